@@ -1,0 +1,65 @@
+package llm
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Decider chooses what to do next in a turn. It is safe for concurrent use.
+type Decider interface {
+	// Decide returns the decision for t. While the words for the user are being written, stream is called with each
+	// piece, from the same goroutine; every call of Decide starts anew, and [Decision].Say is what counts in the end.
+	// stream may be nil. Decide blocks, for as long as a model takes; it ends with ctx. The decision passed [Check].
+	// Errors wrap one of this package's, or ctx's.
+	Decide(ctx context.Context, t *Turn, stream func(text string)) (*Decision, error)
+}
+
+// Turn is what a Decider decides about. It is not retained and not changed.
+type Turn struct {
+	prompt.Input
+	Tenant    string
+	ContextID string // the conversation
+	ID        string // the id of the user's message
+}
+
+// Kind is what a Decision is.
+type Kind string
+
+// The kinds of decision. All but KindDelegate end the turn with Say as the answer.
+const (
+	KindRespond  Kind = "respond"  // Say is the answer
+	KindDelegate Kind = "delegate" // Delegations are to be done; Say may tell the user
+	KindClarify  Kind = "clarify"  // Say asks the user back
+	KindRefuse   Kind = "refuse"   // Say tells why not
+)
+
+// Decision is what was chosen. Its first five fields are what a model writes, in this order.
+type Decision struct {
+	Kind        Kind         `json:"kind"`
+	Say         string       `json:"say"`
+	Delegations []Delegation `json:"delegations,omitempty"`
+	Reason      string       `json:"reason,omitempty"` // why, in a sentence; shown by /why, not to the user
+
+	Model   string `json:"model,omitempty"`   // what decided
+	Usage   Usage  `json:"usage,omitzero"`    // over all calls
+	Repairs int    `json:"repairs,omitempty"` // how often the model had to be corrected
+}
+
+// Delegation is a piece of work for one agent.
+type Delegation struct {
+	// ID names the delegation within its decision, for DependsOn; or it is the id of a task in Turn.Waiting, which
+	// this continues with the user's reply.
+	ID string `json:"id"`
+	// Agent is the id of one of Turn.Agents.
+	Agent string `json:"agent"`
+	// Skill is the id of one of its skills, or empty.
+	Skill string `json:"skill,omitempty"`
+	// Task is what the agent is to do, in words that it understands without the conversation.
+	Task string `json:"task"`
+	// Input is structured input for the skill, where the skill has some.
+	Input json.RawMessage `json:"input,omitempty"`
+	// DependsOn are the IDs of delegations of this decision whose results this one needs.
+	DependsOn []string `json:"depends_on,omitempty"`
+}

@@ -1,0 +1,69 @@
+package prompt
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Input is everything a prompt may speak of. The texts in it come from users, agents and their cards: strangers. It is
+// plain data, read and not changed by this package.
+type Input struct {
+	// Agents that may be given work, in the order of their ids.
+	Agents []Agent
+	// History holds the conversation before this turn, oldest first. It only ever grows at its end, so that providers'
+	// prompt caches hit.
+	History []Turn
+	// Omitted is the number of turns before History that are left out.
+	Omitted int
+	// Waiting are tasks of earlier turns whose agent waits for the user's reply.
+	Waiting []Task
+	// User is what the user said, the message that this turn answers.
+	User string
+	// Steps are what was decided and done so far in this turn, oldest first; empty at the first decision.
+	Steps []Step
+	// Now is the time of the decision.
+	Now time.Time
+	// Last says that this decision must answer the user: no step is left to delegate.
+	Last bool
+	// MaxParallel is how many delegations one decision may make.
+	MaxParallel int
+}
+
+// Agent is an agent as the prompt shows it.
+type Agent struct {
+	ID   string         // its address; what a delegation names
+	Card *a2a.AgentCard // never nil
+	Seen bool           // false: well known, but has not been seen running
+}
+
+// Turn is an earlier turn of the conversation: what the user said, what was done, and the answer.
+type Turn struct {
+	User   string
+	Steps  []Step
+	Answer string
+}
+
+// Step is one decision that delegated work, with what came of it.
+type Step struct {
+	Say   string // what the decision said while delegating; may be empty
+	Tasks []Task
+}
+
+// Task is one delegation and its outcome.
+type Task struct {
+	ID        a2a.TaskID
+	Agent     string // agent id
+	Skill     string // skill id; may be empty
+	Text      string // what the agent was asked to do
+	Input     json.RawMessage
+	State     a2a.TaskState
+	Result    string // the agent's words: its result, its question, or the reason why it failed
+	Artifacts []Artifact
+}
+
+// Artifact is a named output of a task, as text.
+type Artifact struct {
+	Name, Text string
+}

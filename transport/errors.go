@@ -1,0 +1,37 @@
+package transport
+
+import "errors"
+
+var (
+	// ErrClosed is returned by every call on a closed Transport or Subscription.
+	ErrClosed = errors.New("transport closed")
+	// ErrInvalid is returned by Publish for an event that breaks the contract; the text says which rule.
+	ErrInvalid = errors.New("invalid event")
+	// ErrTooLarge is returned by Publish for an event over [MaxText], [MaxCard] or [MaxPayload]. It is also an ErrInvalid.
+	ErrTooLarge = errors.New("too large")
+	// ErrUnavailable is returned when the transport cannot take responsibility for an event now: the server is away,
+	// or its queue is full. Trying again later is right.
+	ErrUnavailable = errors.New("transport unavailable")
+	// ErrIncompatible is returned when dialing a server that lacks what the guarantees need.
+	ErrIncompatible = errors.New("incompatible server")
+)
+
+// Permanent marks an error of a [Handler] as final: the event is not delivered again, it is kept as a [DeadLetter].
+// Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err}
+}
+
+// IsPermanent reports whether err, or an error it wraps, was marked by [Permanent].
+func IsPermanent(err error) bool {
+	var p *permanentError
+	return errors.As(err, &p)
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }

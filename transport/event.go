@@ -1,0 +1,107 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Limits of what Publish accepts, in bytes.
+const (
+	MaxText    = 1 << 20  // all text parts of a message together
+	MaxCard    = 64 << 10 // an agent card as JSON
+	MaxSkills  = 200      // skills of a card
+	MaxPayload = 4 << 20  // any payload, encoded
+	MaxID      = 256      // any id
+)
+
+// Event is what travels on a transport: an addressed envelope around one payload.
+type Event struct {
+	ID          string     // unique; publishing the same ID again is harmless
+	Time        time.Time  // when it was made, by the sender's clock
+	From        string     // agent id of the sender; the orchestrator is [Cortex], people are "user" or "user:NAME"
+	To          string     // agent id of the receiver; empty on Cards and Live
+	Tenant      string     // "" is the default tenant; equal to the topic's
+	ContextID   string     // the conversation; required in inboxes
+	TaskID      a2a.TaskID // the delegation, where there is one
+	Traceparent string     // W3C trace context; optional
+	DeliverAt   time.Time  // inboxes only: not before this time; zero is now. Survives a restart.
+	Payload     Payload
+
+	// Delivery counts the deliveries of this event to its inbox's subscribers, from 1. Set by the transport, ignored by
+	// Publish. It may start again at 1 after the server itself was killed.
+	Delivery int
+}
+
+// Validate reports whether e may be published to t: nil, or an error that wraps ErrInvalid and says what is wrong.
+// Transports call it in Publish; a gateway can call it earlier for a better message.
+func (e *Event) Validate(t Topic) error {
+	if err := e.validate(t); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+func (e *Event) validate(t Topic) error {
+	for _, id := range []struct{ name, value string }{
+		{"id", e.ID}, {"from", e.From}, {"to", e.To}, {"tenant", e.Tenant}, {"contextID", e.ContextID}, {"taskID", string(e.TaskID)}, {"topic id", t.ID},
+	} {
+		if err := CheckID(id.value); id.value != "" && err != nil {
+			return fmt.Errorf("%s: %w", id.name, err)
+		}
+	}
+	switch {
+	case e.ID == "":
+		return errors.New("id is empty")
+	case e.From == "":
+		return errors.New("from is empty")
+	case e.Tenant != t.Tenant:
+		return fmt.Errorf("tenant %q is not the topic's %q", e.Tenant, t.Tenant)
+	case e.Payload == nil:
+		return errors.New("payload is empty")
+	}
+	switch t.Kind {
+	case KindInbox:
+		if t.ID == "" || e.ContextID == "" {
+			return errors.New("an inbox event needs an agent and a contextID")
+		}
+		if e.To != "" && e.To != t.ID {
+			return fmt.Errorf("to %q is not the inbox's %q", e.To, t.ID)
+		}
+	case KindCards:
+		if _, ok := e.Payload.(*Card); !ok {
+			return fmt.Errorf("payload %T on the cards topic, want *transport.Card", e.Payload)
+		}
+	case KindLive:
+		if t.ID == "" {
+			return errors.New("a live topic needs an id")
+		}
+	default:
+		return fmt.Errorf("unknown topic kind %q", t.Kind)
+	}
+	if t.Kind != KindInbox && !e.DeliverAt.IsZero() {
+		return errors.New("deliverAt is for inboxes only")
+	}
+	return validatePayload(e.Payload)
+}
+
+// CheckID returns an error unless id is 1 to [MaxID] bytes of printable UTF-8 without spaces.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("is empty")
+	case len(id) > MaxID:
+		return fmt.Errorf("is %d bytes long, at most %d are allowed", len(id), MaxID)
+	case !utf8.ValidString(id):
+		return errors.New("is not valid UTF-8")
+	}
+	for _, r := range id {
+		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == utf8.RuneError {
+			return fmt.Errorf("%q has a space or a control character", id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package transport
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// eventJSON is the form of an Event where it is written down whole: in a conversation's log, in dead letters, and in the
+// JSON lines that scripts read. Transports with headers carry the same fields there.
+type eventJSON struct {
+	ID          string          `json:"id"`
+	Time        time.Time       `json:"time"`
+	From        string          `json:"from"`
+	To          string          `json:"to,omitempty"`
+	Tenant      string          `json:"tenant,omitempty"`
+	ContextID   string          `json:"contextId,omitempty"`
+	TaskID      a2a.TaskID      `json:"taskId,omitempty"`
+	Traceparent string          `json:"traceparent,omitempty"`
+	DeliverAt   *time.Time      `json:"deliverAt,omitempty"`
+	Kind        string          `json:"kind"`
+	Version     string          `json:"v"`
+	Payload     json.RawMessage `json:"payload,omitempty"`
+	Data        []byte          `json:"data,omitempty"` // of an Opaque
+}
+
+// MarshalJSON writes e with its payload; Delivery is left out.
+func (e *Event) MarshalJSON() ([]byte, error) {
+	kind, version, body, err := EncodePayload(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	j := eventJSON{
+		ID: e.ID, Time: e.Time, From: e.From, To: e.To, Tenant: e.Tenant, ContextID: e.ContextID, TaskID: e.TaskID,
+		Traceparent: e.Traceparent, Kind: kind, Version: version,
+	}
+	if !e.DeliverAt.IsZero() {
+		j.DeliverAt = &e.DeliverAt
+	}
+	if _, ok := e.Payload.(*Opaque); ok {
+		j.Data = body
+	} else {
+		j.Payload = body
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. A payload of unknown kind or version becomes an [Opaque].
+func (e *Event) UnmarshalJSON(b []byte) error {
+	var j eventJSON
+	if err := json.Unmarshal(b, &j); err != nil {
+		return err
+	}
+	var p Payload = &Opaque{Kind: j.Kind, Version: j.Version, Data: j.Data}
+	if j.Data == nil {
+		var err error
+		if p, err = DecodePayload(j.Kind, j.Version, j.Payload); err != nil {
+			return err
+		}
+	}
+	*e = Event{
+		ID: j.ID, Time: j.Time, From: j.From, To: j.To, Tenant: j.Tenant, ContextID: j.ContextID, TaskID: j.TaskID,
+		Traceparent: j.Traceparent, Payload: p,
+	}
+	if j.DeliverAt != nil {
+		e.DeliverAt = *j.DeliverAt
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package transport
+
+// Kind tells the three topics apart.
+type Kind string
+
+// The kinds of topic; the package documentation has their guarantees.
+const (
+	KindInbox Kind = "inbox"
+	KindCards Kind = "cards"
+	KindLive  Kind = "live"
+)
+
+// Topic is where events are published to and subscribed from. Make one with [Inbox], [Cards], [Live] or [Control].
+// The zero Topic is invalid. Topics are comparable.
+type Topic struct {
+	Kind   Kind
+	Tenant string // "" is the default tenant
+	ID     string // Inbox: the agent's id. Live: the conversation's contextID. Cards: empty.
+}
+
+// Cortex is the agent id of the orchestrator itself: its inbox takes users' messages and agents' results.
+const Cortex = "cortex"
+
+// Inbox is the work queue of an agent, or of the orchestrator (see [Cortex]).
+func Inbox(tenant, agentID string) Topic { return Topic{KindInbox, tenant, agentID} }
+
+// Cards is the tenant's notice board of agents. Its events carry [Card] and [Synced].
+func Cards(tenant string) Topic { return Topic{Kind: KindCards, Tenant: tenant} }
+
+// Live is what can be watched of one conversation.
+func Live(tenant, contextID string) Topic { return Topic{KindLive, tenant, contextID} }
+
+// Control is the live topic of an agent itself rather than of a conversation: it reaches all running instances of the
+// agent, with the guarantees of [Live]. A [Cancel] goes there, since only the instance that works on a task can stop it.
+func Control(tenant, agentID string) Topic { return Topic{KindLive, tenant, "agent:" + agentID} }
