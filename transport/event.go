@@ -3,7 +3,9 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -47,7 +49,14 @@ func (e *Event) Validate(t Topic) error {
 
 func (e *Event) validate(t Topic) error {
 	for _, id := range []struct{ name, value string }{
-		{"id", e.ID}, {"from", e.From}, {"to", e.To}, {"tenant", e.Tenant}, {"contextID", e.ContextID}, {"taskID", string(e.TaskID)}, {"topic id", t.ID},
+		{"id", e.ID},
+		{"from", e.From},
+		{"to", e.To},
+		{"tenant", e.Tenant},
+		{"contextID", e.ContextID},
+		{"taskID", string(e.TaskID)},
+		{"topic id", t.ID},
+		{"traceparent", e.Traceparent},
 	} {
 		if err := CheckID(id.value); id.value != "" && err != nil {
 			return fmt.Errorf("%s: %w", id.name, err)
@@ -62,6 +71,8 @@ func (e *Event) validate(t Topic) error {
 		return fmt.Errorf("tenant %q is not the topic's %q", e.Tenant, t.Tenant)
 	case e.Payload == nil:
 		return errors.New("payload is empty")
+	case strings.HasPrefix(e.ContextID, controlPrefix):
+		return fmt.Errorf("contextID %q begins with %q, which is kept for agents", e.ContextID, controlPrefix)
 	}
 	switch t.Kind {
 	case KindInbox:
@@ -99,7 +110,7 @@ func CheckID(id string) error {
 		return errors.New("is not valid UTF-8")
 	}
 	for _, r := range id {
-		if r <= ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) || r == utf8.RuneError {
+		if r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r) {
 			return fmt.Errorf("%q has a space or a control character", id)
 		}
 	}

@@ -22,7 +22,7 @@ type eventJSON struct {
 	Kind        string          `json:"kind"`
 	Version     string          `json:"v"`
 	Payload     json.RawMessage `json:"payload,omitempty"`
-	Data        []byte          `json:"data,omitempty"` // of an Opaque
+	Data        []byte          `json:"data,omitzero"` // of an Opaque: there, even when empty
 }
 
 // MarshalJSON writes e with its payload; Delivery is left out.
@@ -39,7 +39,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 		j.DeliverAt = &e.DeliverAt
 	}
 	if _, ok := e.Payload.(*Opaque); ok {
-		j.Data = body
+		j.Data = append([]byte{}, body...)
 	} else {
 		j.Payload = body
 	}

@@ -28,7 +28,8 @@ type Payload any
 
 // Card announces one running instance of an agent, or says that it has gone.
 type Card struct {
-	// AgentID is the agent's address: the name on its card.
+	// AgentID is the agent's address: the name on its card. [Cortex] is kept for orchestrators, which say by a card that
+	// they run.
 	AgentID string `json:"agentId"`
 	// Instance tells several processes of one agent apart.
 	Instance string `json:"instance"`
@@ -180,49 +181,106 @@ func validatePayload(p Payload) error {
 	}
 	switch p := p.(type) {
 	case *a2a.Message:
-		return validateParts("message", p.Parts)
+		return validateMessage(p)
 	case *a2a.Task:
-		if p.ID == "" {
-			return errors.New("task without id")
-		}
-		return validateState(p.Status.State)
+		return validateTask(p)
 	case *a2a.TaskStatusUpdateEvent:
-		return validateState(p.Status.State)
+		return validateStatus(p.Status)
 	case *a2a.TaskArtifactUpdateEvent:
-		if p.Artifact == nil {
-			return errors.New("artifact update without artifact")
-		}
+		return validateArtifact(p.Artifact)
 	case *Card:
 		return p.validate()
+	case *Opaque:
+		for _, s := range []string{p.Kind, p.Version} {
+			if err := CheckID(s); s != "" && err != nil {
+				return fmt.Errorf("opaque payload: kind or version %w", err)
+			}
+		}
 	}
 	return nil
 }
 
-func validateParts(what string, parts a2a.ContentParts) error {
-	if len(parts) == 0 {
-		return fmt.Errorf("%s is empty", what)
+func validateTask(t *a2a.Task) error {
+	if t.ID == "" {
+		return errors.New("task without id")
 	}
-	size, blank := 0, true
+	for _, m := range t.History {
+		if m == nil {
+			return errors.New("task with an empty place in its history")
+		}
+		if err := validateContents("history", m.Parts); err != nil {
+			return err
+		}
+	}
+	for _, a := range t.Artifacts {
+		if err := validateArtifact(a); err != nil {
+			return err
+		}
+	}
+	return validateStatus(t.Status)
+}
+
+func validateStatus(s a2a.TaskStatus) error {
+	if s.Message != nil {
+		if err := validateContents("status", s.Message.Parts); err != nil {
+			return err
+		}
+	}
+	return validateState(s.State)
+}
+
+func validateArtifact(a *a2a.Artifact) error {
+	if a == nil {
+		return errors.New("artifact is missing")
+	}
+	return validateContents("artifact", a.Parts)
+}
+
+// validateContents refuses the parts that a2a writes but cannot read.
+func validateContents(what string, parts a2a.ContentParts) error {
 	for _, part := range parts {
-		if part == nil || part.Content == nil {
+		ok := part != nil
+		if ok {
+			switch c := part.Content.(type) {
+			case nil:
+				ok = false
+			case a2a.Raw:
+				ok = c != nil
+			case a2a.Data:
+				ok = c.Value != nil
+			case a2a.URL:
+				ok = c != ""
+			}
+		}
+		if !ok {
 			return fmt.Errorf("%s has a part without content", what)
 		}
+	}
+	return nil
+}
+
+func validateMessage(m *a2a.Message) error {
+	if err := validateContents("message", m.Parts); err != nil {
+		return err
+	}
+	size, blank := 0, true
+	for _, part := range m.Parts {
 		text, ok := part.Content.(a2a.Text)
 		if !ok {
 			blank = false
 			continue
 		}
 		if !utf8.ValidString(string(text)) {
-			return fmt.Errorf("%s is not valid UTF-8", what)
+			return errors.New("message is not valid UTF-8")
 		}
 		size += len(text)
 		blank = blank && len(text) == 0
 	}
 	switch {
 	case blank:
-		return fmt.Errorf("%s is empty", what)
+		return errors.New("message is empty")
 	case size > MaxText:
-		return fmt.Errorf("%w: %s is %d bytes, at most %d are allowed", ErrTooLarge, what, size, MaxText)
+		return fmt.Errorf("%w: message is %d bytes, at most %d are allowed", ErrTooLarge, size, MaxText)
 	}
 	return nil
 }
@@ -246,6 +304,9 @@ func (c *Card) validate() error {
 	}
 	switch c.Gone {
 	case GoneLeft, GoneExpired:
+		if c.Card != nil {
+			return ValidateCard(c.Card)
+		}
 		return nil
 	case "":
 	default:

@@ -32,4 +32,7 @@ func Live(tenant, contextID string) Topic { return Topic{KindLive, tenant, conte
 
 // Control is the live topic of an agent itself rather than of a conversation: it reaches all running instances of the
 // agent, with the guarantees of [Live]. A [Cancel] goes there, since only the instance that works on a task can stop it.
-func Control(tenant, agentID string) Topic { return Topic{KindLive, tenant, "agent:" + agentID} }
+func Control(tenant, agentID string) Topic { return Topic{KindLive, tenant, controlPrefix + agentID} }
+
+// controlPrefix tells control topics from those of conversations; no contextID may begin with it.
+const controlPrefix = "agent:"

@@ -1,0 +1,94 @@
+package memory
+
+import (
+	"container/heap"
+	"time"
+)
+
+// agenda runs what is due: one timer for the whole world, and none while it has no clients. Guarded by w.mu.
+type agenda struct {
+	w      *world
+	alarms alarms
+	timer  *time.Timer
+}
+
+// alarm is an entry of the agenda.
+type alarm struct {
+	at    time.Time
+	index int    // in the heap; -1: not in it
+	fire  func() // called with w.mu held
+}
+
+// add enters a new alarm.
+func (a *agenda) add(at time.Time, fire func()) *alarm {
+	al := &alarm{at: at, fire: fire}
+	heap.Push(&a.alarms, al)
+	if al.index == 0 {
+		a.arm()
+	}
+	return al
+}
+
+// remove takes al out; it does no harm when al has fired or is nil.
+func (a *agenda) remove(al *alarm) {
+	if al != nil && al.index >= 0 {
+		heap.Remove(&a.alarms, al.index)
+	}
+}
+
+// run fires everything that is due and sets the timer for the rest.
+func (a *agenda) run() {
+	for len(a.alarms) > 0 && !time.Now().Before(a.alarms[0].at) {
+		heap.Pop(&a.alarms).(*alarm).fire()
+	}
+	a.arm()
+}
+
+func (a *agenda) arm() {
+	if len(a.alarms) == 0 || a.w.clients == 0 {
+		return
+	}
+	d := time.Until(a.alarms[0].at)
+	if a.timer != nil {
+		a.timer.Reset(d)
+		return
+	}
+	a.timer = time.AfterFunc(d, func() {
+		a.w.mu.Lock()
+		defer a.w.mu.Unlock()
+		if a.w.clients > 0 {
+			a.run()
+		}
+	})
+}
+
+func (a *agenda) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}
+
+// alarms is a heap, the earliest first.
+type alarms []*alarm
+
+func (a alarms) Len() int           { return len(a) }
+func (a alarms) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
+func (a alarms) Swap(i, j int) {
+	a[i], a[j] = a[j], a[i]
+	a[i].index, a[j].index = i, j
+}
+
+func (a *alarms) Push(x any) {
+	al := x.(*alarm)
+	al.index = len(*a)
+	*a = append(*a, al)
+}
+
+func (a *alarms) Pop() any {
+	last := len(*a) - 1
+	al := (*a)[last]
+	(*a)[last] = nil
+	*a = (*a)[:last]
+	al.index = -1
+	return al
+}

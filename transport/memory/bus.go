@@ -1,0 +1,217 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Options configures [New]. The zero value is right for nearly everybody.
+type Options struct {
+	// MaxInbox bounds the events in one inbox, delayed ones included; above it Publish returns ErrUnavailable.
+	// 0 is 1,000,000.
+	MaxInbox int
+	// Backoff is the delay before an event whose handler failed is delivered again. It doubles with every further
+	// failure, up to a hundred times itself. 0 is 10 ms.
+	Backoff time.Duration
+}
+
+// Bus is a transport within one process. It implements [transport.Transport], [transport.DeadLetters],
+// [transport.InboxDepth] and [transport.Health].
+type Bus struct {
+	w *world
+
+	// Guarded by w.mu.
+	closed bool
+	subs   map[subscription]struct{}
+}
+
+var (
+	_ transport.Transport   = (*Bus)(nil)
+	_ transport.DeadLetters = (*Bus)(nil)
+	_ transport.InboxDepth  = (*Bus)(nil)
+	_ transport.Health      = (*Bus)(nil)
+)
+
+// subscription is what a Bus closes.
+type subscription interface {
+	transport.Subscription
+	// end closes the subscription; w.mu is held.
+	end()
+}
+
+// world is what the clients of one bus share.
+type world struct {
+	o Options
+
+	mu      sync.Mutex
+	clients int
+	seq     uint64 // of the events in inboxes
+	inboxes map[transport.Topic]*inbox
+	boards  map[string]*board // by tenant
+	live    map[transport.Topic]map[*feed]struct{}
+	seen    seen
+	dead    map[string][]*deadLetter // by tenant, oldest first
+	agenda  agenda
+}
+
+// New returns the first client of a new, empty world. nil options are the defaults. What it holds is garbage once nobody
+// refers to it; after Close of every client nothing of it runs.
+func New(o *Options) *Bus {
+	w := &world{
+		inboxes: map[transport.Topic]*inbox{},
+		boards:  map[string]*board{},
+		live:    map[transport.Topic]map[*feed]struct{}{},
+		dead:    map[string][]*deadLetter{},
+		seen:    seen{ids: map[seenID]struct{}{}},
+	}
+	if o != nil {
+		w.o = *o
+	}
+	if w.o.MaxInbox <= 0 {
+		w.o.MaxInbox = 1_000_000
+	}
+	if w.o.Backoff <= 0 {
+		w.o.Backoff = 10 * time.Millisecond
+	}
+	w.agenda.w = w
+	return (&Bus{w: w}).Dial()
+}
+
+// Dial returns another client of b's world, with its own subscriptions and its own Close. It works after b's Close too:
+// a world without clients keeps what it holds and stands still.
+func (b *Bus) Dial() *Bus {
+	w := b.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.clients++
+	w.agenda.run()
+	return &Bus{w: w, subs: map[subscription]struct{}{}}
+}
+
+// Publish implements [transport.Transport]. It never blocks.
+func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.Validate(t); err != nil {
+		return err
+	}
+	r, err := encode(e)
+	if err != nil {
+		return err
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return transport.ErrClosed
+	}
+	switch t.Kind {
+	case transport.KindInbox:
+		return b.w.post(t, r)
+	case transport.KindCards:
+		return b.w.board(t.Tenant).announce(r, e.Payload.(*transport.Card))
+	default:
+		for f := range b.w.live[t] {
+			f.push(r)
+		}
+		return nil
+	}
+}
+
+// Subscribe implements [transport.Transport].
+func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkTopic(t); err != nil {
+		return nil, fmt.Errorf("%w: subscribe: %w", transport.ErrInvalid, err)
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return nil, transport.ErrClosed
+	}
+	var s subscription
+	switch t.Kind {
+	case transport.KindInbox:
+		s = newWorker(b, t, o)
+	case transport.KindCards:
+		f := newFeed(b, t)
+		b.w.board(t.Tenant).subscribe(f)
+		s = f
+	default:
+		f := newFeed(b, t)
+		if b.w.live[t] == nil {
+			b.w.live[t] = map[*feed]struct{}{}
+		}
+		b.w.live[t][f] = struct{}{}
+		s = f
+	}
+	b.subs[s] = struct{}{}
+	return s, nil
+}
+
+func checkTopic(t transport.Topic) error {
+	if t.Tenant != "" {
+		if err := transport.CheckID(t.Tenant); err != nil {
+			return fmt.Errorf("tenant %w", err)
+		}
+	}
+	switch t.Kind {
+	case transport.KindInbox, transport.KindLive:
+		if err := transport.CheckID(t.ID); err != nil {
+			return fmt.Errorf("%s: id %w", t.Kind, err)
+		}
+	case transport.KindCards:
+	default:
+		return fmt.Errorf("unknown topic kind %.40q", t.Kind)
+	}
+	return nil
+}
+
+// Close implements [transport.Transport]. Other clients of the same world go on.
+func (b *Bus) Close() error {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	for s := range b.subs {
+		s.end()
+	}
+	if b.w.clients--; b.w.clients == 0 {
+		b.w.agenda.stop()
+	}
+	return nil
+}
+
+// Healthy implements [transport.Health]: a bus that is not closed is well.
+func (b *Bus) Healthy(context.Context) error {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return transport.ErrClosed
+	}
+	return nil
+}
+
+// Waiting implements [transport.InboxDepth]. Delayed events count from the time when they are due.
+func (b *Bus) Waiting(_ context.Context, t transport.Topic) (int, error) {
+	if t.Kind != transport.KindInbox {
+		return 0, fmt.Errorf("%w: %s is no inbox", transport.ErrInvalid, t.Kind)
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return 0, transport.ErrClosed
+	}
+	if in := b.w.inboxes[t]; in != nil {
+		return in.size, nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,43 @@
+package memory_test
+
+import (
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+	"github.com/cortex-orchestrator/cortex/transport/transporttest"
+)
+
+func TestConformance(t *testing.T) {
+	transporttest.Run(t, transporttest.Harness{New: func(t *testing.T) transporttest.Node { return newNode(t) }})
+}
+
+// node is a world that outlives its clients, as far as memory can: with the last client everything stands still.
+type node struct {
+	first *memory.Bus
+	open  []*memory.Bus
+}
+
+func newNode(t *testing.T) *node {
+	n := &node{first: memory.New(nil)}
+	n.open = append(n.open, n.first)
+	t.Cleanup(n.closeAll)
+	return n
+}
+
+func (n *node) Dial(*testing.T) transport.Transport {
+	b := n.first.Dial()
+	n.open = append(n.open, b)
+	return b
+}
+
+func (n *node) Restart(*testing.T) { n.closeAll() }
+
+func (n *node) Kill(_ *testing.T, tr transport.Transport) { _ = tr.Close() }
+
+func (n *node) closeAll() {
+	for _, b := range n.open {
+		_ = b.Close()
+	}
+	n.open = nil
+}

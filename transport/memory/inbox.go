@@ -1,0 +1,231 @@
+package memory
+
+import (
+	"container/heap"
+	"container/list"
+	"fmt"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// inbox is one work queue. An event in it waits to be taken, rests after a failure, or is being handled; it leaves when
+// it is acknowledged. Every step takes constant or logarithmic time. Guarded by w.mu.
+type inbox struct {
+	w       *world
+	topic   transport.Topic
+	size    int // events that are not acknowledged
+	convs   map[string]*conversation
+	ready   *list.List // of *item: what a subscriber without order may take
+	heads   *list.List // of *conversation: those whose first event an ordered subscriber may take
+	free    *list.List // of *worker: those that can take one more; the front is next
+	delayed map[string]*alarm
+	serving int // workers that serve
+}
+
+// conversation is the events of one contextID in an inbox.
+type conversation struct {
+	id      string
+	waiting items // and resting
+	running int
+	head    *list.Element // in inbox.heads
+}
+
+// item is an event in an inbox.
+type item struct {
+	in       *inbox
+	conv     *conversation
+	r        *record
+	seq      uint64
+	delivery int
+	resting  bool
+	index    int           // in conversation.waiting
+	ready    *list.Element // in inbox.ready
+}
+
+func (w *world) inbox(t transport.Topic) *inbox {
+	in := w.inboxes[t]
+	if in == nil {
+		in = &inbox{
+			w: w, topic: t, convs: map[string]*conversation{}, delayed: map[string]*alarm{},
+			ready: list.New(), heads: list.New(), free: list.New(),
+		}
+		w.inboxes[t] = in
+	}
+	return in
+}
+
+// tidy forgets in when there is nothing to remember.
+func (in *inbox) tidy() {
+	if in.size == 0 && in.serving == 0 && len(in.delayed) == 0 {
+		delete(in.w.inboxes, in.topic)
+	}
+}
+
+// post is Publish to an inbox.
+func (w *world) post(t transport.Topic, r *record) error {
+	id := seenID{t, r.envelope.ID}
+	if w.seen.has(id) {
+		return nil
+	}
+	in := w.inbox(t)
+	if in.size+len(in.delayed) >= w.o.MaxInbox {
+		return fmt.Errorf("%w: the inbox of %s holds %d events", transport.ErrUnavailable, t.ID, in.size+len(in.delayed))
+	}
+	w.seen.add(id)
+	if r.envelope.DeliverAt.IsZero() {
+		in.add(r)
+	} else {
+		in.delay(r)
+	}
+	return nil
+}
+
+// delay keeps r until it is due, in place of the one that its conversation waits for.
+func (in *inbox) delay(r *record) {
+	contextID := r.envelope.ContextID
+	in.w.agenda.remove(in.delayed[contextID])
+	delete(in.delayed, contextID)
+	if !time.Now().Before(r.envelope.DeliverAt) {
+		in.add(r)
+		return
+	}
+	in.delayed[contextID] = in.w.agenda.add(r.envelope.DeliverAt, func() {
+		delete(in.delayed, contextID)
+		in.add(r)
+	})
+}
+
+// add puts a new event at the end of its conversation.
+func (in *inbox) add(r *record) {
+	c := in.convs[r.envelope.ContextID]
+	if c == nil {
+		c = &conversation{id: r.envelope.ContextID}
+		in.convs[c.id] = c
+	}
+	in.w.seq++
+	it := &item{in: in, conv: c, r: r, seq: in.w.seq}
+	in.size++
+	heap.Push(&c.waiting, it)
+	it.ready = in.ready.PushBack(it)
+	in.update(c)
+	in.dispatch()
+}
+
+// update puts c among the heads, or takes it out: an ordered subscriber may take the first event of a conversation of
+// which none is being handled and whose first does not rest.
+func (in *inbox) update(c *conversation) {
+	may := c.running == 0 && len(c.waiting) > 0 && !c.waiting[0].resting
+	switch {
+	case may && c.head == nil:
+		c.head = in.heads.PushBack(c)
+	case !may && c.head != nil:
+		in.heads.Remove(c.head)
+		c.head = nil
+	}
+}
+
+// take removes the next event that a subscriber may have, or returns nil.
+func (in *inbox) take(unordered bool) *item {
+	var it *item
+	if unordered {
+		front := in.ready.Front()
+		if front == nil {
+			return nil
+		}
+		it = front.Value.(*item)
+	} else {
+		front := in.heads.Front()
+		if front == nil {
+			return nil
+		}
+		it = front.Value.(*conversation).waiting[0]
+	}
+	in.ready.Remove(it.ready)
+	it.ready = nil
+	heap.Remove(&it.conv.waiting, it.index)
+	it.conv.running++
+	it.delivery++
+	in.update(it.conv)
+	return it
+}
+
+// dispatch starts handlers while there are events and workers for them, in turn.
+func (in *inbox) dispatch() {
+	for el := in.free.Front(); el != nil && in.ready.Len() > 0; {
+		s, next := el.Value.(*worker), el.Next()
+		it := s.take()
+		if it == nil {
+			el = next
+			continue
+		}
+		s.handlers.Add(1)
+		go s.work(it)
+		el = in.free.Front()
+	}
+}
+
+// settle ends the handling of it: acknowledged, buried, or back in its place. now says that a failed event need not rest,
+// because it was not its fault.
+func (in *inbox) settle(it *item, err error, now bool) {
+	c := it.conv
+	c.running--
+	switch {
+	case err == nil:
+		in.size--
+	case transport.IsPermanent(err):
+		in.size--
+		in.w.bury(it, err)
+	case now:
+		heap.Push(&c.waiting, it)
+		it.ready = in.ready.PushFront(it)
+	default:
+		heap.Push(&c.waiting, it)
+		it.resting = true
+		in.w.agenda.add(time.Now().Add(in.w.backoff(it.delivery)), func() {
+			it.resting = false
+			it.ready = in.ready.PushBack(it)
+			in.update(c)
+			in.dispatch()
+		})
+	}
+	in.update(c)
+	if c.running == 0 && len(c.waiting) == 0 {
+		delete(in.convs, c.id)
+	}
+	in.dispatch()
+	in.tidy()
+}
+
+// backoff is how long an event rests after its n-th delivery.
+func (w *world) backoff(n int) time.Duration {
+	limit := 100 * w.o.Backoff
+	if n > 7 {
+		return limit
+	}
+	return min(w.o.Backoff<<(n-1), limit)
+}
+
+// items is a heap of a conversation's events, the earliest published first.
+type items []*item
+
+func (h items) Len() int           { return len(h) }
+func (h items) Less(i, j int) bool { return h[i].seq < h[j].seq }
+func (h items) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *items) Push(x any) {
+	it := x.(*item)
+	it.index = len(*h)
+	*h = append(*h, it)
+}
+
+func (h *items) Pop() any {
+	last := len(*h) - 1
+	it := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return it
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+var errServed = errors.New("serve was called before")
+
+// worker is a subscription of an inbox. Events are pushed to it: whoever adds one, or frees a handler, starts the next.
+type worker struct {
+	b           *Bus
+	topic       transport.Topic
+	concurrency int
+	unordered   bool
+	closed      chan struct{}  // closed by end
+	handlers    sync.WaitGroup // grows only while free is possible, under w.mu
+
+	// Guarded by b.w.mu.
+	over    bool // closed, or Serve's context has ended
+	in      *inbox
+	running int
+	free    *list.Element // in in.free
+
+	// Set by Serve before the first handler.
+	ctx    context.Context //nolint:containedctx // of the handlers, for the time of Serve
+	cancel context.CancelFunc
+	h      transport.Handler
+}
+
+func newWorker(b *Bus, t transport.Topic, o *transport.SubscribeOptions) *worker {
+	s := &worker{b: b, topic: t, closed: make(chan struct{}), concurrency: transport.DefaultConcurrency}
+	if o != nil {
+		s.unordered = o.Unordered
+		if o.Concurrency > 0 {
+			s.concurrency = o.Concurrency
+		}
+	}
+	return s
+}
+
+// Serve implements [transport.Subscription].
+func (s *worker) Serve(ctx context.Context, h transport.Handler) error {
+	w := s.b.w
+	w.mu.Lock()
+	switch {
+	case s.in != nil:
+		w.mu.Unlock()
+		return errServed
+	case s.over:
+		w.mu.Unlock()
+		return transport.ErrClosed
+	}
+	s.h = h
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	s.in = w.inbox(s.topic)
+	s.in.serving++
+	s.free = s.in.free.PushBack(s)
+	s.in.dispatch()
+	w.mu.Unlock()
+
+	var err error
+	select {
+	case <-s.closed:
+		err = transport.ErrClosed
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	w.mu.Lock()
+	s.leave()
+	s.in.serving--
+	s.in.tidy()
+	w.mu.Unlock()
+	s.handlers.Wait()
+	return err
+}
+
+// Close implements [transport.Subscription].
+func (s *worker) Close() error {
+	s.b.w.mu.Lock()
+	defer s.b.w.mu.Unlock()
+	s.end()
+	return nil
+}
+
+func (s *worker) end() {
+	select {
+	case <-s.closed:
+	default:
+		close(s.closed)
+		s.leave()
+	}
+}
+
+// leave takes no more events and tells running handlers.
+func (s *worker) leave() {
+	s.over = true
+	delete(s.b.subs, s)
+	s.occupy()
+	if s.cancel != nil {
+		s.cancel()
+	}
+}
+
+// occupy takes s from the list of those that are free.
+func (s *worker) occupy() {
+	if s.free != nil {
+		s.in.free.Remove(s.free)
+		s.free = nil
+	}
+}
+
+// take returns an event for one more handler of s, which must have room for it, or nil.
+func (s *worker) take() *item {
+	if s.ctx.Err() != nil {
+		return nil
+	}
+	it := s.in.take(s.unordered)
+	if it == nil {
+		return nil
+	}
+	if s.running++; s.running == s.concurrency {
+		s.occupy()
+	} else if s.free != nil {
+		s.in.free.MoveToBack(s.free)
+	}
+	return it
+}
+
+// work handles it, and whatever else there is to do then.
+func (s *worker) work(it *item) {
+	defer s.handlers.Done()
+	for it != nil {
+		err := s.handle(it)
+		it = s.settle(it, err)
+	}
+}
+
+func (s *worker) handle(it *item) error {
+	e, err := it.r.decode()
+	if err != nil {
+		return transport.Permanent(err)
+	}
+	e.Delivery = it.delivery
+	return s.h(s.ctx, e)
+}
+
+// settle ends the handling of it and returns what the same goroutine does next, or nil.
+func (s *worker) settle(it *item, err error) *item {
+	w := s.b.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.running--
+	s.in.settle(it, err, s.over || s.ctx.Err() != nil)
+	if s.over {
+		return nil
+	}
+	if s.free == nil && s.running < s.concurrency {
+		s.free = s.in.free.PushBack(s)
+	}
+	return s.take()
+}

@@ -1,0 +1,196 @@
+package transporttest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// topics is one of each kind.
+var topics = []transport.Topic{worker, transport.Cards(""), transport.Live("", "c1")}
+
+var closeCases = []testCase{
+	{name: "close ends Serve", run: func(e *env) {
+		for _, t := range topics {
+			tr := e.dial()
+			byTransport := e.desk(tr, t, nil)
+			bySubscription := e.desk(tr, t, nil)
+			byContext := e.desk(tr, t, nil)
+
+			bySubscription.drain()
+			byContext.drain()
+			byTransport.drain()
+
+			byContext.cancel()
+			if err := byContext.returned(); !errors.Is(err, context.Canceled) {
+				e.Errorf("%v: Serve = %v after its context ended, want context.Canceled", t, err)
+			}
+			if err := bySubscription.sub.Close(); err != nil {
+				e.Errorf("%v: Subscription.Close = %v, want nil", t, err)
+			}
+			if err := bySubscription.returned(); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("%v: Serve = %v after the subscription's Close, want ErrClosed", t, err)
+			}
+			if err := tr.Close(); err != nil {
+				e.Errorf("Close = %v, want nil", err)
+			}
+			if err := byTransport.returned(); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("%v: Serve = %v after the transport's Close, want ErrClosed", t, err)
+			}
+		}
+	}},
+	{name: "close before Serve", run: func(e *env) {
+		ignore := func(_ context.Context, ev *transport.Event) error {
+			e.Errorf("%s was handled after Close", ev.ID)
+			return nil
+		}
+		e.say(worker, "c1", "waits")
+		e.announce("", "a", "1", 0)
+		for _, t := range topics {
+			sub := e.subscribe(e.dial(), t, nil)
+			if t.Kind == transport.KindLive {
+				e.say(t, "c1", "was under way")
+			}
+			if err := sub.Close(); err != nil {
+				e.Errorf("%v: Close = %v, want nil", t, err)
+			}
+			if err := sub.Serve(context.Background(), ignore); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("%v: Serve after Close = %v, want ErrClosed", t, err)
+			}
+			tr := e.dial()
+			sub = e.subscribe(tr, t, nil)
+			if err := tr.Close(); err != nil {
+				e.Errorf("%v: Close = %v, want nil", t, err)
+			}
+			if err := sub.Serve(context.Background(), ignore); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("%v: Serve after the transport's Close = %v, want ErrClosed", t, err)
+			}
+			if err := sub.Close(); err != nil {
+				e.Errorf("%v: Close after the transport's = %v, want nil", t, err)
+			}
+		}
+	}},
+	{name: "close makes every call fail", run: func(e *env) {
+		tr := e.dial()
+		if err := tr.Close(); err != nil {
+			e.Errorf("Close = %v, want nil", err)
+		}
+		for _, t := range topics {
+			ev := e.message(t, "c1", "x")
+			if t.Kind == transport.KindCards {
+				ev = e.card("", "a", "1", 0)
+			}
+			if err := tr.Publish(context.Background(), t, ev); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Publish(%v) after Close = %v, want ErrClosed", t, err)
+			}
+			if _, err := tr.Subscribe(context.Background(), t, nil); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Subscribe(%v) after Close = %v, want ErrClosed", t, err)
+			}
+		}
+		e.desk(e.dial(), worker, nil).nothing("a closed transport stores nothing")
+	}},
+	{name: "close many times at once", run: func(e *env) {
+		tr := e.dial()
+		var subs []transport.Subscription
+		var servers []*server
+		for _, t := range topics {
+			d := e.desk(tr, t, nil)
+			subs, servers = append(subs, d.sub), append(servers, d.server)
+			go func() {
+				for {
+					select {
+					case v := <-d.in:
+						v.done(nil)
+					case <-d.done:
+						return
+					}
+				}
+			}()
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if err := tr.Close(); err != nil {
+					e.Errorf("Close = %v, want nil", err)
+				}
+			})
+			for _, s := range subs {
+				wg.Go(func() {
+					if err := s.Close(); err != nil {
+						e.Errorf("Subscription.Close = %v, want nil", err)
+					}
+				})
+			}
+			wg.Go(func() {
+				err := tr.Publish(context.Background(), worker, e.message(worker, "c1", "x"))
+				if err != nil && !errors.Is(err, transport.ErrClosed) {
+					e.Errorf("Publish beside Close = %v, want nil or ErrClosed", err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, s := range servers {
+			if err := s.returned(); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Serve = %v, want ErrClosed", err)
+			}
+		}
+	}},
+	{name: "close from inside a handler", run: func(e *env) {
+		for _, end := range []string{"subscription", "transport"} {
+			tr := e.dial()
+			t := transport.Inbox("", end)
+			sub := e.subscribe(tr, t, nil)
+			s := e.serve(sub, func(context.Context, *transport.Event) error {
+				if end == "transport" {
+					return tr.Close()
+				}
+				return sub.Close()
+			})
+			e.say(t, "c1", "x")
+			if err := s.returned(); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Serve = %v after its handler closed the %s, want ErrClosed", err, end)
+			}
+		}
+	}},
+	{name: "close of a context", run: func(e *env) {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := e.tr.Publish(ctx, worker, e.message(worker, "c1", "x")); !errors.Is(err, context.Canceled) {
+			e.Errorf("Publish with an ended context = %v, want context.Canceled", err)
+		}
+		if _, err := e.tr.Subscribe(ctx, worker, nil); !errors.Is(err, context.Canceled) {
+			e.Errorf("Subscribe with an ended context = %v, want context.Canceled", err)
+		}
+		d := e.desk(e.tr, worker, nil)
+		d.nothing("its Publish failed")
+
+		// The context of Subscribe is for the call, not for the subscription.
+		ctx, cancel = context.WithCancel(context.Background())
+		sub, err := e.tr.Subscribe(ctx, transport.Inbox("", "w2"), nil)
+		if err != nil {
+			e.Fatal(err)
+		}
+		cancel()
+		e.say(transport.Inbox("", "w2"), "c1", "y")
+		e.open(sub).take("y")
+	}},
+}
+
+// drain takes what a new subscriber of cards gets first, so that nothing is in the way of its end.
+func (d *desk) drain() {
+	d.e.Helper()
+	for {
+		select {
+		case v := <-d.in:
+			v.done(nil)
+			if _, ok := v.Payload.(*transport.Synced); ok {
+				return
+			}
+		case <-time.After(quiet / 3):
+			return
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package transporttest
+
+import (
+	"fmt"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+var liveCases = []testCase{
+	{name: "live to everyone who listens", run: func(e *env) {
+		t := transport.Live("", "c1")
+		e.say(t, "c1", "to nobody") // succeeds, and is kept for nobody
+		a, b, c := e.subscribe(e.dial(), t, nil), e.subscribe(e.dial(), t, nil), e.subscribe(e.tr, t, nil)
+		want := e.say(t, "c1", "hello")
+		var desks []*desk
+		for _, sub := range []transport.Subscription{a, b, c} {
+			d := e.open(sub)
+			e.same(d.take("hello"), want)
+			desks = append(desks, d)
+		}
+		e.nobody("one event was published since they subscribed", desks...)
+	}},
+	{name: "live only of its topic", run: func(e *env) {
+		topics := []transport.Topic{
+			transport.Live("", "c1"), transport.Live("", "c2"), transport.Live("acme", "c1"),
+			transport.Control("", "c1"), transport.Control("", "c2"),
+		}
+		var desks []*desk
+		for _, t := range topics {
+			desks = append(desks, e.desk(e.dial(), t, nil))
+		}
+		for i, t := range topics {
+			e.say(t, "c1", fmt.Sprint(i))
+		}
+		for i, d := range desks {
+			d.take(fmt.Sprint(i))
+		}
+		e.nobody("one event per topic was published", desks...)
+	}},
+	{name: "live in order", run: func(e *env) {
+		// Text is streamed in pieces: from one publisher they come as published, one at a time.
+		t := transport.Live("", "c1")
+		d := e.desk(e.dial(), t, nil)
+		const n = 50
+		for i := range n {
+			ev := e.message(t, "c1", "")
+			ev.Payload = &transport.Delta{Turn: "t", Attempt: "1", Text: fmt.Sprint(i)}
+			e.publish(e.tr, t, ev)
+		}
+		for i := range n {
+			v := d.next()
+			if delta, ok := v.Payload.(*transport.Delta); !ok || delta.Text != fmt.Sprint(i) {
+				e.Fatalf("piece %d is %+v", i, v.Payload)
+			}
+			if i == 0 {
+				d.nothing("the first piece is still handled")
+			}
+			v.done(nil)
+		}
+	}},
+	{name: "live failures are not repeated", run: func(e *env) {
+		t := transport.Live("", "c1")
+		d := e.desk(e.dial(), t, nil)
+		e.say(t, "c1", "x")
+		e.say(t, "c1", "y")
+		d.expect("x").done(errTry)
+		d.expect("y").done(transport.Permanent(errTry))
+		d.nothing("live events come once")
+		e.say(t, "c1", "z")
+		d.take("z")
+	}},
+	{name: "live control reaches all instances", run: func(e *env) {
+		t := transport.Control("", "worker")
+		a, b := e.desk(e.dial(), t, nil), e.desk(e.dial(), t, nil)
+		ev := e.message(t, "c1", "")
+		ev.Payload, ev.TaskID = &transport.Cancel{TaskID: "t1", Reason: "no longer needed"}, a2a.TaskID("t1")
+		e.publish(e.tr, t, ev)
+		for _, d := range []*desk{a, b} {
+			v := d.next()
+			e.same(v.Event, ev)
+			v.done(nil)
+		}
+	}},
+	{name: "live ends with its subscription", run: func(e *env) {
+		t := transport.Live("", "c1")
+		a, b := e.desk(e.dial(), t, nil), e.desk(e.dial(), t, nil)
+		if err := a.sub.Close(); err != nil {
+			e.Fatal(err)
+		}
+		a.returned()
+		e.say(t, "c1", "x")
+		b.take("x")
+	}},
+}
