@@ -54,10 +54,10 @@ type Step struct {
 // Task is one delegation and its outcome.
 type Task struct {
 	ID        a2a.TaskID
-	Agent     string // agent id
-	Skill     string // skill id; may be empty
-	Text      string // what the agent was asked to do
-	Input     json.RawMessage
+	Agent     string          // agent id
+	Skill     string          // skill id; may be empty
+	Text      string          // what the agent was asked to do
+	Input     json.RawMessage `json:",omitempty"`
 	State     a2a.TaskState
 	Result    string // the agent's words: its result, its question, or the reason why it failed
 	Artifacts []Artifact

@@ -1,0 +1,102 @@
+package prompt_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+func TestClean(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		limit    int
+		want     string
+	}{
+		{"plain", "Echo Messages", 64, "Echo Messages"},
+		{"white space", "  a\r\n\tb \u2028c\u00a0\u3000d\u0085e\n", 64, "a b c d e"},
+		{"control", "a\x00b\x07c\x7fd\u0080e", 64, "abcde"},
+		{"color", "\x1b[1;31mred\x1b[0m", 64, "red"},
+		{"c1 color", "\u009b31mred\u009bm", 64, "red"},
+		{"title and clipboard", "\x1b]0;own\aa\x1b]52;c;ZWNobw==\x1b\\b\u009d0;x\u009cc", 64, "abc"},
+		{"charset and reset", "\x1b(Ba\x1bcb", 64, "ab"},
+		{"device control", "\x1bPq#0\x1b\\x", 64, "x"},
+		{"escape without end", "a\x1b]no end, a\x1b[", 64, "a]no end, a["[:1] + "no end, a"},
+		{"escape alone", "a\x1b", 64, "a"},
+		{"split escape", "a\x1b\u200b[31mb", 64, "a[31mb"},
+		{"bidi", "abc\u202etxt.exe\u2066\u2069\u200e\u061c", 64, "abctxt.exe"},
+		{"zero width", "ig\u200bno\u200cre\u200d\u2060\ufeff\u00ad me", 64, "ignore me"},
+		{"tags and selectors", "a\U000e0041\U000e007f\ufe0f\U000e0100b\u115f\u3164\u2800c\ue000\uffff", 64, "abc"},
+		{"invalid", "a\xffb\xc3", 64, "a\ufffdb\ufffd"},
+		{"other scripts", "日本語 ñ 🙂 ع", 64, "日本語 ñ 🙂 ع"},
+		{"exact", "日本語", 3, "日本語"},
+		{"cut", "日本語です", 3, "日本…"},
+		{"cut at space", "ab cd", 4, "ab…"},
+		{"nothing", "", 5, ""},
+		{"no room", "abc", 0, "…"},
+		{"long", strings.Repeat("x", 1<<20), 5, "xxxx…"},
+		{"hidden before", strings.Repeat("\u200b", 1<<20) + "x", 5, "…"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := prompt.Clean(c.in, c.limit); got != c.want {
+				t.Errorf("Clean(%.60q, %d) = %q, want %q", c.in, c.limit, got, c.want)
+			}
+		})
+	}
+}
+
+func TestCleanText(t *testing.T) {
+	for _, c := range []struct {
+		in    string
+		limit int
+		want  string
+	}{
+		{"a  b\n\n\tc", 99, "a  b\n\n\tc"},
+		{"a\r\nb\rc\u2028d\ve", 99, "a\nb\nc\nd\ne"},
+		{"\x1b[2Ja\u202eb\x00", 99, "ab"},
+		{"aé", 2, "a\n[… 2 more bytes are cut off]"},
+		{"aé", 3, "aé"},
+		{"a\xff", 9, "a\ufffd"},
+	} {
+		if got := prompt.CleanText(c.in, c.limit); got != c.want {
+			t.Errorf("CleanText(%q, %d) = %q, want %q", c.in, c.limit, got, c.want)
+		}
+	}
+}
+
+// Many openings of escape sequences that never end must not make cleaning slow, and nothing may survive that a terminal
+// would act on.
+func FuzzClean(f *testing.F) {
+	f.Add(strings.Repeat("\x1b]", 20))
+	f.Add("a\x1b[31mb\u009dc\u202e\r\n\U000e0041\xff")
+	f.Fuzz(func(t *testing.T, in string) {
+		line, text := prompt.Clean(in, 40), prompt.CleanText(in, 1000)
+		if n := utf8.RuneCountInString(line); n > 40 {
+			t.Errorf("Clean(%q, 40) has %d characters", in, n)
+		}
+		for _, s := range []string{line, strings.NewReplacer("\n", "", "\t", "").Replace(text)} {
+			if r := hidden(s); r != 0 {
+				t.Errorf("clean %q = %q, holds %U", in, s, r)
+			}
+			if !utf8.ValidString(s) {
+				t.Errorf("clean %q = %q, not UTF-8", in, s)
+			}
+		}
+		if again := prompt.Clean(line, 40); again != line {
+			t.Errorf("Clean(%q) = %q, Clean of that is %q", in, line, again)
+		}
+	})
+}
+
+// hidden returns a character of s that must not be in a prompt, or 0. It is written apart from the code it checks.
+func hidden(s string) rune {
+	for _, r := range s {
+		switch {
+		case r < ' ', r >= 0x7f && r < 0xa0, r == 0xad, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f,
+			r == 0xfeff, r >= 0xfe00 && r <= 0xfe0f, r >= 0xe0000 && r <= 0xe0fff:
+			return r
+		}
+	}
+	return 0
+}

@@ -1,0 +1,81 @@
+package prompt
+
+// Role says whose words a Message holds.
+type Role string
+
+// The roles of a Message.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
+
+// Message is one message of the conversation as a model sees it.
+type Message struct {
+	Role Role
+	Text string
+}
+
+// Prompt is what a model is sent.
+type Prompt struct {
+	// System holds the instructions and the agents. It changes only when the agents do.
+	System string
+	// Messages alternate between user and assistant, beginning and ending with the user.
+	Messages []Message
+}
+
+// Render returns the prompt for in. Equal inputs give equal bytes. What it writes for a turn never depends on what came
+// later, and what changes from call to call (the time, waiting tasks, whether it is the last step) stands at the very end,
+// so that everything before it is a prefix of the next prompt of the conversation.
+//
+// Each text is bounded here; the numbers of agents, turns and steps are the caller's to bound. The only error is that of
+// a replaced template that fails on in.
+func (t *Templates) Render(in *Input) (*Prompt, error) {
+	system, err := t.execute("system.tmpl", viewSystem(in))
+	if err != nil {
+		return nil, err
+	}
+	p := &Prompt{System: system}
+	for i := range in.History {
+		h := &in.History[i]
+		if err := t.turn(p, h.User, h.Steps); err != nil {
+			return nil, err
+		}
+		p.add(RoleAssistant, viewAnswer(h.Answer))
+	}
+	if err := t.turn(p, in.User, in.Steps); err != nil {
+		return nil, err
+	}
+	facts, err := t.execute("facts.tmpl", viewFacts(in))
+	if err != nil {
+		return nil, err
+	}
+	if facts != "" {
+		p.Messages[len(p.Messages)-1].Text += "\n\n" + facts
+	}
+	return p, nil
+}
+
+// turn adds what the user said and what was done about it. It ends with a user message.
+func (t *Templates) turn(p *Prompt, user string, steps []Step) error {
+	text, err := t.execute("user.tmpl", userView{Text: plain(CleanText(user, maxUser))})
+	if err != nil {
+		return err
+	}
+	p.add(RoleUser, text)
+	for i := range steps {
+		p.add(RoleAssistant, viewDelegations(&steps[i]))
+		var v resultsView
+		for j := range steps[i].Tasks {
+			v.Tasks = append(v.Tasks, viewResult(&steps[i].Tasks[j]))
+		}
+		if text, err = t.execute("results.tmpl", v); err != nil {
+			return err
+		}
+		p.add(RoleUser, text)
+	}
+	return nil
+}
+
+func (p *Prompt) add(r Role, text string) {
+	p.Messages = append(p.Messages, Message{Role: r, Text: text})
+}

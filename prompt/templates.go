@@ -1,0 +1,139 @@
+package prompt
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+//go:embed templates/*.tmpl
+var embedded embed.FS
+
+// names are the templates there are; any of them can be replaced.
+var names = []string{"agent.tmpl", "facts.tmpl", "results.tmpl", "system.tmpl", "user.tmpl"}
+
+// maxTemplate bounds a template file, in bytes.
+const maxTemplate = 256 << 10
+
+// Templates renders prompts. It is safe for concurrent use.
+type Templates struct {
+	set *template.Template
+}
+
+// New returns the embedded templates, with those in folder dir that have the same name (system.tmpl, agent.tmpl,
+// user.tmpl, results.tmpl, facts.tmpl) in place of them; dir "" replaces none. Every template is tried out at once: the
+// error for one that does not work names the file and the line.
+func New(dir string) (*Templates, error) {
+	t := &Templates{set: template.New("")}
+	for _, name := range names {
+		text, err := fs.ReadFile(embedded, "templates/"+name)
+		if err != nil {
+			return nil, fmt.Errorf("embedded prompt template: %w", err)
+		}
+		if _, err := t.set.New(name).Parse(string(text)); err != nil {
+			return nil, fmt.Errorf("embedded prompt template: %w", err)
+		}
+	}
+	if dir != "" {
+		if err := t.replace(dir); err != nil {
+			return nil, err
+		}
+	}
+	for _, in := range samples() {
+		if _, err := t.Render(in); err != nil {
+			if dir != "" {
+				return nil, fmt.Errorf("prompt templates in %s: %w", dir, err)
+			}
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// replace reads the templates of dir. A file whose name is none of ours is an error: most likely it is misspelled, and
+// would silently do nothing.
+func (t *Templates) replace(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("prompt templates: %w", err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if filepath.Ext(name) != ".tmpl" {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if !slices.Contains(names, name) {
+			return fmt.Errorf("prompt template %s: no such template, there are %s", path, strings.Join(names, ", "))
+		}
+		text, err := readTemplate(path)
+		if err != nil {
+			return err
+		}
+		// The added action keeps an empty template from being taken for none at all.
+		if _, err := t.set.New(name).Parse(text + `{{""}}`); err != nil {
+			return fmt.Errorf("prompt template %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+func readTemplate(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("prompt template: %w", err)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("prompt template %s: not a file", path)
+	case info.Size() > maxTemplate:
+		return "", fmt.Errorf("prompt template %s: %d bytes, at most %d are allowed", path, info.Size(), maxTemplate)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("prompt template: %w", err)
+	}
+	return string(text), nil
+}
+
+// execute runs one template. The newlines at its end are not part of the text.
+func (t *Templates) execute(name string, data any) (string, error) {
+	var b strings.Builder
+	if err := t.set.ExecuteTemplate(&b, name, data); err != nil {
+		return "", fmt.Errorf("render prompt: %w", err)
+	}
+	text := strings.TrimRight(b.String(), "\n")
+	if text == "" && name != "facts.tmpl" { // providers refuse an empty message
+		return "", fmt.Errorf("render prompt: template: %s:1: gives no text", name)
+	}
+	return text, nil
+}
+
+// samples are two inputs that between them take every branch of the templates.
+func samples() []*Input {
+	task := Task{
+		ID: "t", Agent: "a", Skill: "s", Text: "do", Input: []byte(`{"n":1}`), State: a2a.TaskStateCompleted, Result: "done",
+		Artifacts: []Artifact{{Name: "out.txt", Text: "text"}},
+	}
+	card := &a2a.AgentCard{Name: "A", Description: "does", Skills: make([]a2a.AgentSkill, maxSkills+1)}
+	for i := range card.Skills {
+		card.Skills[i] = a2a.AgentSkill{ID: "s", Name: "S", Description: "skill", Tags: []string{"x", "y"}, Examples: []string{"one", "two"}}
+	}
+	steps := []Step{{Say: "working", Tasks: []Task{task, task}}}
+	return []*Input{
+		{User: "hello"},
+		{
+			Agents:  []Agent{{ID: "a", Card: card, Seen: true}, {ID: "b", Card: &a2a.AgentCard{Name: "b"}}},
+			History: []Turn{{User: "hi", Steps: steps, Answer: "hello"}},
+			Omitted: 1, Waiting: []Task{task, task}, User: "go on", Steps: steps,
+			Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Last: true, MaxParallel: 8,
+		},
+	}
+}

@@ -1,0 +1,233 @@
+package prompt
+
+import (
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Limits of what of a stranger's text gets into a prompt: characters for single lines, bytes for texts.
+const (
+	maxID          = 256
+	maxName        = 64
+	maxDescription = 500
+	maxSkills      = 25
+	maxSkillText   = 200
+	maxExamples    = 4
+	maxExample     = 120
+	maxTags        = 8
+	maxTag         = 32
+	maxSkillBytes  = 6 << 10 // all skills of an agent
+	maxUser        = 64 << 10
+	maxAnswer      = 16 << 10
+	maxTask        = 4 << 10
+	maxResult      = 16 << 10
+	maxArtifacts   = 8
+	maxWaiting     = 10
+)
+
+// What the templates see. Every text of a stranger is here already clean, short and quoted as a JSON string, so that a
+// replaced template cannot forget it. The exceptions are the texts that stand in a block of their own, [userView].Text,
+// and the JSON objects of results and waiting tasks.
+type (
+	systemView struct {
+		Agents      []agentView
+		MaxParallel int // 0: not limited here
+	}
+	agentView struct {
+		ID, Name    string // Name is empty when it says no more than ID
+		Description string
+		Seen        bool
+		Skills      []skillView
+		More        int // skills that are not shown
+	}
+	skillView struct {
+		ID, Name       string
+		Description    string
+		Tags, Examples []string
+	}
+	userView    struct{ Text string }
+	resultsView struct{ Tasks []string }
+	factsView   struct {
+		Time    string // empty when it is not known
+		Omitted int
+		Waiting []string
+		Last    bool
+	}
+)
+
+func viewSystem(in *Input) *systemView {
+	v := &systemView{MaxParallel: in.MaxParallel}
+	for i := range in.Agents {
+		v.Agents = append(v.Agents, viewAgent(&in.Agents[i]))
+	}
+	return v
+}
+
+func viewAgent(a *Agent) agentView {
+	v := agentView{ID: encode(id(a.ID)), Seen: a.Seen}
+	if a.Card == nil {
+		return v
+	}
+	if name := Clean(a.Card.Name, maxName); name != a.ID {
+		v.Name = quote(name)
+	}
+	v.Description = quote(Clean(a.Card.Description, maxDescription))
+	size := 0
+	for i := range a.Card.Skills {
+		s := viewSkill(&a.Card.Skills[i])
+		size += len(s.ID) + len(s.Name) + len(s.Description)
+		for _, t := range append(s.Tags, s.Examples...) {
+			size += len(t)
+		}
+		if i == maxSkills || size > maxSkillBytes {
+			v.More = len(a.Card.Skills) - i
+			break
+		}
+		v.Skills = append(v.Skills, s)
+	}
+	return v
+}
+
+func viewSkill(s *a2a.AgentSkill) skillView {
+	name := Clean(s.Name, maxName)
+	v := skillView{ID: encode(id(s.ID)), Description: quote(Clean(s.Description, maxSkillText))}
+	switch {
+	case s.ID == "": // the name stands in for the id
+		v.ID = encode(id(s.Name))
+	case name != s.ID:
+		v.Name = quote(name)
+	}
+	v.Tags = quoteSome(s.Tags, maxTags, maxTag)
+	v.Examples = quoteSome(s.Examples, maxExamples, maxExample)
+	return v
+}
+
+// id bounds an id without changing it: it has to be copied letter for letter.
+func id(s string) string {
+	if len(s) > maxID {
+		return Clean(s, maxID)
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
+
+// quote returns s as a JSON string, and nothing for nothing.
+func quote(s string) string {
+	if s == "" {
+		return ""
+	}
+	return encode(s)
+}
+
+func quoteSome(all []string, most, limit int) []string {
+	var out []string
+	for _, s := range all {
+		if len(out) == most {
+			break
+		}
+		if s = Clean(s, limit); s != "" {
+			out = append(out, encode(s))
+		}
+	}
+	return out
+}
+
+// answer and delegation have the form that the model is asked to write, so that what it reads of itself does not teach
+// it another one.
+type answer struct {
+	Kind        string       `json:"kind"`
+	Say         string       `json:"say"`
+	Delegations []delegation `json:"delegations"`
+	Reason      string       `json:"reason"`
+}
+
+type delegation struct {
+	ID        string   `json:"id"`
+	Agent     string   `json:"agent"`
+	Skill     *string  `json:"skill"`
+	Task      string   `json:"task"`
+	Input     *string  `json:"input"`
+	DependsOn []string `json:"depends_on"`
+}
+
+func viewAnswer(say string) string {
+	if say = CleanText(say, maxAnswer); say == "" {
+		say = "(no answer)"
+	}
+	return encode(answer{Kind: "respond", Say: say, Delegations: []delegation{}})
+}
+
+func viewDelegations(s *Step) string {
+	v := answer{Kind: "delegate", Say: CleanText(s.Say, maxAnswer), Delegations: []delegation{}}
+	for i := range s.Tasks {
+		t := &s.Tasks[i]
+		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: []string{}}
+		if t.Skill != "" {
+			skill := id(t.Skill)
+			d.Skill = &skill
+		}
+		if len(t.Input) > 0 && string(t.Input) != "null" {
+			input := CleanText(string(t.Input), maxTask)
+			d.Input = &input
+		}
+		v.Delegations = append(v.Delegations, d)
+	}
+	return encode(v)
+}
+
+type result struct {
+	Task      string     `json:"task"`
+	Agent     string     `json:"agent"`
+	State     string     `json:"state"`
+	Result    string     `json:"result"`
+	Artifacts []artifact `json:"artifacts,omitempty"`
+	More      int        `json:"more_artifacts,omitempty"`
+}
+
+type artifact struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+func viewResult(t *Task) string {
+	v := result{Task: id(string(t.ID)), Agent: id(t.Agent), State: state(t.State), Result: CleanText(t.Result, maxResult)}
+	room := maxResult
+	for i, a := range t.Artifacts {
+		if i == maxArtifacts || room <= 0 {
+			v.More = len(t.Artifacts) - i
+			break
+		}
+		text := CleanText(a.Text, room)
+		room -= len(text)
+		v.Artifacts = append(v.Artifacts, artifact{Name: Clean(a.Name, maxName), Text: text})
+	}
+	return encode(v)
+}
+
+// state names a state as agents' people write it: "input-required".
+func state(s a2a.TaskState) string {
+	if s == a2a.TaskStateUnspecified {
+		return "unknown"
+	}
+	return strings.ReplaceAll(strings.ToLower(Clean(strings.TrimPrefix(string(s), "TASK_STATE_"), maxTag)), "_", "-")
+}
+
+type waiting struct {
+	Task     string `json:"task"`
+	Agent    string `json:"agent"`
+	Asked    string `json:"asked_to"`
+	Question string `json:"question"`
+}
+
+func viewFacts(in *Input) *factsView {
+	v := &factsView{Omitted: in.Omitted, Last: in.Last}
+	if !in.Now.IsZero() {
+		v.Time = in.Now.Format("Monday, 2006-01-02T15:04:05Z07:00")
+	}
+	for _, t := range in.Waiting[max(0, len(in.Waiting)-maxWaiting):] {
+		v.Waiting = append(v.Waiting, encode(waiting{
+			Task: id(string(t.ID)), Agent: id(t.Agent), Asked: Clean(t.Text, maxSkillText), Question: CleanText(t.Result, maxTask),
+		}))
+	}
+	return v
+}
