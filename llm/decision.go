@@ -35,7 +35,7 @@ const (
 	KindRefuse   Kind = "refuse"   // Say tells why not
 )
 
-// Decision is what was chosen. Its first five fields are what a model writes, in this order.
+// Decision is what was chosen. Its first four fields are what a model writes, in this order.
 type Decision struct {
 	Kind        Kind         `json:"kind"`
 	Say         string       `json:"say"`

@@ -1,0 +1,177 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Limits of a decision.
+const (
+	DefaultMaxParallel = 8        // delegations of one decision when the Turn does not say
+	MaxTask            = 64 << 10 // a delegation's task, in bytes
+	MaxDecision        = 1 << 20  // what a model may write for one decision, in bytes
+
+	maxDelegationID = 256
+	maxNearest      = 8 // agents named when one is not found
+)
+
+// Check returns nil when d can be carried out in turn t, else an error that wraps [ErrInvalidDecision] and says what is
+// wrong in words a model can correct itself by. It judges the meaning: the kind, that there is something to say, that
+// agents and skills exist, and that the delegations do not wait for each other in a circle.
+func Check(t *Turn, d *Decision) error {
+	if err := check(t, d); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidDecision, err)
+	}
+	return nil
+}
+
+func check(t *Turn, d *Decision) error {
+	switch d.Kind {
+	case KindRespond, KindClarify, KindRefuse:
+		if strings.TrimSpace(d.Say) == "" {
+			return fmt.Errorf(`"say" is empty; with kind %q it is what the user reads`, d.Kind)
+		}
+		if n := len(d.Delegations); n > 0 {
+			return fmt.Errorf("kind %q with %d delegations; either delegate or answer", d.Kind, n)
+		}
+		return nil
+	case KindDelegate:
+		return checkDelegations(t, d.Delegations)
+	}
+	return fmt.Errorf("unknown kind %s; it is one of respond, delegate, clarify, refuse", excerpt(string(d.Kind)))
+}
+
+func checkDelegations(t *Turn, ds []Delegation) error {
+	most := t.MaxParallel
+	if most <= 0 {
+		most = DefaultMaxParallel
+	}
+	switch {
+	case t.Last:
+		return fmt.Errorf("kind %q, but no step is left in this turn; answer the user", KindDelegate)
+	case len(ds) == 0:
+		return fmt.Errorf("kind %q without delegations", KindDelegate)
+	case len(ds) > most:
+		return fmt.Errorf("%d delegations, at most %d are allowed", len(ds), most)
+	}
+	place := make(map[string]int, len(ds))
+	for i := range ds {
+		switch id := ds[i].ID; {
+		case id == "":
+			return fmt.Errorf("delegation %d has no id", i+1)
+		case len(id) > maxDelegationID:
+			return fmt.Errorf("delegation %d has an id of %d bytes, at most %d are allowed", i+1, len(id), maxDelegationID)
+		default:
+			if _, twice := place[id]; twice {
+				return fmt.Errorf("two delegations have the id %s", excerpt(id))
+			}
+			place[id] = i
+		}
+	}
+	for i := range ds {
+		if err := checkDelegation(t, &ds[i], place); err != nil {
+			return fmt.Errorf("delegation %s: %w", excerpt(ds[i].ID), err)
+		}
+	}
+	return checkOrder(ds, place)
+}
+
+func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
+	a := findAgent(t.Agents, d.Agent)
+	if a == nil {
+		if d.Agent == "" {
+			return fmt.Errorf("agent is empty; %s", namesOf(t.Agents, ""))
+		}
+		return fmt.Errorf("no agent %s; %s", excerpt(d.Agent), namesOf(t.Agents, d.Agent))
+	}
+	if w := slices.IndexFunc(t.Waiting, func(w prompt.Task) bool { return string(w.ID) == d.ID }); w >= 0 && t.Waiting[w].Agent != d.Agent {
+		return fmt.Errorf("agent %s, but the waiting task of that id is with agent %s", excerpt(d.Agent), excerpt(t.Waiting[w].Agent))
+	}
+	if d.Skill != "" && !hasSkill(a.Card, d.Skill) {
+		return fmt.Errorf("agent %s has no skill %s; %s", excerpt(d.Agent), excerpt(d.Skill), skillsOf(a.Card))
+	}
+	switch {
+	case strings.TrimSpace(d.Task) == "":
+		return fmt.Errorf("task is empty; it tells the agent what to do")
+	case len(d.Task) > MaxTask:
+		return fmt.Errorf("task is %d bytes, at most %d are allowed", len(d.Task), MaxTask)
+	case len(d.Input) > MaxTask:
+		return fmt.Errorf("input is %d bytes, at most %d are allowed", len(d.Input), MaxTask)
+	case len(d.Input) > 0 && !json.Valid(d.Input):
+		return fmt.Errorf("input %s is not JSON", excerpt(string(d.Input)))
+	}
+	for _, need := range d.DependsOn {
+		if need == d.ID {
+			return fmt.Errorf("depends on itself")
+		}
+		if _, ok := place[need]; !ok {
+			return fmt.Errorf("depends on %s, which is no delegation of this decision", excerpt(need))
+		}
+	}
+	return nil
+}
+
+// checkOrder takes away, again and again, what waits for nothing; what is left waits in a circle.
+func checkOrder(ds []Delegation, place map[string]int) error {
+	done := make([]bool, len(ds))
+	for range ds {
+		for i := range ds {
+			done[i] = done[i] || !slices.ContainsFunc(ds[i].DependsOn, func(id string) bool { return !done[place[id]] })
+		}
+	}
+	if i := slices.Index(done, false); i >= 0 {
+		return fmt.Errorf("delegation %s: depends_on goes round in a circle", excerpt(ds[i].ID))
+	}
+	return nil
+}
+
+func findAgent(all []prompt.Agent, id string) *prompt.Agent {
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// A skill without an id goes by its name.
+func hasSkill(c *a2a.AgentCard, id string) bool {
+	return c != nil && slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return s.ID == id || (s.ID == "" && s.Name == id) })
+}
+
+func skillsOf(c *a2a.AgentCard) string {
+	if c == nil || len(c.Skills) == 0 {
+		return "it lists none, leave skill empty"
+	}
+	var b strings.Builder
+	b.WriteString("it has ")
+	for i, s := range c.Skills {
+		if i == 2*maxNearest {
+			fmt.Fprintf(&b, ", and %d more", len(c.Skills)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if s.ID == "" {
+			s.ID = s.Name
+		}
+		b.WriteString(excerpt(s.ID))
+	}
+	return b.String()
+}
+
+// excerpt quotes a stranger's text, cut to 200 bytes.
+func excerpt(s string) string {
+	const most = 200
+	if len(s) > most {
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,159 @@
+package fake
+
+import (
+	"strings"
+	"unicode"
+)
+
+// address is a request that names its agent: "@agent_echo hello", "agent_echo: hello", "ask agent_echo to say hello".
+type address struct {
+	agent int    // -1: nobody of that name
+	name  string // as written
+	rest  string // what is asked of the agent
+}
+
+// addressed reads the address at the start of text.
+func (m *matcher) addressed(text string) (address, bool) {
+	text = strings.TrimSpace(text)
+	word, rest := nextWord(text)
+	if name, ok := strings.CutPrefix(word, "@"); ok && name != "" {
+		a := address{agent: m.named(name), name: name, rest: rest}
+		if a.agent < 0 {
+			a.name = strings.TrimRightFunc(name, unicode.IsPunct)
+			a.agent = m.named(a.name)
+		}
+		if a.rest == "" {
+			a.rest = text
+		}
+		return a, true
+	}
+	// An id may hold colons itself.
+	for i := strings.LastIndexByte(word, ':'); i > 0; i = strings.LastIndexByte(word[:i], ':') {
+		if at := m.named(word[:i]); at >= 0 {
+			if rest = strings.TrimSpace(text[i+1:]); rest == "" {
+				rest = text
+			}
+			return address{at, word[:i], rest}, true
+		}
+	}
+	return m.asked(text)
+}
+
+// asked reads "ask NAME to …" and "use the NAME to …", politely or not, with a name of up to three words.
+func (m *matcher) asked(text string) (address, bool) {
+	verb, rest := nextWord(skipWords(text, polite))
+	verb = strings.ToLower(verb)
+	if verb != "ask" && verb != "use" && verb != "tell" && verb != "let" && verb != "have" {
+		return address{}, false
+	}
+	the := false
+	if word, after := nextWord(rest); strings.EqualFold(word, "the") {
+		the, rest = true, after
+	}
+	var name string
+	for n, after := 1, rest; n <= 3 && after != ""; n++ {
+		var word string
+		word, after = nextWord(after)
+		name = strings.TrimSpace(name + " " + strings.TrimRight(strings.TrimPrefix(word, "@"), ",:"))
+		if at := m.named(name); at >= 0 {
+			return address{at, name, behind(after, text)}, true
+		}
+		// Nobody is called that. Is it meant as a name at all?
+		to, _ := nextWord(after)
+		to = strings.ToLower(to)
+		if (verb != "ask" && verb != "use") || (to != "to" && to != "for" && !strings.HasSuffix(word, ":")) {
+			continue
+		}
+		role := strings.TrimSuffix(strings.ToLower(name), " agent")
+		if !the && role == strings.ToLower(name) && !strings.ContainsAny(name, "_-0123456789") {
+			continue
+		}
+		at := -1
+		if the || role != strings.ToLower(name) { // "the calculator" may be agent_calc
+			at = m.best(role).agent
+		}
+		return address{at, name, behind(after, text)}, true
+	}
+	return address{}, false
+}
+
+// behind returns what follows a name, without the word that joins them; all of text when there is nothing.
+func behind(s, text string) string {
+	if word, rest := nextWord(s); strings.EqualFold(strings.TrimRight(word, ",:"), "agent") {
+		s = rest
+	}
+	if word, rest := nextWord(s); strings.EqualFold(word, "to") || strings.EqualFold(word, "for") {
+		s = rest
+	}
+	if s = strings.TrimLeft(s, ":, \t\r\n"); s == "" {
+		return text
+	}
+	return s
+}
+
+// nextWord returns the first word of s and what follows it.
+func nextWord(s string) (word, rest string) {
+	s = strings.TrimSpace(s)
+	i := strings.IndexFunc(s, unicode.IsSpace)
+	if i < 0 {
+		return s, ""
+	}
+	return s[:i], strings.TrimSpace(s[i:])
+}
+
+// find returns the place of the agent with this id, or -1.
+func (m *matcher) find(id string) int {
+	for i := range m.agents {
+		if m.agents[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// named returns the agent that is called name: by its id, by the name on its card, or by either without "agent", in any
+// case; or -1.
+func (m *matcher) named(name string) int {
+	if len(name) > 256 || name == "" {
+		return -1
+	}
+	if i := m.find(name); i >= 0 {
+		return i
+	}
+	if m.names == nil {
+		m.names = make(map[string]int, 2*len(m.agents))
+		add := func(name string, i int) {
+			if _, taken := m.names[name]; name != "" && !taken {
+				m.names[name] = i
+			}
+		}
+		for _, short := range []bool{false, true} { // a full name goes before another's short one
+			for i := range m.agents {
+				add(called(m.agents[i].ID, short), i)
+				if c := m.agents[i].Card; c != nil {
+					add(called(c.Name, short), i)
+				}
+			}
+		}
+	}
+	for _, short := range []bool{false, true} {
+		if i, ok := m.names[called(name, short)]; ok {
+			return i
+		}
+	}
+	return -1
+}
+
+func called(name string, short bool) string {
+	if len(name) > 256 {
+		return ""
+	}
+	name = strings.ToLower(strings.Join(strings.Fields(strings.NewReplacer("_", " ", "-", " ").Replace(name)), " "))
+	if short {
+		name = strings.TrimSpace(strings.TrimSuffix(strings.TrimPrefix(name, "agent "), " agent"))
+		if name == "agent" {
+			return ""
+		}
+	}
+	return name
+}

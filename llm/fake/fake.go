@@ -1,0 +1,191 @@
+// Package fake is a decider without a model: the one that Cortex has before anybody configured anything. It needs no
+// network and no key, costs nothing, and decides the same for the same turn, every time.
+//
+// It compares the words of a request with those on the agents' cards, and gives the request to the agent that fits best;
+// a request for several things is taken apart. "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent.
+// What the agents answer becomes the answer. It understands nothing: a request that shares no words with a card finds no
+// agent.
+package fake
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Options configures New. The zero value is right.
+type Options struct {
+	// WordDelay is the time between two words of a streamed answer, to show how a slow model looks. 0 is none.
+	WordDelay time.Duration
+}
+
+// Decider is the fake. It has no state, and is safe for concurrent use.
+type Decider struct {
+	options Options
+}
+
+var _ llm.Decider = (*Decider)(nil)
+
+// New returns a Decider. o may be nil.
+func New(o *Options) *Decider {
+	d := &Decider{}
+	if o != nil {
+		d.options = *o
+	}
+	return d
+}
+
+// Decide implements [llm.Decider]. Its only error is ctx's.
+func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text string)) (*llm.Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	decision := decide(t)
+	decision.Model = "fake"
+	if stream == nil || decision.Kind == llm.KindDelegate {
+		return decision, nil
+	}
+	for word := range strings.SplitAfterSeq(decision.Say, " ") {
+		if d.options.WordDelay > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(d.options.WordDelay):
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if word != "" {
+			stream(word)
+		}
+	}
+	return decision, nil
+}
+
+func decide(t *llm.Turn) *llm.Decision {
+	switch {
+	case len(t.Steps) > 0:
+		return answer(t.Steps[len(t.Steps)-1].Tasks)
+	case t.Last:
+		return respond("No step is left to give this to an agent.\n"+online(t.Agents), "last step")
+	}
+	m := newMatcher(t.Agents, t.User)
+	if d := resume(t, m); d != nil {
+		return d
+	}
+	if isAbout(t.User) {
+		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t.Agents), "asked about Cortex itself")
+	}
+	pieces := m.plan(t.User)
+	for _, p := range pieces {
+		if p.unknown != "" {
+			return respond(fmt.Sprintf("No agent %q is online.\n%s", prompt.Clean(p.unknown, 64), online(t.Agents)), "asked for an agent that is not there")
+		}
+	}
+	most := t.MaxParallel
+	if most <= 0 {
+		most = llm.DefaultMaxParallel
+	}
+	switch {
+	case len(pieces) == 0 && len(t.Agents) == 0:
+		return respond(online(nil), "no agent is online")
+	case len(pieces) == 0:
+		return respond("None of the agents fits this request.\n"+online(t.Agents), m.closest(t.User))
+	case len(pieces) > most:
+		return &llm.Decision{
+			Kind:   llm.KindClarify,
+			Say:    fmt.Sprintf("These are %d requests at once, and I can hand on %d. Please ask in parts.", len(pieces), most),
+			Reason: "too many requests",
+		}
+	}
+	decision := &llm.Decision{Kind: llm.KindDelegate}
+	var reasons []string
+	for i, p := range pieces {
+		if len(p.task) > llm.MaxTask {
+			return tooLong(len(p.task))
+		}
+		agent := &t.Agents[p.agent]
+		decision.Delegations = append(decision.Delegations, llm.Delegation{
+			ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: m.skill(agent, p.about), Task: p.task,
+		})
+		reasons = append(reasons, p.reason)
+	}
+	decision.Reason = strings.Join(reasons, " / ")
+	return decision
+}
+
+// resume continues the task that waits for the user's reply, the most recent one when there are several. It returns nil
+// when none does, when its agent has gone, and when the user turns to another agent.
+func resume(t *llm.Turn, m *matcher) *llm.Decision {
+	for i := len(t.Waiting) - 1; i >= 0; i-- {
+		w := &t.Waiting[i]
+		at := m.find(w.Agent)
+		if at < 0 || w.ID == "" {
+			continue
+		}
+		task := t.User
+		if a, ok := m.addressed(t.User); ok {
+			if a.agent != at {
+				return nil
+			}
+			task = a.rest
+		}
+		if strings.TrimSpace(task) == "" {
+			return nil
+		}
+		if len(task) > llm.MaxTask {
+			return tooLong(len(task))
+		}
+		return &llm.Decision{
+			Kind:        llm.KindDelegate,
+			Delegations: []llm.Delegation{{ID: string(w.ID), Agent: w.Agent, Skill: knownSkill(&t.Agents[at], w.Skill), Task: task}},
+			Reason:      w.Agent + " waits for this reply",
+		}
+	}
+	return nil
+}
+
+func tooLong(n int) *llm.Decision {
+	return respond(fmt.Sprintf("This is too long for an agent: %d bytes, at most %d can be handed on.", n, llm.MaxTask), "request too long")
+}
+
+func respond(say, reason string) *llm.Decision {
+	return &llm.Decision{Kind: llm.KindRespond, Say: say, Reason: reason}
+}
+
+// freeID returns n as an id that is none of a waiting task.
+func freeID(waiting []prompt.Task, n int) string {
+	id := fmt.Sprint(n)
+	for i := 0; i < len(waiting); i++ {
+		if string(waiting[i].ID) == id {
+			id += "a"
+			i = -1
+		}
+	}
+	return id
+}
+
+// knownSkill returns skill if the agent's card still has it.
+func knownSkill(a *prompt.Agent, skill string) string {
+	if a.Card != nil {
+		for i := range a.Card.Skills {
+			if skillID(&a.Card.Skills[i]) == skill {
+				return skill
+			}
+		}
+	}
+	return ""
+}
+
+func skillID(s *a2a.AgentSkill) string {
+	if s.ID == "" {
+		return s.Name
+	}
+	return s.ID
+}

@@ -1,0 +1,172 @@
+package fake
+
+import (
+	"slices"
+	"strings"
+)
+
+// piece is a part of the request that one agent gets.
+type piece struct {
+	agent   int
+	task    string
+	about   string // the words that chose the agent
+	reason  string
+	unknown string // the agent that was asked for by name, when there is none; nothing else is set then
+}
+
+// plan takes a request apart and finds an agent for each part. It returns nothing when no agent fits any.
+func (m *matcher) plan(text string) []piece {
+	text = strings.TrimSpace(text)
+	if at := contentAt(text); at > 0 {
+		if ps, ok := m.planContent(text, at); ok {
+			return ps
+		}
+		return m.whole(text)
+	}
+	if len(text) > maxRead {
+		return m.whole(text) // material to work on
+	}
+	return m.join(text, m.split(text, false))
+}
+
+// planContent plans "INSTRUCTION: CONTENT", at being the place of the colon. The content is not looked at, except for
+// another request behind it that is plain to see. It reports false when no agent fits the instruction.
+func (m *matcher) planContent(text string, at int) ([]piece, bool) {
+	spans := m.split(text[:at], false)
+	last := spans[len(spans)-1]
+	instruction := strings.TrimSpace(text[last.start:at])
+	if announces(instruction) {
+		return m.plan(text[at+1:]), true
+	}
+	if _, ok := m.addressed(instruction); !ok && m.best(instruction).agent < 0 {
+		return nil, false
+	}
+	ps := m.join(text[:at], spans)
+	if len(ps) == 0 {
+		return nil, false
+	}
+	p := &ps[len(ps)-1]
+	if p.unknown != "" {
+		return ps, true
+	}
+	content, rest := text[at+1:], ""
+	if _, ok := m.addressed(text[last.start:]); !ok && len(content) <= maxRead {
+		for _, s := range m.split(content, true)[1:] {
+			if c := m.best(content[s.start:s.end]); c.agent >= 0 && c.agent != p.agent && c.score >= certain {
+				content, rest = content[:s.from], content[s.start:]
+				break
+			}
+		}
+	}
+	if m.says(instruction, p.agent) {
+		p.task = tidy(content)
+	} else {
+		p.task = tidy(p.task + ":" + content)
+	}
+	if rest != "" {
+		ps = append(ps, m.plan(rest)...)
+	}
+	return ps, true
+}
+
+// whole gives all of text to one agent, if one fits.
+func (m *matcher) whole(text string) []piece {
+	return m.join(text, []span{{end: len(text)}})
+}
+
+// join finds agents for the spans of text. A span without one stays with its neighbour; one behind an agent that was
+// called by name belongs to that agent, unless it calls another one.
+func (m *matcher) join(text string, spans []span) []piece {
+	var ps []piece
+	called := false
+	begin := -1 // where the spans before an agent was found begin
+	for _, s := range spans {
+		part := text[s.start:s.end]
+		if isPolite(part) && len(spans) > 1 {
+			continue
+		}
+		if begin < 0 {
+			begin = s.start
+		}
+		a, ok := m.addressed(part)
+		switch {
+		case ok && a.agent < 0:
+			ps = append(ps, piece{unknown: a.name})
+			called = true
+		case ok:
+			ps = append(ps, piece{agent: a.agent, task: tidy(a.rest), about: a.rest, reason: m.agents[a.agent].ID + ": called by name"})
+			called = true
+		case called && len(ps) > 0:
+			extend(&ps[len(ps)-1], text, s)
+		default:
+			c := m.best(part)
+			switch {
+			case c.agent >= 0 && (!s.weak || len(ps) == 0 || ps[len(ps)-1].agent != c.agent):
+				ps = append(ps, piece{agent: c.agent, task: tidy(text[begin:s.end]), about: part, reason: c.reason})
+			case len(ps) > 0:
+				extend(&ps[len(ps)-1], text, s)
+			default:
+				continue // begin stays: it goes to the next one
+			}
+		}
+		begin = -1
+	}
+	return ps
+}
+
+// extend adds a span to the piece before it, with the words between them as they were typed.
+func extend(p *piece, text string, s span) {
+	p.task = tidy(p.task + text[s.from:s.end])
+}
+
+// tidy cuts off what joined a part to its neighbours.
+func tidy(s string) string {
+	return strings.TrimSpace(strings.TrimRight(strings.TrimSpace(s), ",;"))
+}
+
+// announces reports whether s only says that requests follow: "two questions".
+func announces(s string) bool {
+	ws := plainWords(s)
+	known := 0
+	for _, w := range ws {
+		switch {
+		case announcing[string(singular([]byte(w)))]:
+			known++
+		case !stop[w]:
+			return false
+		}
+	}
+	return known > 0
+}
+
+// says reports whether an instruction says nothing that its agent does not know anyway, so that the content alone is the
+// task: "count the words", but not "translate to French" and not a question.
+func (m *matcher) says(instruction string, agent int) bool {
+	if a, ok := m.addressed(instruction); ok {
+		if a.rest == instruction {
+			return true // the name alone
+		}
+		instruction = a.rest
+	}
+	ws := plainWords(skipWords(instruction, polite))
+	if len(ws) == 0 || questions[ws[0]] {
+		return false
+	}
+	for i, w := range ws {
+		if !prepositions[w] {
+			continue
+		}
+		for _, next := range ws[i+1:] {
+			if !stop[next] && !deictic[string(singular([]byte(next)))] {
+				return false
+			}
+		}
+	}
+	card := slices.IndexFunc(m.cards, func(c cardMatch) bool { return c.agent == agent })
+	known := card >= 0
+	m.scan.scan(strings.Join(ws, " "), func(term []byte, _ bool) {
+		id, ok := m.terms[string(term)]
+		known = known && ((ok && m.cards[card].weights[id] > 0) || deictic[string(term)])
+	})
+	return known
+}

@@ -1,0 +1,158 @@
+package fake
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// span is a part of a text.
+type span struct {
+	from       int // where the part before it ended; between from and start is what joins them
+	start, end int
+	weak       bool // only a request of its own if it is for another agent
+}
+
+// maxSpans bounds the parts of a request.
+const maxSpans = 32
+
+// split cuts text where a new request may begin: at the end of a line or a sentence, at a comma, a semicolon, "and",
+// "then", but only before words that can begin a request. narrow cuts behind a comma with "and", and at "then", only.
+// There is at least one span.
+func (m *matcher) split(text string, narrow bool) []span {
+	spans := []span{{}}
+	for i := 0; i < len(text) && len(spans) < maxSpans; {
+		if end := quotedAt(text[i:]); end > 0 {
+			i += end
+			continue
+		}
+		n := joint(text[i:], narrow)
+		weak := n > 0 && asksOn(text[spans[len(spans)-1].start:i], text[i+n:])
+		if i == 0 || n == 0 || (!weak && !m.begins(text[i+n:])) {
+			_, size := utf8.DecodeRuneInString(text[i:])
+			i += size
+			continue
+		}
+		end := i
+		if strings.ContainsRune(".?!", rune(text[i])) {
+			end++ // the mark belongs to the sentence
+		}
+		spans[len(spans)-1].end = end
+		spans = append(spans, span{from: end, start: i + n, weak: weak})
+		i += n
+	}
+	spans[len(spans)-1].end = len(text)
+	return spans
+}
+
+// bullet is what a line of a list begins with.
+var bullet = regexp.MustCompile(`^([-*•]|\d{1,2}[.)])\s+`)
+
+// asksOn reports whether next goes on with the question before it: "what is the time in Rome", "the weather in Oslo".
+func asksOn(before, next string) bool {
+	first, _ := nextWord(before[:min(len(before), 20)])
+	word, _ := nextWord(next[:min(len(next), 20)])
+	return questions[strings.ToLower(first)] && (strings.EqualFold(word, "the") || strings.EqualFold(word, "my"))
+}
+
+// joint returns the length of what joins two requests at the start of s, words and spaces included; 0 for nothing.
+func joint(s string, narrow bool) int {
+	s = s[:min(len(s), 200)] // this is asked at every character
+	rest := s
+	mark, size := utf8.DecodeRuneInString(s)
+	space := func() bool {
+		before := len(rest)
+		rest = strings.TrimLeftFunc(rest, unicode.IsSpace)
+		return len(rest) < before
+	}
+	switch {
+	case mark == '.' || mark == '?' || mark == '!':
+		if rest = strings.TrimLeft(rest, ".?!"); !space() {
+			return 0
+		}
+	case mark == '\n' || mark == '\r':
+		space()
+	case mark == ';':
+		rest = rest[size:]
+		space()
+	case mark == ',':
+		if rest = rest[size:]; !space() {
+			return 0
+		}
+	case unicode.IsSpace(mark):
+		space()
+	default:
+		return 0
+	}
+	if strings.Contains(s[:len(s)-len(rest)], "\n") {
+		rest = rest[len(bullet.FindString(rest)):]
+	}
+	connected := ""
+	for range 4 { // "and then also"
+		word, _ := nextWord(rest)
+		if lower := strings.ToLower(word); lower != "and" && lower != "then" && lower != "also" {
+			break
+		} else if connected == "" || lower == "then" {
+			connected = lower
+		}
+		rest = rest[len(word):]
+		if !space() {
+			return 0
+		}
+	}
+	switch {
+	case narrow && connected != "then" && (mark != ',' || connected == ""):
+		return 0
+	case connected == "" && mark != '\n' && mark != '\r' && unicode.IsSpace(mark):
+		return 0 // just a space between words
+	}
+	return len(s) - len(rest)
+}
+
+// begins reports whether a request can begin with s: with a question, a name, a number, thanks, or a word that begins what
+// agents say they do.
+func (m *matcher) begins(s string) bool {
+	if isPolite(s) {
+		return true
+	}
+	s = s[:min(len(s), 200)] // enough for an address; this is asked at every joint
+	word, _ := nextWord(s)
+	lower := strings.TrimRight(strings.ToLower(word), ",.?!:;")
+	if r, _ := utf8.DecodeRuneInString(word); r == '@' || r == '(' || unicode.IsDigit(r) || questions[lower] || requests[lower] {
+		return true
+	}
+	known := false
+	m.scan.scan(word, func(term []byte, first bool) {
+		if id, ok := m.terms[string(term)]; ok && first {
+			known = slices.ContainsFunc(m.cards, func(c cardMatch) bool { return c.starts[id] == beginsText })
+		}
+	})
+	if !known {
+		_, known = m.addressed(s)
+	}
+	return known
+}
+
+// contentAt returns the place of the colon that separates an instruction from what it is about; 0 for none. Colons in
+// times, addresses of pages and names are not followed by a space.
+func contentAt(text string) int {
+	for i := 1; i < len(text)-1 && i < 200; i++ {
+		if end := quotedAt(head(text)[i:]); end > 0 {
+			i += end - 1
+			continue
+		}
+		if text[i] != ':' || !unicode.IsSpace(rune(text[i+1])) {
+			continue
+		}
+		rest := strings.TrimSpace(text[i+1:])
+		if rest == "" || (isDigit(text[i-1]) && isDigit(rest[0])) {
+			continue
+		}
+		return i
+	}
+	return 0
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

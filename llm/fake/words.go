@@ -1,0 +1,265 @@
+package fake
+
+import (
+	"bytes"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The terms that stand for any number and for any calculation: "17*23" on a card is evidence for "4 + 5" in a request.
+const (
+	numberTerm = "#"
+	calcTerm   = "#calc"
+)
+
+// scanner takes texts apart into terms: words in lower case and without their plural, numbers and calculations as classes.
+// Words that say nothing are left out. It is reused, since thousands of cards are read for a request.
+type scanner struct {
+	buf  []byte
+	held []byte // an operator written as a word, until it is known whether a number follows
+}
+
+// scan calls emit for each term of s; the bytes are valid during the call. first is true for the term of the very first
+// word.
+func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
+	first := true
+	number, operator := false, false // what was just read, across spaces and parentheses
+	c.held = c.held[:0]
+	drop := func() {
+		if len(c.held) > 0 && !stop[string(c.held)] {
+			emit(singular(c.held), false)
+		}
+		c.held = c.held[:0]
+		number, operator = false, false
+	}
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case unicode.IsDigit(r):
+			n := dateLen(s[i:])
+			if n > 0 {
+				drop()
+			} else {
+				n = numberLen(s[i:])
+			}
+			if operator {
+				c.held = c.held[:0]
+				emit(append(c.buf[:0], calcTerm...), false)
+			}
+			emit(append(c.buf[:0], numberTerm...), first)
+			number, operator, first = true, false, false
+			i += n
+			continue
+		case unicode.IsLetter(r):
+			i += c.word(s[i:], r)
+			i += suffixLen(s[i:])
+			w := c.buf
+			switch {
+			case number && len(c.held) == 0 && operators[string(w)]:
+				c.held = append(c.held, w...)
+				operator = true
+			case operator && (string(w) == "by" || string(w) == "of"):
+			default:
+				drop()
+				if !stop[string(w)] {
+					emit(singular(w), first)
+				}
+			}
+			first = false
+			continue
+		case strings.ContainsRune("+-*/^%×÷−·", r):
+			operator = operator || number
+		case !unicode.IsSpace(r) && r != '(' && r != ')':
+			drop()
+		}
+		i += size
+	}
+	drop()
+}
+
+// word reads the word at the start of s into buf, in lower case, and returns its length. Scripts without spaces give one
+// character at a time.
+func (c *scanner) word(s string, r rune) int {
+	c.buf = c.buf[:0]
+	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+		c.buf = utf8.AppendRune(c.buf, r)
+		return len(c.buf)
+	}
+	for i, r := range s {
+		if !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+			return i
+		}
+		c.buf = utf8.AppendRune(c.buf, unicode.ToLower(r))
+	}
+	return len(s)
+}
+
+// suffixLen returns the length of what is left of a word behind an apostrophe at the start of s, as in what's; or 0.
+func suffixLen(s string) int {
+	r, n := utf8.DecodeRuneInString(s)
+	if r != '\'' && r != '’' {
+		return 0
+	}
+	letters := strings.IndexFunc(s[n:], func(r rune) bool { return !unicode.IsLetter(r) })
+	if letters < 0 {
+		letters = len(s) - n
+	}
+	if letters > 2 { // o'clock
+		return 0
+	}
+	return n + letters
+}
+
+func numberLen(s string) int {
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if !unicode.IsDigit(r) && !((r == '.' || r == ',') && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9') {
+			return i
+		}
+		i += size
+	}
+	return len(s)
+}
+
+// dateLen returns the length of a date or another row of three numbers at the start of s: 2026-11-20, 20/11/2026; or 0.
+func dateLen(s string) int {
+	i := 0
+	var sep byte
+	for group := range 3 {
+		start := i
+		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+			i++
+		}
+		if i == start || i-start > 4 {
+			return 0
+		}
+		if group == 2 {
+			return i
+		}
+		if i == len(s) || (s[i] != '-' && s[i] != '/' && s[i] != '.') || (sep != 0 && s[i] != sep) {
+			return 0
+		}
+		sep = s[i]
+		i++
+	}
+	return 0
+}
+
+// singular cuts the plural off an English word, in place.
+func singular(w []byte) []byte {
+	n := len(w)
+	switch {
+	case n <= 3 || w[n-1] != 's':
+		return w
+	case bytes.HasSuffix(w, []byte("ies")) && n > 4:
+		return append(w[:n-3], 'y')
+	case w[n-2] == 's' || w[n-2] == 'u' || w[n-2] == 'i': // class, status, analysis
+		return w
+	case w[n-2] == 'e' && (bytes.HasSuffix(w[:n-2], []byte("ss")) || bytes.HasSuffix(w[:n-2], []byte("ch")) ||
+		bytes.HasSuffix(w[:n-2], []byte("sh")) || w[n-3] == 'x' || w[n-3] == 'o'): // classes, matches, boxes, echoes
+		return w[:n-2]
+	}
+	return w[:n-1]
+}
+
+func set(words string) map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(words) {
+		m[w] = true
+	}
+	return m
+}
+
+// Read only.
+var (
+	stop = set(`a about after again agent all also am an and any are as at be been but by can cannot could did do does
+		each for from give had has have he hello help her here hey hi him how i if in into is it its just kindly know let
+		like ll many may me might more much must my need no not now of off ok okay on one or our out over please re say shall
+		she should show so some tell than thank thanks that the their them then there these they this those to too up us use
+		using ve very want was we were what when where which who whom whose why will with would you your`)
+	// Nouns that nearly every card has: alone they are no evidence.
+	generic = set(`answer data example file information input line message name output question request result sentence
+		service simple string task test text thing tool user value`)
+	operators = set(`plus minus times x divided multiplied mod modulo`)
+	questions = set(`what whats what's when when's where where's which who who's whom whose why how is are`)
+	// Words that a request can begin with, besides questions and what is on the cards.
+	requests = set(`can could do does did will would should tell give show please ask use`)
+	polite   = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just`)
+	// What stands for the text behind a colon: "count the words of the following sentence: …".
+	deictic = set(`text sentence line following message phrase string paragraph input word list item`)
+	// Behind these comes something the agent has to know: "translate to French: …".
+	prepositions = set(`to into in from as with at by for using`)
+	announcing   = set(`two three four five few couple question task thing request following both`)
+)
+
+var abouts = func() map[string]bool {
+	m := make(map[string]bool)
+	for line := range strings.Lines(`
+		help
+		who are you
+		what are you
+		what is this
+		what is cortex
+		how are you
+		how do you work
+		what can you do
+		what can i do
+		what can i do here
+		what do you do
+		what can you do for me
+		who is online
+		who is there
+		what is online
+		list agents
+		list the agents
+		list all agents
+		show agents
+		show me the agents
+		which agents are online
+		which agents are there
+		which agents do you know
+		what agents are online
+		what agents are there
+		what agents do you have
+	`) {
+		m[strings.TrimSpace(line)] = true
+	}
+	delete(m, "")
+	return m
+}()
+
+var greetings = set(`hi hello hey hiya howdy there thanks thank you thx cheers please good morning afternoon evening day cortex
+	bye goodbye a lot very much so ok okay great`)
+
+// plainWords returns the words of a short s in lower case; nil for a long one.
+func plainWords(s string) []string {
+	if len(s) > 100 {
+		return nil
+	}
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' })
+}
+
+// isPolite reports whether s is a greeting or thanks and nothing else.
+func isPolite(s string) bool {
+	ws := plainWords(s)
+	for _, w := range ws {
+		if !greetings[w] {
+			return false
+		}
+	}
+	return len(ws) > 0
+}
+
+// isAbout reports whether s greets, or asks about Cortex itself or its agents.
+func isAbout(s string) bool {
+	if isPolite(s) {
+		return true
+	}
+	ws := plainWords(s)
+	for len(ws) > 1 && greetings[ws[0]] {
+		ws = ws[1:]
+	}
+	phrase := strings.ReplaceAll(strings.Join(ws, " "), "'s", " is")
+	return abouts[phrase] || abouts[strings.TrimSuffix(phrase, " please")]
+}

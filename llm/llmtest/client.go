@@ -1,0 +1,95 @@
+package llmtest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Answer is what a scripted client answers to one request.
+type Answer struct {
+	// Text is streamed in one chunk, Pieces in one chunk each after it.
+	Text   string
+	Pieces []string
+	// Err ends the answer after the text. Without it a chunk with Done, Model and Usage follows.
+	Err   error
+	Model string // "" is "scripted"
+	Usage llm.Usage
+	// Cut ends the answer without a Done chunk, as a broken connection does.
+	Cut bool
+	// Func, when set, gives the answer instead. It is called while no lock is held and may block.
+	Func func(ctx context.Context, r *llm.Request) Answer
+}
+
+// Text is an Answer of text.
+func Text(text string) Answer { return Answer{Text: text} }
+
+// Fail is an Answer that is an error.
+func Fail(err error) Answer { return Answer{Err: err} }
+
+// Func is an Answer that depends on the request.
+func Func(f func(ctx context.Context, r *llm.Request) Answer) Answer { return Answer{Func: f} }
+
+// Client is an [llm.Client] that answers from a script. It is safe for concurrent use: each request takes the next answer.
+type Client struct {
+	mu       sync.Mutex
+	script   []Answer
+	requests []*llm.Request
+}
+
+var _ llm.Client = (*Client)(nil)
+
+// Script returns a client that gives these answers in this order. A request after the last one fails.
+func Script(answers ...Answer) *Client { return &Client{script: slices.Clone(answers)} }
+
+// Requests returns the requests made so far, in order.
+func (c *Client) Requests() []*llm.Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.requests)
+}
+
+// Generate implements [llm.Client].
+func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		a := c.next(r)
+		if a.Func != nil {
+			a = a.Func(ctx, r)
+		}
+		for _, piece := range append([]string{a.Text}, a.Pieces...) {
+			if err := ctx.Err(); err != nil {
+				yield(llm.Chunk{}, err)
+				return
+			}
+			if piece != "" && !yield(llm.Chunk{Text: piece}, nil) {
+				return
+			}
+		}
+		switch {
+		case a.Err != nil:
+			yield(llm.Chunk{}, a.Err)
+		case !a.Cut:
+			if a.Model == "" {
+				a.Model = "scripted"
+			}
+			yield(llm.Chunk{Done: true, Model: a.Model, Usage: a.Usage}, nil)
+		}
+	}
+}
+
+func (c *Client) next(r *llm.Request) Answer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	kept := *r // what the caller gave is not retained
+	kept.Messages = slices.Clone(r.Messages)
+	kept.Schema = slices.Clone(r.Schema)
+	c.requests = append(c.requests, &kept)
+	if len(c.requests) > len(c.script) {
+		return Fail(fmt.Errorf("llmtest: request %d, but the script has %d answers", len(c.requests), len(c.script)))
+	}
+	return c.script[len(c.requests)-1]
+}

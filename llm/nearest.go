@@ -1,0 +1,118 @@
+package llm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// namesOf says which agents there are, those spelled most like name first.
+func namesOf(all []prompt.Agent, name string) string {
+	if len(all) == 0 {
+		return "no agent is there, answer the user yourself"
+	}
+	names := nearest(all, name)
+	for i := range names {
+		names[i] = excerpt(names[i])
+	}
+	if more := len(all) - len(names); more > 0 {
+		return fmt.Sprintf("there are %s and %d more", strings.Join(names, ", "), more)
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// nearest returns the ids of at most maxNearest agents by their distance from name, then in their order.
+func nearest(all []prompt.Agent, name string) []string {
+	type near struct {
+		id string
+		d  int
+	}
+	ns := make([]near, len(all))
+	want := folded(name)
+	for i := range all {
+		ns[i] = near{all[i].ID, distance(want, folded(all[i].ID))}
+	}
+	slices.SortStableFunc(ns, func(a, b near) int { return cmp.Compare(a.d, b.d) })
+	ids := make([]string, 0, maxNearest)
+	for _, n := range ns[:min(len(ns), maxNearest)] {
+		ids = append(ids, n.id)
+	}
+	return ids
+}
+
+// folded returns the first characters of a name in lower case; the rest does not help to tell names apart and costs time.
+func folded(s string) []rune {
+	if len(s) > 64 {
+		s = s[:64]
+	}
+	return []rune(strings.ToLower(s))
+}
+
+// distance is the number of characters to insert, delete or replace to make b of a.
+func distance(a, b []rune) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i, ra := range a {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j, rb := range b {
+			change := diagonal
+			if ra != rb {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// correctAgents replaces agent ids that do not exist and can only mean one that does: the same but for its case, or one
+// character off. A wrong digit is never corrected: worker_1 and worker_2 are two agents, also while one of them is away.
+func correctAgents(t *Turn, ds []Delegation) {
+	for i := range ds {
+		if name := ds[i].Agent; name != "" && findAgent(t.Agents, name) == nil {
+			if id, ok := meant(t.Agents, name); ok {
+				ds[i].Agent = id
+			}
+		}
+	}
+}
+
+func meant(all []prompt.Agent, name string) (string, bool) {
+	for _, same := range []func(a, b string) bool{strings.EqualFold, slip} {
+		found, n := "", 0
+		for i := range all {
+			if same(name, all[i].ID) {
+				found = all[i].ID
+				n++
+			}
+		}
+		if n > 0 {
+			return found, n == 1
+		}
+	}
+	return "", false
+}
+
+// slip reports whether a and b differ in one character that is no digit.
+func slip(a, b string) bool {
+	if d := len(a) - len(b); len(a) < 4 || len(b) < 4 || d > utf8.UTFMax || d < -utf8.UTFMax {
+		return false
+	}
+	ra, rb := []rune(a), []rune(b)
+	for len(ra) > 0 && len(rb) > 0 && ra[0] == rb[0] {
+		ra, rb = ra[1:], rb[1:]
+	}
+	for len(ra) > 0 && len(rb) > 0 && ra[len(ra)-1] == rb[len(rb)-1] {
+		ra, rb = ra[:len(ra)-1], rb[:len(rb)-1]
+	}
+	return len(ra) <= 1 && len(rb) <= 1 && !slices.ContainsFunc(append(ra[:len(ra):len(ra)], rb...), unicode.IsDigit)
+}

@@ -1,0 +1,148 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ParseDecision reads the decision that a model wrote: a JSON object with kind, say, delegations and reason. Other keys
+// are ignored, so a model cannot write its own Usage; a key twice is an error. Text around the object, such as a code
+// fence or a sentence before it, is tolerated, and only the first object counts: what a model writes after its decision
+// is a conversation that it makes up. Errors wrap [ErrInvalidDecision]. Whether the decision makes sense is for [Check].
+func ParseDecision(text string) (*Decision, error) {
+	d, err := parseDecision(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidDecision, err)
+	}
+	return d, nil
+}
+
+func parseDecision(text string) (*Decision, error) {
+	if len(text) > MaxDecision {
+		return nil, fmt.Errorf("the reply is %d bytes, at most %d are allowed", len(text), MaxDecision)
+	}
+	object, err := firstObject(text)
+	if err != nil {
+		return nil, err
+	}
+	fields, err := readFields(object)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
+	}
+	var d Decision
+	if len(fields["kind"]) == 0 {
+		return nil, fmt.Errorf(`%s has no "kind"`, excerpt(object))
+	}
+	var ds []written
+	for key, to := range map[string]any{"kind": &d.Kind, "say": &d.Say, "delegations": &ds, "reason": &d.Reason} {
+		if raw := fields[key]; len(raw) > 0 {
+			if err := json.Unmarshal(raw, to); err != nil {
+				return nil, fmt.Errorf("%q has the wrong form: %s", key, excerpt(string(raw)))
+			}
+		}
+	}
+	for i := range ds {
+		w := &ds[i]
+		if len(w.DependsOn) == 0 {
+			w.DependsOn = nil
+		}
+		input, err := w.input()
+		if err != nil {
+			return nil, fmt.Errorf("delegation %s: %w", excerpt(w.ID), err)
+		}
+		d.Delegations = append(d.Delegations, Delegation{
+			ID: w.ID, Agent: w.Agent, Skill: w.Skill, Task: w.Task, Input: input, DependsOn: w.DependsOn,
+		})
+	}
+	return &d, nil
+}
+
+// written is a delegation as a model writes it.
+type written struct {
+	ID        string          `json:"id"`
+	Agent     string          `json:"agent"`
+	Skill     string          `json:"skill"`
+	Task      string          `json:"task"`
+	Input     json.RawMessage `json:"input"`
+	DependsOn []string        `json:"depends_on"`
+}
+
+// input returns the structured input. A strict schema has no room for any object, so it is asked for as a string that
+// holds JSON; models without one write the object itself.
+func (w *written) input() (json.RawMessage, error) {
+	raw := bytes.TrimSpace(w.Input)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if raw[0] != '"' {
+		return bytes.Clone(raw), nil
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return nil, fmt.Errorf("input: %w", err)
+	}
+	if s = strings.TrimSpace(s); s == "" || s == "null" {
+		return nil, nil
+	}
+	if !json.Valid([]byte(s)) {
+		return nil, fmt.Errorf("input %s is not a JSON text", excerpt(s))
+	}
+	return json.RawMessage(s), nil
+}
+
+// firstObject returns the part of text from its first "{" to the "}" that closes it.
+func firstObject(text string) (string, error) {
+	start := strings.IndexByte(text, '{')
+	if start < 0 {
+		if strings.TrimSpace(text) == "" {
+			return "", errors.New("the reply is empty")
+		}
+		return "", fmt.Errorf("the reply %s has no JSON object", excerpt(text))
+	}
+	depth, quoted := 0, false
+	for i := start; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth == 0 {
+				return text[start : i+1], nil
+			}
+		}
+	}
+	return "", fmt.Errorf("the JSON object %s is not complete", excerpt(text[start:]))
+}
+
+// readFields returns the values of the object's keys, which encoding/json alone would match in any case and any number.
+func readFields(object string) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(strings.NewReader(object))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	fields := make(map[string]json.RawMessage)
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, err
+		}
+		name, _ := key.(string) // in an object it is one
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("it has the key %s twice", excerpt(name))
+		}
+		fields[name] = raw
+	}
+	_, err := d.Token()
+	return fields, err
+}

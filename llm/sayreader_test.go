@@ -1,0 +1,102 @@
+package llm
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func streamed(pieces ...string) string {
+	var b strings.Builder
+	r := newSayReader(func(s string) { b.WriteString(s) })
+	for _, p := range pieces {
+		r.write(p)
+	}
+	return b.String()
+}
+
+func TestSayReader(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`{"kind":"respond","say":"hello"}`, "hello"},
+		{"Sure:\n```json\n{ \"kind\" : \"clarify\" ,\n \"say\" : \"a b\" , \"reason\":\"say\"}", "a b"},
+		{`{"kind":"refuse","say":"\"\\\/\b\f\n\r\t\u0041\u00e9\u65e5\ud83d\ude00"}`, "\"\\/\b\f\n\r\tAé日😀"},
+		{`{"kind":"respond","say":"日本語 é 😀"}`, "日本語 é 😀"},
+		{`{"kind":"respond","say":"\ud83dx\ud83d\n\ude00\ud83d\ud83d\ude00\ud83dé\ud83d"}`, "\ufffdx\ufffd\n\ufffd\ufffd😀\ufffdé\ufffd"},
+		{"{\"kind\":\"respond\",\"say\":\"\xff\xe6\x97x\xe6\xf0\x9f\"}", "\ufffd\ufffd\ufffdx\ufffd\ufffd\ufffd"},
+		{`{"x":{"say":"no","y":["}\"",{}]},"n":-1.5e3,"b":true,"kind":"respond","s":"t\"","say":"yes"}`, "yes"},
+		{`{"\u006bind":"\u0072espond","s\u0061y":"yes"}`, "yes"},
+		{`{"kind":"delegate","say":"no"}`, ""},
+		{`{"say":"no","kind":"respond"}`, ""},
+		{`{"kind":"other","say":"no"}`, ""},
+		{`{"kind":1,"say":"no"}`, ""},
+		{`{"kind":"respond","say":null,"reason":"no"}`, ""},
+		{`{"kind":"respond","say":["no"]}`, ""},
+		{`{"kind":"respond","say":"yes"} {"kind":"respond","say":"no"}`, "yes"},
+		{`{"kind":"respond"} {"say":"no"}`, ""},
+		{`{"kind":"respond","say":"cut of`, "cut of"},
+		{`{"kind":"respond" "say":"no"}`, ""},
+		{`no object`, ""},
+		{`{"kind":"respond",say:"no"}`, ""},
+		{`{"kind""respond","say":"no"}`, ""},
+		{`{"kind":,"say":"no"}`, ""},
+	} {
+		if got := streamed(c.in); got != c.want {
+			t.Errorf("streamed(%q) = %q, want %q", c.in, got, c.want)
+		}
+		for i := range c.in {
+			if got := streamed(c.in[:i], c.in[i:]); got != c.want {
+				t.Errorf("streamed(%q, %q) = %q, want %q", c.in[:i], c.in[i:], got, c.want)
+			}
+		}
+		if got := streamed(strings.Split(c.in, "")...); got != c.want {
+			t.Errorf("streamed(%q by character) = %q, want %q", c.in, got, c.want)
+		}
+		pieces := make([]string, 0, len(c.in))
+		for i := range len(c.in) {
+			pieces = append(pieces, c.in[i:i+1])
+		}
+		if got := streamed(pieces...); got != c.want {
+			t.Errorf("streamed(%q by byte) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+// The words come as soon as they can: each piece of the reply gives what is complete in it.
+func TestSayReaderIsPrompt(t *testing.T) {
+	var got []string
+	r := newSayReader(func(s string) { got = append(got, s) })
+	for _, p := range []string{`{"kind":"respond","say":"a`, `b\`, `n`, "\xc3", "\xa9", `\ud83d`, `\ude00`, `c"`, `}`} {
+		r.write(p)
+	}
+	if s := strings.Join(got, "|"); s != "a|b|\n|é|😀|c" {
+		t.Errorf("pieces = %q", s)
+	}
+}
+
+// FuzzSayReader compares with encoding/json: a reply that parses streams exactly what it says.
+func FuzzSayReader(f *testing.F) {
+	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u00e9 \"x\""}`, 20)
+	f.Add(`{"a":[{"b":"]"}],"kind":"clarify","say":"日本"}`, 3)
+	f.Fuzz(func(t *testing.T, text string, at int) {
+		at = min(max(at, 0), len(text))
+		got := streamed(text[:at], text[at:])
+		if whole := streamed(text); whole != got {
+			t.Errorf("streamed(%q) = %q, in two pieces %q", text, whole, got)
+		}
+		d, err := ParseDecision(text)
+		if err == nil && got != "" && got != d.Say {
+			t.Errorf("streamed(%q) = %q, want %q", text, got, d.Say)
+		}
+		if err == nil && d.Kind == KindDelegate && got != "" {
+			t.Errorf("streamed(%q) = %q of a delegation", text, got)
+		}
+		// The text as the content of a string, which need not be valid.
+		var want string
+		reply := `{"kind":"respond","say":"` + text + `"}`
+		if json.Unmarshal([]byte(`"`+text+`"`), &want) == nil {
+			if got := streamed(reply[:at], reply[at:]); got != want {
+				t.Errorf("streamed(%q) = %q, want %q", reply, got, want)
+			}
+		}
+	})
+}

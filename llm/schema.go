@@ -1,0 +1,38 @@
+package llm
+
+import "encoding/json"
+
+// The schemas keep to what every endpoint with strict structured output takes: all properties required, none but these,
+// null by a list of types. The keys are in the order in which they are to be written, kind and say first, so that the
+// answer can be shown while it comes. Agents are plain strings and not an enumeration: it would have to follow every
+// join and leave, the bytes must stay equal for providers' caches, and endpoints limit how long one may be. [Check]
+// knows the agents.
+const (
+	schemaStart = `{"type":"object","properties":{` +
+		`"kind":{"type":"string","enum":["respond",`
+	schemaDelegate = schemaStart + `"delegate","clarify","refuse"]},` +
+		`"say":{"type":["string","null"]},` +
+		`"delegations":{"type":"array","items":{"type":"object","properties":{` +
+		`"id":{"type":"string"},` +
+		`"agent":{"type":"string"},` +
+		`"skill":{"type":["string","null"]},` +
+		`"task":{"type":"string"},` +
+		`"input":{"type":["string","null"]},` +
+		`"depends_on":{"type":"array","items":{"type":"string"}}},` +
+		`"required":["id","agent","skill","task","input","depends_on"],"additionalProperties":false}},` +
+		`"reason":{"type":"string"}},` +
+		`"required":["kind","say","delegations","reason"],"additionalProperties":false}`
+	schemaLast = schemaStart + `"clarify","refuse"]},` +
+		`"say":{"type":"string"},` +
+		`"reason":{"type":"string"}},` +
+		`"required":["kind","say","reason"],"additionalProperties":false}`
+)
+
+// DecisionSchema returns the JSON Schema of what a model writes in turn t. There are two, one of them without delegate
+// for the last step; the bytes of each never change.
+func DecisionSchema(t *Turn) json.RawMessage {
+	if t.Last {
+		return json.RawMessage(schemaLast)
+	}
+	return json.RawMessage(schemaDelegate)
+}
