@@ -1,0 +1,106 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Polling of the inbox by an agent that runs once.
+const (
+	onceInterval = 100 * time.Millisecond
+	onceErrors   = 50 // in a row, until it is given up
+)
+
+func (a *agent) ttl() time.Duration { return max(3*a.o.Heartbeat, time.Second) }
+
+// announce keeps the card announced until ctx ends; then it returns nil.
+func (a *agent) announce(ctx context.Context) error {
+	for first := true; ; first = false {
+		e := a.cardEvent(&transport.Card{Card: a.card, TTL: a.ttl()})
+		if err := a.publish(ctx, transport.Cards(a.o.Tenant), e); err != nil {
+			return ended(ctx, fmt.Errorf("announce %s: %w", a.id, err))
+		}
+		if first {
+			a.log.Info("agent joined", "instance", a.o.Instance)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(a.o.Heartbeat):
+		}
+	}
+}
+
+// publishCard announces a change while leaving; it does not hold up the leaving for long.
+func (a *agent) publishCard(ctx context.Context, c *transport.Card) {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	if err := a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(c)); err != nil {
+		a.log.Warn("not announced", "draining", c.Draining, "gone", c.Gone, "err", err)
+	}
+}
+
+func (a *agent) cardEvent(c *transport.Card) *transport.Event {
+	c.AgentID, c.Instance = a.id, a.o.Instance
+	return &transport.Event{ID: a.nextID(), Time: time.Now(), From: a.id, Tenant: a.o.Tenant, Payload: c}
+}
+
+// nextID returns an id that no other event of any instance has.
+func (a *agent) nextID() string { return a.o.Instance + "." + strconv.FormatUint(a.seq.Add(1), 10) }
+
+// untilEmpty returns nil when nothing waits in the inbox any more, which includes what is being worked on.
+func (a *agent) untilEmpty(ctx context.Context) error {
+	depth, ok := a.tr.(transport.InboxDepth)
+	if !ok {
+		return fmt.Errorf("run %s once: the transport %T cannot tell what waits in an inbox", a.id, a.tr)
+	}
+	tick := time.NewTicker(onceInterval)
+	defer tick.Stop()
+	for failed := 0; ; {
+		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
+		switch {
+		case err == nil && n == 0:
+			return nil
+		case err == nil:
+			failed = 0
+		case ctx.Err() != nil:
+			return nil
+		default:
+			if failed++; failed >= onceErrors || errors.Is(err, transport.ErrClosed) {
+				return fmt.Errorf("look into the inbox of %s: %w", a.id, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// publish publishes e, and tries again until it succeeds, ctx ends, or trying again cannot help.
+func (a *agent) publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	return a.retry(ctx, "publish", func() error { return a.tr.Publish(ctx, t, e) })
+}
+
+func (a *agent) retry(ctx context.Context, what string, f func() error) error {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, 5*time.Second
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		err := f()
+		if errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrIncompatible) {
+			return struct{}{}, backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(b), backoff.WithMaxElapsedTime(0), backoff.WithNotify(func(err error, d time.Duration) {
+		a.log.Warn(what+" is tried again", "in", d, "err", err)
+	}))
+	return err
+}

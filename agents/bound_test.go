@@ -1,0 +1,47 @@
+package agents
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+func TestMemoryIsBounded(t *testing.T) {
+	m := newMemory[int]()
+	for i := range 2 * memoryEntries {
+		m.put(a2a.TaskID(fmt.Sprint(i)), i, 1)
+	}
+	if _, ok := m.get("0"); ok || len(m.entries) != memoryEntries || len(m.order) != memoryEntries {
+		t.Errorf("%d entries in an order of %d, want %d without the oldest", len(m.entries), len(m.order), memoryEntries)
+	}
+	if v, ok := m.get(a2a.TaskID(fmt.Sprint(2*memoryEntries - 1))); !ok || v != 2*memoryEntries-1 {
+		t.Errorf("the newest is %d, %v", v, ok)
+	}
+	m.put("large", 1, memoryBytes)
+	m.put("large", 2, memoryBytes)
+	if v, ok := m.get("large"); !ok || v != 2 || len(m.entries) != 1 || m.bytes != memoryBytes {
+		t.Errorf("%d entries of %d bytes, want the large one only", len(m.entries), m.bytes)
+	}
+	m.put("small", 3, 1)
+	m.put("too large", 4, memoryBytes+1)
+	if len(m.entries) != 0 || len(m.order) != 0 || m.bytes != 0 {
+		t.Errorf("%d entries of %d bytes, want none", len(m.entries), m.bytes)
+	}
+}
+
+func TestLinesAreBounded(t *testing.T) {
+	var got []string
+	w := &lines{each: func(l string) { got = append(got, l) }}
+	for range 100 {
+		fmt.Fprint(w, strings.Repeat("x", 10_000))
+	}
+	if len(w.partial) > maxProgress {
+		t.Errorf("%d bytes of an endless line are kept", len(w.partial))
+	}
+	fmt.Fprint(w, "\r\n\nnext\n")
+	if len(got) != 2 || len(got[0]) != maxProgress || got[1] != "next" {
+		t.Errorf("lines = %q", got)
+	}
+}

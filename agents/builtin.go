@@ -1,0 +1,91 @@
+package agents
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents/calc"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
+)
+
+// Builtin returns the short names of the agents that [Lookup] knows, sorted.
+func Builtin() []string { return []string{"calc", "clock", "echo"} }
+
+// Lookup returns a new card and the handler of a built-in agent, by its short name ("echo") or its id ("agent_echo").
+func Lookup(name string) (*a2a.AgentCard, Handler, bool) {
+	switch strings.TrimPrefix(name, "agent_") {
+	case "calc":
+		return calcCard(), calculate, true
+	case "clock":
+		return clockCard(), Clock(time.Now), true
+	case "echo":
+		return echoCard(), echo, true
+	}
+	return nil, nil, false
+}
+
+func echoCard() *a2a.AgentCard {
+	return textCard("agent_echo", "A simple echo agent that repeats back messages for testing purposes", a2a.AgentSkill{
+		ID:          "echo",
+		Name:        "Echo Messages",
+		Description: "Echoes back any text message with an 'Echo: ' prefix",
+		Tags:        []string{"testing", "echo", "debug"},
+		Examples:    []string{"Echo this message", "Repeat what I say", "Test echo functionality"},
+	})
+}
+
+// echo answers with the task's own words, whatever skill was named.
+func echo(_ context.Context, t *Task) (*Result, error) { return Text("Echo: " + t.Text()), nil }
+
+func clockCard() *a2a.AgentCard {
+	return textCard("agent_clock", "Tells the current time and date in any time zone, city or country", a2a.AgentSkill{
+		ID:          "time",
+		Name:        "Current Time and Date",
+		Description: "Tells the current time, date and weekday in one or more cities, countries or IANA time zones, or in UTC when no place is named",
+		Tags:        []string{"time", "date", "clock", "timezone", "weekday"},
+		Examples:    []string{"What time is it in Tokyo?", "Date in New York", "What day is it in Sydney and in London?", "Time in Europe/Berlin"},
+	})
+}
+
+// Clock returns a handler that tells the time in any place, by the given clock.
+func Clock(now func() time.Time) Handler {
+	return func(_ context.Context, t *Task) (*Result, error) { return said(clock.Answer(t.Text(), now())) }
+}
+
+func calcCard() *a2a.AgentCard {
+	return textCard("agent_calc", "Does exact arithmetic and converts units", a2a.AgentSkill{
+		ID:   "calculate",
+		Name: "Calculate",
+		Description: "Computes an arithmetic expression with + - * / ^ %, parentheses and functions such as sqrt, round, max, sin (radians), " +
+			"log (base 10) and ln",
+		Tags:     []string{"math", "arithmetic", "calculator", "percent", "number"},
+		Examples: []string{"What is 17*23?", "12% of 80", "sqrt(2)", "divide 10 by 4"},
+	}, a2a.AgentSkill{
+		ID:          "convert",
+		Name:        "Convert Units",
+		Description: "Converts between units of length, mass, temperature, time, volume, area, speed, data, energy, power, pressure and angle",
+		Tags:        []string{"units", "conversion", "measurement"},
+		Examples:    []string{"10 km in miles", "Convert 72 F to C", "How many cups are in a liter?", "5 ft 11 in in cm"},
+	})
+}
+
+func calculate(_ context.Context, t *Task) (*Result, error) { return said(calc.Answer(t.Text())) }
+
+// said makes a result of words, where there is no error.
+func said(answer string, err error) (*Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return Text(answer), nil
+}
+
+// textCard returns the card of an agent that reads and writes text.
+func textCard(name, description string, skills ...a2a.AgentSkill) *a2a.AgentCard {
+	for i := range skills {
+		skills[i].InputModes, skills[i].OutputModes = []string{"text/plain"}, []string{"text/plain"}
+	}
+	return complete(&a2a.AgentCard{Name: name, Description: description, Version: "1.0.0", Skills: skills})
+}

@@ -1,0 +1,122 @@
+// Package calc answers everyday arithmetic and conversions of units, from a request in everyday words. It computes with
+// exact fractions for as long as it can, so that 0.1 + 0.2 is 0.3 and large whole numbers keep all their digits.
+package calc
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+)
+
+// maxText bounds a request, in bytes.
+const maxText = 1000
+
+var (
+	errTooLong = fmt.Errorf("the request is over %d bytes: give me one expression, such as 12%% of 80", maxText)
+	errHelp    = errors.New("give me one expression, such as 17*23, 12% of 80, sqrt(2) or 10 km in miles")
+)
+
+// Answer computes what text asks for and returns it as "17*23 = 391", with "≈" for "=" where the result is rounded. Errors
+// say what was not understood or cannot be computed.
+func Answer(text string) (string, error) {
+	if len(text) > maxText {
+		return "", errTooLong
+	}
+	request := clean(text)
+	if request == "" {
+		return "", errHelp
+	}
+	if answer, ok, err := convert(request); ok {
+		return answer, err
+	}
+	request = rephrase(request)
+	v, err := evaluate(request)
+	var unknown *unknownError
+	if errors.As(err, &unknown) {
+		// Words around one expression do no harm.
+		if inner, ok := onlyExpression(request); ok {
+			request = inner
+			v, err = evaluate(inner)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	return equation(request, v, ""), nil
+}
+
+// equation writes a result.
+func equation(left string, v *big.Rat, unit string) string {
+	s, exact := format(v)
+	sign := "="
+	if !exact {
+		sign = "≈"
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", left, sign, s, unit))
+}
+
+var (
+	politeness = regexp.MustCompile(`(?i)^(?:(?:hey|hi|hello|please|can you|could you|tell me|give me|what(?:'s|’s|s| is| are)|how much (?:is|are)|calculate|` +
+		`compute|evaluate|solve|work out|calc|the (?:result|value|answer) (?:of|to)|(?:result|value) of|the expression|the following)\b[\s:,]*)+`)
+	closing = regexp.MustCompile(`(?i)(?:\s*(?:[?.;]|=\s*\??|\bequals?(?: to)?|,?\s*please|\bfor me))+\s*$`)
+	spaces  = regexp.MustCompile(`\s+`)
+)
+
+// clean leaves the expression of a request.
+func clean(text string) string {
+	text = strings.TrimSpace(spaces.ReplaceAllString(text, " "))
+	for {
+		before := text
+		text = strings.Trim(text, "\"'`“”‘’ ")
+		text = strings.TrimSpace(politeness.ReplaceAllString(text, ""))
+		text = strings.TrimSpace(closing.ReplaceAllString(text, ""))
+		if text == before {
+			return text
+		}
+	}
+}
+
+// phrases that name an operation before its operands, and the order that they have in an expression.
+var phrases = []struct {
+	re *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`(?i)^divide (.+) by (.+)$`), "$1 / $2"},
+	{regexp.MustCompile(`(?i)^multiply (.+) (?:by|with|and) (.+)$`), "$1 * $2"},
+	{regexp.MustCompile(`(?i)^add (.+) (?:and|to) (.+)$`), "$1 + $2"},
+	{regexp.MustCompile(`(?i)^(?:subtract|take) (.+) from (.+)$`), "$2 - $1"},
+	{regexp.MustCompile(`(?i)^(?:the )?difference (?:between|of) (.+) and (.+)$`), "$1 - $2"},
+	{regexp.MustCompile(`(?i)^(?:the )?product of (.+) and (.+)$`), "$1 * $2"},
+	{regexp.MustCompile(`(?i)^(?:the )?(?:sum|total) of (.+)$`), "sum($1)"},
+	{regexp.MustCompile(`(?i)^(?:the )?(?:average|mean) of (.+)$`), "average($1)"},
+	{regexp.MustCompile(`(?i)^(?:the )?(?:maximum|largest|biggest|max) of (.+)$`), "max($1)"},
+	{regexp.MustCompile(`(?i)^(?:the )?(?:minimum|smallest|min) of (.+)$`), "min($1)"},
+}
+
+var listAnd = regexp.MustCompile(`(?i),?\s+and\s+`)
+
+// rephrase turns "divide 10 by 4" into "10 / 4". Operands that are more than a number get parentheses.
+func rephrase(s string) string {
+	for _, p := range phrases {
+		m := p.re.FindStringSubmatch(s)
+		if m == nil {
+			continue
+		}
+		if len(m) == 2 {
+			return strings.Replace(p.to, "$1", listAnd.ReplaceAllString(m[1], ", "), 1)
+		}
+		return strings.NewReplacer("$1", operand(m[1]), "$2", operand(m[2])).Replace(p.to)
+	}
+	return s
+}
+
+var plainNumber = regexp.MustCompile(`^[\d.,%$€£]+$`)
+
+func operand(s string) string {
+	if plainNumber.MatchString(s) {
+		return s
+	}
+	return "(" + s + ")"
+}

@@ -1,0 +1,178 @@
+package calc_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/agents/calc"
+)
+
+func TestAnswer(t *testing.T) {
+	tests := []struct{ text, want string }{
+		// Operators, in signs and in words.
+		{"what is 17*23?", "17*23 = 391"},
+		{"17 x 23", "17 x 23 = 391"},
+		{"17 times 23", "17 times 23 = 391"},
+		{"17 × 23 =", "17 × 23 = 391"},
+		{"What's 3 multiplied by 4?", "3 multiplied by 4 = 12"},
+		{"(3+4)*5", "(3+4)*5 = 35"},
+		{"2 + 3 * 4", "2 + 3 * 4 = 14"},
+		{"2(3+4)", "2(3+4) = 14"},
+		{"7 over 2", "7 over 2 = 3.5"},
+		{"10 minus 12", "10 minus 12 = -2"},
+		{"two plus two", "two plus two = 4"},
+		{"half of 50", "half of 50 = 25"},
+		{"divide 10 by 4", "10 / 4 = 2.5"},
+		{"subtract 3 from 10", "10 - 3 = 7"},
+		{"subtract 3 + 1 from 10", "10 - (3 + 1) = 6"},
+		{"add 3 and 4", "3 + 4 = 7"},
+		{"multiply 6 by 7", "6 * 7 = 42"},
+		{"sum of 1, 2 and 3", "sum(1, 2, 3) = 6"},
+		{"the average of 2 and 4", "average(2, 4) = 3"},
+		{"Calculate 17 * 23 and return the result.", "17 * 23 = 391"},
+		{"how much is 20% of 50 dollars?", "20% of 50 = 10"},
+		// Powers: right to left, and before the sign.
+		{"2^10", "2^10 = 1024"},
+		{"2**10", "2**10 = 1024"},
+		{"2^3^2", "2^3^2 = 512"},
+		{"-2^2", "-2^2 = -4"},
+		{"2^-3", "2^-3 = 0.125"},
+		{"3²", "3² = 9"},
+		{"2 to the power of 5", "2 to the power of 5 = 32"},
+		{"0^0", "0^0 = 1"},
+		{"(-1)^1000000001", "(-1)^1000000001 = -1"},
+		// Percentages.
+		{"12% of 80", "12% of 80 = 9.6"},
+		{"15 percent of 200", "15 percent of 200 = 30"},
+		{"80 + 10%", "80 + 10% = 88"},
+		{"100 + 100 - 15%", "100 + 100 - 15% = 170"},
+		{"20% off 50", "20% off 50 = 40"},
+		{"50% * 20", "50% * 20 = 10"},
+		{"(20+5)% of 80", "(20+5)% of 80 = 20"},
+		{"10 % 3", "10 % 3 = 1"},
+		{"-7 mod 3", "-7 mod 3 = 2"},
+		// Numbers keep their digits.
+		{"0.1+0.2", "0.1+0.2 = 0.3"},
+		{"1,234.5 + 6", "1,234.5 + 6 = 1240.5"},
+		{"$1,000 / 8", "$1,000 / 8 = 125"},
+		{"99999999999999999999*99999999999999999999", "99999999999999999999*99999999999999999999 = 9999999999999999999800000000000000000001"},
+		{"9223372036854775807 + 1", "9223372036854775807 + 1 = 9223372036854775808"},
+		{"1/7*7", "1/7*7 = 1"},
+		{"1.5e-7", "1.5e-7 = 0.00000015"},
+		{"10/3", "10/3 ≈ 3.33333333333"},
+		{"2/3", "2/3 ≈ 0.666666666667"},
+		{"123456789012345.678", "123456789012345.678 ≈ 123456789012345.68"},
+		// Functions.
+		{"sqrt(2)", "sqrt(2) ≈ 1.41421356237"},
+		{"square root of 16", "square root of 16 = 4"},
+		{"√2.25", "√2.25 = 1.5"},
+		{"max(1,234)", "max(1,234) = 234"},
+		{"min(3, 1+1)", "min(3, 1+1) = 2"},
+		{"round(2.567, 2)", "round(2.567, 2) = 2.57"},
+		{"round(-2.5)", "round(-2.5) = -3"},
+		{"floor(-2.5)", "floor(-2.5) = -3"},
+		{"ceil(2.1)", "ceil(2.1) = 3"},
+		{"abs(-5)", "abs(-5) = 5"},
+		{"sin(pi/2)", "sin(pi/2) = 1"},
+		{"sin(pi)", "sin(pi) = 0"},
+		{"log(1000)", "log(1000) = 3"},
+		{"ln(e)", "ln(e) = 1"},
+		{"2 pi", "2 pi ≈ 6.28318530718"},
+		// Units.
+		{"10 km in miles", "10 km ≈ 6.21371192237 miles"},
+		{"10km to m", "10km = 10000 m"},
+		{"convert 72 F to C", "72 F ≈ 22.2222222222 C"},
+		{"-40 F to C", "-40 F = -40 C"},
+		{"100 degrees Celsius in Fahrenheit", "100 degrees Celsius = 212 Fahrenheit"},
+		{"0 K in C", "0 K = -273.15 C"},
+		{"5 lb in kg", "5 lb = 2.26796185 kg"},
+		{"3 hours in minutes", "3 hours = 180 minutes"},
+		{"two hours in minutes", "two hours = 120 minutes"},
+		{"how many minutes are in 3 hours?", "3 hours = 180 minutes"},
+		{"how many ml in a liter", "1 liter = 1000 ml"},
+		{"2 hours and 30 minutes in seconds", "2 hours and 30 minutes = 9000 seconds"},
+		{"5 ft 11 in in cm", "5 ft 11 in = 180.34 cm"},
+		{"10 * 2 km in m", "10 * 2 km = 20000 m"},
+		{"1 hectare in square meters", "1 hectare = 10000 square meters"},
+		{"36 km/h in m/s", "36 km/h = 10 m/s"},
+		{"1 GB in MB", "1 GB = 1000 MB"},
+		{"1 GiB in bytes", "1 GiB = 1073741824 bytes"},
+		{"8 Mb in MB", "8 Mb = 1 MB"},
+	}
+	for _, tt := range tests {
+		got, err := calc.Answer(tt.text)
+		if err != nil || got != tt.want {
+			t.Errorf("Answer(%q) = %q, %v, want %q", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+func TestAnswerRefuses(t *testing.T) {
+	tests := []struct{ text, want string }{
+		{"", "give me one expression"},
+		{"?", "give me one expression"},
+		{"1/0", "division by zero"},
+		{"1 / (2 - 2)", "division by zero"},
+		{"5 mod 0", "division by zero"},
+		{"0^-1", "division by zero"},
+		{"sqrt(-1)", "no real result"},
+		{"(-8)^0.5", "no real result"},
+		{"ln 0", "no real result"},
+		{"9^9^9", "too large"},
+		{"2^100000", "too large"},
+		{"exp(1000)", "too large"},
+		{"1e99999999999", "too large"},
+		{"17 23", "nothing between them"},
+		{"5 +", "no complete expression"},
+		{"(((1", "no complete expression"},
+		{"3,5 + 1", "no complete expression"},
+		{"sqrt(1, 2)", "sqrt does not take 2 numbers"},
+		{"sqrt", "sqrt needs a number"},
+		{"% of 3", "no number before a percent sign"},
+		{"5!", "I do not understand \"!\""},
+		{"2x + 3 = 7", "I do not understand \"x\""},
+		{"I have 5 apples and eat 2", "I do not understand \"I\""},
+		{"Bob has 3+4 apples and 5*2 pears", "I do not understand \"Bob\""},
+		{"len([1])", "I do not understand \"len\""},
+		{"1; 2", "I do not understand \";\""},
+		{"10 km in kg", "10 km is a length and kg a mass"},
+		{"10 foo in km", "unknown unit \"foo\""},
+		{"10 km in parsnips", "unknown unit \"parsnips\""},
+		{strings.Repeat("1+", 600) + "1", "over 1000 bytes"},
+	}
+	for _, tt := range tests {
+		got, err := calc.Answer(tt.text)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("Answer(%q) = %q, %v, want an error with %q", tt.text, got, err, tt.want)
+		}
+	}
+}
+
+// Computing must not change what names such as "two" stand for.
+func TestAnswerTwice(t *testing.T) {
+	for range 2 {
+		for text, want := range map[string]string{"two hours in minutes": "two hours = 120 minutes", "two * 1": "two * 1 = 2", "half% of 2": "half% of 2 = 0.01"} {
+			if got, err := calc.Answer(text); err != nil || got != want {
+				t.Errorf("Answer(%q) = %q, %v, want %q", text, got, err, want)
+			}
+		}
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{
+		"what is 17*23?", "12% of 80", "80 + 10%", "5 ft 11 in in cm", "convert 72 F to C", "sum of 1, 2 and 3", "2^-3^0.5", "round(1e3, 2)", "((((1))))%",
+		"x x x", "sqrt sqrt 2", "1e999*1e999", "−5 ÷ √2", "a in in in", "how many in in in", "max(1,2)% off 3", "9 mod 0.1", "-(-(-1))", "\xff1+1", "of % of",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := calc.Answer(text)
+		if (err == nil) == (got == "") {
+			t.Errorf("Answer(%q) = %q, %v: want either", text, got, err)
+		}
+		if len(got) > 10_000 || err != nil && len(err.Error()) > 1000 {
+			t.Errorf("Answer(%q) is too long: %d bytes, %v", text, len(got), err)
+		}
+	})
+}

@@ -1,0 +1,210 @@
+// Package clock tells the time and date in any time zone or large city, from a request in everyday words.
+package clock
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	_ "time/tzdata" // zones must be known on machines without a database of them
+)
+
+// Bounds of a request; what exceeds them is not looked at.
+const (
+	maxText   = 4000 // bytes
+	maxPlaces = 20
+)
+
+// Answer returns the time and date at now in every place that text names, a line each. Without a place they are given in
+// UTC and in now's own zone. Places that are not known get a line that says so; when none is known, Answer returns an error
+// that names them.
+func Answer(text string, now time.Time) (string, error) {
+	if len(text) > maxText {
+		text = text[:maxText]
+	}
+	found, unknown := places(text)
+	if len(found) == 0 && len(unknown) > 0 {
+		return "", errors.New(dontKnow(unknown) + "; name a large city, or a time zone such as Europe/Berlin or UTC+2")
+	}
+	var lines []string
+	if len(found) == 0 {
+		lines = append(lines, "UTC: "+format(now.UTC()))
+		if _, offset := now.Zone(); offset != 0 || now.Location().String() != "UTC" {
+			lines = append(lines, "Local time: "+format(now))
+		}
+	}
+	for _, p := range found {
+		lines = append(lines, p.String()+": "+format(now.In(p.zone)))
+	}
+	if len(unknown) > 0 {
+		lines = append(lines, dontKnow(unknown)+".")
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+func dontKnow(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return "I know no place called " + strings.Join(quoted, " or ")
+}
+
+// format writes a time as people read it; Go's own layouts have no "UTC+09:00".
+func format(t time.Time) string {
+	return t.Format("15:04:05 on Monday, 2 January 2006, UTC-07:00")
+}
+
+// place is where the time is asked for.
+type place struct {
+	name string // as people write it
+	zone *time.Location
+}
+
+func (p place) String() string {
+	if p.zone.String() == p.name {
+		return p.name
+	}
+	return p.name + " (" + p.zone.String() + ")"
+}
+
+// word is a word of a request, in the form that names are looked up in.
+type word struct {
+	plain string // folded
+	raw   string
+	brk   bool // a list or sentence goes on before it: "," "and"
+}
+
+// utcOffset is a zone by its offset.
+var utcOffset = regexp.MustCompile(`^(?:utc|gmt)?([+-])(\d{1,2})(?::?(\d\d))?$`)
+
+// places finds what places text names, and what it seems to name but is not known.
+func places(text string) (found []place, unknown []string) {
+	words := split(text)
+	ix := index()
+	known := make([]bool, len(words))
+	for i := 0; i < len(words); {
+		n, ps := ix.match(words[i:])
+		if n == 0 {
+			i++
+			continue
+		}
+		for _, p := range ps {
+			if len(found) < maxPlaces && !slices.ContainsFunc(found, func(q place) bool { return p.zone.String() == q.zone.String() }) {
+				found = append(found, p)
+			}
+		}
+		for range n {
+			known[i] = true
+			i++
+		}
+	}
+	strange, doubtful := unmatched(words, known)
+	if len(found) == 0 {
+		strange = append(strange, doubtful...)
+	}
+	return found, strange
+}
+
+// unmatched returns the phrases that should be places and are not known: those after "in", and, less surely, those after
+// "at" and "for".
+func unmatched(words []word, known []bool) (strange, doubtful []string) {
+	for i := 0; i < len(words); {
+		to := &strange
+		switch words[i].plain {
+		case "in":
+		case "at", "for":
+			to = &doubtful
+		default:
+			i++
+			continue
+		}
+		var phrase []string
+		hasKnown, afterKnown := false, false
+		flush := func() {
+			name := strings.Join(phrase, " ")
+			isState := afterKnown && len(name) <= 3 // as in "Portland, ME"
+			if name != "" && !hasKnown && !isState && len(*to) < maxPlaces {
+				*to = append(*to, cut(name))
+			}
+			phrase, hasKnown, afterKnown = nil, false, hasKnown
+		}
+		for i++; i < len(words) && !slices.Contains(before, words[i].plain); i++ {
+			if words[i].brk {
+				flush()
+			}
+			hasKnown = hasKnown || known[i]
+			if !slices.Contains(fillers, words[i].plain) {
+				phrase = append(phrase, words[i].raw)
+			}
+		}
+		flush()
+	}
+	return strange, doubtful
+}
+
+var (
+	// before are the words that a place follows.
+	before = []string{"in", "at", "for"}
+	// fillers are words that are no part of a place's name where one is expected.
+	fillers = strings.Fields(`a an the this that now right currently current present please today tomorrow moment time times date day
+		week weekday hour hours local zone timezone zones timezones city of town country capital both is it what whats be there
+		here me us you my your place places world around respectively 12 24 12h 24h format clock english words iso also too same tell
+		give show then`)
+)
+
+// split cuts text into words. A break is noted before a word that begins another item.
+func split(text string) []word {
+	var out []word
+	brk := false
+	for _, f := range strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		for part := range strings.SplitAfterSeq(f, ",") {
+			ends := strings.ContainsAny(part, ",;?!&")
+			raw := strings.Trim(part, ",;:?!.&()[]{}\"'“”‘’„*`<>")
+			plain := fold(raw)
+			switch plain {
+			case "":
+				brk = brk || ends
+				continue
+			case "and", "or", "vs", "versus", "than", "&", "plus":
+				brk = true
+				continue
+			}
+			out = append(out, word{plain: plain, raw: raw, brk: brk})
+			brk = ends || strings.HasSuffix(part, ".") && len(raw) > 3
+		}
+	}
+	return out
+}
+
+func cut(s string) string {
+	r := []rune(s)
+	if len(r) > 60 {
+		return string(r[:60]) + "…"
+	}
+	return s
+}
+
+// offsetZone returns the zone of a word such as "UTC+5:30".
+func offsetZone(w string) (place, bool) {
+	m := utcOffset.FindStringSubmatch(w)
+	if m == nil || (len(w) < 6 && !strings.HasPrefix(w, "utc") && !strings.HasPrefix(w, "gmt")) {
+		return place{}, false
+	}
+	h, _ := strconv.Atoi(m[2])
+	minutes, _ := strconv.Atoi(m[3])
+	if h > 14 || minutes > 59 {
+		return place{}, false
+	}
+	seconds := h*3600 + minutes*60
+	if m[1] == "-" {
+		seconds = -seconds
+	}
+	name := fmt.Sprintf("UTC%s%02d:%02d", m[1], h, minutes)
+	return place{name, time.FixedZone(name, seconds)}, true
+}

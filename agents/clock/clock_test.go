@@ -1,0 +1,107 @@
+package clock_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agents/clock"
+)
+
+var now = time.Date(2026, 11, 20, 9, 5, 12, 0, time.UTC)
+
+const (
+	tokyo   = "Tokyo (Asia/Tokyo): 18:05:12 on Friday, 20 November 2026, UTC+09:00"
+	newYork = "New York (America/New_York): 04:05:12 on Friday, 20 November 2026, UTC-05:00"
+	berlin  = "Berlin (Europe/Berlin): 10:05:12 on Friday, 20 November 2026, UTC+01:00"
+	utc     = "UTC: 09:05:12 on Friday, 20 November 2026, UTC+00:00"
+)
+
+func TestAnswer(t *testing.T) {
+	tests := []struct {
+		text string
+		want []string
+	}{
+		{"what time is it in Tokyo", []string{tokyo}},
+		{"What's Tokyo's time?", []string{tokyo}},
+		{"TOKYO", []string{tokyo}},
+		{"date in New York", []string{newYork}},
+		{"time in Europe/Berlin", []string{berlin}},
+		{"time in europe/berlin", []string{berlin}},
+		{"Tell me the time in Berlin, Germany, right now.", []string{berlin}},
+		{"what day is it in Sydney", []string{"Sydney (Australia/Sydney): 20:05:12 on Friday, 20 November 2026, UTC+11:00"}},
+		{"time in UTC", []string{utc}},
+		{"what time is it?", []string{utc}},
+		{"tell us the current time in 24h format", []string{utc}},
+		{"", []string{utc}},
+		{"Compare the time in Tokyo, new york and BERLIN", []string{tokyo, newYork, berlin}},
+		{"time in Tokyo and in Japan", []string{tokyo}}, // one zone, once
+		{"time in Mumbai", []string{"Mumbai (Asia/Kolkata): 14:35:12 on Friday, 20 November 2026, UTC+05:30"}},
+		{"time in sao paulo", []string{"São Paulo (America/Sao_Paulo): 06:05:12 on Friday, 20 November 2026, UTC-03:00"}},
+		{"time in MÜNCHEN", []string{"München (Europe/Berlin): 10:05:12 on Friday, 20 November 2026, UTC+01:00"}},
+		{"time in St. John's", []string{"St. John's (America/St_Johns): 05:35:12 on Friday, 20 November 2026, UTC-03:30"}},
+		{"time in Washington, D.C.?", []string{"Washington (America/New_York): 04:05:12 on Friday, 20 November 2026, UTC-05:00"}},
+		{"time in New Delhi", []string{"New Delhi (Asia/Kolkata): 14:35:12 on Friday, 20 November 2026, UTC+05:30"}},
+		{"time in Asia/Calcutta", []string{"Asia/Calcutta: 14:35:12 on Friday, 20 November 2026, UTC+05:30"}},
+		{"time at UTC+5:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026, UTC+05:45"}},
+		{"time in GMT-3", []string{"UTC-03:00: 06:05:12 on Friday, 20 November 2026, UTC-03:00"}},
+		{"time in Portland, OR", []string{"Portland (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
+		{"time for their meeting in Tokyo", []string{tokyo}},
+		{"time in Tokyo and Atlantis", []string{tokyo, `I know no place called "Atlantis".`}},
+	}
+	for _, tt := range tests {
+		got, err := clock.Answer(tt.text, now)
+		if err != nil {
+			t.Errorf("Answer(%q): %v", tt.text, err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, strings.Split(got, "\n")); diff != "" {
+			t.Errorf("Answer(%q) (-want +got):\n%s", tt.text, diff)
+		}
+	}
+}
+
+func TestAnswerCountryOfManyZones(t *testing.T) {
+	got, err := clock.Answer("time in the USA", now)
+	if err != nil || strings.Count(got, "USA (America/") != 4 {
+		t.Errorf("Answer = %q, %v, want four zones", got, err)
+	}
+}
+
+func TestAnswerHere(t *testing.T) {
+	got, err := clock.Answer("what time is it", now.In(time.FixedZone("X", -4*3600)))
+	if want := utc + "\nLocal time: 05:05:12 on Friday, 20 November 2026, UTC-04:00"; err != nil || got != want {
+		t.Errorf("Answer = %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestAnswerUnknown(t *testing.T) {
+	for text, want := range map[string]string{
+		"What time is it in Atlantis?":       `I know no place called "Atlantis"; name`,
+		"time in Middle Earth, or Atlantis":  `I know no place called "Middle Earth" or "Atlantis"; name`,
+		"time in Europe/Atlantis":            `I know no place called "Europe/Atlantis"; name`,
+		"time in ../../etc/passwd":           `I know no place called `,
+		"time in " + strings.Repeat("x", 99): `I know no place called "` + strings.Repeat("x", 60) + `…"; name`,
+	} {
+		if got, err := clock.Answer(text, now); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("Answer(%q) = %q, %v, want an error %q", text, got, err, want)
+		}
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, s := range []string{"time in Tokyo", "in in in, in", "UTC+14:00 and utc-99", "a/b c/../d", "\xff in \xfe", "time in St. John's, D.C. and 'x'"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := clock.Answer(text, now)
+		if (err == nil) == (got == "") {
+			t.Errorf("Answer(%q) = %q, %v: want either", text, got, err)
+		}
+		if len(got) > 20_000 || err != nil && len(err.Error()) > 20_000 {
+			t.Errorf("Answer(%q) is %d bytes long", text, len(got))
+		}
+	})
+}

@@ -1,0 +1,394 @@
+package agents_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// faulty is a transport that fails while it is told to.
+type faulty struct {
+	*memory.Bus
+	fail  atomic.Pointer[error]
+	kinds []transport.Kind // that fail; nil is all
+	tries atomic.Int32     // of Publish that failed
+}
+
+func (f *faulty) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if err := f.fail.Load(); err != nil {
+		for _, k := range f.kinds {
+			if k == t.Kind {
+				f.tries.Add(1)
+				return *err
+			}
+		}
+	}
+	return f.Bus.Publish(ctx, t, e)
+}
+
+func TestFinishesOnShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		stop := b.serve(h.handle, nil)
+		b.give(task("t1", "hello", nil))
+		done := make(chan error, 1)
+		go func() { done <- stop() }()
+		synctest.Wait()
+		b.give(task("t2", "hello", nil)) // comes too late
+		pass(agents.DefaultGrace - time.Nanosecond)
+		if h.cause.Load() != nil {
+			t.Error("the handler's context ended within the grace")
+		}
+		close(h.release)
+		if err := <-done; err != nil {
+			t.Errorf("Serve() = %v", err)
+		}
+		b.want("t1 COMPLETED: done")
+		if n := b.waiting(); n != 1 {
+			t.Errorf("%d tasks wait, want t2", n)
+		}
+		var seen []string
+		for _, c := range b.cards {
+			seen = append(seen, fmt.Sprintf("draining=%v gone=%q", c.Draining, c.Gone))
+		}
+		if diff := cmp.Diff([]string{`draining=false gone=""`, `draining=true gone=""`, `draining=false gone="left"`}, seen); diff != "" {
+			t.Errorf("cards (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestHandsBackOnShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		stop := b.serve(h.handle, &agents.Options{Grace: time.Second})
+		b.give(task("t1", "hello", nil))
+		var delivery int
+		defer b.serve(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+			delivery = t.Delivery
+			return agents.Text("second"), nil
+		}, nil)()
+		started := time.Now()
+		if err := stop(); err != nil {
+			t.Errorf("Serve() = %v", err)
+		}
+		if d := time.Since(started); d != time.Second {
+			t.Errorf("the first instance stopped after %v, want the grace", d)
+		}
+		if cause, _ := h.cause.Load().(error); !errors.Is(cause, agents.ErrStopping) {
+			t.Errorf("the handler's context ended by %v, want ErrStopping", cause)
+		}
+		b.want("t1 COMPLETED: second")
+		if delivery != 2 {
+			t.Errorf("the second instance got delivery %d, want 2", delivery)
+		}
+	})
+}
+
+// A result that is there when the grace ends is sent all the same.
+func TestResultAtTheEndOfGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		stop := b.serve(func(ctx context.Context, _ *agents.Task) (*agents.Result, error) {
+			<-ctx.Done()
+			return agents.Text("just in time"), nil
+		}, &agents.Options{Grace: -1})
+		b.give(task("t1", "hello", nil))
+		stop()
+		b.want("t1 COMPLETED: just in time")
+	})
+}
+
+func TestGivesUpAfterThreeDeliveries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.give(task("t1", "hello", nil))
+		for range agents.MaxDeliveries {
+			h := newHold()
+			stop := b.serve(h.handle, &agents.Options{Grace: -1})
+			if h.started.Load() != 1 {
+				t.Fatal("the task was not started")
+			}
+			stop()
+		}
+		b.want()
+		defer b.serve(shout, nil)()
+		b.want("t1 FAILED: the agent stopped 3 times while working on this")
+		if n := b.waiting(); n != 0 {
+			t.Errorf("%d tasks wait, want none", n)
+		}
+	})
+}
+
+func TestResultIsSentUntilItIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		tr := &faulty{Bus: b.bus.Dial(), kinds: []transport.Kind{transport.KindInbox}}
+		var runs atomic.Int32
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			done <- agents.Serve(ctx, tr, card(), func(context.Context, *agents.Task) (*agents.Result, error) {
+				runs.Add(1)
+				return agents.Text("done"), nil
+			}, nil)
+		}()
+		synctest.Wait()
+		tr.fail.Store(&transport.ErrUnavailable)
+		b.give(task("t1", "hello", nil))
+		pass(time.Hour)
+		if n := b.waiting(); n != 1 {
+			t.Fatalf("%d tasks wait while the result is not stored, want 1", n)
+		}
+		if n := tr.tries.Load(); n < 100 || n > 2000 {
+			t.Errorf("publish was tried %d times in an hour", n)
+		}
+		tr.fail.Store(nil)
+		pass(10 * time.Second)
+		b.want("t1 COMPLETED: done")
+		if n := b.waiting(); n != 0 || runs.Load() != 1 {
+			t.Errorf("%d tasks wait after %d runs, want 0 after 1", n, runs.Load())
+		}
+		// When it cannot be stored before the agent has to go, another instance does the task.
+		tr.fail.Store(&transport.ErrUnavailable)
+		b.give(task("t2", "hello", nil))
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve() = %v", err)
+		}
+		if n := b.waiting(); n != 1 {
+			t.Errorf("%d tasks wait, want t2", n)
+		}
+	})
+}
+
+func TestAnnouncesWhenItCan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		tr := &faulty{Bus: b.bus.Dial(), kinds: []transport.Kind{transport.KindCards}}
+		tr.fail.Store(&transport.ErrUnavailable)
+		go agents.Serve(t.Context(), tr, card(), shout, nil)
+		pass(time.Hour)
+		b.give(task("t1", "hello", nil)) // work is done all the same
+		b.want("t1 COMPLETED: HELLO")
+		if len(b.cards) != 0 {
+			t.Fatalf("%d cards", len(b.cards))
+		}
+		tr.fail.Store(nil)
+		pass(10 * time.Second)
+		if len(b.cards) != 1 {
+			t.Errorf("%d cards after the transport came back, want 1", len(b.cards))
+		}
+	})
+}
+
+// unready cannot be subscribed to at first.
+type unready struct {
+	*memory.Bus
+	left atomic.Int32
+}
+
+func (u *unready) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	if u.left.Add(-1) >= 0 {
+		return nil, transport.ErrUnavailable
+	}
+	return u.Bus.Subscribe(ctx, t, o)
+}
+
+func TestSubscribesWhenItCan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		tr := &unready{Bus: b.bus.Dial()}
+		tr.left.Store(20)
+		go agents.Serve(t.Context(), tr, card(), shout, nil)
+		b.give(task("t1", "hello", nil))
+		pass(5 * time.Minute)
+		b.want("t1 COMPLETED: HELLO")
+
+		never := &unready{Bus: b.bus.Dial()}
+		never.left.Store(1 << 30)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := agents.Serve(ctx, never, card(), shout, nil); err != nil {
+			t.Errorf("Serve() = %v, want nil when it was stopped before it could start", err)
+		}
+	})
+}
+
+// What comes again is not done again.
+func TestDuplicates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		defer b.serve(h.handle, nil)()
+		again := func(n int) *transport.Event {
+			e := task("t1", "hello", nil)
+			e.ID = fmt.Sprint("again-", n)
+			return e
+		}
+		b.give(again(1))
+		b.give(again(2))
+		if n := h.started.Load(); n != 1 {
+			t.Fatalf("the task was started %d times", n)
+		}
+		if n := b.waiting(); n != 2 {
+			t.Errorf("%d events wait, want both, while the task runs", n)
+		}
+		close(h.release)
+		synctest.Wait()
+		b.give(again(3))
+		if n := b.waiting(); n != 0 {
+			t.Errorf("%d events wait, want none", n)
+		}
+		if n := h.started.Load(); n != 1 {
+			t.Errorf("the task was started %d times", n)
+		}
+		b.want("t1 COMPLETED: done") // once, since the inbox knows the id of the event
+
+		pass(2 * transport.DuplicateWindow) // by then it does not: the result comes again
+		b.give(again(4))
+		b.want("t1 COMPLETED: done", "t1 COMPLETED: done")
+		if b.results[0].ID != b.results[1].ID {
+			t.Errorf("the result has the ids %s and %s, want the same", b.results[0].ID, b.results[1].ID)
+		}
+	})
+}
+
+// A task that waits for itself in a second event goes back with the first.
+func TestDuplicateOfAHandedBackTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		stop := b.serve(h.handle, &agents.Options{Grace: time.Second})
+		b.give(task("t1", "hello", nil))
+		e := task("t1", "hello", nil)
+		e.ID = "again"
+		b.give(e)
+		stop()
+		if n := b.waiting(); n != 2 || h.started.Load() != 1 {
+			t.Errorf("%d events wait after %d runs, want 2 after 1", n, h.started.Load())
+		}
+	})
+}
+
+func TestQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		runs := 0
+		defer b.serve(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+			runs++
+			if strings.HasPrefix(t.Text(), "ask") {
+				return agents.InputRequired("which " + t.Text() + "?"), nil
+			}
+			return agents.Text("took " + t.Text()), nil
+		}, nil)()
+		round := func(n int, text string) *transport.Event {
+			e := task("t1", text, nil)
+			e.ID = fmt.Sprint("round-", n)
+			e.Payload.(*a2a.Message).ID = e.ID
+			return e
+		}
+		b.give(round(1, "ask one"))
+		b.give(round(2, "ask two"))
+		b.give(round(3, "three"))
+		b.want("t1 INPUT_REQUIRED: which ask one?", "t1 INPUT_REQUIRED: which ask two?", "t1 COMPLETED: took three")
+		ids := map[string]bool{}
+		for _, e := range b.results {
+			ids[e.ID] = true
+		}
+		if len(ids) != 3 {
+			t.Errorf("%d ids of 3 results", len(ids))
+		}
+		// A finished task stays finished.
+		b.give(round(4, "four"))
+		b.want("t1 INPUT_REQUIRED: which ask one?", "t1 INPUT_REQUIRED: which ask two?", "t1 COMPLETED: took three")
+		if runs != 3 {
+			t.Errorf("the handler was called %d times, want 3", runs)
+		}
+	})
+}
+
+func TestCancel(t *testing.T) {
+	for name, c := range map[string]*transport.Cancel{
+		"task":    {TaskID: "t1", Reason: "changed my\nmind"},
+		"turn":    {Turn: "turn-1", Reason: "changed my mind"},
+		"context": {Reason: "changed my mind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				h := newHold()
+				defer b.serve(h.handle, nil)()
+				b.give(task("t1", "hello", nil))
+				b.give(task("t2", "hello", map[string]any{transport.MetaTurn: "turn-2"}))
+				b.cancel(c)
+				want := []string{"t1 CANCELED: the task was canceled: changed my mind"}
+				if name == "context" {
+					want = append(want, "t2 CANCELED: the task was canceled: changed my mind")
+					if got := b.got(); len(got) == 2 && got[0] > got[1] {
+						want[0], want[1] = want[1], want[0]
+					}
+				}
+				b.want(want...)
+				if cause, _ := h.cause.Load().(error); !errors.Is(cause, agents.ErrCanceled) {
+					t.Errorf("the handler's context ended by %v, want ErrCanceled", cause)
+				}
+				close(h.release)
+			})
+		})
+	}
+}
+
+func TestCancelBeforeTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.serve(shout, nil)()
+		b.cancel(&transport.Cancel{TaskID: "t1"})
+		b.give(task("t1", "hello", nil))
+		b.give(task("t2", "hello", nil))
+		b.want("t1 CANCELED: the task was canceled", "t2 COMPLETED: HELLO")
+	})
+}
+
+// A handler that does not care about its cancellation does not change it.
+func TestCanceledWhateverTheHandlerSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.serve(func(ctx context.Context, _ *agents.Task) (*agents.Result, error) {
+			<-ctx.Done()
+			return agents.Text("done"), nil
+		}, nil)()
+		b.give(task("t1", "hello", nil))
+		b.cancel(&transport.Cancel{TaskID: "t1"})
+		b.want("t1 CANCELED: the task was canceled")
+	})
+}
+
+// Cancellations are heard until the last task has ended.
+func TestCancelWhileDraining(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		stop := b.serve(h.handle, nil)
+		b.give(task("t1", "hello", nil))
+		done := make(chan error, 1)
+		go func() { done <- stop() }()
+		pass(time.Second)
+		b.cancel(&transport.Cancel{TaskID: "t1"})
+		<-done
+		b.want("t1 CANCELED: the task was canceled")
+	})
+}

@@ -1,0 +1,231 @@
+package agents
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// DefaultMaxOutput is how much a program may write to stdout when ExecOptions do not say.
+const DefaultMaxOutput = 1 << 20
+
+const (
+	// endGrace is the time from SIGTERM to SIGKILL, and how long output is read after the end of a program when something
+	// that it started still holds it open.
+	endGrace   = 2 * time.Second
+	errorLines = 10 // of stderr, in the text of a failure
+	errorBytes = 2 << 10
+)
+
+var errFlood = errors.New("too much output")
+
+// ExecOptions says which program does an agent's tasks, and how.
+type ExecOptions struct {
+	// Argv is the program and its arguments; it is run directly, without a shell.
+	Argv []string
+	// Dir is where it runs; "" is the current directory.
+	Dir string
+	// Env is added to the environment of this process, as KEY=value.
+	Env []string
+	// JSON gives the program the whole task on stdin, as an A2A message in one line of JSON, instead of its text.
+	JSON bool
+	// MaxOutput bounds what is kept of stdout, in bytes; 0 is DefaultMaxOutput.
+	MaxOutput int
+	// Timeout bounds each run; 0 leaves it to the task's deadline.
+	Timeout time.Duration
+}
+
+// Exec returns a handler that runs a program for each task. The program reads the task on stdin and may ignore it. What it
+// writes to stdout is the result, each line on stderr is progress. An exit status other than 0 fails the task with
+// the last lines of stderr. It finds CORTEX_TASK_ID, CORTEX_CONTEXT_ID, CORTEX_SKILL and CORTEX_DEADLINE (RFC 3339, empty
+// without one) in its environment.
+//
+// When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later
+// (where there are no process groups, the program alone is killed). A program that writes more than MaxOutput is ended at
+// once, since it may never stop; what it had written is the result, with a note. Output that is not UTF-8 is sent as bytes.
+//
+// Exec returns an error when the program cannot be found or run.
+func Exec(o ExecOptions) (Handler, error) {
+	if len(o.Argv) == 0 || o.Argv[0] == "" {
+		return nil, errors.New("no program to run: give a command after --")
+	}
+	path, err := findProgram(o.Argv[0], o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if o.MaxOutput <= 0 {
+		o.MaxOutput = DefaultMaxOutput
+	}
+	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0])}
+	return p.run, nil
+}
+
+// findProgram returns the absolute path of a program, or an error that says what to do.
+func findProgram(name, dir string) (string, error) {
+	if dir != "" {
+		if s, err := os.Stat(dir); err != nil || !s.IsDir() {
+			return "", fmt.Errorf("%s: there is no such directory to run in", dir)
+		}
+	}
+	look := name
+	if filepath.Base(name) != name && !filepath.IsAbs(name) {
+		abs, err := filepath.Abs(filepath.Join(dir, name))
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+		look = abs
+	}
+	path, err := exec.LookPath(look)
+	switch {
+	case err == nil:
+		return filepath.Abs(path)
+	case errors.Is(err, fs.ErrPermission):
+		return "", fmt.Errorf("%s: not executable: run chmod +x on it, or name its interpreter before it", name)
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s: there is no such file", name)
+	case look != name || filepath.IsAbs(name):
+		return "", fmt.Errorf("%s: cannot be run: %w", name, errors.Unwrap(err))
+	}
+	if _, serr := os.Stat(filepath.Join(dir, name)); serr == nil {
+		return "", fmt.Errorf("%s: not found in PATH; to run the one in this directory, write ./%s", name, name)
+	}
+	return "", fmt.Errorf("%s: not found in PATH: check the name, or give the path", name)
+}
+
+// program is a program that does tasks.
+type program struct {
+	ExecOptions
+	path, name string
+}
+
+func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
+	if p.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("%s did not end within %v", p.name, p.Timeout))
+		defer cancel()
+	}
+	running, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stdin, err := p.stdin(t)
+	if err != nil {
+		return nil, err
+	}
+	stdout := &limited{limit: p.MaxOutput, over: func() { end(errFlood) }}
+	stderr := &lines{each: t.Progress}
+
+	// On Linux the program is told to die with the thread that starts it, which must then live as long as the program.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(running, p.path, p.Argv[1:]...)
+	cmd.Args[0] = p.Argv[0]
+	cmd.Dir, cmd.Env = p.Dir, p.env(t)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
+	isolate(cmd)
+	cmd.Cancel = func() error { return terminate(cmd.Process) }
+	cmd.WaitDelay = endGrace
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%s cannot be started: %w", p.name, pathless(err))
+	}
+	err = cmd.Wait()
+	// What the program left behind, or what did not want to go, ends with its task.
+	killGroup(cmd.Process.Pid)
+	stderr.flush()
+
+	switch cause := context.Cause(running); {
+	case errors.Is(cause, errFlood):
+		return output(stdout.kept(), fmt.Sprintf("[cut: %s wrote more than %d bytes and was stopped]", p.name, p.MaxOutput)), nil
+	case cause != nil && err != nil:
+		return nil, cause
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
+		return nil, p.failure(err, stderr)
+	}
+	return output(stdout.kept(), ""), nil
+}
+
+func (p *program) stdin(t *Task) ([]byte, error) {
+	if !p.JSON {
+		text := t.Text()
+		if !strings.HasSuffix(text, "\n") {
+			text += "\n"
+		}
+		return []byte(text), nil
+	}
+	b, err := json.Marshal(t.Message)
+	if err != nil {
+		return nil, fmt.Errorf("write the task for %s: %w", p.name, err)
+	}
+	return append(b, '\n'), nil
+}
+
+func (p *program) env(t *Task) []string {
+	deadline := ""
+	if !t.Deadline.IsZero() {
+		deadline = t.Deadline.Format(time.RFC3339Nano)
+	}
+	env := append(os.Environ(), p.Env...)
+	for _, v := range [][2]string{
+		{"CORTEX_TASK_ID", string(t.ID)}, {"CORTEX_CONTEXT_ID", t.ContextID}, {"CORTEX_SKILL", t.Skill}, {"CORTEX_DEADLINE", deadline},
+	} {
+		env = append(env, v[0]+"="+line(v[1], 256))
+	}
+	return env
+}
+
+// failure says how the program failed, in its own words where it has some.
+func (p *program) failure(err error, stderr *lines) error {
+	text := p.name + ": " + pathless(err).Error()
+	if last := stderr.tail(); last != "" {
+		text += ": " + last
+	}
+	return errors.New(text)
+}
+
+// pathless leaves out the path of the program, which is of no use to the user.
+func pathless(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// output makes a result of what a program wrote.
+func output(b []byte, note string) *Result {
+	if note != "" {
+		// The cut may have gone through a character.
+		for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
+			if c := b[len(b)-i]; utf8.RuneStart(c) {
+				if !utf8.FullRune(b[len(b)-i:]) {
+					b = b[:len(b)-i]
+				}
+				break
+			}
+		}
+	}
+	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
+		text := fmt.Sprintf("binary output, %d bytes", len(b))
+		if note != "" {
+			text += "\n" + note
+		}
+		r := Text(text)
+		r.Parts = append(r.Parts, &a2a.Part{Content: a2a.Raw(b), MediaType: binaryType})
+		return r
+	}
+	text := strings.TrimRight(string(b), "\r\n")
+	if note != "" {
+		text = prefix(text, MaxResultText-len(note)-1) + "\n" + note
+	}
+	return Text(text)
+}

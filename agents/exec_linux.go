@@ -1,0 +1,11 @@
+package agents
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// isolate gives the program a process group of its own, and lets it die with this process, however that ends.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

@@ -1,0 +1,15 @@
+//go:build !unix
+
+package agents
+
+import (
+	"os"
+	"os/exec"
+)
+
+func isolate(*exec.Cmd) {}
+
+// terminate ends the program; what it started is not reached.
+func terminate(p *os.Process) error { return p.Kill() }
+
+func killGroup(int) {}

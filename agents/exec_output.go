@@ -1,0 +1,74 @@
+package agents
+
+import (
+	"bytes"
+	"strings"
+)
+
+// limited keeps the first limit bytes that are written to it, and calls over when there are more.
+type limited struct {
+	limit int
+	over  func() // called once
+	buf   bytes.Buffer
+	full  bool
+}
+
+func (w *limited) Write(b []byte) (int, error) {
+	room := w.limit - w.buf.Len()
+	w.buf.Write(b[:min(len(b), room)])
+	if len(b) > room && !w.full {
+		w.full = true
+		w.over()
+	}
+	return len(b), nil
+}
+
+func (w *limited) kept() []byte { return w.buf.Bytes() }
+
+// lines passes on what is written to it line by line, and remembers the last ones. What exceeds maxProgress in a line is
+// left out.
+type lines struct {
+	each    func(line string)
+	partial []byte
+	last    []string
+}
+
+func (w *lines) Write(b []byte) (int, error) {
+	n := len(b)
+	for {
+		i := bytes.IndexAny(b, "\r\n")
+		end := i
+		if i < 0 {
+			end = len(b)
+		}
+		w.partial = append(w.partial, b[:min(end, maxProgress-len(w.partial))]...)
+		if i < 0 {
+			return n, nil
+		}
+		w.flush()
+		b = b[i+1:]
+	}
+}
+
+// flush ends the current line.
+func (w *lines) flush() {
+	text := line(string(w.partial), maxProgress)
+	w.partial = w.partial[:0]
+	if text == "" {
+		return
+	}
+	w.each(text)
+	if len(w.last) == errorLines {
+		w.last = append(w.last[:0], w.last[1:]...)
+	}
+	w.last = append(w.last, text)
+}
+
+// tail returns the last lines, in at most errorBytes.
+func (w *lines) tail() string {
+	text := strings.Join(w.last, "\n")
+	if len(text) > errorBytes {
+		text = "…" + strings.ToValidUTF8(text[len(text)-errorBytes:], "")
+	}
+	return text
+}

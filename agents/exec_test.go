@@ -1,0 +1,266 @@
+package agents_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// The test binary is the program that Exec runs, when this is set.
+const asProgram = "AGENTS_TEST_PROGRAM"
+
+var programs = map[string]func(args []string){
+	"cat": func([]string) { io.Copy(os.Stdout, os.Stdin) },
+	"env": func([]string) {
+		for _, k := range []string{"CORTEX_TASK_ID", "CORTEX_CONTEXT_ID", "CORTEX_SKILL", "CORTEX_DEADLINE", "EXTRA"} {
+			fmt.Println(k + "=" + os.Getenv(k))
+		}
+		wd, _ := os.Getwd()
+		fmt.Println(filepath.Base(wd))
+	},
+	"args": func(args []string) { fmt.Printf("%q", args) },
+	"fail": func([]string) {
+		fmt.Print("half a result")
+		for i := range 100 {
+			fmt.Fprintln(os.Stderr, "line", i)
+		}
+		fmt.Fprint(os.Stderr, strings.Repeat("x", 1<<20), "\rwhy it failed")
+		os.Exit(3)
+	},
+	"deaf": func([]string) { fmt.Println("did not listen") },
+	"flood": func([]string) {
+		for {
+			if _, err := fmt.Print(strings.Repeat("é", 1000)); err != nil {
+				return
+			}
+		}
+	},
+	"moan": func([]string) {
+		for range 1000 {
+			fmt.Fprintln(os.Stderr, strings.Repeat("moan ", 1000))
+		}
+		fmt.Println("done")
+	},
+	"binary": func([]string) { os.Stdout.Write([]byte{0xff, 0, 1, 2}) },
+	"hang": func([]string) {
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, os.Interrupt)
+		<-c
+	},
+	"host": host,
+}
+
+// host is a process that runs a program by Exec, until it is killed.
+func host(args []string) {
+	h, err := agents.Exec(agents.ExecOptions{Argv: []string{"/bin/sh", "-c", `exec 3>"$1"; exec sleep 1000`, "sh", args[0]}})
+	if err != nil {
+		os.Exit(1)
+	}
+	h(context.Background(), &agents.Task{})
+}
+
+func TestMain(m *testing.M) {
+	if p, ok := programs[os.Getenv(asProgram)]; ok {
+		p(os.Args[1:])
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// program returns the handler for one of the programs above.
+func program(t *testing.T, name string, o agents.ExecOptions) agents.Handler {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Argv = append([]string{self}, o.Argv...)
+	o.Env = append(o.Env, asProgram+"="+name)
+	h, err := agents.Exec(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func message(text string) *a2a.Message {
+	return &a2a.Message{ID: "m1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+}
+
+// run runs a handler and returns the text of its result.
+func run(t *testing.T, h agents.Handler, task *agents.Task) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := h(ctx, task)
+	if err != nil {
+		return "", err
+	}
+	return transport.Text(r.Parts), nil
+}
+
+func TestExec(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	task := &agents.Task{
+		ID: "t1", ContextID: "c1", Skill: "do\x00it", Message: message("hello\nworld"), Deadline: time.Date(2026, 11, 20, 18, 0, 0, 5, time.UTC),
+	}
+	tests := []struct {
+		name string
+		o    agents.ExecOptions
+		want string
+	}{
+		{"cat", agents.ExecOptions{}, "hello\nworld"},
+		{"args", agents.ExecOptions{Argv: []string{"a b", "$HOME", "*"}}, `["a b" "$HOME" "*"]`},
+		{"env", agents.ExecOptions{Dir: dir, Env: []string{"EXTRA=1"}}, "CORTEX_TASK_ID=t1\nCORTEX_CONTEXT_ID=c1\nCORTEX_SKILL=doit\n" +
+			"CORTEX_DEADLINE=2026-11-20T18:00:00.000000005Z\nEXTRA=1\n" + filepath.Base(dir)},
+		{"deaf", agents.ExecOptions{}, "did not listen"},
+	}
+	for _, tt := range tests {
+		got, err := run(t, program(t, tt.name, tt.o), task)
+		if err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+func TestExecJSON(t *testing.T) {
+	t.Parallel()
+	want := message("hello\nworld")
+	want.Parts = append(want.Parts, a2a.NewDataPart(map[string]any{"n": 1.0}))
+	got, err := run(t, program(t, "cat", agents.ExecOptions{JSON: true}), &agents.Task{Message: want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(got, "\n") {
+		t.Errorf("the task has more than one line: %q", got)
+	}
+	var m *a2a.Message
+	if err := json.Unmarshal([]byte(got), &m); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, m); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+}
+
+// A program that does not read a task that is larger than a pipe holds has not failed.
+func TestExecDoesNotReadStdin(t *testing.T) {
+	t.Parallel()
+	got, err := run(t, program(t, "deaf", agents.ExecOptions{}), &agents.Task{Message: message(strings.Repeat("x", 1<<20))})
+	if err != nil || got != "did not listen" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestExecFailure(t *testing.T) {
+	t.Parallel()
+	got, err := run(t, program(t, "fail", agents.ExecOptions{}), &agents.Task{})
+	if err == nil {
+		t.Fatalf("got %q, want an error", got)
+	}
+	text := err.Error()
+	if !strings.Contains(text, ": exit status 3: ") || !strings.HasSuffix(text, "why it failed") || strings.Contains(text, "line 90") || len(text) > 3000 {
+		t.Errorf("error of %d bytes = %q, want the status and the last lines, cut", len(text), text)
+	}
+}
+
+func TestExecFloodsStdout(t *testing.T) {
+	t.Parallel()
+	got, err := run(t, program(t, "flood", agents.ExecOptions{MaxOutput: 100_001}), &agents.Task{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(got, strings.Repeat("é", 50_000)+"\n[cut: ") || !strings.HasSuffix(got, "wrote more than 100001 bytes and was stopped]") {
+		t.Errorf("got %d bytes that end %q, want them cut with a note", len(got), got[len(got)-100:])
+	}
+}
+
+func TestExecFloodsStderr(t *testing.T) {
+	h := program(t, "moan", agents.ExecOptions{})
+	synctest.Test(t, func(t *testing.T) { // whose time stands still while the program runs
+		b := newBench(t)
+		defer b.serve(h, nil)()
+		b.give(task("t1", "hello", nil))
+		b.want("t1 COMPLETED: done")
+		got := b.shown()
+		if len(got) == 0 || len(got) > 2 {
+			t.Fatalf("%d of 1000 lines were shown at once, want the first and the last", len(got))
+		}
+		for _, s := range got {
+			if len(s) > 1100 || !strings.HasPrefix(s, "t1 TASK_STATE_WORKING moan moan") {
+				t.Errorf("%d bytes were shown: %q", len(s), s)
+			}
+		}
+	})
+}
+
+func TestExecBinary(t *testing.T) {
+	t.Parallel()
+	r, err := program(t, "binary", agents.ExecOptions{})(t.Context(), &agents.Task{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := a2a.ContentParts{a2a.NewTextPart("binary output, 4 bytes"), {Content: a2a.Raw{0xff, 0, 1, 2}, MediaType: "application/octet-stream"}}
+	if diff := cmp.Diff(want, r.Parts); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+}
+
+func TestExecHangs(t *testing.T) {
+	t.Parallel()
+	h := program(t, "hang", agents.ExecOptions{})
+	canceled := errors.New("canceled by a test")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(50*time.Millisecond, func() { cancel(canceled) })
+	if r, err := h(ctx, &agents.Task{}); !errors.Is(err, canceled) {
+		t.Errorf("canceled: %v, %v, want the cause", r, err)
+	}
+	h = program(t, "hang", agents.ExecOptions{Timeout: 50 * time.Millisecond})
+	if r, err := h(t.Context(), &agents.Task{}); err == nil || !strings.HasSuffix(err.Error(), "did not end within 50ms") {
+		t.Errorf("timeout: %v, %v, want it named", r, err)
+	}
+}
+
+func TestExecRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		o    agents.ExecOptions
+		want string
+	}{
+		{agents.ExecOptions{}, "no program to run"},
+		{agents.ExecOptions{Argv: []string{"no-such-program"}}, "no-such-program: not found in PATH"},
+		{agents.ExecOptions{Argv: []string{"./no-such"}, Dir: dir}, "./no-such: there is no such file"},
+		{agents.ExecOptions{Argv: []string{plain}}, "not executable: run chmod +x"},
+		{agents.ExecOptions{Argv: []string{"./plain"}, Dir: dir}, "not executable: run chmod +x"},
+		{agents.ExecOptions{Argv: []string{"plain"}, Dir: dir}, "write ./plain"},
+		{agents.ExecOptions{Argv: []string{dir}}, "cannot be run"},
+		{agents.ExecOptions{Argv: []string{plain}, Dir: filepath.Join(dir, "gone")}, "there is no such directory"},
+	}
+	for _, tt := range tests {
+		_, err := agents.Exec(tt.o)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Exec(%q in %q) = %v, want an error with %q", tt.o.Argv, tt.o.Dir, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package agents
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of progress.
+const (
+	progressInterval = 100 * time.Millisecond // between two texts of one task
+	maxProgress      = 1 << 10                // bytes of a text
+	liveTimeout      = 2 * time.Second        // to publish one event
+)
+
+// live sends what one task shows while it is worked on. Nothing in it is worth waiting for long, or trying twice.
+type live struct {
+	a     *agent
+	task  *transport.Event // the task's event, for its addresses
+	turn  any              // the turn's id, for whoever watches
+	id    a2a.TaskID
+	ended chan struct{}
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	pending string // the newest text that was not sent
+	sending bool   // a goroutine sends what is pending
+	closed  bool
+}
+
+func newLive(a *agent, e *transport.Event, m *a2a.Message) *live {
+	return &live{a: a, task: e, turn: m.Metadata[transport.MetaTurn], id: taskID(e, m), ended: make(chan struct{})}
+}
+
+func (l *live) progress(text string) {
+	if text = line(text, maxProgress); text == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.pending = text
+	if !l.sending {
+		l.sending = true
+		l.wg.Go(l.send)
+	}
+}
+
+// send sends what is pending until nothing is, with a pause after each.
+func (l *live) send() {
+	for {
+		text, ok := l.next()
+		if !ok {
+			return
+		}
+		l.publishProgress(text)
+		select {
+		case <-time.After(progressInterval):
+		case <-l.ended:
+		}
+	}
+}
+
+func (l *live) next() (string, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := l.pending
+	l.pending = ""
+	l.sending = text != ""
+	return text, l.sending
+}
+
+// close sends the last text, and nothing after it.
+func (l *live) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	close(l.ended)
+	l.wg.Wait()
+}
+
+func (l *live) publishProgress(text string) {
+	now, id := time.Now(), l.a.nextID()
+	m := &a2a.Message{ID: id, ContextID: l.task.ContextID, TaskID: l.id, Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+	l.publish(&a2a.TaskStatusUpdateEvent{
+		TaskID: l.id, ContextID: l.task.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateWorking, Message: m, Timestamp: &now},
+	})
+}
+
+// publish sends an update to whoever watches the conversation.
+func (l *live) publish(update a2a.MetadataCarrier) {
+	update.SetMeta(transport.MetaAgentID, l.a.id)
+	if l.turn != nil {
+		update.SetMeta(transport.MetaTurn, l.turn)
+	}
+	ctx, cancel := context.WithTimeout(l.a.sending, liveTimeout)
+	defer cancel()
+	e := &transport.Event{
+		ID: l.a.nextID(), Time: time.Now(), From: l.a.id, Tenant: l.a.o.Tenant, ContextID: l.task.ContextID, TaskID: l.id,
+		Traceparent: l.task.Traceparent, Payload: update,
+	}
+	if err := l.a.tr.Publish(ctx, transport.Live(l.a.o.Tenant, l.task.ContextID), e); err != nil {
+		l.a.log.Debug("progress not shown", "task_id", l.id, "err", err)
+	}
+}

@@ -1,0 +1,163 @@
+package agents
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// MaxResultText is how many bytes of text a result has at most; what is longer is cut, with a note.
+const MaxResultText = 256 << 10
+
+// maxErrorText bounds the text of a failure.
+const maxErrorText = 4 << 10
+
+// binaryType is the media type of bytes about which nothing is known.
+const binaryType = "application/octet-stream"
+
+// Result is what a [Handler] answers. Texts that are not valid UTF-8 are sent as bytes.
+type Result struct {
+	// Parts are the answer, or the question.
+	Parts a2a.ContentParts
+	// InputRequired makes the result a question to the user. The task stays open; the reply comes as a task with the
+	// same id.
+	InputRequired bool
+}
+
+// Text is a result of words.
+func Text(text string) *Result { return &Result{Parts: a2a.ContentParts{a2a.NewTextPart(text)}} }
+
+// InputRequired is a question without whose answer the task cannot be done.
+func InputRequired(question string) *Result {
+	r := Text(question)
+	r.InputRequired = true
+	return r
+}
+
+// Rejected marks an error of a [Handler]: the task was not started, because the agent will not do it. Rejected(nil) is nil.
+func Rejected(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &rejectedError{err}
+}
+
+type rejectedError struct{ err error }
+
+func (e *rejectedError) Error() string { return e.err.Error() }
+func (e *rejectedError) Unwrap() error { return e.err }
+
+func isRejected(err error) bool {
+	var r *rejectedError
+	return errors.As(err, &r)
+}
+
+// cleanParts returns parts as they may be sent, with at most maxText bytes of text, and their size: without empty ones,
+// and with text that is none as bytes. parts are not changed.
+func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
+	out := make(a2a.ContentParts, 0, len(parts))
+	for _, p := range parts {
+		if p == nil || p.Content == nil {
+			continue
+		}
+		text, ok := p.Content.(a2a.Text)
+		if !ok {
+			if isThere(p.Content) {
+				out = append(out, p)
+			}
+			continue
+		}
+		if text == "" || maxText <= 0 {
+			continue
+		}
+		q := *p
+		if utf8.ValidString(string(text)) {
+			q.Content = a2a.Text(cut(string(text), maxText))
+			maxText -= len(text)
+		} else {
+			q.Content = a2a.Raw(text)
+			if q.MediaType == "" {
+				q.MediaType = binaryType
+			}
+		}
+		out = append(out, &q)
+	}
+	return out, sizeOf(out)
+}
+
+// isThere is false for content without value, which nobody could read.
+func isThere(c a2a.PartContent) bool {
+	switch c := c.(type) {
+	case a2a.Raw:
+		return c != nil
+	case a2a.URL:
+		return c != ""
+	case a2a.Data:
+		return c.Value != nil
+	}
+	return true
+}
+
+// sizeOf is about how many bytes parts hold.
+func sizeOf(parts a2a.ContentParts) int {
+	n := 0
+	for _, p := range parts {
+		switch c := p.Content.(type) {
+		case a2a.Text:
+			n += len(c)
+		case a2a.Raw:
+			n += len(c)
+		case a2a.URL:
+			n += len(c)
+		case a2a.Data:
+			n += 1 << 10 // not worth encoding it to know
+		}
+	}
+	return n
+}
+
+// cut returns s, or its beginning with a note when it is over limit bytes.
+func cut(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", prefix(s, limit), limit, len(s))
+}
+
+// prefix returns at most n bytes of s, and no half character.
+func prefix(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// line returns s on one line, without control characters, in at most n bytes.
+func line(s string, n int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.IsControl(r), r == utf8.RuneError:
+			return -1
+		}
+		return r
+	}, prefix(s, 4*n))
+	return prefix(strings.Join(strings.Fields(s), " "), n)
+}
+
+// errorText returns the words of err for the user.
+func errorText(err error) string {
+	text := strings.TrimSpace(strings.ToValidUTF8(err.Error(), "�"))
+	if text == "" {
+		text = fmt.Sprintf("the agent gave no reason (%T)", err)
+	}
+	return cut(text, maxErrorText)
+}

@@ -1,0 +1,141 @@
+package agents
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of the artifacts of one task.
+const (
+	MaxArtifacts     = 100
+	MaxArtifactBytes = 2 << 20 // all together, before encoding
+)
+
+// Task is what a [Handler] is asked to do. Its methods are safe for concurrent use; its fields are not changed while the
+// handler runs. A Task that was not made by [Serve] works too, for tests: its progress goes nowhere.
+type Task struct {
+	ID        a2a.TaskID
+	ContextID string // the conversation
+	Tenant    string
+	// Skill is the id of the skill that was asked for, or empty.
+	Skill string
+	// Message holds what is asked, and in its metadata what is known of the request; never nil in a task from Serve.
+	// A task that continues after [InputRequired] has the id of the first one and the user's reply as Message.
+	Message *a2a.Message
+	// Deadline is when the result is no longer of use; zero is never. The handler's context ends then.
+	Deadline time.Time
+	// Delivery counts the attempts at this task, from 1: after 1, the agent or its connection was lost while it worked.
+	Delivery int
+
+	live *live // nil outside Serve
+
+	mu        sync.Mutex
+	artifacts []*a2a.Artifact
+	bytes     int // of artifacts
+}
+
+// newTask reads a task from its event.
+func newTask(e *transport.Event, m *a2a.Message) *Task {
+	t := &Task{
+		ID: taskID(e, m), ContextID: e.ContextID, Tenant: e.Tenant, Message: m, Delivery: e.Delivery,
+		Skill: strings.TrimSuffix(transport.MetaString(m, transport.MetaTaskType), "_request"),
+	}
+	// A deadline that cannot be read is the orchestrator's to keep.
+	t.Deadline, _ = time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline))
+	return t
+}
+
+func taskID(e *transport.Event, m *a2a.Message) a2a.TaskID {
+	if m.TaskID != "" {
+		return m.TaskID
+	}
+	return e.TaskID
+}
+
+// Text returns the words of the task: its text parts, separated by newlines.
+func (t *Task) Text() string {
+	if t.Message == nil {
+		return ""
+	}
+	return transport.Text(t.Message.Parts)
+}
+
+// Input returns the structured input of the task, the value of its first data part, or nil.
+func (t *Task) Input() any {
+	if t.Message == nil {
+		return nil
+	}
+	for _, p := range t.Message.Parts {
+		if p == nil {
+			continue
+		}
+		if d, ok := p.Content.(a2a.Data); ok {
+			return d.Value
+		}
+	}
+	return nil
+}
+
+// Progress tells whoever watches the conversation what is being done, in a line. It returns at once. When it is called
+// more often than people can read, some texts are left out, never the newest.
+func (t *Task) Progress(text string) {
+	if t.live != nil {
+		t.live.progress(text)
+	}
+}
+
+// Artifact adds an output to the result, and shows it to whoever watches. An artifact of the same name is replaced. It
+// returns an error that wraps [transport.ErrTooLarge], and adds nothing, over [MaxArtifacts] or [MaxArtifactBytes].
+func (t *Task) Artifact(name string, parts ...*a2a.Part) error {
+	parts, size := cleanParts(parts, MaxArtifactBytes)
+	if len(parts) == 0 {
+		return fmt.Errorf("artifact %q is empty", name)
+	}
+	a := &a2a.Artifact{Name: line(name, 256), Parts: parts}
+	if err := t.addArtifact(a, size); err != nil {
+		return err
+	}
+	if t.live != nil {
+		t.live.publish(&a2a.TaskArtifactUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Artifact: a, LastChunk: true})
+	}
+	return nil
+}
+
+func (t *Task) addArtifact(a *a2a.Artifact, size int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at, old := len(t.artifacts), 0
+	for i, b := range t.artifacts {
+		if b.Name == a.Name {
+			at, old = i, sizeOf(b.Parts)
+		}
+	}
+	switch {
+	case at >= MaxArtifacts:
+		return fmt.Errorf("artifact %q: %w: at most %d are allowed", a.Name, transport.ErrTooLarge, MaxArtifacts)
+	case t.bytes-old+size > MaxArtifactBytes:
+		return fmt.Errorf("artifact %q: %w: at most %d bytes together are allowed", a.Name, transport.ErrTooLarge, MaxArtifactBytes)
+	}
+	t.bytes += size - old
+	a.ID = a2a.ArtifactID(strconv.Itoa(at + 1))
+	if at == len(t.artifacts) {
+		t.artifacts = append(t.artifacts, a)
+	} else {
+		t.artifacts[at] = a
+	}
+	return nil
+}
+
+// outputs returns the artifacts so far.
+func (t *Task) outputs() []*a2a.Artifact {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]*a2a.Artifact(nil), t.artifacts...)
+}
