@@ -1,0 +1,161 @@
+package repl
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// board is who works on what in one turn.
+type board struct {
+	now  func() time.Time
+	open []*delegation
+}
+
+// delegation is one task as it is shown. Its texts are sanitized and on one line.
+type delegation struct {
+	id       a2a.TaskID
+	agent    string
+	text     string // what was asked
+	progress string
+	start    time.Time // zero when the beginning was not seen
+	shown    time.Time // when progress was last written down, where that is not repainted
+}
+
+// maxOpen bounds what is remembered; the orchestrator allows fewer open tasks.
+const maxOpen = 64
+
+// started notes a new delegation; nil if there are too many.
+func (b *board) started(t *a2a.Task) *delegation {
+	if len(b.open) >= maxOpen {
+		return nil
+	}
+	d := &delegation{id: t.ID, agent: oneLine(taskAgent(t)), start: b.now()}
+	if len(t.History) > 0 && t.History[0] != nil {
+		d.text = oneLine(transport.Text(t.History[0].Parts))
+	}
+	if d.agent == "" {
+		d.agent = "an agent"
+	}
+	b.open = append(b.open, d)
+	return d
+}
+
+// progressed notes an agent's progress; nil if it says nothing new.
+func (b *board) progressed(e *transport.Event) *delegation {
+	text := ""
+	switch p := e.Payload.(type) {
+	case *a2a.TaskStatusUpdateEvent:
+		if p.Status.Message != nil {
+			text = oneLine(transport.Text(p.Status.Message.Parts))
+		}
+	case *a2a.TaskArtifactUpdateEvent:
+		if text = oneLine(p.Artifact.Name); text == "" {
+			text = oneLine(transport.Text(p.Artifact.Parts))
+		}
+	}
+	for _, d := range b.open {
+		if d.id == taskOf(e) && text != "" && text != d.progress {
+			d.progress = text
+			return d
+		}
+	}
+	return nil
+}
+
+// settled removes a delegation and returns the line that says how it went; "" when it goes on.
+func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
+	state := u.Status.State
+	if state == a2a.TaskStateSubmitted || state == a2a.TaskStateWorking {
+		return ""
+	}
+	d := &delegation{agent: oneLine(transport.MetaString(u, transport.MetaAgentID))}
+	for i, open := range b.open {
+		if open.id == u.TaskID {
+			d = open
+			b.open = append(b.open[:i], b.open[i+1:]...)
+			break
+		}
+	}
+	if d.agent == "" {
+		d.agent = "an agent"
+	}
+	reason := ""
+	if u.Status.Message != nil {
+		reason = oneLine(transport.Text(u.Status.Message.Parts))
+	}
+	took := ""
+	if !d.start.IsZero() {
+		took = elapsed(b.now().Sub(d.start))
+	}
+	switch state {
+	case a2a.TaskStateCompleted:
+		return s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))
+	case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:
+		return s.yellow("?") + " " + s.dim(layout(d.agent, join("asks", reason), took, width-2))
+	}
+	return s.red("✗") + " " + s.dim(failedLayout(d, took, join(stateName(state), reason), width-2))
+}
+
+// line returns what is known of an open delegation.
+func (d *delegation) line(now time.Time, width int, s style) string {
+	what := d.text
+	if d.progress != "" {
+		what = d.progress
+	}
+	return s.yellow("·") + " " + s.dim(layout(d.agent, what, elapsed(now.Sub(d.start)), width-2))
+}
+
+// layout returns "agent  text  time" in at most width-1 columns; text gives way. A terminal whose last column is
+// written to may wrap, which would break repainting.
+func layout(agent, text, took string, width int) string {
+	agent = fit(agent, max(width/3, 8))
+	used := textWidth(agent)
+	if took != "" {
+		took = "  " + took
+		used += textWidth(took)
+	}
+	if room := width - 1 - used - 2; text != "" && room >= 4 {
+		text = "  " + fit(text, room)
+	} else {
+		text = ""
+	}
+	return fit(agent+text+took, max(width-1, 1))
+}
+
+// failedLayout is a layout with the reason at the end: it matters more than what was asked.
+func failedLayout(d *delegation, took, reason string, width int) string {
+	reason = fit(reason, max(width/2, 8))
+	return layout(d.agent, d.text, strings.TrimLeft(took+"  "+reason, " "), width)
+}
+
+// elapsed returns a duration for people, as short as it is useful.
+func elapsed(d time.Duration) string {
+	switch {
+	case d < 0:
+		d = 0
+		fallthrough
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// stateName returns "failed" for TASK_STATE_FAILED.
+func stateName(s a2a.TaskState) string {
+	name := strings.TrimPrefix(oneLine(string(s)), "TASK_STATE_")
+	return strings.ReplaceAll(strings.ToLower(name), "_", " ")
+}
+
+func join(what, reason string) string {
+	if reason == "" {
+		return what
+	}
+	return what + ": " + reason
+}

@@ -1,0 +1,316 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Run chats until the user leaves: nil after Ctrl-D or /quit, ErrInterrupted after a second Ctrl-C on an empty line,
+// ctx's error when it ends. Without a terminal it does what Pipe does. It handles the interrupt signal while it runs.
+func Run(ctx context.Context, cfg Config) error {
+	cfg = cfg.withDefaults()
+	if cfg.Client == nil {
+		return errors.New("repl: Config.Client is missing")
+	}
+	if !cfg.Terminal {
+		return Pipe(ctx, cfg)
+	}
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+
+	c := &chat{
+		Config: cfg, contextID: cfg.ContextID, present: newPresence(),
+		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
+	}
+	if c.contextID == "" {
+		c.contextID = c.Client.newID()
+	}
+	return c.run(ctx)
+}
+
+// chat is one run of Run.
+type chat struct {
+	Config
+	ui         *ui
+	contextID  string
+	present    *presence
+	typed      history
+	interrupts chan os.Signal
+	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
+}
+
+func (c *chat) run(ctx context.Context) (err error) {
+	c.typed.path = c.History
+	recalled, historyErr := c.typed.load()
+	if err := c.openEditor(recalled); err != nil {
+		return err
+	}
+	inner, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer func() {
+		stop()
+		running.Wait()
+		err = errors.Join(err, c.ui.Close())
+	}()
+
+	cards, err := c.Client.Transport.Subscribe(ctx, transport.Cards(c.Client.Tenant), &transport.SubscribeOptions{Concurrency: 1})
+	if err != nil {
+		return fmt.Errorf("watch the agents: %w", err)
+	}
+	changes := make(chan change, 64)
+	running.Go(func() {
+		defer cards.Close()
+		err := cards.Serve(inner, func(ctx context.Context, e *transport.Event) error {
+			if ch := c.present.apply(e); ch != nil {
+				select {
+				case changes <- *ch:
+				case <-ctx.Done():
+				}
+			}
+			return nil
+		})
+		if inner.Err() == nil {
+			c.ui.Notice(c.ui.style.yellow("warning: agents are no longer watched: " + oneLine(err.Error())))
+		}
+	})
+	running.Go(func() {
+		h := herald{tell: func(line string) { c.ui.Notice(c.ui.style.dim(line)) }, line: func(ch change) string {
+			width, _ := c.ui.size()
+			return changeLine(ch, width, c.ui.style)
+		}}
+		h.run(inner, changes)
+	})
+
+	c.banner(ctx)
+	if historyErr != nil {
+		c.warn("history is not kept: " + historyErr.Error())
+		c.typed.path = ""
+	}
+	return c.loop(ctx)
+}
+
+func (c *chat) openEditor(recalled []string) error {
+	_, hasKeys := fileno(c.Stdin)
+	if !c.ui.repaint || !hasKeys {
+		c.ui.editor = newPlainEditor(c.Stdin, c.Stdout, c.ui.take)
+		return nil
+	}
+	e, err := newLineEditor(c.Stdin, c.ui.screen, recalled, c.ui.take, c.complete)
+	if err != nil {
+		return fmt.Errorf("open the terminal: %w", err)
+	}
+	c.ui.editor = e
+	return nil
+}
+
+// banner says what this is, where, who is there, and what to do.
+func (c *chat) banner(ctx context.Context) {
+	wait := time.NewTimer(2 * time.Second) // cards are at hand; a slow server does not keep the user from typing
+	defer wait.Stop()
+	select {
+	case <-c.present.synced:
+	case <-wait.C:
+		c.present.once.Do(func() { close(c.present.synced) })
+	case <-ctx.Done():
+	}
+	width, _ := c.ui.size()
+	s := c.ui.style
+	title := strings.TrimSpace(c.Name + " " + c.Version)
+	text := s.bold(fit(oneLine(title), width-1)) + "\n"
+	if c.Where != "" {
+		text += s.dim(fit(oneLine(c.Where), width-1)) + "\n"
+	}
+	online := "no agents online yet; start one in another terminal: " + c.Name + " agent echo"
+	if ids := c.present.ids(); len(ids) > 0 {
+		online = count(len(ids), "agent") + " online: " + strings.Join(ids[:min(len(ids), 40)], ", ")
+	}
+	text += s.dim(fit(online, width-1)) + "\n"
+	text += s.dim(fit("/help for help, Ctrl-D to leave", width-1))
+	c.ui.Print(text)
+}
+
+func (c *chat) loop(ctx context.Context) error {
+	var typing composer
+	for {
+		prompt := "> "
+		if typing.open {
+			prompt = ". "
+		}
+		c.drainInterrupts()
+		line, err := c.ui.ReadLine(ctx, prompt)
+		switch {
+		case errors.Is(err, errInterrupt):
+			discarded := typing.open || line != ""
+			typing.reset()
+			if c.interrupted(discarded) {
+				return ErrInterrupted
+			}
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		c.warned = time.Time{}
+		text, done, err := typing.add(line)
+		if err != nil {
+			c.warn(err.Error())
+		}
+		if !done || strings.TrimSpace(text) == "" {
+			continue
+		}
+		recall, err := c.typed.add(text)
+		if err != nil {
+			c.warn("history is not kept: " + err.Error())
+			c.typed.path = ""
+		}
+		if recall {
+			c.ui.editor.remember(text)
+		}
+		if name, args, ok := parseCommand(text); ok {
+			if c.command(ctx, name, args) {
+				return nil
+			}
+		} else {
+			c.turn(ctx, text)
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// interrupted answers a Ctrl-C at the prompt, and reports whether the user wants to leave.
+func (c *chat) interrupted(discarded bool) bool {
+	if discarded {
+		c.warned = time.Time{}
+		return false
+	}
+	if now := c.Client.now(); c.warned.IsZero() || now.Sub(c.warned) > time.Second {
+		c.warned = now
+		c.ui.Print(c.ui.style.dim("(Ctrl-C again, or Ctrl-D, to leave)"))
+		return false
+	}
+	return true
+}
+
+// drainInterrupts forgets a Ctrl-C that was meant for what has just ended.
+func (c *chat) drainInterrupts() {
+	select {
+	case <-c.interrupts:
+	default:
+	}
+}
+
+// turn says text and shows what comes of it, until the answer or Ctrl-C.
+func (c *chat) turn(ctx context.Context, text string) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	v := newTurnView(c.ui, c.Client.now)
+	ended := make(chan struct{})
+	var clock sync.WaitGroup
+	clock.Go(func() {
+		t := time.NewTicker(100 * time.Millisecond)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				v.tick()
+			case <-ended:
+				return
+			}
+		}
+	})
+	var failed error
+	for e, err := range c.Client.Turn(ctx, c.contextID, text) {
+		if err != nil {
+			failed = err
+			break
+		}
+		v.show(e)
+	}
+	close(ended)
+	clock.Wait()
+	v.end()
+	switch {
+	case failed == nil:
+	case errors.Is(failed, context.Canceled) && ctx.Err() != nil:
+		c.ui.Print(c.ui.style.dim("(canceled)"))
+		if !errors.Is(failed, transport.ErrClosed) && failed.Error() != context.Canceled.Error() {
+			c.warn(failed.Error())
+		}
+	default:
+		c.warn(failed.Error())
+	}
+}
+
+// warn shows what went wrong.
+func (c *chat) warn(text string) {
+	c.ui.Print(c.ui.style.red("error: ") + oneLine(text))
+}
+
+// complete offers commands at the beginning of a line, their arguments, and agents behind an @.
+func (c *chat) complete(before string) (word string, options []string) {
+	word = before[strings.LastIndexAny(before, " \t")+1:]
+	first, _, inArgs := strings.Cut(before, " ")
+	var all []string
+	switch {
+	case strings.HasPrefix(word, "@"):
+		for _, id := range c.present.ids() {
+			all = append(all, "@"+id)
+		}
+	case !inArgs && strings.HasPrefix(word, "/"):
+		for _, cmd := range commands {
+			all = append(all, cmd.name)
+		}
+	case first == "/resume":
+		for _, s := range c.sessions() {
+			all = append(all, s.ContextID)
+		}
+	case first == "/cancel":
+		for _, t := range c.tasks() {
+			if !t.State.Terminal() {
+				all = append(all, string(t.ID))
+			}
+		}
+	}
+	for _, s := range all {
+		if s = oneLine(s); strings.HasPrefix(s, word) && s != "" {
+			options = append(options, s)
+		}
+	}
+	slices.Sort(options)
+	return word, slices.Compact(options)
+}
+
+// sessions and tasks answer while the user waits for a completion: quickly, or not at all.
+func (c *chat) sessions() []Session {
+	if c.Backend.Sessions == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	all, _ := c.Backend.Sessions(ctx)
+	return all
+}
+
+func (c *chat) tasks() []TaskInfo {
+	if c.Backend.Tasks == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	all, _ := c.Backend.Tasks(ctx, c.contextID)
+	return all
+}

@@ -1,0 +1,443 @@
+package repl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestChat(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	for _, want := range []string{"cortex 1.2.3", "in this process", "1 agent online: agent_clock", "/help for help, Ctrl-D to leave"} {
+		term.shows(want)
+	}
+
+	h := term.say("hello")
+	if h.Text != "hello" || h.Context != "ctx-1" {
+		t.Errorf("message = %+v, want hello in ctx-1", h)
+	}
+	cooked := term.modes()
+	term.order(order{Do: "delta", ID: "a", Text: "Hello "})
+	term.shows("\nHello")
+	term.order(order{Do: "delta", ID: "a", Text: "World"})
+	term.shows("\nHello World")
+	term.order(order{Do: "answer", Text: "Hello World!"})
+	term.prompts("")
+	term.shows("> hello\nHello World!\n>") // once, and nothing else
+
+	// The writing starts again, and the answer is another one in the end.
+	term.say("again")
+	term.order(order{Do: "delta", ID: "a", Text: "I thi"})
+	term.order(order{Do: "delta", ID: "b", Text: "No, th"})
+	term.order(order{Do: "answer", Text: "Forty-two."})
+	term.shows("> again\nI thi\n(starting again)\nNo, th\n(the whole answer:)\nForty-two.\n>")
+
+	// A missing end is added.
+	term.say("end")
+	term.order(order{Do: "delta", ID: "a", Text: "one\n"})
+	term.order(order{Do: "answer", Text: "one\ntwo"})
+	term.shows("> end\none\ntwo\n>")
+
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status after Ctrl-D = %d, want 0", code)
+	}
+	if diff := cmp.Diff(fmt.Sprint(cooked), fmt.Sprint(term.modes())); diff != "" {
+		t.Errorf("terminal modes after the chat (-want +got):\n%s", diff)
+	}
+	if out := term.output(); strings.Count(out, pasteOn) != strings.Count(out, pasteOff) {
+		t.Errorf("bracketed paste was left on: %q", out)
+	}
+}
+
+func TestChatDelegations(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("two things")
+	term.order(order{Do: "delta", ID: "a", Text: "One moment."})
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_clock", Text: "what time is it in Tokyo"})
+	term.order(order{Do: "task", ID: "t2", Agent: "agent_slow", Text: strings.Repeat("a very long task ", 20)})
+	both := regexp.MustCompile(`> two things\nOne moment\.\n· agent_clock  what time is it in Tokyo  \d+\.\d s\n· agent_slow  a very long task[^\n]*…  \d+\.\d s$`)
+	term.wait("both delegations", both.MatchString)
+	term.wait("the clock of a delegation", regexp.MustCompile(`Tokyo  (0\.[3-9]|\d*[1-9]\.\d) s`).MatchString)
+	term.order(order{Do: "progress", ID: "t2", Agent: "agent_slow", Text: "half way\x1b[2J"})
+	term.shows("· agent_slow  half way  ")
+
+	// Somebody joins meanwhile: a line above the delegations.
+	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back."})
+	term.wait("the new agent", regexp.MustCompile(`One moment\.\nagent_echo joined \(Echoes back\)\n· agent_clock.*\n· agent_slow[^\n]*$`).MatchString)
+
+	term.order(order{Do: "completed", ID: "t1"})
+	term.wait("the finished task", regexp.MustCompile(`\n✓ agent_clock  what time is it in Tokyo  \d+\.\d s\n· agent_slow[^\n]*$`).MatchString)
+	term.order(order{Do: "failed", ID: "t2", Text: "the tool crashed\nwith a trace"})
+	term.wait("the failed task", regexp.MustCompile(`\n✓ agent_clock[^\n]*\n✗ agent_slow  a very[^\n]*  failed: the tool crashed with a trace$`).MatchString)
+	term.order(order{Do: "answer", Text: "It is noon."})
+	term.prompts("")
+	for line := range strings.SplitSeq(term.text(), "\n") {
+		if strings.Contains(line, "·") {
+			t.Errorf("a live line stayed: %q", line)
+		}
+	}
+}
+
+func TestChatNoticesWhileTyping(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.keys("half a sen")
+	term.prompts("half a sen")
+	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back. Always."})
+	term.shows("agent_echo joined (Echoes back)\n> half a sen")
+	term.order(order{Do: "leave", ID: "agent_echo"})
+	term.shows("agent_echo left\n> half a sen")
+	term.order(order{Do: "other", ID: "agent_clock", Text: "Another clock"})
+	term.shows("warning: two different cards under one id agent_clock")
+	term.prompts("half a sen")
+	term.keys("tence")
+	if h := term.say(""); h.Text != "half a sentence" {
+		t.Errorf("message = %q, want the text that was typed around the notices", h.Text)
+	}
+
+	// While an answer streams, notices wait for its end.
+	term.order(order{Do: "delta", ID: "a", Text: "I am "})
+	term.shows("I am")
+	term.order(order{Do: "join", ID: "agent_x", Text: ""})
+	term.order(order{Do: "delta", ID: "a", Text: "here"})
+	term.order(order{Do: "answer", Text: "I am here"})
+	term.shows("I am here\nagent_x joined\n>")
+
+	term.order(order{Do: "burst", ID: "bulk", N: 12})
+	term.wait("the number of new agents", regexp.MustCompile(`12 (more )?agents joined`).MatchString)
+	term.prompts("")
+	if strings.Contains(term.text(), "bulk_00") {
+		t.Error("agents of a burst are announced one by one")
+	}
+}
+
+// Notices that come while a prompt begins, or a line ends, leave no prompt behind and lose nothing.
+func TestChatNoticesRace(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	const n = 60
+	for i := range n {
+		// The notice, the answer and the next prompt race with each other.
+		term.keys(fmt.Sprintf("m%d\r", i))
+		if h := term.heard(); h.Text != fmt.Sprintf("m%d", i) {
+			t.Fatalf("message %d = %q", i, h.Text)
+		}
+		term.order(order{Do: "join", ID: fmt.Sprintf("agent_%d", i)})
+		term.order(order{Do: "answer", Text: fmt.Sprintf("a%d", i)})
+	}
+	term.shows(fmt.Sprintf("a%d", n-1))
+	term.prompts("")
+	lines := strings.Split(term.text(), "\n")
+	for i, line := range lines[:len(lines)-1] {
+		if line == ">" || strings.HasPrefix(line, "> agent") {
+			t.Errorf("a prompt was left behind in line %d", i)
+		}
+	}
+}
+
+func TestChatInterrupt(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	said := term.say("long work")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_clock", Text: "count"})
+	term.shows("· agent_clock  count")
+	term.keys("\x03")
+	if h := term.heard(); h.Kind != "cancel" || h.Turn == "" || h.Context != said.Context {
+		t.Errorf("after Ctrl-C Cortex got %+v, want the turn's cancel", h)
+	}
+	term.shows("(canceled)")
+	term.prompts("")
+
+	term.keys("some text\x03")
+	term.shows("> some text^C\n>")
+	if strings.Contains(term.text(), "to leave)") {
+		t.Error("Ctrl-C with a text hints at leaving")
+	}
+	term.keys("\x03")
+	term.shows("(Ctrl-C again, or Ctrl-D, to leave)\n>")
+	term.keys("\x03")
+	if code := term.exits(); code != 130 {
+		t.Errorf("exit status after two Ctrl-C = %d, want 130", code)
+	}
+}
+
+// A signal from elsewhere neither kills the chat at the prompt nor breaks the line that is typed.
+func TestChatSignal(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.keys("abc")
+	term.prompts("abc")
+	if err := term.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	term.shows("(Ctrl-C again, or Ctrl-D, to leave)")
+	term.prompts("abc")
+	if h := term.say("def"); h.Text != "abcdef" {
+		t.Errorf("message = %q, want abcdef", h.Text)
+	}
+}
+
+// The end of the context ends the chat, with a line half typed or a turn half done, and gives the terminal back.
+func TestChatTerminated(t *testing.T) {
+	t.Parallel()
+	for name, busy := range map[string]bool{"typing": false, "busy": true} {
+		t.Run(name, func(t *testing.T) {
+			term := open(t, 80)
+			term.say("hi")
+			cooked := term.modes()
+			if !busy {
+				term.order(order{Do: "answer", Text: "ok"})
+				term.shows("ok\n>")
+				term.keys("half a sen")
+				term.prompts("half a sen")
+			}
+			if err := term.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if code := term.exits(); code != 143 {
+				t.Errorf("exit status = %d, want 143", code)
+			}
+			if diff := cmp.Diff(fmt.Sprint(cooked), fmt.Sprint(term.modes())); diff != "" {
+				t.Errorf("terminal modes after the chat (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestChatLines(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	path := filepath.Join(home, "history")
+	if err := os.WriteFile(path, []byte("an old one\ntwo\\nlines\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	term := open(t, 80, "REPL_TEST_HISTORY="+path)
+	answers := 0
+	say := func(what, keys, want string) {
+		t.Helper()
+		if h := term.say(keys); h.Text != want {
+			t.Errorf("%s: message = %q, want %q", what, h.Text, want)
+		}
+		answers++
+		term.order(order{Do: "answer", Text: fmt.Sprintf("ok %d", answers)})
+		term.shows(fmt.Sprintf("\nok %d\n>", answers))
+	}
+	say("arrow up", "\x1b[A", "two\nlines")
+	term.shows("> two↵lines")
+	say("backslash", "one\\\rtwo", "one\ntwo")
+	say("block", "\"\"\"\ra\\\r\r/quit\rb\"\"\"", "a\\\n\n/quit\nb")
+	say("recalled block", "\x1b[A", "a\\\n\n/quit\nb")
+	say("paste", "see: \x1b[200~x\r\n\ty\x1b[31m\r/quit\r\x1b[201~!", "see: x\n\ty\n/quit!")
+	long := strings.Repeat("0123456789\n", 100)
+	say("long paste", "about \x1b[200~"+strings.ReplaceAll(long, "\n", "\r")+"\x1b[201~ that", "about "+strings.TrimSuffix(long, "\n")+" that")
+	term.shows("> about [paste 1: 100 lines] that")
+	say("Delete and Ctrl-Space on an empty line", "\x1b[3~\x00\x1ax", "x")
+	say("a space before", " /secret", " /secret")
+	say("a path", "/etc/passwd is what?", "/etc/passwd is what?")
+	say("wide runes", "日本語 ねこ\x7f\x7fいぬ 🐕", "日本語 いぬ 🐕")
+	say("search", "\x12old\r", "an old one")
+	term.keys("\x1b[200~abc\r")
+	term.keys("def\r\x1b[20")
+	say("split paste", "1~", "abc\ndef")
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status = %d, want 0", code)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(b); !strings.HasPrefix(got, "an old one\ntwo\\nlines\none\\ntwo\na\\\\\\n\\n/quit\\nb\n") || strings.Contains(got, "/secret") {
+		t.Errorf("history = %q", got)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Errorf("history has mode %v, want 0600", info.Mode())
+	}
+}
+
+func TestChatCompletion(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.order(order{Do: "join", ID: "agent_calc"})
+	term.shows("agent_calc joined")
+	term.keys("ask @ag\t")
+	term.prompts("ask @agent_c") // as far as there is no choice
+	term.keys("\t")
+	term.shows("@agent_calc   @agent_clock\n> ask @agent_c")
+	term.keys("lo\t")
+	term.prompts("ask @agent_clock") // and a space, which the screen does not tell
+	term.keys("x\x15/sess\t\r")
+	term.shows("0193b2f0-aaaa-7000-8000-000000000001")
+	term.prompts("")
+	term.keys("/resume 01\t\r")
+	term.shows("you: what time is it?\ncortex: noon\ngoing on with 0193b2f0-aaaa-7000-8000-000000000001\n>")
+	if h := term.say("hi"); h.Context != "0193b2f0-aaaa-7000-8000-000000000001" {
+		t.Errorf("after /resume the message went to %s", h.Context)
+	}
+}
+
+func TestChatCommands(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "talk.md")
+	run := func(line string, want ...string) {
+		t.Helper()
+		term.keys("\x0c" + line + "\r")
+		for _, w := range want {
+			term.shows(w)
+		}
+		term.prompts("")
+	}
+	run("/help", "/export FILE.md  write this conversation to a new file; /export! replaces one", "Tab completes commands")
+	run("/agents", "agent_evil", "red alert and more", "from each other [time,")
+	run("/why", "respond: because nothing fits")
+	run("/prompt foo bar", "PROMPT for foo bar")
+	run("/tasks", "task-77  agent_clock  working")
+	run("/sessions", "(this one) this")
+	run("/cancel task-9", "error: /cancel: no open task task-9; /tasks lists them")
+	run("/cancel task-7", "asked to cancel task task-77")
+	if h := term.heard(); h.Kind != "cancel" || h.Task != "task-77" {
+		t.Errorf("after /cancel Cortex got %+v", h)
+	}
+	run("/cancel", "asked to cancel all open tasks")
+	if h := term.heard(); h.Kind != "cancel" || h.Task != "" || h.Context != "ctx-1" {
+		t.Errorf("after /cancel Cortex got %+v", h)
+	}
+	run("/agnets", "error: no command /agnets; did you mean /agents?")
+	run("/xyzzy", "error: no command /xyzzy; /help lists them")
+	run("/resume nope", "error: /resume: no conversation nope; /sessions lists them")
+	run("/export "+file, "(")
+	run("/export "+file, "exists; /export!")
+	run("/export! "+file, "(")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "# Conversation ctx-1\n\n## you, 2026-01-02 03:04:05\n\nwhat time is it?\n\n> **task for agent_clock**, 2026-01-02 03:04:05\n>\n> time\n\n" +
+		"> **agent_clock**, 2026-01-02 03:04:05\n>\n> noon\n> sharp\n\n## cortex, 2026-01-02 03:04:05\n\nnoon\n"
+	if string(b) != want {
+		t.Errorf("export = %q, want %q", b, want)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("export has mode %v, %v, want 0600", info.Mode(), err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("export left %v behind", entries)
+	}
+	run("/new", "a new conversation: ")
+	if h := term.say("hi"); h.Context == "ctx-1" || h.Context == "" {
+		t.Errorf("after /new the message went to %q", h.Context)
+	}
+	term.order(order{Do: "answer", Text: "ok"})
+	term.prompts("")
+	term.keys("/quit\r")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status after /quit = %d, want 0", code)
+	}
+}
+
+// Nothing from a card, an agent or a model acts on the terminal, not even in two pieces.
+func TestChatEscapes(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80, "NO_COLOR=1")
+	const evil = "\x1b]52;c;c3RvbGVu\x07\x1b[31mred\u202e\u009b2J"
+	term.order(order{Do: "join", ID: "agent_evil", Text: evil + " A."})
+	term.shows("agent_evil joined (red A)")
+	term.say("go")
+	term.order(order{Do: "delta", ID: "a", Text: "safe \x1b"})
+	term.order(order{Do: "delta", ID: "a", Text: "]52;c;c3Rv"})
+	term.order(order{Do: "delta", ID: "a", Text: "bGVu\x07text"})
+	term.shows("safe text")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_evil", Text: evil})
+	term.order(order{Do: "task", ID: "t2", Agent: "agent_" + evil, Text: "?"})
+	term.shows("· agent_red")
+	term.order(order{Do: "progress", ID: "t1", Agent: "agent_evil", Text: "still " + evil})
+	term.shows("still red")
+	term.order(order{Do: "failed", ID: "t1", Text: evil})
+	term.shows("failed: red")
+	term.order(order{Do: "answer", Text: "done" + evil})
+	term.shows("donered")
+	term.prompts("")
+	out := term.output()
+	for _, bad := range []string{"\x1b]", "\u202e", "\u009b", "c3RvbGVu", "\x1b[31m", "\x1b[2m"} { // the last two: no colour
+		if strings.Contains(out, bad) {
+			t.Errorf("%q reached the terminal", bad)
+		}
+	}
+}
+
+func TestChatColour(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	if !strings.Contains(term.output(), "\x1b[1mcortex 1.2.3\x1b[0m") {
+		t.Errorf("no colour on a terminal: %q", term.output())
+	}
+}
+
+func TestChatDumb(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80, "TERM=dumb")
+	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes"})
+	term.shows("agent_echo joined (Echoes)\n>")
+	term.say("hello")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_clock", Text: "time"})
+	term.order(order{Do: "progress", ID: "t1", Agent: "agent_clock", Text: "winding up"})
+	term.order(order{Do: "completed", ID: "t1"})
+	term.order(order{Do: "answer", Text: "noon"})
+	term.wait("a plain turn", regexp.MustCompile(`> hello\n· agent_clock  time  \d+\.\d s\n· agent_clock  winding up  \d+\.\d s\n✓ agent_clock  time  \d+\.\d s\nnoon\n>$`).MatchString)
+	term.keys("abc")
+	term.prompts("abc")
+	term.keys("\x03")
+	term.shows("> abc^C\n(Ctrl-C again, or Ctrl-D, to leave)\n>")
+	if strings.ContainsRune(term.output(), 0x1b) {
+		t.Errorf("escape sequences on a dumb terminal: %q", term.output())
+	}
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status = %d, want 0", code)
+	}
+}
+
+func TestChatNarrow(t *testing.T) {
+	t.Parallel()
+	term := open(t, 32)
+	term.say("go")
+	term.order(order{Do: "task", ID: "t1", Agent: "agent_with_a_very_long_name", Text: "日本語日本語日本語日本語日本語日本語"})
+	term.order(order{Do: "task", ID: "t2", Agent: "agent_clock", Text: "time"})
+	two := regexp.MustCompile(`> go\n· [^\n]* s\n· agent_clo[^\n]* s$`)
+	term.wait("two live lines", two.MatchString)
+	term.wait("time to pass", regexp.MustCompile(`(0\.[5-9]|\d*[1-9]\.\d) s$`).MatchString)
+	if !two.MatchString(term.text()) {
+		t.Errorf("live lines wrapped:\n%s", term.text())
+	}
+	term.order(order{Do: "answer", Text: "ok"})
+	term.prompts("")
+	term.keys("/agents\r")
+	term.shows("\nagent_evil  stale  2 min ago\n  red alert and more\n")
+	term.prompts("")
+	term.keys("a text that is wider than the screen is")
+	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back whatever it is told"})
+	term.shows("agent_echo joined (Echoes")
+	term.wait("the typed text", func(s string) bool {
+		return strings.HasSuffix(s, "\n> a text that is wider than the\nscreen is") || strings.HasSuffix(s, "\n> a text that is wider than the\n screen is")
+	})
+	for line := range strings.SplitSeq(term.text(), "\n") {
+		if textWidth(line) > 32 {
+			t.Errorf("line %q is wider than the screen", line)
+		}
+	}
+}

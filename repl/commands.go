@@ -1,0 +1,127 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"unicode"
+)
+
+// command is one of the words that begin with a slash.
+type command struct {
+	name, args, help string
+	run              func(*chat, context.Context, string) error
+}
+
+// commands is in the order of /help. It is set here and never changed.
+var commands = []command{
+	{"/help", "", "this list", nil}, // filled in below: it prints the table
+	{"/agents", "", "who is there, and what they can do", (*chat).showAgents},
+	{"/why", "", "how the last answer came about", (*chat).showWhy},
+	{"/prompt", "[TEXT]", "what the model would be sent now", (*chat).showPrompt},
+	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
+	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
+	{"/sessions", "", "your conversations", (*chat).showSessions},
+	{"/resume", "ID", "go on with a conversation; the beginning of its id is enough", (*chat).resume},
+	{"/new", "", "begin a new conversation", (*chat).begin},
+	{"/export", "FILE.md", "write this conversation to a new file; /export! replaces one", (*chat).export},
+	{"/export!", "FILE.md", "", (*chat).exportOver},
+	{"/quit", "", "leave, like Ctrl-D", nil},
+}
+
+// errMissing is returned for what the Backend does not have.
+var errMissing = errors.New("not available here")
+
+// parseCommand splits a line into a command and its arguments. What merely begins with a slash, such as a path, is a
+// message; so is everything that begins with a space.
+func parseCommand(line string) (name, args string, ok bool) {
+	if !strings.HasPrefix(line, "/") || strings.Contains(line, "\n") {
+		return "", "", false
+	}
+	name, args, _ = strings.Cut(line, " ")
+	for _, r := range name[1:] {
+		if !unicode.IsLetter(r) && r != '!' && r != '-' && r != '?' {
+			return "", "", false
+		}
+	}
+	return name, strings.TrimSpace(args), len(name) > 1
+}
+
+// command runs a command, and reports whether it was /quit. Ctrl-C ends a command that takes long.
+func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
+	for _, cmd := range commands {
+		if cmd.name != name {
+			continue
+		}
+		if cmd.args == "" && args != "" {
+			c.warn(name + " takes nothing behind it")
+			return false
+		}
+		switch {
+		case name == "/quit":
+			return true
+		case name == "/help":
+			c.help()
+			return false
+		}
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+		defer stop()
+		if err := cmd.run(c, ctx, args); err != nil {
+			c.warn(name + ": " + err.Error())
+		}
+		return false
+	}
+	hint := "/help lists them"
+	if near := nearest(name); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	c.warn(fmt.Sprintf("no command %s; %s (a message may begin with a space)", fit(oneLine(name), 30), hint))
+	return false
+}
+
+// nearest returns the command that name was meant to be, or "".
+func nearest(name string) string {
+	best, at := "", 3
+	for _, cmd := range commands {
+		d := distance(name, cmd.name)
+		if len(name) > 2 && strings.HasPrefix(cmd.name, name) {
+			d = 1
+		}
+		if d < at {
+			best, at = cmd.name, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters to insert, remove, change or swap with their neighbour make a into b.
+func distance(a, b string) int {
+	const far = 100
+	x, y := []rune(a), []rune(b)
+	if len(x) > 40 {
+		return far
+	}
+	d := make([][]int, len(x)+1)
+	for i := range d {
+		d[i] = make([]int, len(y)+1)
+		for j := range d[i] {
+			switch {
+			case i == 0:
+				d[i][j] = j
+			case j == 0:
+				d[i][j] = i
+			case x[i-1] == y[j-1]:
+				d[i][j] = d[i-1][j-1]
+			default:
+				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
+				if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+					d[i][j] = min(d[i][j], 1+d[i-2][j-2])
+				}
+			}
+		}
+	}
+	return d[len(x)][len(y)]
+}

@@ -1,0 +1,159 @@
+package repl
+
+import (
+	"context"
+	"io"
+	"iter"
+	"os"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/term"
+)
+
+// Config says what Run, Pipe and Ask work with. Client is required.
+type Config struct {
+	Client  *Client
+	Backend Backend
+
+	// ContextID is the conversation to continue; "" begins a new one.
+	ContextID string
+
+	// Terminal says that Stdin and Stdout are a terminal: Run then chats, otherwise it does what Pipe does.
+	Terminal bool
+	Stdin    io.Reader // nil: os.Stdin
+	Stdout   io.Writer // nil: os.Stdout
+	Stderr   io.Writer // nil: os.Stderr
+	// Verbose makes Pipe and Ask write progress to Stderr even if that is no terminal.
+	Verbose bool
+	// Getenv reads TERM and NO_COLOR; nil: os.Getenv.
+	Getenv func(string) string
+
+	Name    string // of the program, for the banner; "" is "cortex"
+	Version string // likewise; may be empty
+	Where   string // where it runs, one line for the banner; may be empty
+	// History is the file that keeps what was typed; "" keeps nothing. It is readable by its owner only.
+	History string
+}
+
+// Backend is what the chat knows from elsewhere than the transport. Any function may be nil; what needs it then says that
+// it is not available. All are called with a context that ends when the user interrupts.
+type Backend struct {
+	// Agents lists the agents that are known.
+	Agents func(ctx context.Context) ([]AgentInfo, error)
+	// Sessions lists the conversations, the most recent first.
+	Sessions func(ctx context.Context) ([]Session, error)
+	// History yields a conversation, oldest first.
+	History func(ctx context.Context, contextID string) iter.Seq2[*Line, error]
+	// Why explains the conversation's last decision: kind, reason, model, usage, delegations.
+	Why func(ctx context.Context, contextID string) (string, error)
+	// Prompt returns what the model would be sent if text were said now; text may be empty.
+	Prompt func(ctx context.Context, contextID, text string) (string, error)
+	// Tasks lists the conversation's delegations, the oldest first.
+	Tasks func(ctx context.Context, contextID string) ([]TaskInfo, error)
+}
+
+// AgentInfo is an agent in a list. Its texts may be anybody's.
+type AgentInfo struct {
+	ID          string
+	Description string
+	State       string   // active, draining, stale, …
+	LastSeen    string   // for people: "3 s ago"
+	Skills      []string // ids
+}
+
+// Session is a conversation in a list.
+type Session struct {
+	ContextID string
+	Title     string
+	Updated   time.Time
+	Turns     int
+}
+
+// LineKind tells the lines of a conversation apart.
+type LineKind string
+
+// The kinds of line.
+const (
+	LineUser   LineKind = "user"   // what the user said
+	LineAnswer LineKind = "answer" // what Cortex answered
+	LineTask   LineKind = "task"   // what an agent was asked; Who is the agent
+	LineResult LineKind = "result" // what it returned; Who is the agent
+	LineNote   LineKind = "note"   // anything else
+)
+
+// Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines.
+type Line struct {
+	Time time.Time
+	Kind LineKind
+	Who  string
+	Text string
+}
+
+// TaskInfo is a delegation in a list.
+type TaskInfo struct {
+	ID      a2a.TaskID
+	Agent   string
+	State   a2a.TaskState
+	Text    string // what was asked
+	Started time.Time
+	Ended   time.Time // zero while it is open
+}
+
+// screen is what is known of an output.
+type screen struct {
+	w       io.Writer
+	style   style
+	repaint bool // cursor movements are understood
+}
+
+// withDefaults returns c with its zero values replaced.
+func (c Config) withDefaults() Config {
+	if c.Stdin == nil {
+		c.Stdin = os.Stdin
+	}
+	if c.Stdout == nil {
+		c.Stdout = os.Stdout
+	}
+	if c.Stderr == nil {
+		c.Stderr = os.Stderr
+	}
+	if c.Getenv == nil {
+		c.Getenv = os.Getenv
+	}
+	if c.Name == "" {
+		c.Name = "cortex"
+	}
+	return c
+}
+
+// screen describes w, which is a terminal or not.
+func (c *Config) screen(w io.Writer, terminal bool) screen {
+	clever := terminal && c.Getenv("TERM") != "dumb"
+	return screen{w: w, style: style(clever && c.Getenv("NO_COLOR") == ""), repaint: clever}
+}
+
+// size returns the columns and rows of the screen, 80 and 24 when they cannot be known.
+func (s screen) size() (width, height int) {
+	if fd, ok := fileno(s.w); ok {
+		if w, h, err := term.GetSize(fd); err == nil && w > 0 && h > 0 {
+			return w, h
+		}
+	}
+	return 80, 24
+}
+
+// fileno returns the file descriptor of a stream that has one.
+func fileno(stream any) (int, bool) {
+	f, ok := stream.(interface{ Fd() uintptr })
+	if !ok {
+		return 0, false
+	}
+	return int(f.Fd()), true
+}
+
+// isTerminal reports whether stream is a terminal.
+func isTerminal(stream any) bool {
+	fd, ok := fileno(stream)
+	return ok && term.IsTerminal(fd)
+}

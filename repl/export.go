@@ -1,0 +1,108 @@
+package repl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+func (c *chat) export(ctx context.Context, path string) error { return c.exportTo(ctx, path, false) }
+
+func (c *chat) exportOver(ctx context.Context, path string) error { return c.exportTo(ctx, path, true) }
+
+// exportTo writes the conversation to a file that only its owner can read. A file that exists is replaced, whole, if over
+// says so.
+func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
+	if path == "" {
+		return errors.New("to which file? /export FILE.md")
+	}
+	if c.Backend.History == nil {
+		return errMissing
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder; name a file in it", path)
+	}
+	var f *os.File
+	var err error
+	if over {
+		f, err = os.CreateTemp(filepath.Dir(path), ".export-*") // readable by its owner only
+	} else {
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s exists; /export! %s replaces it", path, path)
+	}
+	if err != nil {
+		return err
+	}
+	size, err := c.writeMarkdown(ctx, f)
+	if err = errors.Join(err, f.Close()); err == nil && over {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // nothing is better than half
+		return err
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	c.ui.Print(c.ui.style.dim(fmt.Sprintf("wrote %s (%s)", Sanitize(path), count(int(size), "byte"))))
+	return nil
+}
+
+// writeMarkdown writes the conversation: what people and Cortex said as it is, what agents were asked and returned as
+// quotations.
+func (c *chat) writeMarkdown(ctx context.Context, w io.Writer) (size int64, err error) {
+	out := &counting{w: w}
+	b := bufio.NewWriter(out)
+	fmt.Fprintf(b, "# Conversation %s\n", oneLine(c.contextID))
+	lines := 0
+	for line, err := range c.Backend.History(ctx, c.contextID) {
+		if err != nil {
+			return 0, fmt.Errorf("read the conversation: %w", err)
+		}
+		lines++
+		at := ""
+		if !line.Time.IsZero() {
+			at = ", " + line.Time.Format(time.DateTime)
+		}
+		text := strings.Trim(Sanitize(line.Text), "\n")
+		who := speaker(line)
+		switch line.Kind {
+		case LineUser, LineAnswer:
+			fmt.Fprintf(b, "\n## %s%s\n\n%s\n", who, at, text)
+		case LineTask:
+			fmt.Fprintf(b, "\n> **task for %s**%s\n%s\n", who, at, quote(text))
+		case LineResult:
+			fmt.Fprintf(b, "\n> **%s**%s\n%s\n", who, at, quote(text))
+		default:
+			fmt.Fprintf(b, "\n> *%s*\n", oneLine(text))
+		}
+	}
+	if lines == 0 {
+		return 0, errors.New("nothing was said in this conversation yet")
+	}
+	err = b.Flush()
+	return out.n, err
+}
+
+func quote(text string) string { return ">\n> " + strings.ReplaceAll(text, "\n", "\n> ") }
+
+// counting counts what is written.
+type counting struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}

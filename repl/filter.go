@@ -1,0 +1,140 @@
+package repl
+
+import (
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// filter picks the events of one turn from what is live in its conversation. Cortex names the turn on everything it sends;
+// agents do not know it, so their progress is recognised by the task, and by its being theirs.
+type filter struct {
+	turn  string
+	tasks map[a2a.TaskID]*watchedTask
+	// early is progress that overtook the news of its task: the two have different senders.
+	early []*transport.Event
+}
+
+type watchedTask struct {
+	agent   string // "" if unknown
+	settled bool
+}
+
+// Bounds of what is remembered of one turn; what exceeds them is not shown.
+const (
+	maxTasks = 1024
+	maxEarly = 16
+)
+
+// pass returns the events to show now that e has come: none, e, or e and what waited for it.
+func (f *filter) pass(e *transport.Event) []*transport.Event {
+	cortex := e.From == transport.Cortex
+	switch p := e.Payload.(type) {
+	case *transport.Delta:
+		if cortex && p.Turn == f.turn {
+			return []*transport.Event{e}
+		}
+	case *a2a.Message:
+		if f.isAnswer(e) {
+			return []*transport.Event{e}
+		}
+	case *a2a.Task:
+		if cortex && transport.MetaString(p, transport.MetaTurn) == f.turn && f.watch(p.ID, taskAgent(p)) {
+			return append([]*transport.Event{e}, f.release(p.ID)...)
+		}
+	case *a2a.TaskStatusUpdateEvent:
+		if !cortex {
+			return f.progress(e, p.TaskID)
+		}
+		t := f.tasks[p.TaskID]
+		if turn := transport.MetaString(p, transport.MetaTurn); turn != f.turn && (turn != "" || t == nil) {
+			return nil
+		}
+		if t == nil { // the news of its delegation was lost
+			if !f.watch(p.TaskID, transport.MetaString(p, transport.MetaAgentID)) {
+				return nil
+			}
+			t = f.tasks[p.TaskID]
+		}
+		if t.settled {
+			return nil
+		}
+		t.settled = p.Status.State.Terminal()
+		return []*transport.Event{e}
+	case *a2a.TaskArtifactUpdateEvent:
+		return f.progress(e, p.TaskID)
+	}
+	return nil
+}
+
+// isAnswer reports whether e ends the turn.
+func (f *filter) isAnswer(e *transport.Event) bool {
+	m, ok := e.Payload.(*a2a.Message)
+	return ok && e.From == transport.Cortex && m.Role == a2a.MessageRoleAgent && transport.MetaString(m, transport.MetaTurn) == f.turn
+}
+
+// watch remembers a task and reports whether it is new.
+func (f *filter) watch(id a2a.TaskID, agent string) bool {
+	if f.tasks[id] != nil || len(f.tasks) >= maxTasks {
+		return false
+	}
+	if f.tasks == nil {
+		f.tasks = make(map[a2a.TaskID]*watchedTask)
+	}
+	f.tasks[id] = &watchedTask{agent: agent}
+	return true
+}
+
+// progress passes an agent's event about a task that it works on.
+func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event {
+	t := f.tasks[id]
+	if t == nil {
+		if _, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok && len(f.early) < maxEarly {
+			f.early = append(f.early, e)
+		}
+		return nil
+	}
+	if t.settled || (t.agent != "" && e.From != t.agent) {
+		return nil
+	}
+	return []*transport.Event{e}
+}
+
+// release returns what waited for task id.
+func (f *filter) release(id a2a.TaskID) []*transport.Event {
+	var out []*transport.Event
+	keep := f.early[:0]
+	for _, e := range f.early {
+		if taskOf(e) != id {
+			keep = append(keep, e)
+			continue
+		}
+		out = append(out, f.progress(e, id)...)
+	}
+	f.early = keep
+	return out
+}
+
+// taskOf returns the id of the task that e is about, or "".
+func taskOf(e *transport.Event) a2a.TaskID {
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		return p.ID
+	case *a2a.TaskStatusUpdateEvent:
+		return p.TaskID
+	case *a2a.TaskArtifactUpdateEvent:
+		return p.TaskID
+	}
+	return ""
+}
+
+// taskAgent returns the agent that a task was given to, or "".
+func taskAgent(t *a2a.Task) string {
+	if agent := transport.MetaString(t, transport.MetaAgentID); agent != "" {
+		return agent
+	}
+	if len(t.History) > 0 && t.History[0] != nil {
+		return transport.MetaString(t.History[0], transport.MetaAgentID)
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package repl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// maxHistory is how many texts the history keeps.
+const maxHistory = 1000
+
+// history is the file of what was typed, one text a line, oldest first. Several chats may append to it.
+type history struct {
+	path string // "" keeps nothing
+	last string
+}
+
+var (
+	escapeText   = strings.NewReplacer("\\", "\\\\", "\n", "\\n")
+	unescapeText = strings.NewReplacer("\\\\", "\\", "\\n", "\n")
+)
+
+// load returns the texts in the file, and makes it readable by its owner only. It shortens a file that has grown.
+func (h *history) load() ([]string, error) {
+	if h.path == "" {
+		return nil, nil
+	}
+	b, err := readTail(h.path, maxHistory*maxRecall)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+	long := len(lines) > maxHistory
+	lines = lines[max(0, len(lines)-maxHistory):]
+	if long {
+		if err := replaceFile(h.path, []byte(strings.Join(lines, "\n")+"\n")); err != nil {
+			return nil, err
+		}
+	} else if err := os.Chmod(h.path, 0o600); err != nil {
+		return nil, err
+	}
+	var texts []string
+	for _, line := range lines {
+		if text := Sanitize(unescapeText.Replace(line)); text != "" {
+			texts = append(texts, text)
+			h.last = text
+		}
+	}
+	return texts, nil
+}
+
+// add appends text, unless it is the last one again, begins with a space (the user's way to keep it out), or is long.
+// It reports whether the text should be recalled.
+func (h *history) add(text string) (bool, error) {
+	if text == h.last || strings.HasPrefix(text, " ") || len(text) > maxRecall {
+		return false, nil
+	}
+	h.last = text
+	if h.path == "" {
+		return true, nil
+	}
+	f, err := os.OpenFile(h.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return true, err
+	}
+	_, err = f.WriteString(escapeText.Replace(text) + "\n")
+	return true, errors.Join(err, f.Close())
+}
+
+// readTail returns the lines within the last size bytes of a file.
+func readTail(path string, size int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	skip := info.Size() - size
+	if skip > 0 {
+		if _, err := f.Seek(skip, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, size))
+	if skip > 0 {
+		_, b, _ = bytes.Cut(b, []byte("\n"))
+	}
+	return b, err
+}
+
+// replaceFile writes a file anew, readable by its owner only: whole, or not at all.
+func replaceFile(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

@@ -1,0 +1,208 @@
+package repl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestFit(t *testing.T) {
+	for _, tc := range []struct {
+		in    string
+		width int
+		want  string
+	}{
+		{"short", 5, "short"},
+		{"too long", 5, "too…"},
+		{"abcdef", 4, "abc…"},
+		{"日本語", 6, "日本語"},
+		{"日本語", 5, "日本…"},
+		{"日本語", 4, "日…"},
+		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"},
+		{"x", 0, ""},
+	} {
+		got := fit(tc.in, tc.width)
+		if got != tc.want || textWidth(got) > tc.width {
+			t.Errorf("fit(%q, %d) = %q, want %q", tc.in, tc.width, got, tc.want)
+		}
+	}
+}
+
+func TestWrap(t *testing.T) {
+	for _, tc := range []struct {
+		in    string
+		width int
+		want  []string
+	}{
+		{"", 10, nil},
+		{"one two three", 7, []string{"one two", "three"}},
+		{"abcdefghij kl", 4, []string{"abcd", "efgh", "ij", "kl"}},
+		{"日本語", 1, []string{"日", "本", "語"}},
+	} {
+		if diff := cmp.Diff(tc.want, wrap(tc.in, tc.width)); diff != "" {
+			t.Errorf("wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	tb := table{head: []string{"agent", "state", "what"}}
+	tb.add("agent_clock", "active", "tells the time of day in all cities of the world")
+	tb.add("b\x1b[31m\nc", "stale", "")
+	want := `agent        state   what
+agent_clock  active  tells the time of
+                     day in all cities
+                     of the world
+b c          stale
+`
+	if diff := cmp.Diff(want, tb.render(40, false)); diff != "" {
+		t.Errorf("40 columns (-want +got):\n%s", diff)
+	}
+	want = `agent_clock  active
+  tells the time of day in all
+  cities of the world
+b c  stale
+`
+	if diff := cmp.Diff(want, tb.render(34, false)); diff != "" {
+		t.Errorf("34 columns (-want +got):\n%s", diff)
+	}
+	for width := range 50 {
+		for line := range strings.SplitSeq(tb.render(width, false), "\n") {
+			if textWidth(line) > max(width, 4) {
+				t.Errorf("at %d columns: line %q", width, line)
+			}
+		}
+	}
+	tb.add("long", "", strings.Repeat("word ", 100))
+	if got := tb.render(40, false); strings.Count(got, "word") > 12 || !strings.HasSuffix(got, "…\n") {
+		t.Errorf("a long cell takes more than three lines:\n%s", got)
+	}
+	for range 299 {
+		tb.add("x", "y", "z")
+	}
+	if got := strings.Count(tb.render(80, false), "\n"); got > maxRows+10 || !strings.Contains(tb.render(80, false), "… and 102 more") {
+		t.Errorf("a table of 302 rows has %d lines", got)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	if got, want := columns([]string{"a", "bb", "ccc", "d", "e"}, 14), "a    ccc  e\nbb   d\n"; got != want {
+		t.Errorf("columns = %q, want %q", got, want)
+	}
+}
+
+func TestCommonPrefix(t *testing.T) {
+	for want, words := range map[string][]string{"ab": {"abc", "abd", "ab"}, "": {"a", "b"}, "é": {"éa", "éb"}, "x": {"x"}} {
+		if got := commonPrefix(words); got != want {
+			t.Errorf("commonPrefix(%q) = %q, want %q", words, got, want)
+		}
+	}
+}
+
+// Whatever agents say, a line about them fits the screen.
+func TestDelegationLines(t *testing.T) {
+	now := time.Unix(100, 0)
+	long := strings.Repeat("日本 words ", 50)
+	for width := 20; width < 120; width++ {
+		for _, agent := range []string{"a", long} {
+			b := board{now: func() time.Time { return now }}
+			m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(long))
+			d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{"agent_id": agent}, History: []*a2a.Message{m}})
+			lines := []string{d.line(now.Add(100*time.Hour), width, false), b.settled(statusUpdate("c", "t", a2a.TaskStateFailed, long), width, false)}
+			for _, line := range lines {
+				if textWidth(line) >= width {
+					t.Errorf("at %d columns: %q takes %d", width, line, textWidth(line))
+				}
+			}
+		}
+	}
+}
+
+func TestElapsed(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0.0 s", 210 * time.Millisecond: "0.2 s", 59 * time.Second: "59.0 s",
+		61 * time.Second: "1 min 01 s", 62 * time.Minute: "1 h 02 min",
+	} {
+		if got := elapsed(d); got != want {
+			t.Errorf("elapsed(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestParseCommand(t *testing.T) {
+	for _, tc := range []struct {
+		in, name, args string
+		ok             bool
+	}{
+		{"/help", "/help", "", true},
+		{"/prompt  a b ", "/prompt", "a b", true},
+		{"/export! x.md", "/export!", "x.md", true},
+		{"/etc/passwd is what", "", "", false},
+		{"/", "/", "", false},
+		{" /help", "", "", false},
+		{"help", "", "", false},
+		{"/help\nme", "", "", false},
+	} {
+		name, args, ok := parseCommand(tc.in)
+		if ok != tc.ok || (ok && (name != tc.name || args != tc.args)) {
+			t.Errorf("parseCommand(%q) = %q, %q, %v", tc.in, name, args, ok)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for in, want := range map[string]string{
+		"/agnets": "/agents", "/quti": "/quit", "/sess": "/sessions", "/exprt": "/export", "/zzzzzz": "", "/hlep": "/help",
+		"/" + strings.Repeat("x", 1000): "",
+	} {
+		if got := nearest(in); got != want {
+			t.Errorf("nearest(%.20q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestComposer(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		lines []string
+		want  []string
+	}{
+		{"a line", []string{"hi"}, []string{"hi"}},
+		{"backslash", []string{`a\`, `b\`, "c", "d"}, []string{"a\nb\nc", "d"}},
+		{"block", []string{`"""`, "a", `b\`, "", `"""`, "c"}, []string{"a\nb\\\n", "c"}},
+		{"block with text beside the quotes", []string{`"""a`, `b"""`}, []string{"a\nb"}},
+		{"block on one line", []string{`"""a"""`}, []string{"a"}},
+		{"quotes within a line", []string{`say """x"""`}, []string{`say """x"""`}},
+		{"empty", []string{""}, []string{""}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var c composer
+			var got []string
+			for _, line := range tc.lines {
+				text, done, err := c.add(line)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if done {
+					got = append(got, text)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("messages (-want +got):\n%s", diff)
+			}
+		})
+	}
+	t.Run("too large", func(t *testing.T) {
+		var c composer
+		line := strings.Repeat("x", 600<<10) + `\`
+		if _, _, err := c.add(line); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.add(line); err == nil || c.open {
+			t.Errorf("add of 1.2 MiB = %v, open %v, want an error and a new beginning", err, c.open)
+		}
+	})
+}

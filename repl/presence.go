@@ -1,0 +1,269 @@
+package repl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// presence is who is there, as the cards say. Safe for concurrent use.
+type presence struct {
+	mu     sync.Mutex
+	agents map[string]map[string]announced // by agent and instance
+	synced chan struct{}                   // closed once the retained cards are in
+	once   sync.Once
+}
+
+type announced struct {
+	content     []byte // the card, to tell whether it changed
+	description string
+}
+
+// maxAgents and maxInstances bound what is remembered; the orchestrator's registry has its own limits.
+const (
+	maxAgents    = 20_000
+	maxInstances = 64
+)
+
+func newPresence() *presence {
+	return &presence{agents: make(map[string]map[string]announced), synced: make(chan struct{})}
+}
+
+// change is something that the user is told.
+type change struct {
+	kind  changeKind
+	agent string
+	text  string // description of a card
+}
+
+type changeKind string
+
+const (
+	joined     changeKind = "joined"
+	left       changeKind = "left"
+	expired    changeKind = "expired"
+	changed    changeKind = "changed"
+	conflicted changeKind = "conflicted"
+)
+
+// apply takes in an event of the cards topic. The change is nil when there is nothing to tell: before the retained
+// cards are in, for a refreshed card, and for one more instance of an agent.
+func (p *presence) apply(e *transport.Event) *change {
+	if _, ok := e.Payload.(*transport.Synced); ok {
+		p.once.Do(func() { close(p.synced) })
+		return nil
+	}
+	c, ok := e.Payload.(*transport.Card)
+	if !ok || c.AgentID == transport.Cortex { // the orchestrator is no agent
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ch := p.applyLocked(c)
+	select {
+	case <-p.synced:
+		return ch
+	default:
+		return nil
+	}
+}
+
+func (p *presence) applyLocked(c *transport.Card) *change {
+	ch := &change{agent: oneLine(c.AgentID)}
+	instances := p.agents[c.AgentID]
+	if c.Gone != "" {
+		if _, ok := instances[c.Instance]; !ok {
+			return nil
+		}
+		if delete(instances, c.Instance); len(instances) > 0 {
+			return nil
+		}
+		delete(p.agents, c.AgentID)
+		ch.kind = left
+		if c.Gone == transport.GoneExpired {
+			ch.kind = expired
+		}
+		return ch
+	}
+	content, err := json.Marshal(c.Card)
+	if err != nil || c.Card == nil {
+		return nil
+	}
+	now := announced{content, describe(c.Card)}
+	ch.text = now.description
+	if instances == nil {
+		if len(p.agents) >= maxAgents {
+			return nil
+		}
+		p.agents[c.AgentID] = map[string]announced{c.Instance: now}
+		ch.kind = joined
+		return ch
+	}
+	before, known := instances[c.Instance]
+	if (known && bytes.Equal(before.content, content)) || (!known && len(instances) >= maxInstances) {
+		return nil
+	}
+	differs := func() bool {
+		for instance, other := range instances {
+			if instance != c.Instance && !bytes.Equal(other.content, content) {
+				return true
+			}
+		}
+		return false
+	}()
+	instances[c.Instance] = now
+	switch {
+	case differs:
+		ch.kind = conflicted
+	case known:
+		ch.kind = changed
+	default:
+		return nil
+	}
+	return ch
+}
+
+// ids returns the agents that are there, sorted.
+func (p *presence) ids() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ids := make([]string, 0, len(p.agents))
+	for id := range p.agents {
+		ids = append(ids, oneLine(id))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// list returns the agents for a chat without a registry.
+func (p *presence) list(context.Context) ([]AgentInfo, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []AgentInfo
+	for id, instances := range p.agents {
+		info := AgentInfo{ID: id, State: "active"}
+		for _, a := range instances {
+			info.Description = a.description
+		}
+		all = append(all, info)
+	}
+	slices.SortFunc(all, func(a, b AgentInfo) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}
+
+// describe returns the first sentence of a card's description.
+func describe(c *a2a.AgentCard) string {
+	text := oneLine(c.Description)
+	if i := strings.Index(text, ". "); i > 0 {
+		text = text[:i]
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+// herald tells changes as lines: each at once when they are few, and as numbers when they are many.
+type herald struct {
+	tell func(line string)
+	line func(change) string
+
+	batch []change
+	more  map[changeKind]int // of changes that are only counted
+	begun bool
+	told  int
+}
+
+// Changes are gathered for heraldPause; more than heraldFew within heraldWindow are only counted.
+const (
+	heraldPause  = 100 * time.Millisecond
+	heraldWindow = time.Second
+	heraldFew    = 5
+)
+
+// run tells what comes from changes until ctx ends.
+func (h *herald) run(ctx context.Context, changes <-chan change) {
+	pause, window := time.NewTimer(0), time.NewTimer(0)
+	pause.Stop()
+	window.Stop()
+	defer pause.Stop()
+	defer window.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-changes:
+			if !h.begun {
+				h.begun = true
+				window.Reset(heraldWindow)
+			}
+			if h.more == nil && h.told+len(h.batch) < heraldFew {
+				h.batch = append(h.batch, c)
+				pause.Reset(heraldPause)
+				continue
+			}
+			// Too many: what is not told yet is counted as well.
+			pause.Stop()
+			if h.more == nil {
+				h.more = make(map[changeKind]int)
+			}
+			for _, c := range append(h.batch, c) {
+				h.more[c.kind]++
+			}
+			h.batch = nil
+		case <-pause.C:
+			h.flush()
+		case <-window.C:
+			h.flush()
+			h.count()
+			h.begun, h.told, h.more = false, 0, nil
+		}
+	}
+}
+
+func (h *herald) flush() {
+	for _, c := range h.batch {
+		h.tell(h.line(c))
+		h.told++
+	}
+	h.batch = nil
+}
+
+func (h *herald) count() {
+	var parts []string
+	for _, kind := range []changeKind{joined, left, expired, changed, conflicted} {
+		if n := h.more[kind]; n > 0 {
+			what := string(kind)
+			if kind == conflicted {
+				what = "have conflicting cards"
+			}
+			noun := "agent"
+			if h.told > 0 && len(parts) == 0 {
+				noun = "more agent"
+			}
+			parts = append(parts, count(n, noun)+" "+what)
+		}
+	}
+	if len(parts) > 0 {
+		h.tell(strings.Join(parts, ", "))
+	}
+}
+
+// changeLine returns a change in words, to fit the screen.
+func changeLine(c change, width int, s style) string {
+	switch c.kind {
+	case conflicted:
+		return s.yellow(fit(fmt.Sprintf("warning: two different cards under one id %s; give each agent its own name", c.agent), width-1))
+	case joined, changed:
+		if c.text != "" {
+			return s.dim(fit(fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, max(width-len(c.agent)-14, 8))), width-1))
+		}
+	}
+	return s.dim(fit(c.agent+" "+string(c.kind), width-1))
+}

@@ -1,0 +1,177 @@
+package repl
+
+import (
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"github.com/chzyer/readline"
+)
+
+// lineEditor is the editor on a terminal that understands cursor movements.
+//
+// The library is not safe for use from several goroutines at every moment (it redraws the prompt when nobody reads, and
+// changes its buffer without a lock when a line is submitted). So all of its screen is drawn by its own goroutine: notices
+// reach it as a key, see keyboard.wake, and are shown in the input filter, where a line is being read for certain.
+type lineEditor struct {
+	rl   *readline.Instance
+	out  *valve
+	keys *keyboard
+	take func() string // notices to show
+
+	length    atomic.Int64 // of the line, in runes
+	searching atomic.Bool  // in the history, which a notice would end
+}
+
+// completer returns the word that ends at the cursor and what it could become.
+type completer func(before string) (word string, options []string)
+
+// maxRecall is the size of a text that the arrow keys recall; longer ones cannot be edited on one line.
+const maxRecall = 4 << 10
+
+func newLineEditor(in io.Reader, s screen, history []string, take func() string, complete completer) (*lineEditor, error) {
+	e := &lineEditor{out: &valve{w: s.w}, take: take}
+	e.keys = newKeyboard(in, func() bool { return e.length.Load() == 0 })
+	fd, _ := fileno(in)
+	var cooked *readline.State
+	var resized func()
+	width := func() int {
+		w, _ := s.size()
+		return w
+	}
+	last := width()
+	cfg := &readline.Config{
+		Stdin: e.keys, Stdout: e.out, Stderr: e.out,
+		HistoryLimit: maxHistory, DisableAutoSaveHistory: true,
+		InterruptPrompt: "^C", EOFPrompt: "\n",
+		AutoComplete:        completion{e, complete},
+		Painter:             painter{},
+		FuncIsTerminal:      func() bool { return true },
+		FuncGetWidth:        width,
+		FuncOnWidthChanged:  func(f func()) { resized = f },
+		ForceUseInteractive: true,
+		FuncMakeRaw: func() (err error) {
+			cooked, err = readline.MakeRaw(fd)
+			return err
+		},
+		FuncExitRaw: func() error {
+			if cooked == nil {
+				return nil
+			}
+			return readline.Restore(fd, cooked)
+		},
+		FuncFilterInputRune: func(r rune) (rune, bool) {
+			if w := width(); w != last && resized != nil {
+				last = w
+				resized()
+			}
+			if r == wakeMark {
+				_, _ = e.rl.Write([]byte(e.take()))
+				return readline.CharBell, true // does nothing
+			}
+			return r, true
+		},
+	}
+	cfg.SetListener(func(line []rune, _ int, _ rune) ([]rune, int, bool) {
+		e.length.Store(int64(len(line)))
+		if now := e.rl.Operation.IsSearchMode(); e.searching.Swap(now) && !now {
+			e.keys.wake() // for what came meanwhile
+		}
+		return nil, 0, false
+	})
+	var err error
+	if e.rl, err = readline.NewEx(cfg); err != nil {
+		return nil, err
+	}
+	for _, text := range history {
+		e.remember(text)
+	}
+	return e, nil
+}
+
+func (e *lineEditor) readLine(prompt string) (string, error) {
+	e.rl.SetPrompt(prompt)
+	_, _ = io.WriteString(e.out, pasteOn)
+	line, err := e.rl.Readline()
+	_, _ = io.WriteString(e.out, pasteOff)
+	line = e.keys.expand(line)
+	if errors.Is(err, readline.ErrInterrupt) {
+		err = errInterrupt
+	}
+	return line, err
+}
+
+func (e *lineEditor) wake() {
+	if !e.searching.Load() { // else at the next line
+		e.keys.wake()
+	}
+}
+
+func (e *lineEditor) remember(text string) {
+	if len(text) <= maxRecall {
+		_ = e.rl.SaveHistory(mark.Replace(text)) // no file, no error
+	}
+}
+
+// Close ends reading and gives the terminal back.
+func (e *lineEditor) Close() error {
+	_ = e.keys.Close() // first: the library waits for its reader
+	err := e.rl.Close()
+	e.out.shut.Store(true)
+	return err
+}
+
+// valve is the way to the terminal while the editor is open. The library still cleans its line some time after it was closed.
+type valve struct {
+	w    io.Writer
+	shut atomic.Bool
+}
+
+func (v *valve) Write(b []byte) (int, error) {
+	if v.shut.Load() {
+		return len(b), nil
+	}
+	return v.w.Write(b)
+}
+
+// painter shows the marks of newlines and tabs, one column each.
+type painter struct{}
+
+func (painter) Paint(line []rune, _ int) []rune {
+	shown := make([]rune, len(line))
+	for i, r := range line {
+		switch r {
+		case newlineMark:
+			r = '↵'
+		case tabMark:
+			r = ' '
+		}
+		shown[i] = r
+	}
+	return shown
+}
+
+// completion fits a completer to the library. It completes as far as there is no choice, and lists the choices above the
+// line, instead of the library's menu.
+type completion struct {
+	e        *lineEditor
+	complete completer
+}
+
+func (c completion) Do(line []rune, pos int) ([][]rune, int) {
+	word, options := c.complete(string(line[:pos]))
+	if len(options) == 0 {
+		return nil, 0
+	}
+	n := len([]rune(word))
+	rest := []rune(commonPrefix(options))[n:]
+	switch {
+	case len(options) == 1:
+		rest = append(rest, ' ')
+	case len(rest) == 0:
+		w, _ := screen{w: c.e.out.w}.size()
+		_, _ = c.e.rl.Write([]byte(columns(options, w)))
+		return nil, 0
+	}
+	return [][]rune{rest}, n
+}

@@ -1,0 +1,121 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// resumeLines is how much of a conversation is shown when it is taken up again.
+const resumeLines = 6
+
+func (c *chat) resume(ctx context.Context, id string) error {
+	if id == "" {
+		return errors.New("which one? /sessions lists them")
+	}
+	if c.Backend.Sessions != nil {
+		all, err := c.Backend.Sessions(ctx)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, s := range all {
+			ids = append(ids, s.ContextID)
+		}
+		if id, err = byPrefix(ids, id, "conversation", "/sessions"); err != nil {
+			return err
+		}
+	} else if err := transport.CheckID(id); err != nil {
+		return fmt.Errorf("the id %w", err)
+	}
+	var last []*Line
+	if c.Backend.History != nil {
+		for line, err := range c.Backend.History(ctx, id) {
+			if err != nil {
+				return fmt.Errorf("read %s: %w", id, err)
+			}
+			if line.Kind == LineUser || line.Kind == LineAnswer {
+				last = append(last, line)
+				last = last[max(0, len(last)-resumeLines):]
+			}
+		}
+	}
+	c.contextID = id
+	width, _ := c.ui.size()
+	for _, line := range last {
+		c.ui.Print(c.ui.style.dim(fit(speaker(line)+": "+oneLine(line.Text), width-1)))
+	}
+	c.ui.Print(c.ui.style.dim(fit("going on with "+oneLine(id), width-1)))
+	return nil
+}
+
+func (c *chat) begin(context.Context, string) error {
+	c.contextID = c.Client.newID()
+	c.ui.Print(c.ui.style.dim("a new conversation: " + oneLine(c.contextID)))
+	return nil
+}
+
+// byPrefix returns the one id that is, or begins with, what was typed.
+func byPrefix(ids []string, typed, what, list string) (string, error) {
+	found := ""
+	for _, id := range ids {
+		if id == typed {
+			return id, nil
+		}
+		if strings.HasPrefix(id, typed) {
+			if found != "" {
+				return "", fmt.Errorf("several begin with %s; give more of the id (%s lists them)", typed, list)
+			}
+			found = id
+		}
+	}
+	if found == "" {
+		return "", fmt.Errorf("no %s %s; %s lists them", what, typed, list)
+	}
+	return found, nil
+}
+
+// speaker returns who said a line.
+func speaker(l *Line) string {
+	switch {
+	case l.Kind == LineUser && (l.Who == "" || l.Who == "user"):
+		return "you"
+	case l.Who != "":
+		return oneLine(l.Who)
+	}
+	return transport.Cortex
+}
+
+// cancel asks Cortex to stop tasks; /tasks shows what came of it.
+func (c *chat) cancel(ctx context.Context, id string) error {
+	if id != "" && c.Backend.Tasks != nil {
+		all, err := c.Backend.Tasks(ctx, c.contextID)
+		if err != nil {
+			return err
+		}
+		var ids []string
+		for _, t := range all {
+			if !t.State.Terminal() {
+				ids = append(ids, string(t.ID))
+			}
+		}
+		if id, err = byPrefix(ids, id, "open task", "/tasks"); err != nil {
+			return err
+		}
+	}
+	x := transport.Cancel{TaskID: a2a.TaskID(id), Reason: "canceled by the user"}
+	if err := c.Client.Cancel(ctx, c.contextID, x); err != nil {
+		return err
+	}
+	what := "all open tasks of this conversation"
+	if id != "" {
+		what = "task " + oneLine(id)
+	}
+	c.ui.Print(c.ui.style.dim("asked to cancel " + what))
+	return nil
+}

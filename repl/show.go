@@ -1,0 +1,141 @@
+package repl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+func (c *chat) help() {
+	width, _ := c.ui.size()
+	t := table{head: []string{"command", "what it does"}}
+	for _, cmd := range commands {
+		if cmd.help != "" {
+			t.add(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
+		}
+	}
+	notes := []string{
+		`Anything else is a message. End a line with \ to go on in the next, or put several lines between """ and """.`,
+		"Tab completes commands, @agents and ids. Ctrl-C stops what is running.",
+	}
+	text := t.render(width, c.ui.style)
+	for _, note := range notes {
+		text += strings.Join(wrap(note, width-1), "\n") + "\n"
+	}
+	c.ui.Print(text)
+}
+
+func (c *chat) table(t table, none string) {
+	if len(t.rows) == 0 {
+		c.ui.Print(c.ui.style.dim(none))
+		return
+	}
+	width, _ := c.ui.size()
+	c.ui.Print(t.render(width, c.ui.style))
+}
+
+func (c *chat) showAgents(ctx context.Context, _ string) error {
+	list := c.Backend.Agents
+	if list == nil {
+		list = c.present.list
+	}
+	all, err := list(ctx)
+	if err != nil {
+		return err
+	}
+	t := table{head: []string{"agent", "state", "seen", "what it does"}}
+	for _, a := range all {
+		does := a.Description
+		if len(a.Skills) > 0 {
+			does = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(does), ".") + " [" + strings.Join(a.Skills, ", ") + "]")
+		}
+		t.add(a.ID, a.State, a.LastSeen, does)
+	}
+	c.table(t, "no agents; start one in another terminal: "+c.Name+" agent echo")
+	return nil
+}
+
+func (c *chat) showWhy(ctx context.Context, _ string) error {
+	if c.Backend.Why == nil {
+		return errMissing
+	}
+	text, err := c.Backend.Why(ctx, c.contextID)
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		text = "nothing has been decided in this conversation yet"
+	}
+	c.ui.Print(Sanitize(text))
+	return nil
+}
+
+func (c *chat) showPrompt(ctx context.Context, text string) error {
+	if c.Backend.Prompt == nil {
+		return errMissing
+	}
+	prompt, err := c.Backend.Prompt(ctx, c.contextID, text)
+	if err != nil {
+		return err
+	}
+	c.ui.Print(Sanitize(prompt))
+	return nil
+}
+
+func (c *chat) showTasks(ctx context.Context, _ string) error {
+	if c.Backend.Tasks == nil {
+		return errMissing
+	}
+	all, err := c.Backend.Tasks(ctx, c.contextID)
+	if err != nil {
+		return err
+	}
+	t := table{head: []string{"task", "agent", "state", "took", "what"}}
+	for _, task := range all {
+		end := task.Ended
+		if end.IsZero() {
+			end = c.Client.now()
+		}
+		took := ""
+		if !task.Started.IsZero() {
+			took = elapsed(end.Sub(task.Started))
+		}
+		t.add(string(task.ID), task.Agent, stateName(task.State), took, task.Text)
+	}
+	c.table(t, "no tasks in this conversation")
+	return nil
+}
+
+func (c *chat) showSessions(ctx context.Context, _ string) error {
+	if c.Backend.Sessions == nil {
+		return errMissing
+	}
+	all, err := c.Backend.Sessions(ctx)
+	if err != nil {
+		return err
+	}
+	t := table{head: []string{"id", "turns", "updated", "what"}}
+	for _, s := range all {
+		title := s.Title
+		if s.ContextID == c.contextID {
+			title = "(this one) " + title
+		}
+		t.add(s.ContextID, fmt.Sprint(s.Turns), ago(c.Client.now().Sub(s.Updated)), title)
+	}
+	c.table(t, "no conversations yet")
+	return nil
+}
+
+// ago returns how long ago something was, for people.
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "now"
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
+}

@@ -1,0 +1,150 @@
+package repl
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// turnView shows one turn on the terminal. Its methods are safe for concurrent use: events come from one goroutine, and
+// the clock from another.
+type turnView struct {
+	ui    *ui
+	start time.Time
+	now   func() time.Time
+
+	mu      sync.Mutex
+	board   board
+	attempt string
+	written strings.Builder // what was streamed of this attempt, as it was shown
+	clean   Sanitizer
+	done    bool
+}
+
+func newTurnView(u *ui, now func() time.Time) *turnView {
+	return &turnView{ui: u, start: now(), now: now, board: board{now: now}}
+}
+
+// show shows one event of the turn, and reports whether it was an answer that reports a failure.
+func (v *turnView) show(e *transport.Event) (failed bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	width, _ := v.ui.size()
+	switch p := e.Payload.(type) {
+	case *transport.Delta:
+		v.delta(p)
+	case *a2a.Task:
+		// What was written before a delegation was not the answer, and stays as a remark.
+		v.restart()
+		if d := v.board.started(p); d != nil && !v.ui.repaint {
+			v.ui.Print(d.line(v.now(), width, v.ui.style))
+		}
+	case *a2a.TaskStatusUpdateEvent:
+		if e.From != transport.Cortex {
+			v.progress(e, width)
+		} else if line := v.board.settled(p, width, v.ui.style); line != "" {
+			v.ui.Print(line)
+		}
+	case *a2a.TaskArtifactUpdateEvent:
+		v.progress(e, width)
+	case *a2a.Message:
+		failed, _ = p.Meta()[transport.MetaFailed].(bool)
+		v.answer(p, failed)
+		return failed
+	}
+	v.paint()
+	return false
+}
+
+func (v *turnView) delta(p *transport.Delta) {
+	if p.Attempt != v.attempt && v.written.Len() > 0 {
+		v.restart()
+		v.ui.Print(v.ui.style.dim("(starting again)"))
+	}
+	v.attempt = p.Attempt
+	if v.written.Len() > transport.MaxText {
+		return
+	}
+	text := v.clean.Clean(p.Text)
+	v.written.WriteString(text)
+	v.ui.Stream(text)
+}
+
+// restart ends what was streamed.
+func (v *turnView) restart() {
+	v.ui.EndStream()
+	v.written.Reset()
+	v.clean = Sanitizer{}
+}
+
+func (v *turnView) progress(e *transport.Event, width int) {
+	d := v.board.progressed(e)
+	if d == nil || v.ui.repaint || v.now().Sub(d.shown) < time.Second {
+		return
+	}
+	d.shown = v.now()
+	v.ui.Print(d.line(v.now(), width, v.ui.style))
+}
+
+// answer shows the answer, or what is missing of it.
+func (v *turnView) answer(m *a2a.Message, failed bool) {
+	text := Sanitize(transport.Text(m.Parts))
+	v.done = true
+	switch written := v.written.String(); {
+	case written == "":
+	case strings.HasPrefix(text, written):
+		text, failed = text[len(written):], false
+	case strings.TrimSpace(text) == strings.TrimSpace(written):
+		text = ""
+	default:
+		v.ui.EndStream()
+		v.ui.Print(v.ui.style.dim("(the whole answer:)"))
+	}
+	if failed {
+		text = v.ui.style.red(text)
+	}
+	v.ui.Stream(text)
+	v.ui.EndStream()
+}
+
+// tick repaints what changes with time alone.
+func (v *turnView) tick() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.paint()
+}
+
+// end removes what is not to stay.
+func (v *turnView) end() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.done = true
+	v.ui.EndStream()
+	v.ui.Live(nil)
+}
+
+// paint shows the open delegations, or that something is being waited for.
+func (v *turnView) paint() {
+	if v.done || !v.ui.repaint {
+		return
+	}
+	width, height := v.ui.size()
+	s, now := v.ui.style, v.now()
+	var lines []string
+	room := max(min(height-3, 12), 1)
+	for i, d := range v.board.open {
+		if i == room-1 && len(v.board.open) > room {
+			lines = append(lines, s.dim(fit("… and "+count(len(v.board.open)-i, "more task"), width-1)))
+			break
+		}
+		lines = append(lines, d.line(now, width, s))
+	}
+	if waited := now.Sub(v.start); len(lines) == 0 && v.written.Len() == 0 && waited >= time.Second {
+		lines = append(lines, s.dim(fit("thinking  "+elapsed(waited)+"  (Ctrl-C cancels)", width-1)))
+	}
+	v.ui.Live(lines)
+}

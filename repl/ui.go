@@ -1,0 +1,245 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+)
+
+// editor reads lines that a person types.
+type editor interface {
+	// readLine shows the prompt and blocks for a line. Errors: errInterrupt, io.EOF.
+	readLine(prompt string) (string, error)
+	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
+	// It does not block.
+	wake()
+	// remember adds text to what the arrow keys recall.
+	remember(text string)
+	// Close unblocks readLine and gives the terminal back as it was.
+	Close() error
+}
+
+// errInterrupt is returned when Ctrl-C was typed instead of a line.
+var errInterrupt = errors.New("interrupt")
+
+// ui owns the terminal: nothing else writes to it. It is in one of two states. While it is prompting, the editor has the
+// last line of the screen and only whole lines appear above it. Otherwise it is busy: text streams, and below it, while
+// the cursor is at the beginning of a line, the live lines are repainted.
+//
+// Notices come from other goroutines at any time. Each is shown whole, as soon as it disturbs nothing.
+type ui struct {
+	screen
+	interrupts <-chan os.Signal
+
+	mu        sync.Mutex // also held while writing: this is the one place that orders output
+	editor    editor
+	prompting bool
+	inLine    bool     // busy: the cursor is behind text, not at the beginning of a line
+	streaming bool     // busy: between the first piece of a stream and its end; notices wait
+	live      []string // busy: lines on the screen above the cursor that will be replaced
+	waiting   []string // notices not shown yet
+	dropped   int      // notices that were too many
+
+	pending chan typed // of a readLine that was left running; used by ReadLine alone
+}
+
+type typed struct {
+	line string
+	err  error
+}
+
+// maxWaiting bounds the notices that wait for the end of a long answer.
+const maxWaiting = 200
+
+// ReadLine lets the user type a line. Errors: errInterrupt, io.EOF, ctx's.
+func (u *ui) ReadLine(ctx context.Context, prompt string) (string, error) {
+	u.mu.Lock()
+	u.write(u.erase())
+	u.streaming = false
+	u.settle("")
+	u.prompting = true
+	u.mu.Unlock()
+
+	if u.pending != nil {
+		u.editor.wake() // to show its prompt again
+	} else {
+		result := make(chan typed, 1)
+		u.pending = result
+		go func() { // ends with the line, or when the editor is closed
+			line, err := u.editor.readLine(prompt)
+			result <- typed{line, err}
+		}()
+	}
+	var r typed
+	select {
+	case r = <-u.pending:
+		u.pending = nil
+	case <-u.interrupts: // sent from elsewhere, or typed just before the editor took the keyboard
+		r.err = errInterrupt
+	case <-ctx.Done():
+		r.err = ctx.Err()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.prompting, u.inLine = false, u.pending != nil
+	u.settle("")
+	return r.line, r.err
+}
+
+// Close gives the terminal back. Nothing may be written after it.
+func (u *ui) Close() error {
+	err := u.editor.Close()
+	if u.pending != nil {
+		<-u.pending
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.settle("")
+	return err
+}
+
+// Notice shows one line as soon as that disturbs nothing. Safe from any goroutine; it does not wait.
+func (u *ui) Notice(line string) {
+	u.mu.Lock()
+	if len(u.waiting) >= maxWaiting {
+		u.dropped++
+	} else {
+		u.waiting = append(u.waiting, line)
+	}
+	prompting := u.prompting
+	u.settle("")
+	u.mu.Unlock()
+	if prompting {
+		u.editor.wake()
+	}
+}
+
+// take returns the notices that wait, as text, for the editor to show.
+func (u *ui) take() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.takeLocked()
+}
+
+func (u *ui) takeLocked() string {
+	if len(u.waiting) == 0 {
+		return ""
+	}
+	text := strings.Join(u.waiting, "\n") + "\n"
+	if u.dropped > 0 {
+		text += u.style.dim(fmt.Sprintf("(%d more lines are not shown)", u.dropped)) + "\n"
+	}
+	u.waiting, u.dropped = nil, 0
+	return text
+}
+
+// Print shows text on lines of its own, below what is there.
+func (u *ui) Print(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	u.streaming = false
+	u.settle(text)
+}
+
+// Stream shows a piece of text behind the last one. Notices wait until EndStream.
+func (u *ui) Stream(text string) {
+	if text == "" {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	begin := u.erase() + u.clear()
+	u.streaming = true
+	u.inLine = !strings.HasSuffix(text, "\n")
+	u.write(begin + text)
+}
+
+// EndStream ends the line that Stream left open.
+func (u *ui) EndStream() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.streaming = false
+	u.settle("")
+}
+
+// Live replaces the live lines; none removes them. They are not shown behind a streamed text that is within a line, nor
+// on a screen that cannot repaint. Each must fit the screen's width.
+func (u *ui) Live(lines []string) {
+	if !u.repaint {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.prompting || u.inLine || (len(lines) == 0 && len(u.live) == 0) {
+		return
+	}
+	// Overwritten in place, line by line, so that nothing flickers.
+	var b strings.Builder
+	if n := len(u.live); n > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA", n)
+	}
+	b.WriteString("\r")
+	for _, line := range lines {
+		b.WriteString(line + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+	u.live = append(u.live[:0], lines...)
+	u.write(b.String())
+}
+
+// settle shows text, at the beginning of a line, and the notices that wait; the live lines stay below. Called with mu held
+// while not prompting.
+func (u *ui) settle(text string) {
+	if u.prompting {
+		return
+	}
+	begin := ""
+	if u.inLine && !u.streaming {
+		begin, u.inLine = "\n", false
+	}
+	if !u.inLine && !u.streaming {
+		text += u.takeLocked()
+	}
+	if begin == "" && text != "" {
+		begin = u.clear()
+	}
+	if begin+text == "" {
+		return
+	}
+	live := strings.Join(u.live, "\x1b[K\n")
+	if live != "" {
+		live += "\x1b[K\n"
+	}
+	kept := u.live
+	out := u.erase() + begin + text + live
+	u.live = kept
+	u.write(out)
+}
+
+// erase returns what removes the live lines from the screen, and forgets them. Called with mu held.
+func (u *ui) erase() string {
+	if len(u.live) == 0 {
+		return ""
+	}
+	n := len(u.live)
+	u.live = nil
+	return fmt.Sprintf("\x1b[%dA\r\x1b[J", n)
+}
+
+// clear returns what removes keys that the terminal echoed at the beginning of a line; they are not lost to the next prompt.
+func (u *ui) clear() string {
+	if u.inLine || !u.repaint {
+		return ""
+	}
+	return "\r\x1b[K"
+}
+
+// write is called with mu held. A terminal that has gone away is noticed by reading from it.
+func (u *ui) write(s string) { _, _ = io.WriteString(u.w, s) }
