@@ -50,12 +50,16 @@ type Entry struct {
 	Seq   uint64           `json:"seq"` // place in the conversation, from 1 without gaps
 	Time  time.Time        `json:"time"`
 	Cause *transport.Event `json:"cause"`
+	// Turn is the turn that the entry belongs to: the id of the user's message. Empty when it belongs to none or several.
+	Turn string `json:"turn,omitempty"`
 	// Decision is what the cause led to; nil when nothing was to be decided.
 	Decision *llm.Decision `json:"decision,omitempty"`
 	// Failure says why no decision could be made; the user is told.
 	Failure string `json:"failure,omitempty"`
 	// Deadline is when the tasks that this entry sends must be done.
 	Deadline time.Time `json:"deadline,omitzero"`
+	// ReplyBy is how long the question that the cause asks waits for the user.
+	ReplyBy time.Time `json:"reply_by,omitzero"`
 }
 
 // ContextInfo describes a conversation in a list.

@@ -1,0 +1,208 @@
+package cortex_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// writeLog writes turns that delegate to alpha and are answered, and returns the store.
+func writeLog(tb testing.TB, turns int, text string) *memstore.Store {
+	tb.Helper()
+	store, version, seq := memstore.New(), cortex.Version(0), uint64(0)
+	conv := cortex.NewConversation("", conversation)
+	add := func(e *cortex.Entry) {
+		seq++
+		e.Seq, e.Time = seq, t0.Add(time.Duration(seq)*time.Second)
+		var err error
+		if version, err = store.Append(tb.Context(), "", conversation, version, e); err != nil {
+			tb.Fatal(err)
+		}
+		e.Version = version
+		if err := conv.Apply(e); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for i := range turns {
+		id := fmt.Sprintf("m%d", i)
+		add(&cortex.Entry{
+			Cause: userEvent(id, text), Turn: id, Deadline: t0.Add(time.Hour),
+			Decision: delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: text}),
+		})
+		task := conv.Running()[0].ID
+		add(&cortex.Entry{Cause: resultEvent("r"+id, "alpha", task, a2a.TaskStateCompleted, text), Turn: id, Decision: respond("done " + id)})
+	}
+	return store
+}
+
+// TestSnapshotIsTheFold loads conversations from a snapshot and its tail, and from the whole log: no difference may show, now
+// or in what follows.
+func TestSnapshotIsTheFold(t *testing.T) {
+	for _, turns := range []int{1, 31, 32, 33, 70, 1100} {
+		t.Run(fmt.Sprint(turns), func(t *testing.T) {
+			store := writeLog(t, turns, "text")
+			whole, err := cortex.Load(t.Context(), noSnapshots{store}, "", conversation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			middle := cortex.NewConversation("", conversation)
+			n := 0
+			for e, err := range store.Load(t.Context(), "", conversation, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := middle.Apply(e); err != nil {
+					t.Fatal(err)
+				}
+				if n++; n == turns {
+					break
+				}
+			}
+			if err := cortex.PutSnapshot(t.Context(), store, middle); err != nil {
+				t.Fatal(err)
+			}
+			counted := &countingLoads{Store: store}
+			resumed, err := cortex.Load(t.Context(), counted, "", conversation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if counted.entries != turns {
+				t.Errorf("%d entries loaded, want only the %d after the snapshot", counted.entries, turns)
+			}
+			if diff := cmp.Diff(whole, resumed, cmpopts.IgnoreUnexported(cortex.Conversation{}), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("from the whole log (-), from the snapshot (+):\n%s", diff)
+			}
+			if diff := cmp.Diff(whole.Preview("next", t0), resumed.Preview("next", t0), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("prompt of the whole log (-), of the snapshot (+):\n%s", diff)
+			}
+			if _, ok := resumed.SeenEntry(fmt.Sprintf("m%d", turns-1)); !ok {
+				t.Error("the last message is not recognised")
+			}
+		})
+	}
+}
+
+// noSnapshots hides that a store has snapshots.
+type noSnapshots struct{ cortex.Store }
+
+// countingLoads counts the entries that are loaded.
+type countingLoads struct {
+	*memstore.Store
+	entries int
+}
+
+func (s *countingLoads) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+	return func(yield func(*cortex.Entry, error) bool) {
+		for e, err := range s.Store.Load(ctx, tenant, contextID, after) {
+			s.entries++
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// TestWindow holds that the history in prompts is bounded, and that between two cuts it only grows at its end.
+func TestWindow(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		text string
+		most int // turns
+	}{{"many turns", "text", 64}, {"long turns", strings.Repeat("x", 20<<10), 20}} {
+		t.Run(test.name, func(t *testing.T) {
+			conv := cortex.NewConversation("", conversation)
+			before, cuts := conv.Preview("", t0), 0
+			for e, err := range writeLog(t, 200, test.text).Load(t.Context(), "", conversation, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := conv.Apply(e); err != nil {
+					t.Fatal(err)
+				}
+				now := conv.Preview("", t0)
+				if n := len(conv.TaskList()); n > 1 {
+					t.Fatalf("%d tasks are kept, want only that of the last turn", n)
+				}
+				if len(now.History) > test.most {
+					t.Fatalf("%d turns in the history, want at most %d", len(now.History), test.most)
+				}
+				if now.Omitted != before.Omitted {
+					cuts++
+				} else if !reflect.DeepEqual(before.History, now.History[:len(before.History):len(before.History)]) && len(before.History) > 0 {
+					t.Fatal("the history changed at its beginning")
+				}
+				before = now
+			}
+			if before.Omitted+len(before.History) != 200 {
+				t.Errorf("%d omitted + %d shown, want 200", before.Omitted, len(before.History))
+			}
+			if cuts == 0 || cuts > 600/test.most {
+				t.Errorf("the beginning changed %d times in 200 turns", cuts)
+			}
+		})
+	}
+}
+
+func TestApplyRefusesAGap(t *testing.T) {
+	conv := cortex.NewConversation("", conversation)
+	err := conv.Apply(&cortex.Entry{Seq: 2, Cause: userEvent("m1", "x")})
+	if err == nil || !strings.Contains(err.Error(), "entry 2 follows entry 0") {
+		t.Errorf("Apply(entry 2 first) = %v", err)
+	}
+}
+
+// TestOutputsRepeat holds that what an entry sends is the same each time it is asked, also by another process.
+func TestOutputsRepeat(t *testing.T) {
+	for _, turns := range []int{1, 5} {
+		store := writeLog(t, turns, "text")
+		seen := map[string]bool{}
+		for seq := uint64(1); seq <= uint64(2*turns); seq++ {
+			var outs [2][]cortex.Output
+			for i := range outs {
+				conv := cortex.NewConversation("", conversation)
+				for e, err := range store.Load(t.Context(), "", conversation, 0) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := conv.Apply(e); err != nil {
+						t.Fatal(err)
+					}
+					if e.Seq == seq {
+						break
+					}
+				}
+				outs[i] = conv.Outputs(seq)
+			}
+			if diff := cmp.Diff(outs[0], outs[1]); diff != "" {
+				t.Errorf("outputs of entry %d differ:\n%s", seq, diff)
+			}
+			for _, o := range outs[0] {
+				if seen[o.Event.ID] {
+					t.Errorf("entry %d: event id %s is used twice", seq, o.Event.ID)
+				}
+				seen[o.Event.ID] = true
+				if err := o.Event.Validate(o.Topic); err != nil {
+					t.Errorf("entry %d sends what no transport takes: %v", seq, err)
+				}
+				if o.Topic.Kind == transport.KindInbox && o.Event.To != o.Topic.ID {
+					t.Errorf("entry %d: event to %q in the inbox of %q", seq, o.Event.To, o.Topic.ID)
+				}
+			}
+		}
+	}
+}

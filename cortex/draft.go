@@ -1,0 +1,55 @@
+package cortex
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// A draft is sent on when it has this much, or is this old, so that a fast model does not cost an event a word.
+const (
+	draftBytes = 64
+	draftAge   = 50 * time.Millisecond
+)
+
+// draft shows the text of an answer on Live while it is being written.
+type draft struct {
+	o       *Orchestrator
+	ctx     context.Context //nolint:containedctx // lives as long as the one call it is made for
+	topic   transport.Topic
+	turn    string
+	attempt string
+	pending strings.Builder
+	sent    time.Time
+}
+
+func (o *Orchestrator) newDraft(ctx context.Context, conv *Conversation, turn *Turn) *draft {
+	return &draft{o: o, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn.ID}
+}
+
+func (d *draft) write(text string) {
+	d.pending.WriteString(text)
+	if d.pending.Len() >= draftBytes || time.Since(d.sent) >= draftAge {
+		d.flush()
+	}
+}
+
+func (d *draft) flush() {
+	if d.pending.Len() == 0 {
+		return
+	}
+	if d.attempt == "" {
+		d.attempt = d.o.cfg.NewID()
+	}
+	err := d.o.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
+		ID: d.o.cfg.NewID(), Time: d.o.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
+		Payload: &transport.Delta{Turn: d.turn, Attempt: d.attempt, Text: d.pending.String()},
+	})
+	if err != nil {
+		d.o.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
+	}
+	d.pending.Reset()
+	d.sent = time.Now()
+}

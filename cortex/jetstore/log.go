@@ -1,0 +1,131 @@
+package jetstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// timeHeader carries Entry.Time, so that a list of conversations can be made from headers alone.
+const timeHeader = "Cortex-Time"
+
+// lagStep is how long a replica that is behind the leader is left alone before it is asked again.
+const lagStep = 10 * time.Millisecond
+
+// Append implements [cortex.Store]. An entry that is larger than a message may be on this server gives
+// [transport.ErrTooLarge]. An error other than that and ErrConflict leaves open whether e was stored.
+func (s *Store) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	v, err := s.append(ctx, subjectOf(tenant, contextID), after, e)
+	if err != nil {
+		return 0, fmt.Errorf("append to %q after version %d: %w", contextID, after, err)
+	}
+	return v, nil
+}
+
+func (s *Store) append(ctx context.Context, subject string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	data, err := json.Marshal(e)
+	if err != nil {
+		return 0, err
+	}
+	m := nats.NewMsg(subject)
+	m.Data = data
+	m.Header.Set(timeHeader, e.Time.Format(time.RFC3339Nano))
+	// The expected sequence alone makes an append happen once; no message id, whose window would end.
+	ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectStream(Stream), jetstream.WithExpectLastSequencePerSubject(uint64(after)))
+	if err == nil {
+		return cortex.Version(ack.Sequence), nil
+	}
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return 0, fmt.Errorf("%w: the entry is %d bytes, a message on this server at most %d; raise its max_payload (Cortex uses up to 8 MB)",
+			transport.ErrTooLarge, len(data), s.nc.MaxPayload())
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return 0, fmt.Errorf("%w: %w", cortex.ErrConflict, err)
+	}
+	return 0, err
+}
+
+// Load implements [cortex.Store]. It reads in batches of bounded size while the caller goes on.
+//
+// A load ends without an error only when the server itself has said that nothing is left. On a stream with one replica
+// that is all: the server reads its own writes. On several, a direct get may be answered by a follower that is behind, so
+// Load first asks the leader for the conversation's last sequence and reads until it has seen that; when the follower
+// does not catch up in time, that is an error.
+func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+	return func(yield func(*cortex.Entry, error) bool) {
+		err := s.load(ctx, subjectOf(tenant, contextID), uint64(after), func(e *cortex.Entry) bool { return yield(e, nil) })
+		if err != nil {
+			yield(nil, fmt.Errorf("load %q after version %d: %w", contextID, after, err))
+		}
+	}
+}
+
+// load calls each until it returns false, which is no error.
+func (s *Store) load(ctx context.Context, subject string, after uint64, each func(*cortex.Entry) bool) error {
+	var want uint64 // the sequence that must be reached
+	if s.replicated {
+		var err error
+		if want, err = s.lastOf(ctx, subject); err != nil {
+			return err
+		}
+	}
+	r, err := s.newReader(subject, after+1)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	left := uint64(0)
+	for lag := time.Duration(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		msgs, more, err := r.batch(ctx)
+		switch {
+		case errors.Is(err, errNotFound) && left > 0 && !s.replicated:
+			// Somebody removes messages, or one cannot be read: the server says the same in both cases. Of several
+			// replicas, it may be another one that answers now, which is behind.
+			return fmt.Errorf("%d entries that were there cannot be read any more", left)
+		case errors.Is(err, errNotFound):
+			more = 0
+		case err != nil:
+			return err
+		}
+		for _, m := range msgs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			e := &cortex.Entry{}
+			if err := json.Unmarshal(m.data, e); err != nil {
+				return fmt.Errorf("the entry at version %d cannot be read: %w", m.seq, err)
+			}
+			e.Version = cortex.Version(m.seq)
+			if !each(e) {
+				return nil
+			}
+		}
+		left = more
+		if left > 0 {
+			continue
+		}
+		if r.next > want {
+			return nil
+		}
+		if lag += lagStep; lag > s.timeout {
+			return fmt.Errorf("the replica that answers is behind: it has nothing from %d on, the last is %d", r.next, want)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lagStep):
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package jetstore_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func TestOpenTwice(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	first, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, first, 3)
+	second, err := jetstore.Open(t.Context(), nc, &jetstore.Options{Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := count(t.Context(), t, second); n != 3 || err != nil {
+		t.Errorf("Load by a second store ends after %d entries with %v, want 3 and no error", n, err)
+	}
+}
+
+// TestOpenRefuses holds that a stream which could lose entries is not taken.
+func TestOpenRefuses(t *testing.T) {
+	good := jetstream.StreamConfig{
+		Name: jetstore.Stream, Subjects: []string{"cortex.v1.log.>"}, Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true,
+	}
+	tests := []struct {
+		name   string
+		change func(c *jetstream.StreamConfig)
+		want   string // in the error; empty: it is taken
+	}{
+		{"the same", func(*jetstream.StreamConfig) {}, ""},
+		{"the operator's", func(c *jetstream.StreamConfig) { c.Description, c.Compression = "ours", jetstream.S2Compression }, ""},
+		{"size limit", func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 30 }, ""},
+		{"subjects", func(c *jetstream.StreamConfig) { c.Subjects = []string{"cortex.v1.log.*"} }, "subjects is [cortex.v1.log.*], want [cortex.v1.log.>]"},
+		{"memory", func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "storage is Memory, want File"},
+		{"work queue", func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "retention is WorkQueue, want Limits"},
+		{"old ones go", func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld }, "discard is DiscardOld, want DiscardNew"},
+		{"age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "max_age is 1h0m0s"},
+		{"last only", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "max_msgs_per_subject is 1"},
+		{"indirect", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct is false"},
+		{"deletes", func(c *jetstream.StreamConfig) { c.DenyDelete = false }, "deny_delete is false"},
+		{"no acks", func(c *jetstream.StreamConfig) { c.NoAck = true }, "no_ack is true"},
+		{"ttl", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }, "allow_msg_ttl is true"},
+		{"transformed", func(c *jetstream.StreamConfig) {
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "cortex.v1.log.>", Destination: "x.>"}
+		}, "subject_transform is set"},
+	}
+	nc, _ := start(t, t.TempDir())
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := good
+			tt.change(&c)
+			if _, err := js.CreateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = js.DeleteStream(t.Context(), jetstore.Stream) }()
+			_, err := jetstore.Open(t.Context(), nc, nil)
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("Open = %v, want no error", err)
+			case tt.want != "" && (!errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("Open = %v, want ErrIncompatible with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestOpenWithoutJetStream(t *testing.T) {
+	nc, _ := startWith(t, server.Options{})
+	if _, err := jetstore.Open(t.Context(), nc, nil); !errors.Is(err, jetstream.ErrJetStreamNotEnabled) {
+		t.Errorf("Open = %v, want ErrJetStreamNotEnabled", err)
+	}
+}
+
+func TestTooLarge(t *testing.T) {
+	nc, _ := startWith(t, server.Options{JetStream: true, StoreDir: t.TempDir(), MaxPayload: 100_000})
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := entry(1)
+	e.Cause.Payload.(*a2a.Message).Parts[0].Content = a2a.Text(strings.Repeat("x", 100_000))
+	if _, err := s.Append(t.Context(), "", "c", 0, e); !errors.Is(err, transport.ErrTooLarge) || !strings.Contains(err.Error(), "max_payload") {
+		t.Errorf("Append of a large entry = %v, want ErrTooLarge that names max_payload", err)
+	}
+	if n, err := count(t.Context(), t, s); n != 0 || err != nil {
+		t.Errorf("Load ends after %d entries with %v, want 0 and no error", n, err)
+	}
+}

@@ -1,0 +1,159 @@
+// Package jetstore keeps conversations in NATS JetStream: one stream, [Stream], with one subject per conversation. An
+// append is a publish that the server refuses unless the conversation's last message is the expected one, so no lock and
+// no other coordination is needed between processes; a version is a sequence of the stream. Snapshots are a KV bucket.
+package jetstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Names on the server.
+const (
+	Stream  = "CORTEX_LOG"     // stream of all conversations
+	Bucket  = "CORTEX_SNAP"    // KV bucket of the snapshots
+	subject = "cortex.v1.log." // then <tenant>.<contextID>, each as one token
+)
+
+// minLevel is the JetStream API level (of server 2.14) that Cortex is made for. Older servers drop what they do not know
+// from a stream's configuration without a word.
+const minLevel = 4
+
+var (
+	_ cortex.Store     = (*Store)(nil)
+	_ cortex.Snapshots = (*Store)(nil)
+)
+
+// Options configures Open. The zero value is right for a single server.
+type Options struct {
+	// Replicas is the number of servers that keep each conversation; 0 is 1 for a new stream and leaves an existing one
+	// as it is.
+	Replicas int
+	Logger   *slog.Logger // nil discards
+}
+
+// Store is a [cortex.Store] and a [cortex.Snapshots] on JetStream. Make one with [Open]. Its connection belongs to the
+// caller, who closes it when the Store is no longer used; there is nothing else to close.
+type Store struct {
+	nc     *nats.Conn
+	js     jetstream.JetStream
+	stream jetstream.Stream
+	snaps  jetstream.KeyValue
+	log    *slog.Logger
+
+	// Tests answer in the server's place, and do not want to wait.
+	api     string // prefix of the server's API
+	timeout time.Duration
+	// replicated says that a server other than the stream's leader may answer a direct get, perhaps a little behind.
+	replicated bool
+}
+
+// Open returns the Store on the server that nc is connected to. It creates the stream and the bucket if they are not
+// there. The error wraps [transport.ErrIncompatible] when the server is too old, or the stream is there with a
+// configuration that could lose entries. nil options are the defaults.
+func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open conversations: %w", err)
+	}
+	s := &Store{nc: nc, js: js, log: opts.Logger, api: "$JS.API.", timeout: replyTimeout}
+	info, err := js.AccountInfo(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open conversations: JetStream on %s: %w", nc.ConnectedUrlRedacted(), err)
+	}
+	if info.API.Level < minLevel {
+		return nil, fmt.Errorf("open conversations: %w: the server has JetStream API level %d, at least %d is needed (nats-server 2.14)",
+			transport.ErrIncompatible, info.API.Level, minLevel)
+	}
+	if err := s.openStream(ctx, opts.Replicas); err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", Stream, err)
+	}
+	if err := s.openBucket(ctx); err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", Bucket, err)
+	}
+	return s, nil
+}
+
+// streamConfig is what a stream of conversations must be. It has no limit, since a limit would let the oldest entries go;
+// if somebody sets one, it refuses new entries rather than that.
+func streamConfig(replicas int) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: Stream, Description: "Cortex: the log of every conversation", Subjects: []string{subject + ">"},
+		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Replicas: max(1, replicas), Discard: jetstream.DiscardNew,
+		AllowDirect: true, DenyDelete: true,
+	}
+}
+
+func (s *Store) openStream(ctx context.Context, replicas int) error {
+	stream, err := s.js.Stream(ctx, Stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		stream, err = s.js.CreateStream(ctx, streamConfig(replicas))
+	}
+	if err != nil {
+		return err
+	}
+	got := stream.CachedInfo().Config
+	if replicas > 0 && got.Replicas != replicas {
+		got.Replicas = replicas
+		if stream, err = s.js.UpdateStream(ctx, got); err != nil {
+			return fmt.Errorf("change to %d replicas: %w", replicas, err)
+		}
+		got = stream.CachedInfo().Config
+	}
+	if replicas == 0 {
+		replicas = got.Replicas
+	}
+	if wrong := differences(streamConfig(replicas), got); len(wrong) > 0 {
+		return fmt.Errorf("%w: its configuration would not keep conversations: %s; change it with `nats stream edit %s`, or let Cortex use another server",
+			transport.ErrIncompatible, strings.Join(wrong, ", "), Stream)
+	}
+	s.stream, s.replicated = stream, got.Replicas > 1
+	return nil
+}
+
+// differences compares what the guarantees need; the rest of a stream's configuration is the operator's.
+func differences(want, got jetstream.StreamConfig) []string {
+	var wrong []string
+	check := func(field string, ok bool, got, want any) {
+		if !ok {
+			wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", field, got, want))
+		}
+	}
+	check("subjects", slices.Equal(got.Subjects, want.Subjects), got.Subjects, want.Subjects)
+	check("retention", got.Retention == want.Retention, got.Retention, want.Retention)
+	check("storage", got.Storage == want.Storage, got.Storage, want.Storage)
+	check("replicas", got.Replicas == want.Replicas, got.Replicas, want.Replicas)
+	check("discard", got.Discard == want.Discard, got.Discard, want.Discard)
+	check("allow_direct", got.AllowDirect == want.AllowDirect, got.AllowDirect, want.AllowDirect)
+	check("deny_delete", got.DenyDelete == want.DenyDelete, got.DenyDelete, want.DenyDelete)
+	check("max_age", got.MaxAge == 0, got.MaxAge, 0)
+	check("max_msgs_per_subject", got.MaxMsgsPerSubject <= 0, got.MaxMsgsPerSubject, "unlimited")
+	check("no_ack", !got.NoAck, got.NoAck, false)
+	check("sealed", !got.Sealed, got.Sealed, false)
+	check("allow_msg_ttl", !got.AllowMsgTTL, got.AllowMsgTTL, false)
+	check("subject_transform", got.SubjectTransform == nil, "set", "none")
+	return wrong
+}
+
+// subjectOf returns the subject of a conversation.
+func subjectOf(tenant, contextID string) string {
+	return subject + token(tenant) + "." + token(contextID)
+}

@@ -1,0 +1,184 @@
+// Package memstore keeps conversations in memory: for tests, for the private turn of a script, and for programs that use
+// Cortex as a library and need nothing after they end. It is the reference for what package storetest asks of a store.
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+)
+
+var (
+	_ cortex.Store     = (*Store)(nil)
+	_ cortex.Snapshots = (*Store)(nil)
+)
+
+// Store is a [cortex.Store] and a [cortex.Snapshots] in memory. It keeps all it is given; make one with [New].
+type Store struct {
+	mu    sync.RWMutex
+	last  cortex.Version // of all conversations, so that a version belongs to one of them only
+	logs  map[key]*conversation
+	snaps map[key]snapshot
+}
+
+type key struct{ tenant, contextID string }
+
+// conversation is one log. Its records are only ever appended to, so a reader may go on with an old slice of them.
+type conversation struct {
+	records []record
+	title   string
+	titled  bool
+	updated time.Time
+}
+
+// record holds an entry as JSON, so that nothing is shared with who wrote it or reads it.
+type record struct {
+	version cortex.Version
+	data    []byte
+}
+
+type snapshot struct {
+	version cortex.Version
+	data    []byte
+}
+
+// New returns an empty Store.
+func New() *Store {
+	return &Store{logs: map[key]*conversation{}, snaps: map[key]snapshot{}}
+}
+
+// Load implements [cortex.Store]. It sees the log as it was when the iteration began.
+func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+	return func(yield func(*cortex.Entry, error) bool) {
+		for _, r := range s.since(tenant, contextID, after) {
+			e := &cortex.Entry{}
+			err := ctx.Err()
+			if err == nil {
+				err = json.Unmarshal(r.data, e)
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("load %q at version %d: %w", contextID, r.version, err))
+				return
+			}
+			e.Version = r.version
+			if !yield(e, nil) {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(nil, fmt.Errorf("load %q: %w", contextID, err))
+		}
+	}
+}
+
+func (s *Store) since(tenant, contextID string, after cortex.Version) []record {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := s.logs[key{tenant, contextID}]
+	if c == nil {
+		return nil
+	}
+	first, _ := slices.BinarySearchFunc(c.records, after+1, func(r record, v cortex.Version) int { return cmp.Compare(r.version, v) })
+	return c.records[first:]
+}
+
+// Append implements [cortex.Store].
+func (s *Store) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("append to %q: %w", contextID, err)
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		return 0, fmt.Errorf("append to %q: %w", contextID, err)
+	}
+	title, titled := e.Title()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := key{tenant, contextID}
+	c := s.logs[k]
+	var last cortex.Version
+	if c != nil {
+		last = c.records[len(c.records)-1].version
+	}
+	if after != last {
+		return 0, fmt.Errorf("append to %q after version %d, the last is %d: %w", contextID, after, last, cortex.ErrConflict)
+	}
+	if c == nil {
+		c = &conversation{}
+		s.logs[k] = c
+	}
+	s.last++
+	c.records = append(c.records, record{s.last, data})
+	c.updated = e.Time
+	if titled && !c.titled {
+		c.title, c.titled = title, true
+	}
+	return s.last, nil
+}
+
+// Contexts implements [cortex.Store]. It sees the conversations as they were when the iteration began.
+func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.ContextInfo, error] {
+	return func(yield func(cortex.ContextInfo, error) bool) {
+		for _, info := range s.list(tenant) {
+			if err := ctx.Err(); err != nil {
+				yield(cortex.ContextInfo{}, fmt.Errorf("list conversations: %w", err))
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) list(tenant string) []cortex.ContextInfo {
+	type dated struct {
+		last cortex.Version
+		info cortex.ContextInfo
+	}
+	var all []dated
+	s.mu.RLock()
+	for k, c := range s.logs {
+		if k.tenant == tenant {
+			info := cortex.ContextInfo{ContextID: k.contextID, Title: c.title, Entries: len(c.records), Updated: c.updated}
+			all = append(all, dated{c.records[len(c.records)-1].version, info})
+		}
+	}
+	s.mu.RUnlock()
+	slices.SortFunc(all, func(a, b dated) int { return cmp.Compare(b.last, a.last) })
+	infos := make([]cortex.ContextInfo, len(all))
+	for i, d := range all {
+		infos[i] = d.info
+	}
+	return infos
+}
+
+// Snapshot implements [cortex.Snapshots].
+func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (cortex.Version, []byte, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, fmt.Errorf("snapshot of %q: %w", contextID, err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	snap := s.snaps[key{tenant, contextID}]
+	return snap.version, slices.Clone(snap.data), nil
+}
+
+// PutSnapshot implements [cortex.Snapshots].
+func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cortex.Version, data []byte) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("put snapshot of %q: %w", contextID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snaps[key{tenant, contextID}] = snapshot{v, slices.Clone(data)}
+	return nil
+}

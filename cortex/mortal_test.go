@@ -1,0 +1,114 @@
+package cortex_test
+
+import (
+	"context"
+	"iter"
+	"sync/atomic"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// mortal counts the steps of an orchestrator and ends it at one of them: before and after everything that it does to the
+// world, and before it acknowledges.
+type mortal struct {
+	dieAt int64 // 0: never
+	die   func() error
+	steps atomic.Int64
+}
+
+// step returns nil, or, from the fatal step on, what die returns. A process that is really killed does not return.
+func (m *mortal) step() error {
+	if n := m.steps.Add(1); m.dieAt > 0 && n >= m.dieAt {
+		return m.die()
+	}
+	return nil
+}
+
+// around runs f between two steps.
+func (m *mortal) around(f func() error) error {
+	if err := m.step(); err != nil {
+		return err
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	return m.step()
+}
+
+type mortalTransport struct {
+	transport.Transport
+	*mortal
+}
+
+func (t mortalTransport) Publish(ctx context.Context, topic transport.Topic, e *transport.Event) error {
+	return t.around(func() error { return t.Transport.Publish(ctx, topic, e) })
+}
+
+func (t mortalTransport) Subscribe(ctx context.Context, topic transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	sub, err := t.Transport.Subscribe(ctx, topic, o)
+	return mortalSubscription{sub, t.mortal}, err
+}
+
+type mortalSubscription struct {
+	transport.Subscription
+	*mortal
+}
+
+func (s mortalSubscription) Serve(ctx context.Context, h transport.Handler) error {
+	return s.Subscription.Serve(ctx, func(ctx context.Context, e *transport.Event) error {
+		return s.around(func() error { return h(ctx, e) })
+	})
+}
+
+type mortalStore struct {
+	cortex.Store
+	*mortal
+}
+
+func (s mortalStore) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (v cortex.Version, err error) {
+	err = s.around(func() error {
+		v, err = s.Store.Append(ctx, tenant, contextID, after, e)
+		return err
+	})
+	return v, err
+}
+
+func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+	return func(yield func(*cortex.Entry, error) bool) {
+		if err := s.step(); err != nil {
+			yield(nil, err)
+			return
+		}
+		for e, err := range s.Store.Load(ctx, tenant, contextID, after) {
+			if !yield(e, err) {
+				return
+			}
+		}
+		if err := s.step(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+type mortalDecider struct {
+	llm.Decider
+	*mortal
+}
+
+func (d mortalDecider) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (dec *llm.Decision, err error) {
+	err = d.around(func() error {
+		dec, err = d.Decider.Decide(ctx, t, stream)
+		return err
+	})
+	return dec, err
+}
+
+// mortalConfig is cfg with everything that the orchestrator does counted by m.
+func mortalConfig(cfg cortex.Config, m *mortal) cortex.Config {
+	cfg.Transport = mortalTransport{cfg.Transport, m}
+	cfg.Store = mortalStore{cfg.Store, m}
+	cfg.Decider = mortalDecider{cfg.Decider, m}
+	return cfg
+}

@@ -1,0 +1,282 @@
+package cortex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Limits of a turn.
+const (
+	MaxSteps     = 8  // decisions; the last one may only answer
+	MaxParallel  = 8  // tasks of one decision
+	MaxOpenTurns = 32 // unanswered messages of one conversation
+	MaxHops      = 4  // agents that hand a request on to each other
+)
+
+// Config is what an Orchestrator needs. The first four fields are required.
+type Config struct {
+	Transport transport.Transport
+	Store     Store
+	Decider   llm.Decider
+	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision.
+	Agents func(tenant string) []prompt.Agent
+
+	Tenant string // "" is the default tenant
+	// TaskTimeout is how long an agent may take for a task; 0 is 5 minutes.
+	TaskTimeout time.Duration
+	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
+	ReplyTimeout time.Duration
+	// DecideTimeout is how long a decision may take; 0 is 2 minutes.
+	DecideTimeout time.Duration
+
+	Logger *slog.Logger     // nil discards
+	Now    func() time.Time // nil is time.Now
+	NewID  func() string    // names attempts at an answer; nil is a random UUID
+}
+
+// Orchestrator runs the turns of a tenant's conversations. Make one with New and let it work with Run.
+type Orchestrator struct {
+	cfg   Config
+	log   *slog.Logger
+	cache *cache
+	stats counters
+
+	mu       sync.Mutex
+	deciding map[conversationKey]deciding // the decisions that run now, so that a Cancel can end them
+}
+
+type deciding struct {
+	turn   string
+	cancel context.CancelCauseFunc
+}
+
+// New returns an Orchestrator. It does no I/O. An error names the field that is missing.
+func New(cfg Config) (*Orchestrator, error) {
+	switch {
+	case cfg.Transport == nil:
+		return nil, errors.New("cortex: Config.Transport is missing")
+	case cfg.Store == nil:
+		return nil, errors.New("cortex: Config.Store is missing")
+	case cfg.Decider == nil:
+		return nil, errors.New("cortex: Config.Decider is missing")
+	case cfg.Agents == nil:
+		return nil, errors.New("cortex: Config.Agents is missing")
+	}
+	if cfg.TaskTimeout == 0 {
+		cfg.TaskTimeout = 5 * time.Minute
+	}
+	if cfg.ReplyTimeout == 0 {
+		cfg.ReplyTimeout = 24 * time.Hour
+	}
+	if cfg.DecideTimeout == 0 {
+		cfg.DecideTimeout = 2 * time.Minute
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.NewID == nil {
+		cfg.NewID = uuid.NewString
+	}
+	return &Orchestrator{cfg: cfg, log: cfg.Logger, cache: newCache(), deciding: map[conversationKey]deciding{}}, nil
+}
+
+// Run takes events from the inbox of the orchestrator until ctx ends, and returns nil then. Events that are being handled
+// go back to the inbox. It returns an error when the transport gives up. Run is called once.
+func (o *Orchestrator) Run(ctx context.Context) error {
+	if err := o.run(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func (o *Orchestrator) run(ctx context.Context) error {
+	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), nil)
+	if err != nil {
+		return fmt.Errorf("subscribe to the inbox: %w", err)
+	}
+	defer inbox.Close()
+	control, err := o.cfg.Transport.Subscribe(ctx, transport.Control(o.cfg.Tenant, transport.Cortex), nil)
+	if err != nil {
+		return fmt.Errorf("subscribe to control: %w", err)
+	}
+	defer control.Close()
+
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
+	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
+	return g.Wait()
+}
+
+// handle takes one event of a conversation through a turn's steps: fold, recognise, decide, append, send. It returns nil,
+// which acknowledges the event, only after everything that follows from it has been sent.
+func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
+	if err := acceptable(e); err != nil {
+		o.stats.Refused.Add(1)
+		o.log.Warn("event refused", "context_id", e.ContextID, "from", e.From, "err", err)
+		return transport.Permanent(err)
+	}
+	var conflictAt Version
+	for {
+		conv, fresh, err := o.fold(ctx, e)
+		if err != nil {
+			return err
+		}
+		if conflictAt != 0 && conv.Version == conflictAt {
+			// Nothing new to load, and yet a conflict: the snapshot is not of this log.
+			if conv, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID); err != nil {
+				return err
+			}
+		}
+		if seq, ok := conv.SeenEntry(e.ID); ok {
+			if err := o.send(ctx, conv, seq); err != nil {
+				return err
+			}
+			o.cache.put(conv)
+			return nil
+		}
+		if why := conv.idle(e); why != "" {
+			// Nothing may be acknowledged on the strength of a cache that could be stale.
+			cached := conv.Version
+			if !fresh {
+				if err := catchUp(ctx, o.cfg.Store, conv); err != nil {
+					return err
+				}
+			}
+			if conv.Version == cached {
+				return o.ignore(ctx, conv, e, why)
+			}
+			o.cache.put(conv)
+			continue
+		}
+		after := conv.Version
+		err = o.advance(ctx, conv, e)
+		switch {
+		case errors.Is(err, ErrConflict):
+			o.stats.Conflicts.Add(1)
+			conflictAt = after
+			continue // conv is not in the cache: the next round loads it
+		case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
+			return transport.Permanent(err) // it will not fit the next time either
+		}
+		return err
+	}
+}
+
+// advance adds the entry for e to the log and sends what follows from it.
+func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, e *transport.Event) error {
+	after := conv.Version
+	entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Turn: conv.turnOf(e)}
+	entry.Deadline = entry.Time.Add(o.cfg.TaskTimeout)
+	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
+		entry.ReplyBy = entry.Time.Add(o.cfg.ReplyTimeout)
+	}
+	if err := conv.applyCause(entry); err != nil {
+		return err
+	}
+	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
+		o.show(ctx, conv, entry.Seq)
+		if err := o.decide(ctx, conv, turn, entry); err != nil {
+			return err
+		}
+	}
+	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
+	if err != nil {
+		return fmt.Errorf("append to %s: %w", conv.ContextID, err)
+	}
+	entry.Version = version
+	conv.applyDecision(entry)
+	conv.Version = version
+	o.stats.Entries.Add(1)
+	if err := o.send(ctx, conv, entry.Seq); err != nil {
+		return err
+	}
+	o.keep(ctx, conv)
+	return nil
+}
+
+// show lets people see what the cause of entry seq settled, before the decision, which may take long. When the entry is in
+// the log, send publishes the same again, with the same ids.
+func (o *Orchestrator) show(ctx context.Context, conv *Conversation, seq uint64) {
+	for _, out := range conv.Outputs(seq) {
+		if _, ok := out.Event.Payload.(*a2a.TaskStatusUpdateEvent); ok {
+			if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+				o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+			}
+		}
+	}
+}
+
+// send publishes what follows from entry seq.
+func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64) error {
+	for _, out := range conv.Outputs(seq) {
+		err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
+		switch {
+		case err == nil:
+		case out.Topic.Kind == transport.KindLive: // best effort
+			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+		default:
+			return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
+		}
+		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
+			o.stats.Tasks.Add(1)
+			o.log.Info("task sent", "context_id", conv.ContextID, "task_id", out.Event.TaskID, "agent", out.Topic.ID)
+		}
+	}
+	return nil
+}
+
+// ignore acknowledges an event that changes nothing.
+func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transport.Event, why string) error {
+	if _, ok := e.Payload.(*transport.Deadline); ok {
+		// Woken for nothing, since the task of that deadline is done; another one may still have one.
+		if at := conv.nextDeadline(); !at.IsZero() {
+			var out []Output
+			outputter{c: conv, seq: conv.Seq, out: &out}.timer(at)
+			if err := o.cfg.Transport.Publish(ctx, out[0].Topic, out[0].Event); err != nil {
+				return fmt.Errorf("set the timer: %w", err)
+			}
+		}
+	} else {
+		o.stats.Ignored.Add(1)
+		o.log.Warn("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
+	}
+	o.cache.put(conv)
+	return nil
+}
+
+// acceptable returns why e cannot be handled by any build like this one, or nil.
+func acceptable(e *transport.Event) error {
+	if o, ok := e.Payload.(*transport.Opaque); ok {
+		return fmt.Errorf("unknown kind of event %.40q, version %.20q", o.Kind, o.Version)
+	}
+	if _, ok := userMessage(e); ok {
+		return nil
+	}
+	if r, ok := resultOf(e); ok {
+		if r.TaskID == "" {
+			return errors.New("result without a taskID")
+		}
+		return nil
+	}
+	switch e.Payload.(type) {
+	case *transport.Deadline, *transport.Cancel:
+		return nil
+	}
+	kind, _ := transport.PayloadKind(e.Payload)
+	return fmt.Errorf("a %s is nothing for the orchestrator's inbox", kind)
+}

@@ -1,0 +1,191 @@
+package cortex
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Output is an event that follows from an entry, and where it goes.
+type Output struct {
+	Topic transport.Topic
+	Event *transport.Event
+}
+
+// Outputs returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
+// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless.
+func (c *Conversation) Outputs(seq uint64) []Output {
+	var out []Output
+	o := outputter{c: c, seq: seq, out: &out}
+	timed := c.settledQuestion(seq)
+	for _, t := range c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq }) {
+		o.settled(t)
+		timed = timed || t.Stopped // its timer has fired; another task may have the same deadline
+	}
+	for _, t := range c.Running() {
+		if t.SentSeq == seq {
+			o.task(t)
+			timed = true
+		}
+	}
+	if at := c.nextDeadline(); timed && !at.IsZero() {
+		o.timer(at)
+	}
+	for _, turn := range c.answered() {
+		if turn.AnswerSeq == seq {
+			o.answer(turn)
+		}
+	}
+	return out
+}
+
+// settledQuestion reports whether entry seq left a task waiting for the user: that has a deadline too.
+func (c *Conversation) settledQuestion(seq uint64) bool {
+	return slices.ContainsFunc(c.Waiting(), func(t *Task) bool { return t.SettledSeq == seq })
+}
+
+type outputter struct {
+	c   *Conversation
+	seq uint64
+	out *[]Output
+}
+
+func (o outputter) add(topic transport.Topic, e transport.Event) {
+	e.From, e.Tenant, e.ContextID = transport.Cortex, o.c.Tenant, o.c.ContextID
+	if topic.Kind == transport.KindInbox {
+		e.To = topic.ID
+	}
+	*o.out = append(*o.out, Output{topic, &e})
+}
+
+func (o outputter) id(kind string, index int) string {
+	return deriveID(o.c.Tenant, o.c.ContextID, o.seq, kind, index)
+}
+
+func (o outputter) live() transport.Topic { return transport.Live(o.c.Tenant, o.c.ContextID) }
+
+// task sends a task to its agent, and shows on Live that it was given.
+func (o outputter) task(t *Task) {
+	turn := o.c.turn(t.Turn)
+	m := &a2a.Message{
+		ID: o.id("message", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleUser,
+		Parts: a2a.ContentParts{a2a.NewTextPart(t.Text)},
+		Metadata: map[string]any{
+			transport.MetaTaskType:  t.Skill,
+			transport.MetaAgentID:   t.Agent,
+			transport.MetaTaskID:    string(t.ID),
+			transport.MetaRequester: turn.From,
+			transport.MetaUserText:  cut(turn.User),
+			transport.MetaDeadline:  t.Deadline.UTC().Format(time.RFC3339Nano),
+			transport.MetaHops:      turn.Hops + 1,
+			transport.MetaAncestors: append(slices.Clone(turn.Ancestors), ancestor(turn)...),
+			transport.MetaTurn:      turn.ID,
+		},
+	}
+	if len(t.Input) > 0 {
+		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
+	}
+	for _, id := range t.DependsOn {
+		d := o.c.Tasks[id]
+		if d == nil {
+			continue
+		}
+		m.ReferenceTasks = append(m.ReferenceTasks, id)
+		part := a2a.NewTextPart(d.Result)
+		part.Filename = string(id)
+		part.SetMeta(transport.MetaAgentID, d.Agent)
+		if d.Result != "" {
+			m.Parts = append(m.Parts, part)
+		}
+		for _, a := range d.Artifacts {
+			part := a2a.NewTextPart(a.Text)
+			part.Filename = a.Name
+			part.SetMeta(transport.MetaAgentID, d.Agent)
+			m.Parts = append(m.Parts, part)
+		}
+	}
+	o.add(o.live(), transport.Event{
+		ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
+		Payload: &a2a.Task{
+			ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{m},
+			Status:   a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
+			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.Skill, transport.MetaTurn: t.Turn},
+		},
+	})
+	o.add(transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
+}
+
+func ancestor(turn *Turn) []string {
+	if isAgent(turn.From) {
+		return []string{turn.From}
+	}
+	return nil
+}
+
+// settled shows on Live how a task ended, and stops the agent of one that was canceled.
+func (o outputter) settled(t *Task) {
+	status := a2a.TaskStatus{State: t.State, Timestamp: &t.Settled}
+	if t.Result != "" {
+		status.Message = &a2a.Message{
+			ID: o.id("words", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,
+			Parts: a2a.ContentParts{a2a.NewTextPart(t.Result)},
+		}
+	}
+	o.add(o.live(), transport.Event{
+		ID: o.id("settled:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
+		Payload: &a2a.TaskStatusUpdateEvent{
+			TaskID: t.ID, ContextID: o.c.ContextID, Status: status,
+			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: t.Turn},
+		},
+	})
+	if t.Stopped {
+		o.add(transport.Control(o.c.Tenant, t.Agent), transport.Event{
+			ID: o.id("stop:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
+			Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: t.Result},
+		})
+	}
+}
+
+// timer asks to be woken at the conversation's earliest deadline. It takes the place of an earlier one.
+func (o outputter) timer(at time.Time) {
+	o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+		ID: o.id("timer:"+at.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: at, Payload: &transport.Deadline{At: at},
+	})
+}
+
+// answer shows the answer on Live; an agent that asked gets it into its inbox.
+func (o outputter) answer(turn *Turn) {
+	m := &a2a.Message{
+		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
+		Parts: a2a.ContentParts{a2a.NewTextPart(turn.Answer)},
+		Metadata: map[string]any{
+			transport.MetaTurn: turn.ID, transport.MetaDecision: string(turn.Kind), transport.MetaReason: turn.Reason,
+			transport.MetaModel: turn.Model, transport.MetaFailed: turn.Failed,
+		},
+	}
+	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
+	if isAgent(turn.From) {
+		o.add(transport.Inbox(o.c.Tenant, turn.From), e)
+	}
+	o.add(o.live(), e)
+}
+
+// AnswerOf returns the answer to the user's message with this id as it is sent to people, if the turn has been answered.
+func (c *Conversation) AnswerOf(messageID string) (*a2a.Message, bool) {
+	turn := c.turn(messageID)
+	if turn == nil || turn.Open() {
+		return nil, false
+	}
+	var out []Output
+	outputter{c: c, seq: turn.AnswerSeq, out: &out}.answer(turn)
+	return out[len(out)-1].Event.Payload.(*a2a.Message), true
+}
+
+// isAgent reports whether a sender is an agent rather than a person.
+func isAgent(from string) bool {
+	return from != "user" && !strings.HasPrefix(from, "user:")
+}

@@ -1,0 +1,97 @@
+package cortex
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxResult bounds the text of a result that a fold keeps; the log has all of it.
+const maxResult = 64 << 10
+
+// result is what an agent says of a task.
+type result struct {
+	TaskID    a2a.TaskID
+	State     a2a.TaskState
+	Text      string
+	Artifacts []prompt.Artifact
+}
+
+// userMessage returns the message of an event by which somebody asks for something.
+func userMessage(e *transport.Event) (*a2a.Message, bool) {
+	m, ok := e.Payload.(*a2a.Message)
+	if !ok || m.Role == a2a.MessageRoleAgent {
+		return nil, false
+	}
+	return m, true
+}
+
+// resultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
+// agents do, a message that names the task.
+func resultOf(e *transport.Event) (result, bool) {
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		r := result{TaskID: p.ID, State: p.Status.State, Text: messageText(p.Status.Message)}
+		for _, a := range p.Artifacts {
+			if a != nil {
+				r.Artifacts = append(r.Artifacts, prompt.Artifact{Name: a.Name, Text: cut(partsText(a.Parts))})
+			}
+		}
+		return r, true
+	case *a2a.TaskStatusUpdateEvent:
+		return result{TaskID: p.TaskID, State: p.Status.State, Text: messageText(p.Status.Message)}, true
+	case *a2a.Message:
+		if p.Role == a2a.MessageRoleAgent {
+			return result{TaskID: p.TaskID, State: a2a.TaskStateCompleted, Text: messageText(p)}, true
+		}
+	}
+	return result{}, false
+}
+
+// settles reports whether r ends its task or asks something back, rather than reporting progress.
+func (r result) settles() bool { return r.State.Terminal() || r.State == a2a.TaskStateInputRequired }
+
+func messageText(m *a2a.Message) string {
+	if m == nil {
+		return ""
+	}
+	return cut(partsText(m.Parts))
+}
+
+// partsText shows parts of every kind as text.
+func partsText(parts a2a.ContentParts) string {
+	var lines []string
+	for _, p := range parts {
+		if p == nil {
+			continue
+		}
+		switch c := p.Content.(type) {
+		case a2a.Text:
+			lines = append(lines, string(c))
+		case a2a.Data:
+			if b, err := json.Marshal(c.Value); err == nil {
+				lines = append(lines, string(b))
+			}
+		case a2a.URL:
+			lines = append(lines, string(c))
+		case a2a.Raw:
+			name := p.Filename
+			if name == "" {
+				name = "binary data"
+			}
+			lines = append(lines, "["+name+"]")
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func cut(s string) string {
+	if len(s) <= maxResult {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxResult], "") + " […]"
+}

@@ -1,0 +1,40 @@
+package cortex
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// snapshotForm changes whenever the fold does, so that a snapshot of another build is not taken for one of this.
+const snapshotForm = 1
+
+type snapshot struct {
+	Form         int           `json:"form"`
+	Conversation *Conversation `json:"conversation"`
+}
+
+func (c *Conversation) marshal() ([]byte, error) {
+	return json.Marshal(snapshot{snapshotForm, c})
+}
+
+// unmarshalConversation reads a snapshot. An error means that it is of no use; the log has everything.
+func unmarshalConversation(b []byte) (*Conversation, error) {
+	var s snapshot
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	if s.Form != snapshotForm || s.Conversation == nil {
+		return nil, fmt.Errorf("snapshot of form %d, want %d", s.Form, snapshotForm)
+	}
+	c := s.Conversation
+	if c.Tasks == nil {
+		c.Tasks = map[a2a.TaskID]*Task{}
+	}
+	c.seen = make(map[string]uint64, len(c.Seen))
+	for _, e := range c.Seen {
+		c.seen[e.ID] = e.Seq
+	}
+	return c, nil
+}

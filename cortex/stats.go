@@ -1,0 +1,28 @@
+package cortex
+
+import "sync/atomic"
+
+// counters count what an Orchestrator did since it was made.
+type counters struct {
+	Entries, Decisions, Failures, Tasks, Ignored, Refused, Conflicts atomic.Int64
+}
+
+// Stats are counts since the Orchestrator was made.
+type Stats struct {
+	Entries   int64 // entries added to logs
+	Decisions int64 // calls of the decider
+	Failures  int64 // of them without a decision
+	Tasks     int64 // tasks sent, repetitions included
+	Ignored   int64 // events that changed nothing: unknown task, second result, result from another agent
+	Refused   int64 // events of unknown kind or version, now dead letters
+	Conflicts int64 // appends that came second
+}
+
+// Stats returns the counts. It is safe for concurrent use.
+func (o *Orchestrator) Stats() Stats {
+	s := &o.stats
+	return Stats{
+		Entries: s.Entries.Load(), Decisions: s.Decisions.Load(), Failures: s.Failures.Load(), Tasks: s.Tasks.Load(),
+		Ignored: s.Ignored.Load(), Refused: s.Refused.Load(), Conflicts: s.Conflicts.Load(),
+	}
+}

@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+)
+
+func wantSnapshot(t *testing.T, s cortex.Snapshots, tenant, contextID string, version cortex.Version, data []byte) {
+	t.Helper()
+	v, got, err := s.Snapshot(t.Context(), tenant, contextID)
+	if err != nil || v != version || !bytes.Equal(got, data) {
+		t.Errorf("Snapshot(%q, %q) = %d, %.40q, %v, want %d, %.40q", tenant, contextID, v, got, err, version, data)
+	}
+}
+
+func put(t *testing.T, s cortex.Snapshots, tenant, contextID string, v cortex.Version, data []byte) {
+	t.Helper()
+	if err := s.PutSnapshot(t.Context(), tenant, contextID, v, data); err != nil {
+		t.Fatalf("PutSnapshot(%q, %q, %d) = %v", tenant, contextID, v, err)
+	}
+}
+
+func testSnapshots(t *testing.T, store cortex.Store) {
+	s := store.(cortex.Snapshots)
+	wantSnapshot(t, s, "", "c", 0, nil)
+	fill(t, store, "", "c", 2)
+	wantSnapshot(t, s, "", "c", 0, nil)
+
+	data := []byte("first\x00\xff")
+	put(t, s, "", "c", 1, data)
+	copy(data, "XXXXX")
+	wantSnapshot(t, s, "", "c", 1, []byte("first\x00\xff"))
+	_, got, _ := s.Snapshot(t.Context(), "", "c")
+	copy(got, "YYYYY")
+	wantSnapshot(t, s, "", "c", 1, []byte("first\x00\xff"))
+
+	put(t, s, "", "c", 1<<62, []byte("newer"))
+	wantSnapshot(t, s, "", "c", 1<<62, []byte("newer"))
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
+	put(t, s, "", "c", 3, big)
+	wantSnapshot(t, s, "", "c", 3, big)
+
+	for _, tenant := range []string{"", "t", "a.b"} {
+		for _, id := range oddIDs() {
+			wantSnapshot(t, s, tenant, id, 0, nil)
+			put(t, s, tenant, id, 5, []byte(tenant+"|"+id))
+		}
+	}
+	for _, tenant := range []string{"", "t", "a.b"} {
+		for _, id := range oddIDs() {
+			wantSnapshot(t, s, tenant, id, 5, []byte(tenant+"|"+id))
+		}
+	}
+	wantSnapshot(t, s, "", "c", 3, big)
+	wantSeqs(t, load(t, store, "", "c", 0), 1, 2)
+	if n := len(contexts(t, store, "")); n != 1 {
+		t.Errorf("Contexts yields %d conversations, want 1: a snapshot is none", n)
+	}
+}

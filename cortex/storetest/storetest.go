@@ -1,0 +1,160 @@
+// Package storetest is the conformance suite of [cortex.Store]. Somebody who writes a store calls [Run] from a test and
+// [Bench] from a benchmark; a store that passes unchanged keeps what the orchestrator relies on.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Harness makes the stores that are tested.
+type Harness struct {
+	// Open returns a new, empty store. It is gone when t has ended.
+	Open func(t *testing.T) cortex.Store
+	// Reopen ends s, which Open or Reopen returned, and returns a store on the same data. It is nil for a store that
+	// does not outlive its process.
+	Reopen func(t *testing.T, s cortex.Store) cortex.Store
+}
+
+// Run tests the stores that h makes. The parts for [cortex.Snapshots] and for Reopen are run where they exist.
+func Run(t *testing.T, h Harness) {
+	tests := []struct {
+		name string
+		test func(t *testing.T, s cortex.Store)
+	}{
+		{"empty", testEmpty},
+		{"round trip", testRoundTrip},
+		{"versions", testVersions},
+		{"conflict", testConflict},
+		{"one winner", testOneWinner},
+		{"competing writers", testCompetingWriters},
+		{"separate", testSeparate},
+		{"leaving early", testLeavingEarly},
+		{"cancelled", testCancelled},
+		{"long", testLong},
+		{"big", testBig},
+		{"nothing shared", testNothingShared},
+		{"contexts", testContexts},
+		{"contexts of a tenant", testContextsOfTenant},
+		{"many contexts", testManyContexts},
+		{"titles", testTitles},
+	}
+	if _, ok := h.Open(t).(cortex.Snapshots); ok {
+		tests = append(tests, struct {
+			name string
+			test func(t *testing.T, s cortex.Store)
+		}{"snapshots", testSnapshots})
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.test(t, h.Open(t)) })
+	}
+	if h.Reopen != nil {
+		t.Run("reopen", func(t *testing.T) { testReopen(t, h) })
+	}
+}
+
+var epoch = time.Date(2026, 11, 20, 18, 0, 0, 123456789, time.UTC)
+
+// entry returns a small entry: the seq-th, a user's message.
+func entry(seq uint64, text string) *cortex.Entry {
+	id := fmt.Sprintf("m-%d", seq)
+	return &cortex.Entry{
+		Seq: seq, Time: epoch.Add(time.Duration(seq) * time.Second),
+		Cause: &transport.Event{
+			ID: id, Time: epoch, From: "user", To: transport.Cortex, ContextID: "c",
+			Payload: &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+		},
+	}
+}
+
+func text(e *cortex.Entry) string {
+	return transport.Text(e.Cause.Payload.(*a2a.Message).Parts)
+}
+
+// load returns the entries after a version, and fails the test when the load does.
+func load(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Version) []*cortex.Entry {
+	t.Helper()
+	entries, err := tryLoad(t.Context(), s, tenant, contextID, after)
+	if err != nil {
+		t.Fatalf("Load(%q, %q, %d) = %v after %d entries", tenant, contextID, after, err, len(entries))
+	}
+	return entries
+}
+
+// tryLoad also holds that an error is the last thing yielded.
+func tryLoad(ctx context.Context, s cortex.Store, tenant, contextID string, after cortex.Version) ([]*cortex.Entry, error) {
+	var entries []*cortex.Entry
+	var failed error
+	for e, err := range s.Load(ctx, tenant, contextID, after) {
+		if failed != nil {
+			return entries, fmt.Errorf("a load went on after the error %w", failed)
+		}
+		if failed = err; err == nil {
+			entries = append(entries, e)
+		}
+	}
+	return entries, failed
+}
+
+// add appends an entry and fails the test when it cannot.
+func add(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Version, e *cortex.Entry) cortex.Version {
+	t.Helper()
+	v, err := s.Append(t.Context(), tenant, contextID, after, e)
+	if err != nil {
+		t.Fatalf("Append(%q, %q, %d) = %v", tenant, contextID, after, err)
+	}
+	if v <= after {
+		t.Fatalf("Append(%q, %q, %d) = version %d, want a greater one", tenant, contextID, after, v)
+	}
+	return v
+}
+
+// fill appends n small entries, numbered from 1, to a new conversation and returns their versions.
+func fill(t testing.TB, s cortex.Store, tenant, contextID string, n int) []cortex.Version {
+	t.Helper()
+	versions := make([]cortex.Version, n)
+	var last cortex.Version
+	for i := range n {
+		last = add(t, s, tenant, contextID, last, entry(uint64(i+1), fmt.Sprintf("%s %d", contextID, i+1)))
+		versions[i] = last
+	}
+	return versions
+}
+
+// wantSeqs checks that entries are numbered first, first+1 … last and have rising versions.
+func wantSeqs(t testing.TB, entries []*cortex.Entry, first, last uint64) {
+	t.Helper()
+	if got, want := len(entries), int(last-first+1); got != want {
+		t.Fatalf("loaded %d entries, want %d", got, want)
+	}
+	for i, e := range entries {
+		if want := first + uint64(i); e.Seq != want {
+			t.Fatalf("entry %d of the load has Seq %d, want %d", i, e.Seq, want)
+		}
+		if i > 0 && e.Version <= entries[i-1].Version {
+			t.Fatalf("version %d comes after %d", e.Version, entries[i-1].Version)
+		}
+	}
+}
+
+// wantConflict appends e and wants ErrConflict.
+func wantConflict(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Version) {
+	t.Helper()
+	if v, err := s.Append(t.Context(), tenant, contextID, after, entry(99, "stale")); !errors.Is(err, cortex.ErrConflict) {
+		t.Errorf("Append(%q, %q, %d) = %d, %v, want ErrConflict", tenant, contextID, after, v, err)
+	}
+}
+
+// diff compares what is stored with what was given: times by the instant, nothing else loosely.
+func diff(want, got any) string {
+	return cmp.Diff(want, got, cmp.Comparer(time.Time.Equal))
+}

@@ -1,0 +1,54 @@
+package cortex
+
+import (
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Turn returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
+func (c *Conversation) llmTurn(turn *Turn, now time.Time) *llm.Turn {
+	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
+	t.Omitted, t.User, t.Now = c.Omitted, turn.User, now
+	for _, past := range c.answered() {
+		t.History = append(t.History, *past.Past)
+	}
+	t.Steps = c.promptSteps(turn)
+	for _, w := range c.Waiting() {
+		t.Waiting = append(t.Waiting, promptTask(w))
+	}
+	return t
+}
+
+func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
+	var steps []prompt.Step
+	for _, s := range turn.Steps {
+		step := prompt.Step{Say: s.Say}
+		for _, id := range s.Tasks {
+			if t := c.Tasks[id]; t != nil {
+				step.Tasks = append(step.Tasks, promptTask(t))
+			}
+		}
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+func promptTask(t *Task) prompt.Task {
+	return prompt.Task{
+		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, State: t.State, Result: t.Result, Artifacts: t.Artifacts,
+	}
+}
+
+// Preview returns what a prompt would show if the user said text now: everything but the agents.
+func (c *Conversation) Preview(text string, now time.Time) *prompt.Input {
+	t := c.llmTurn(&Turn{User: text}, now)
+	t.MaxParallel = MaxParallel
+	return &t.Input
+}
+
+// TaskList returns the tasks that c still knows, the oldest first: the open ones, and those of the turns answered last.
+func (c *Conversation) TaskList() []*Task {
+	return c.tasks(func(*Task) bool { return true }, func(t *Task) uint64 { return t.SentSeq })
+}

@@ -1,0 +1,297 @@
+package cortex_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// world is an orchestrator between a user and its agents, in memory. It is used within a synctest bubble.
+type world struct {
+	t     *testing.T
+	bus   transport.Transport
+	store cortex.Store
+	orch  *cortex.Orchestrator
+	stop  func()
+
+	mu    sync.Mutex
+	turns []*llm.Turn                   // what the decider was asked
+	live  []*transport.Event            // what could be watched
+	work  map[string][]*transport.Event // what came to each agent
+	ctl   []*transport.Event            // what came on the agents' control topics
+
+	diligent bool // the agents do their tasks, and do not only receive them
+}
+
+// decideFunc is a decider that is a function of what it is asked.
+type decideFunc func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error)
+
+func (f decideFunc) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+	return f(ctx, t, stream)
+}
+
+// simple makes a decider of a function that needs neither context nor stream.
+func simple(f func(t *llm.Turn) *llm.Decision) decideFunc {
+	return func(_ context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+		d := f(t)
+		if stream != nil && d.Kind != llm.KindDelegate {
+			stream(d.Say)
+		}
+		return d, nil
+	}
+}
+
+func respond(say string) *llm.Decision { return &llm.Decision{Kind: llm.KindRespond, Say: say} }
+
+func delegate(ds ...llm.Delegation) *llm.Decision {
+	return &llm.Decision{Kind: llm.KindDelegate, Delegations: ds, Reason: "it fits"}
+}
+
+const conversation = "c1"
+
+// agentIDs are the agents that every world offers.
+var agentIDs = []string{"alpha", "beta", "gamma"}
+
+func offered(string) []prompt.Agent {
+	var list []prompt.Agent
+	for _, id := range agentIDs {
+		list = append(list, prompt.Agent{ID: id, Seen: true, Card: &a2a.AgentCard{Name: id, Skills: []a2a.AgentSkill{{ID: "skill", Name: "Skill"}}}})
+	}
+	return list
+}
+
+func newWorld(t *testing.T, d llm.Decider) *world {
+	w := &world{t: t, bus: memory.New(nil), store: memstore.New(), work: map[string][]*transport.Event{}}
+	t.Cleanup(func() { w.bus.Close() })
+	w.listen(transport.Live("", conversation), func(e *transport.Event) { w.live = append(w.live, e) })
+	for _, id := range agentIDs {
+		w.listen(transport.Inbox("", id), func(e *transport.Event) {
+			w.work[id] = append(w.work[id], e)
+			if w.diligent {
+				w.do(id, e)
+			}
+		})
+		w.listen(transport.Control("", id), func(e *transport.Event) { w.ctl = append(w.ctl, e) })
+	}
+	w.start(cortex.Config{Decider: d})
+	return w
+}
+
+// pass lets time go by on the bubble's clock, and waits until everything is quiet.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// listen records what comes on a topic.
+func (w *world) listen(topic transport.Topic, record func(*transport.Event)) {
+	sub, err := w.bus.Subscribe(w.t.Context(), topic, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go sub.Serve(w.t.Context(), func(_ context.Context, e *transport.Event) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		record(e)
+		return nil
+	})
+}
+
+// start runs an orchestrator until w.stop or the end of the test; what cfg leaves out is the world's.
+func (w *world) start(cfg cortex.Config) {
+	w.t.Helper()
+	if cfg.Transport == nil {
+		cfg.Transport = w.bus
+	}
+	if cfg.Store == nil {
+		cfg.Store = w.store
+	}
+	decider := cfg.Decider
+	cfg.Decider = decideFunc(func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+		w.mu.Lock()
+		w.turns = append(w.turns, t)
+		w.mu.Unlock()
+		return decider.Decide(ctx, t, stream)
+	})
+	if cfg.Agents == nil {
+		cfg.Agents = offered
+	}
+	orch, err := cortex.New(cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.orch = orch
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- orch.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("Run() = %v, want nil", err)
+		}
+	})
+	w.t.Cleanup(func() { w.stop() })
+}
+
+// say publishes a user's message with this id, and waits until everything is quiet.
+func (w *world) say(id, text string) {
+	w.t.Helper()
+	w.publish(userEvent(id, text))
+}
+
+func userEvent(id, text string) *transport.Event {
+	return &transport.Event{
+		ID: id, Time: time.Now(), From: "user", ContextID: conversation,
+		Payload: &a2a.Message{ID: id, ContextID: conversation, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+	}
+}
+
+func (w *world) publish(e *transport.Event) {
+	w.t.Helper()
+	if err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), e); err != nil {
+		w.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// result is the event by which an agent reports on a task.
+func resultEvent(id, agent string, task a2a.TaskID, state a2a.TaskState, text string) *transport.Event {
+	return &transport.Event{
+		ID: id, Time: time.Now(), From: agent, ContextID: conversation, TaskID: task,
+		Payload: &a2a.Task{ID: task, ContextID: conversation, Status: a2a.TaskStatus{
+			State:   state,
+			Message: &a2a.Message{ID: id + "-m", Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+		}},
+	}
+}
+
+func (w *world) finish(agent string, task a2a.TaskID, text string) {
+	w.t.Helper()
+	w.publish(resultEvent("r-"+string(task), agent, task, a2a.TaskStateCompleted, text))
+}
+
+// tasksOf returns the tasks that came to an agent, in order.
+func (w *world) tasksOf(agent string) []*transport.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*transport.Event(nil), w.work[agent]...)
+}
+
+// onlyTask returns the id of the one task that came to an agent.
+func (w *world) onlyTask(agent string) a2a.TaskID {
+	w.t.Helper()
+	tasks := w.tasksOf(agent)
+	if len(tasks) != 1 {
+		w.t.Fatalf("%s got %d tasks, want 1", agent, len(tasks))
+	}
+	return tasks[0].TaskID
+}
+
+// answers returns the answers in the log, by the id of the message they answer, and fails if one is answered twice.
+func (w *world) answers() map[string]string {
+	w.t.Helper()
+	return answersIn(w.t, w.store)
+}
+
+func answersIn(t *testing.T, s cortex.Store) map[string]string {
+	t.Helper()
+	conv := cortex.NewConversation("", conversation)
+	answers := map[string]string{}
+	for e, err := range s.Load(t.Context(), "", conversation, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := conv.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		for _, turn := range conv.Turns {
+			if turn.AnswerSeq == e.Seq {
+				if a, twice := answers[turn.ID]; twice {
+					t.Errorf("turn %s answered twice: %q, then %q", turn.ID, a, turn.Answer)
+				}
+				answers[turn.ID] = turn.Answer
+			}
+		}
+	}
+	return answers
+}
+
+func (w *world) wantAnswer(turn, want string) {
+	w.t.Helper()
+	if got := w.answers()[turn]; got != want {
+		w.t.Errorf("answer to %s = %q, want %q", turn, got, want)
+	}
+}
+
+// liveAnswers returns the texts of the answers that were shown.
+func (w *world) liveAnswers() []string {
+	var texts []string
+	for _, e := range w.watched() {
+		if m, ok := e.Payload.(*a2a.Message); ok {
+			texts = append(texts, transport.Text(m.Parts))
+		}
+	}
+	return texts
+}
+
+// watched returns what was published on the conversation's live topic.
+func (w *world) watched() []*transport.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*transport.Event(nil), w.live...)
+}
+
+// stopped returns the tasks whose agents were told to stop.
+func (w *world) stopped() []a2a.TaskID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []a2a.TaskID
+	for _, e := range w.ctl {
+		if c, ok := e.Payload.(*transport.Cancel); ok {
+			ids = append(ids, c.TaskID)
+		}
+	}
+	return ids
+}
+
+func (w *world) decisions() []*llm.Turn {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*llm.Turn(nil), w.turns...)
+}
+
+func entries(t *testing.T, s cortex.Store) []*cortex.Entry {
+	t.Helper()
+	var list []*cortex.Entry
+	for e, err := range s.Load(t.Context(), "", conversation, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// results tells what the last step brought: "alpha COMPLETED text; …".
+func results(t *llm.Turn) string {
+	if len(t.Steps) == 0 {
+		return ""
+	}
+	out := ""
+	for _, task := range t.Steps[len(t.Steps)-1].Tasks {
+		out += fmt.Sprintf("%s %s %s; ", task.Agent, string(task.State)[len("TASK_STATE_"):], task.Result)
+	}
+	return out
+}
