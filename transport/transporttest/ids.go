@@ -14,7 +14,7 @@ import (
 // oddIDs are legal ids that a transport may have to escape. Some would be the same after a careless escaping.
 var oddIDs = []string{
 	"a", "A", "a.b", "a.b.c", "a_b", "a-b", "a=2eb", "a%2Eb", "a%b", "*", ">", "a.*", "a.>", "_", "-", "=", "$SYS", "$JS.API", ".", "..", ".a", "a.",
-	"agent:a", "default", "_default", "a/b", `a\b`, "\"q\"", "日本語", "é", "e\u0301", "\U0001F9E0", "a,b;c:d|e{f}g[h]", "DQ", "RFE", "AQ==",
+	"agents:a", "default", "_default", "a/b", `a\b`, "\"q\"", "日本語", "é", "e\u0301", "\U0001F9E0", "a,b;c:d|e{f}g[h]", "DQ", "RFE", "AQ==",
 	strings.Repeat("x", transport.MaxID), strings.Repeat("x", transport.MaxID-1) + "y", strings.Repeat("é", transport.MaxID/2),
 }
 

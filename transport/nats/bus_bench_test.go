@@ -1,0 +1,139 @@
+package nats
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// BenchmarkFloor is a core request and its reply, what everything else is measured by.
+func BenchmarkFloor(b *testing.B) {
+	bus := benchBus(b)
+	sub, err := bus.nc.Subscribe("floor", func(m *natsgo.Msg) { _ = m.Respond(m.Data) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	data := make([]byte, 256)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := bus.nc.RequestWithContext(b.Context(), "floor", data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPublish stores an event that nobody takes.
+func BenchmarkPublish(b *testing.B) {
+	bus := benchBus(b)
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		i++
+		if err := bus.Publish(b.Context(), benchInbox, benchEvent(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLive sends what nobody listens to.
+func BenchmarkLive(b *testing.B) {
+	bus := benchBus(b)
+	b.ReportAllocs()
+	e := benchEvent(1)
+	e.To = ""
+	for b.Loop() {
+		if err := bus.Publish(b.Context(), transport.Live("", "c1"), e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkHandle publishes an event and waits until it is in a handler, one after the other and with 64 at once.
+func BenchmarkHandle(b *testing.B) {
+	for _, width := range []int{1, 64} {
+		b.Run(strconv.Itoa(width), func(b *testing.B) {
+			bus := benchBus(b)
+			handled := make(chan struct{}, width)
+			sub, err := bus.Subscribe(b.Context(), benchInbox, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(b.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = sub.Serve(ctx, func(context.Context, *transport.Event) error {
+					handled <- struct{}{}
+					return nil
+				})
+			}()
+			defer func() {
+				cancel()
+				<-done
+			}()
+			next := make(chan int)
+			var publishers sync.WaitGroup
+			for range width {
+				publishers.Go(func() {
+					for i := range next {
+						if err := bus.Publish(b.Context(), benchInbox, benchEvent(i)); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			defer publishers.Wait()
+			defer close(next)
+			b.ReportAllocs()
+			sent, got := 0, 0
+			for b.Loop() {
+				for sent-got >= width {
+					<-handled
+					got++
+				}
+				next <- sent
+				sent++
+			}
+			for got < sent {
+				<-handled
+				got++
+			}
+		})
+	}
+}
+
+var benchInbox = transport.Inbox("", transport.Cortex)
+
+func benchEvent(i int) *transport.Event {
+	id := "ev-" + strconv.Itoa(i)
+	c := "c" + strconv.Itoa(i%64)
+	return &transport.Event{
+		ID: id, From: "user", To: transport.Cortex, ContextID: c,
+		Payload: &a2a.Message{ID: id, ContextID: c, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(benchText)}},
+	}
+}
+
+var benchText = "What is the weather like in Lisbon, and how long does the ferry to Cacilhas take on a Sunday? " +
+	"Please answer in one sentence, and say where the numbers are from, so that I can look them up myself."
+
+func benchBus(b *testing.B) *Bus {
+	b.Helper()
+	srv, err := StartServer(b.Context(), &ServerOptions{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(srv.Shutdown)
+	bus, err := Dial(b.Context(), &Options{Server: srv})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = bus.Close() })
+	return bus
+}

@@ -1,0 +1,283 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	cardPulls = 512 // cards that wait in the client
+
+	// A subscription that begins to be served later than this after it was made looks at the cards anew.
+	freshWatch = 10 * time.Second
+)
+
+// cards is a subscriber of a tenant's cards. It compares what the bucket says with what it has told its handler: when the
+// connection was lost it reads everything again and reports the difference only.
+type cards struct {
+	bus    *Bus
+	tenant string
+
+	known  map[string]bool // subjects of cards that the handler knows to be there
+	synced bool            // the handler got Synced
+}
+
+// watch is one reading of the bucket, from all that is retained to what changes.
+type watch struct {
+	consumer jetstream.Consumer
+	lost     <-chan struct{} // the connection that it is on is gone
+	made     time.Time
+}
+
+func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.Topic) error {
+	c := &cards{bus: b, tenant: t.Tenant, known: map[string]bool{}}
+	first, err := c.watch(ctx)
+	if err != nil {
+		return err
+	}
+	s.release = func() { c.unwatch(first) }
+	s.run = func(ctx context.Context, h transport.Handler) { c.run(ctx, first, h) }
+	return nil
+}
+
+// watch makes a consumer that begins with the retained cards.
+func (c *cards) watch(ctx context.Context) (*watch, error) {
+	lost, err := c.bus.online(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	consumer, err := c.bus.js.CreateConsumer(ctx, agentsStream, jetstream.ConsumerConfig{
+		FilterSubject:     cardFilter(c.tenant),
+		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
+		AckPolicy:         jetstream.AckNonePolicy,
+		MemoryStorage:     true,
+		Replicas:          1,
+		InactiveThreshold: 3 * pullHeartbeat,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &watch{consumer, lost, time.Now()}, nil
+}
+
+// unwatch frees the consumer; if that fails, the server does it later.
+func (c *cards) unwatch(w *watch) {
+	if !c.bus.nc.IsConnected() {
+		return
+	}
+	// Nobody waits for the answer.
+	_ = c.bus.nc.Publish("$JS.API.CONSUMER.DELETE."+agentsStream+"."+w.consumer.CachedInfo().Name, nil)
+}
+
+// run serves cards until ctx ends, from w and its successors.
+func (c *cards) run(ctx context.Context, w *watch, h transport.Handler) {
+	if time.Since(w.made) > freshWatch {
+		c.unwatch(w)
+		w = nil
+	}
+	for failed := 0; ctx.Err() == nil; {
+		var err error
+		if w == nil {
+			w, err = c.watch(ctx)
+		}
+		if err == nil {
+			begin := time.Now()
+			err = c.follow(ctx, w, h)
+			c.unwatch(w)
+			if time.Since(begin) > 2*pullHeartbeat {
+				failed = 0
+			}
+		}
+		w = nil
+		if ctx.Err() != nil {
+			return
+		}
+		c.bus.log.Info("cards are read again", "tenant", c.tenant, "err", err)
+		c.bus.pause(ctx, retryDelay(failed)/4)
+		failed++
+	}
+}
+
+// follow handles what w delivers until it is interrupted or may have missed something.
+func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var waiter sync.WaitGroup
+	defer waiter.Wait()
+	defer cancel()
+	waiter.Go(func() {
+		select {
+		case <-w.lost:
+		case <-ctx.Done():
+		}
+		cancel()
+	})
+	msgs, err := w.consumer.Messages(jetstream.PullMaxMessages(cardPulls), jetstream.PullExpiry(pullExpires), jetstream.PullHeartbeat(pullHeartbeat))
+	if err != nil {
+		return err
+	}
+	defer msgs.Stop()
+
+	var next uint64 = 1
+	seen := map[string]bool{} // what the bucket has, while the retained cards come; then nil
+	if w.consumer.CachedInfo().NumPending == 0 {
+		c.sync(ctx, seen, h)
+		seen = nil
+	}
+	for {
+		m, err := c.next(ctx, w, msgs, seen != nil)
+		if err != nil {
+			return err
+		}
+		if m == nil {
+			c.sync(ctx, seen, h)
+			seen = nil
+			continue
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		if meta.Sequence.Consumer != next {
+			return fmt.Errorf("cards: message %d came, want %d", meta.Sequence.Consumer, next)
+		}
+		next++
+		c.tell(ctx, m, meta, seen, h)
+		if seen != nil && meta.NumPending == 0 {
+			c.sync(ctx, seen, h)
+			seen = nil
+		}
+	}
+}
+
+// next waits for a message. While the retained cards come, it returns nil when there are no more of them: the last ones
+// can vanish before they are delivered.
+func (c *cards) next(ctx context.Context, w *watch, msgs jetstream.MessagesContext, reading bool) (jetstream.Msg, error) {
+	for reading {
+		wait, cancel := context.WithTimeout(ctx, time.Second)
+		m, err := msgs.Next(jetstream.NextContext(wait))
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			cancel()
+			return m, err
+		}
+		cancel()
+		info, cancel := context.WithTimeout(ctx, apiTimeout)
+		now, err := w.consumer.Info(info)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		if now.NumPending == 0 {
+			return nil, nil
+		}
+	}
+	return msgs.Next(jetstream.NextContext(ctx))
+}
+
+// sync ends the reading of retained cards: those that were there before and are not now have gone unseen.
+func (c *cards) sync(ctx context.Context, seen map[string]bool, h transport.Handler) {
+	for subject := range c.known {
+		if seen[subject] {
+			continue
+		}
+		delete(c.known, subject)
+		if e, err := c.gone(subject, transport.GoneExpired, "resync", time.Now()); err == nil {
+			c.handle(ctx, e, h)
+		}
+	}
+	if c.synced {
+		return
+	}
+	c.synced = true
+	c.handle(ctx, &transport.Event{
+		ID: fmt.Sprintf("synced-%d", time.Now().UnixNano()), Time: time.Now(), From: transport.Cortex, Tenant: c.tenant, Payload: &transport.Synced{},
+	}, h)
+}
+
+// tell passes a message of the bucket on as a card that is there, or has gone.
+func (c *cards) tell(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata, seen map[string]bool, h transport.Handler) {
+	raw := &natsgo.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
+	marker := fmt.Sprint(meta.Sequence.Stream)
+	var e *transport.Event
+	var err error
+	switch op, why := raw.Header.Get(headerKVOperation), raw.Header.Get(jetstream.MarkerReasonHeader); {
+	case why == "MaxAge":
+		e, err = c.gone(raw.Subject, transport.GoneExpired, marker, meta.Timestamp)
+	case why != "", op == "PURGE", op == "DEL" && len(raw.Data) == 0: // somebody with a tool
+		e, err = c.gone(raw.Subject, transport.GoneLeft, marker, meta.Timestamp)
+	default:
+		e, err = decodeCard(raw, c.tenant)
+	}
+	if err != nil {
+		c.bus.log.Warn("card cannot be read", "subject", oneLine(raw.Subject, 200), "err", err)
+		return
+	}
+	if e.Payload.(*transport.Card).Gone != "" {
+		if !c.known[raw.Subject] {
+			return // the handler has never heard of it
+		}
+		delete(c.known, raw.Subject)
+	} else {
+		c.known[raw.Subject] = true
+		if seen != nil {
+			seen[raw.Subject] = true
+		}
+	}
+	c.handle(ctx, e, h)
+}
+
+// decodeCard reads a card that is not a marker. It must be about the agent whose key it is in, which is also its sender: a
+// server's permissions hold everyone to its own key.
+func decodeCard(m *natsgo.Msg, tenant string) (*transport.Event, error) {
+	agent, instance, err := parseCardSubject(m.Subject)
+	if err != nil {
+		return nil, err
+	}
+	e, err := decodeHeader(m)
+	if err != nil {
+		return nil, err
+	}
+	e.Tenant, e.From = tenant, agent
+	if e.Payload, err = decodePayload(m); err != nil {
+		return nil, err
+	}
+	card, ok := e.Payload.(*transport.Card)
+	if !ok {
+		return nil, fmt.Errorf("kind %.40q is no card", m.Header.Get(headerKind))
+	}
+	if card.AgentID != agent || card.Instance != instance {
+		return nil, errors.New("it is about another agent")
+	}
+	return e, nil
+}
+
+// gone makes the event that says that a card is not there any more.
+func (c *cards) gone(subject string, why transport.GoneReason, marker string, at time.Time) (*transport.Event, error) {
+	agent, instance, err := parseCardSubject(subject)
+	if err != nil {
+		return nil, err
+	}
+	return &transport.Event{
+		ID: "gone-" + marker, Time: at, From: agent, Tenant: c.tenant,
+		Payload: &transport.Card{AgentID: agent, Instance: instance, Gone: why},
+	}, nil
+}
+
+func (c *cards) handle(ctx context.Context, e *transport.Event, h transport.Handler) {
+	if ctx.Err() != nil {
+		return
+	}
+	if err := h(ctx, e); err != nil && ctx.Err() == nil {
+		c.bus.log.Warn("card not handled", "agent", e.From, "err", err)
+	}
+}

@@ -1,0 +1,66 @@
+package nats
+
+import (
+	"context"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// How much of a live topic waits for a slow handler; what comes on top is lost to it.
+const (
+	livePending      = 16_384
+	livePendingBytes = 64 << 20
+)
+
+// subscribeLive uses the client's own queue and goroutine of a subscription: events wait there until Serve is called, and
+// are handled there, one at a time.
+func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.Topic) error {
+	var (
+		handle func(*natsgo.Msg)
+		begun  = make(chan struct{}) // closed when handle is set
+	)
+	sub, err := b.nc.Subscribe(liveFilter(t), func(m *natsgo.Msg) {
+		select {
+		case <-begun:
+			handle(m)
+		case <-s.done:
+		case <-b.done:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	gone := make(chan struct{})
+	sub.SetClosedHandler(func(string) { close(gone) })
+	if err := sub.SetPendingLimits(livePending, livePendingBytes); err != nil {
+		return err
+	}
+	// Without an answer from the server, what another client publishes from now on could pass the subscription.
+	if err := b.nc.FlushWithContext(ctx); err != nil {
+		_ = sub.Unsubscribe()
+		return err
+	}
+	s.release = func() { _ = sub.Unsubscribe() }
+	s.run = func(ctx context.Context, h transport.Handler) {
+		handle = func(m *natsgo.Msg) {
+			if ctx.Err() != nil {
+				return
+			}
+			e, err := decodeLive(m, t)
+			if err != nil {
+				b.log.Warn("live event cannot be read", "subject", oneLine(m.Subject, 200), "err", err)
+				return
+			}
+			if err := h(ctx, e); err != nil && ctx.Err() == nil {
+				b.log.Debug("live event not handled", "subject", m.Subject, "err", err)
+			}
+		}
+		close(begun)
+		<-ctx.Done()
+		_ = sub.Unsubscribe() // or the connection is closed, which ends it as well
+		<-gone                // the handler that runs has returned
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	// publishTimeout is how long Publish tries when its ctx does not end before: a server may be starting again.
+	publishTimeout = 10 * time.Second
+	// attemptTimeout is how long it waits for one answer. Asking again is harmless: the server knows the id.
+	attemptTimeout = 2 * time.Second
+	// retryPause is between two attempts when the server is there but its streams are not yet.
+	retryPause = 50 * time.Millisecond
+)
+
+// Publish implements transport.Transport. When the server is away it waits up to ten seconds for it before it returns
+// ErrUnavailable; on live topics it does not wait.
+func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if b.isClosed() {
+		return transport.ErrClosed
+	}
+	if err := e.Validate(t); err != nil {
+		return err
+	}
+	switch t.Kind {
+	case transport.KindInbox:
+		return b.publishInbox(ctx, t, e)
+	case transport.KindCards:
+		return b.publishCard(ctx, e)
+	default:
+		return b.publishLive(t, e)
+	}
+}
+
+func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	a := inboxAddress{tenant: t.Tenant, to: t.ID, context: e.ContextID, from: e.From}
+	m, err := encode(inboxSubject(a), e, true)
+	if err != nil {
+		return err
+	}
+	// The server knows ids per stream, not per inbox.
+	m.Header[natsgo.MsgIdHdr] = []string{escape(t.Tenant) + "." + escape(t.ID) + "." + e.ID}
+	if !e.DeliverAt.IsZero() {
+		if timer := timerSubject(a); time.Now().Before(e.DeliverAt) {
+			// Written by hand: the client cuts the time to the second, which is up to a second early.
+			m.Header[jetstream.ScheduleHeader] = []string{"@at " + e.DeliverAt.UTC().Format(time.RFC3339Nano)}
+			m.Header[jetstream.ScheduleTargetHeader] = []string{m.Subject}
+			m.Subject = timer
+		} else {
+			// It takes the place of the one that waits.
+			m.Header[headerScheduler] = []string{timer}
+			m.Header[headerScheduleNext] = []string{"purge"}
+		}
+	}
+	return b.store(ctx, m)
+}
+
+// With these headers the server removes the schedule on the first one's subject together with storing a message.
+const (
+	headerScheduler    = "Nats-Scheduler"
+	headerScheduleNext = "Nats-Schedule-Next"
+)
+
+// publishCard puts a card into its key. There is no id: a refresh may have the one of the card that it refreshes.
+func (b *Bus) publishCard(ctx context.Context, e *transport.Event) error {
+	c := e.Payload.(*transport.Card) // Validate has checked
+	m, err := encode(cardSubject(e.Tenant, c.AgentID, c.Instance), e, false)
+	if err != nil {
+		return err
+	}
+	ttl := c.TTL
+	if c.Gone != "" {
+		m.Header[headerKVOperation] = []string{"DEL"}
+		ttl = markerTTL
+	}
+	if ttl > 0 {
+		// The server counts in whole seconds.
+		m.Header[jetstream.MsgTTLHeader] = []string{strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10) + "s"}
+	}
+	return b.store(ctx, m)
+}
+
+// headerKVOperation makes tools for key-value buckets see that a key was deleted.
+const headerKVOperation = "KV-Operation"
+
+func (b *Bus) publishLive(t transport.Topic, e *transport.Event) error {
+	m, err := encode(liveSubject(t, e.From), e, false)
+	if err != nil {
+		return err
+	}
+	return translate(b.nc.PublishMsg(m))
+}
+
+// store publishes m to its stream and waits until the server has it.
+func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
+	end := time.Now().Add(publishTimeout)
+	for {
+		err := b.storeOnce(ctx, m)
+		if err == nil || !away(err) {
+			return translate(err)
+		}
+		if b.isClosed() {
+			return fmt.Errorf("%w: %w", transport.ErrClosed, err)
+		}
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return ctx.Err()
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", translate(err), ctx.Err())
+		}
+		if time.Now().After(end) {
+			return translate(err)
+		}
+		wait, cancel := context.WithDeadline(ctx, end)
+		if b.nc.IsConnected() {
+			b.pause(wait, retryPause)
+		} else {
+			_, _ = b.online(wait) // the next attempt says what is wrong
+		}
+		cancel()
+	}
+}
+
+func (b *Bus) storeOnce(ctx context.Context, m *natsgo.Msg) error {
+	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
+	_, err := b.js.PublishMsg(attempt, m)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = natsgo.ErrDisconnected
+	}
+	return err
+}
+
+// pause waits for d, or until ctx ends or the bus is closed.
+func (b *Bus) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-b.done:
+	}
+}
+
+// keep republishes the message that keeps the work queue from becoming empty: an empty one replaces its file at every
+// acknowledgement. It must be near the end of the stream, so it is sent again while there is traffic; each replaces the
+// one before.
+func (b *Bus) keep(ctx context.Context) error {
+	return b.store(ctx, keepMessage())
+}
+
+func keepMessage() *natsgo.Msg {
+	return &natsgo.Msg{Subject: keepSubject, Header: natsgo.Header{natsgo.MsgRollup: {"sub"}}}
+}

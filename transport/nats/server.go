@@ -1,0 +1,186 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+const (
+	maxServerPayload = 8 << 20         // above transport.MaxPayload with its headers, not above what a server recommends
+	unlimited        = 1 << 50         // bytes; the disk is the limit
+	serverStart      = 5 * time.Minute // how long StartServer waits when its ctx has no end: a large store is read at the start
+)
+
+// ServerOptions configures StartServer.
+type ServerOptions struct {
+	// Dir is the folder of the store; it is made when it is not there. Required. One process at a time may use it: the
+	// server itself does not check.
+	Dir string
+	// Listen is where other processes reach the server, host:port; port 0 takes a free one. Empty: in process only.
+	Listen string
+	// Sync is how often what was written is flushed to the disk, as a duration ("500ms"), or "always" before every
+	// acknowledgement. Until then it survives the end of the process but not of the machine. Empty is one second.
+	Sync string
+	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
+	Logger *slog.Logger
+}
+
+// Server is a NATS server inside this process. Its methods are safe for concurrent use.
+type Server struct {
+	url string
+
+	mu sync.Mutex
+	ns *server.Server
+}
+
+// StartServer starts a server and returns when it accepts connections, which takes as long as reading the store does.
+// The caller ends it with Shutdown.
+func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
+	opts, err := serverOptions(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("start NATS server: %w", err)
+	}
+	log := &serverLog{logger: o.Logger}
+	if log.logger == nil {
+		log.logger = slog.New(slog.DiscardHandler)
+	}
+	ns.SetLoggerV2(log, false, false, false)
+
+	ctx, cancel := context.WithTimeout(ctx, serverStart)
+	defer cancel()
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		ns.Start()
+	}()
+	select {
+	case <-started:
+	case <-ctx.Done():
+		ns.Shutdown()
+		<-started
+		return nil, fmt.Errorf("start NATS server: reading the store in %s: %w", o.Dir, ctx.Err())
+	}
+	// Start reports what stops it in its log only.
+	if err := log.fatal(); err != nil || !ns.ReadyForConnections(5*time.Second) {
+		ns.Shutdown()
+		ns.WaitForShutdown()
+		if err == nil {
+			err = errors.New("it does not accept connections")
+		}
+		return nil, fmt.Errorf("start NATS server: %w", err)
+	}
+	s := &Server{ns: ns}
+	if !opts.DontListen {
+		s.url = ns.ClientURL()
+	}
+	return s, nil
+}
+
+// URL returns the address for clients in other processes, or "" when the server does not listen.
+func (s *Server) URL() string { return s.url }
+
+// Shutdown ends the server and waits until it has. What is stored stays.
+func (s *Server) Shutdown() {
+	ns := s.current()
+	ns.Shutdown()
+	ns.WaitForShutdown()
+}
+
+// InProcessConn returns a connection to the server that needs no network; it is how Dial reaches it.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
+
+func (s *Server) current() *server.Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ns
+}
+
+// serverOptions checks all that can be checked before the start, where errors are clearer than in the server's log.
+func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, error) {
+	if o == nil || o.Dir == "" {
+		return nil, errors.New("start NATS server: no folder for its store")
+	}
+	if err := checkFolder(o.Dir); err != nil {
+		return nil, fmt.Errorf("start NATS server: %w", err)
+	}
+	opts := &server.Options{
+		ServerName:         "cortex",
+		DontListen:         o.Listen == "",
+		NoSigs:             true,
+		NoLog:              true,
+		JetStream:          true,
+		StoreDir:           o.Dir,
+		JetStreamMaxMemory: unlimited,
+		JetStreamMaxStore:  unlimited,
+		MaxPayload:         maxServerPayload,
+		SyncInterval:       time.Second,
+	}
+	switch o.Sync {
+	case "":
+	case "always":
+		opts.SyncAlways = true
+	default:
+		d, err := time.ParseDuration(o.Sync)
+		if err != nil || d <= 0 {
+			return nil, fmt.Errorf("start NATS server: sync %q: want a duration such as 1s, or always", o.Sync)
+		}
+		opts.SyncInterval = d
+	}
+	if o.Listen != "" {
+		var err error
+		if opts.Host, opts.Port, err = checkListen(ctx, o.Listen); err != nil {
+			return nil, fmt.Errorf("start NATS server: %w", err)
+		}
+	}
+	return opts, nil
+}
+
+func checkFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("store folder: %w; choose another with --data", err)
+	}
+	f, err := os.CreateTemp(dir, ".writable-*")
+	if err != nil {
+		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
+func checkListen(ctx context.Context, addr string) (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(addr)
+	if err == nil {
+		port, err = strconv.Atoi(p)
+	}
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("listen on %q: want host:port, such as 127.0.0.1:4222", addr)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "", 0, fmt.Errorf("listen on %s: %w; choose another with --listen or stop the other process", addr, syscall.EADDRINUSE)
+	case err != nil:
+		return "", 0, fmt.Errorf("listen on %s: %w; choose another with --listen", addr, err)
+	}
+	if err := l.Close(); err != nil {
+		return "", 0, err
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
+}

@@ -1,0 +1,50 @@
+package nats
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// serverLog passes the log of a NATS server on, and remembers what it calls fatal: there a server would end the process.
+type serverLog struct {
+	logger *slog.Logger
+
+	mu    sync.Mutex
+	cause error
+}
+
+// Fatalf remembers the first message.
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.Errorf(format, v...)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
+		l.cause = fmt.Errorf(format, v...)
+	}
+}
+
+func (l *serverLog) fatal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cause
+}
+
+// Errorf logs a warning.
+func (l *serverLog) Errorf(format string, v ...any) { l.Warnf(format, v...) }
+
+// Warnf logs a warning.
+func (l *serverLog) Warnf(format string, v ...any) {
+	l.logger.Warn("nats server", "text", fmt.Sprintf(format, v...))
+}
+
+// Noticef logs at debug level.
+func (l *serverLog) Noticef(format string, v ...any) { l.Debugf(format, v...) }
+
+// Debugf logs at debug level.
+func (l *serverLog) Debugf(format string, v ...any) {
+	l.logger.Debug("nats server", "text", fmt.Sprintf(format, v...))
+}
+
+// Tracef logs nothing: a server's trace has the users' words.
+func (l *serverLog) Tracef(string, ...any) {}

@@ -1,0 +1,174 @@
+package nats
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	inboxPrefix = "cortex.v1.inbox."
+	timerPrefix = "cortex.v1.timer."
+	deadPrefix  = "cortex.v1.dead."
+	livePrefix  = "cortex.v1.live."
+	peerPrefix  = "cortex.v1.peer."
+	cardPrefix  = "$KV." + agentsBucket + "."
+
+	// keepSubject holds the message that keeps the work queue from becoming empty. It has fewer tokens than a timer has,
+	// and consumers filter on inboxPrefix only.
+	keepSubject = timerPrefix + "_keep"
+
+	partitions = 64
+)
+
+// inboxAddress is what the subject of an inbox event says.
+type inboxAddress struct {
+	tenant, to, context, from string
+}
+
+func inboxSubject(a inboxAddress) string {
+	tenant, context := escape(a.tenant), escape(a.context)
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(tenant + "." + context)) // never fails
+	p := strconv.FormatUint(uint64(h.Sum32()%partitions), 10)
+	return inboxPrefix + tenant + "." + escape(a.to) + "." + p + "." + context + "." + escape(a.from)
+}
+
+func parseInboxSubject(subject string) (inboxAddress, error) {
+	var token [5]string
+	if err := splitSubject(subject, inboxPrefix, token[:]); err != nil {
+		return inboxAddress{}, err
+	}
+	var a inboxAddress
+	err := unescapeAll(
+		field{&a.tenant, token[0], true}, field{&a.to, token[1], false}, field{&a.context, token[3], false}, field{&a.from, token[4], false},
+	)
+	return a, err
+}
+
+// conversationToken returns what is equal for the events of one conversation in one inbox: its token in the subject, or
+// the whole subject when it has none.
+func conversationToken(subject string) string {
+	var token [5]string
+	if splitSubject(subject, inboxPrefix, token[:]) != nil {
+		return subject
+	}
+	return token[3]
+}
+
+// inboxFilter matches all subjects of an inbox.
+func inboxFilter(t transport.Topic) string {
+	return inboxPrefix + escape(t.Tenant) + "." + escape(t.ID) + ".>"
+}
+
+func timerSubject(a inboxAddress) string {
+	return timerPrefix + escape(a.tenant) + "." + escape(a.to) + "." + escape(a.context)
+}
+
+func deadSubject(t transport.Topic) string { return deadPrefix + escape(t.Tenant) + "." + escape(t.ID) }
+
+func deadFilter(tenant string) string { return deadPrefix + escape(tenant) + ".>" }
+
+func parseDeadSubject(subject string) (transport.Topic, error) {
+	var token [2]string
+	if err := splitSubject(subject, deadPrefix, token[:]); err != nil {
+		return transport.Topic{}, err
+	}
+	t := transport.Topic{Kind: transport.KindInbox}
+	err := unescapeAll(field{&t.Tenant, token[0], true}, field{&t.ID, token[1], false})
+	return t, err
+}
+
+func peerSubject(t transport.Topic) string { return peerPrefix + escape(t.Tenant) + "." + escape(t.ID) }
+
+func liveSubject(t transport.Topic, from string) string {
+	return livePrefix + escape(t.Tenant) + "." + escape(t.ID) + "." + escape(from)
+}
+
+func liveFilter(t transport.Topic) string {
+	return livePrefix + escape(t.Tenant) + "." + escape(t.ID) + ".*"
+}
+
+func parseLiveSubject(subject string) (from string, err error) {
+	var token [3]string
+	if err := splitSubject(subject, livePrefix, token[:]); err != nil {
+		return "", err
+	}
+	err = unescapeAll(field{&from, token[2], false})
+	return from, err
+}
+
+func cardSubject(tenant, agent, instance string) string {
+	return cardPrefix + escape(tenant) + "." + escape(agent) + "." + escape(instance)
+}
+
+func cardFilter(tenant string) string { return cardPrefix + escape(tenant) + ".>" }
+
+func parseCardSubject(subject string) (agent, instance string, err error) {
+	var token [3]string
+	if err := splitSubject(subject, cardPrefix, token[:]); err != nil {
+		return "", "", err
+	}
+	err = unescapeAll(field{&agent, token[1], false}, field{&instance, token[2], false})
+	return agent, instance, err
+}
+
+// consumerName returns the name of the consumer of an inbox. Tokens have no comma, so names do not collide; one that is
+// too long for a file name becomes a hash.
+func consumerName(t transport.Topic) string {
+	name := "agent-" + escape(t.ID)
+	if t.ID == transport.Cortex {
+		name = "cortex-0"
+	}
+	if t.Tenant != "" {
+		name += "," + escape(t.Tenant)
+	}
+	if len(name) > 128 {
+		h := fnv.New128a()
+		_, _ = h.Write([]byte(name)) // never fails
+		name = fmt.Sprintf("long-%x", h.Sum(nil))
+	}
+	return name
+}
+
+// splitSubject fills token with the tokens behind prefix; it fails unless their number is len(token).
+func splitSubject(subject, prefix string, token []string) error {
+	rest, ok := strings.CutPrefix(subject, prefix)
+	if !ok || strings.Count(rest, ".") != len(token)-1 {
+		return fmt.Errorf("subject %.200q is not of the form %s…", subject, prefix)
+	}
+	for i := range token {
+		token[i], rest, _ = strings.Cut(rest, ".")
+	}
+	return nil
+}
+
+// field is an id in a subject, and where it goes.
+type field struct {
+	to    *string
+	token string
+	empty bool // may be empty
+}
+
+func unescapeAll(fields ...field) error {
+	for _, f := range fields {
+		id, err := unescape(f.token)
+		if err != nil {
+			return err
+		}
+		if id == "" && !f.empty {
+			return errors.New("subject has an empty id")
+		}
+		if id != "" {
+			if err := transport.CheckID(id); err != nil {
+				return fmt.Errorf("id in subject %w", err)
+			}
+		}
+		*f.to = id
+	}
+	return nil
+}

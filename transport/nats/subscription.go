@@ -1,0 +1,124 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// subscription is what the three kinds of subscription share: how they begin and end. run is their difference.
+type subscription struct {
+	bus *Bus
+	// run handles events until ctx ends, and gives back what it has.
+	run func(ctx context.Context, h transport.Handler)
+	// release frees what Subscribe made, when Serve was never called; it may be nil.
+	release func()
+
+	mu     sync.Mutex
+	served bool
+	closed bool
+	done   chan struct{} // closed by Close
+}
+
+// Subscribe implements transport.Transport.
+func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if b.isClosed() {
+		return nil, transport.ErrClosed
+	}
+	if err := checkTopic(t); err != nil {
+		return nil, err
+	}
+	var opts transport.SubscribeOptions
+	if o != nil {
+		opts = *o
+	}
+	if opts.Concurrency <= 0 {
+		opts.Concurrency = transport.DefaultConcurrency
+	}
+	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	defer cancel()
+	s := &subscription{bus: b, done: make(chan struct{})}
+	var err error
+	switch t.Kind {
+	case transport.KindInbox:
+		err = b.subscribeInbox(ctx, s, t, opts)
+	case transport.KindCards:
+		err = b.subscribeCards(ctx, s, t)
+	default:
+		err = b.subscribeLive(ctx, s, t)
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	return s, nil
+}
+
+// Serve implements transport.Subscription.
+func (s *subscription) Serve(ctx context.Context, h transport.Handler) error {
+	s.mu.Lock()
+	served := s.served
+	s.served = true
+	s.mu.Unlock()
+	if served {
+		return errors.New("serve: called twice")
+	}
+	if !s.bus.enter() {
+		return transport.ErrClosed
+	}
+	defer s.bus.leave()
+	hctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // ends with hctx
+		select {
+		case <-s.done:
+		case <-s.bus.done:
+		case <-hctx.Done():
+		}
+		cancel()
+	}()
+	s.run(hctx, h)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return transport.ErrClosed
+}
+
+// Close implements transport.Subscription.
+func (s *subscription) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	close(s.done)
+	if !s.served && s.release != nil {
+		s.release()
+	}
+	return nil
+}
+
+// checkTopic returns an error that wraps ErrInvalid for a topic that nothing can be published to.
+func checkTopic(t transport.Topic) error {
+	if t.Tenant != "" {
+		if err := transport.CheckID(t.Tenant); err != nil {
+			return fmt.Errorf("%w: tenant %w", transport.ErrInvalid, err)
+		}
+	}
+	switch t.Kind {
+	case transport.KindCards:
+		return nil
+	case transport.KindInbox, transport.KindLive:
+		if err := transport.CheckID(t.ID); err != nil {
+			return fmt.Errorf("%w: topic id %w", transport.ErrInvalid, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: unknown topic kind %q", transport.ErrInvalid, t.Kind)
+}

@@ -1,0 +1,150 @@
+package nats
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// The headers of an event. What the subject says (tenant, sender, and in an inbox receiver and conversation) has none.
+const (
+	headerID        = "Cortex-Id"
+	headerKind      = "Cortex-Kind"
+	headerVersion   = "Cortex-Version" // of the kind
+	headerTime      = "Cortex-Time"    // RFC 3339 with nanoseconds
+	headerTask      = "Cortex-Task"
+	headerDeliverAt = "Cortex-Deliver-At" // RFC 3339 with nanoseconds
+	headerContext   = "Cortex-Context"    // on live topics and cards
+	headerTo        = "Cortex-To"         // on live topics and cards
+	headerTrace     = "traceparent"
+)
+
+// encode writes e, which is valid for its topic, as a message to subject.
+func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error) {
+	kind, version, body, err := transport.EncodePayload(e.Payload)
+	if err != nil {
+		return nil, err
+	}
+	h := make(natsgo.Header, 10)
+	set := func(key, value string) {
+		if value != "" {
+			h[key] = []string{value}
+		}
+	}
+	set(headerID, e.ID)
+	set(headerKind, kind)
+	set(headerVersion, version)
+	set(headerTime, formatTime(e.Time))
+	set(headerTask, string(e.TaskID))
+	set(headerDeliverAt, formatTime(e.DeliverAt))
+	set(headerTrace, e.Traceparent)
+	if !inbox {
+		set(headerContext, e.ContextID)
+		set(headerTo, e.To)
+	}
+	return &natsgo.Msg{Subject: subject, Header: h, Data: body}, nil
+}
+
+// decodeHeader reads what encode wrote, but for the payload. Everything in m may be a stranger's; with the first error comes
+// what could be read.
+func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
+	e := &transport.Event{
+		ID: m.Header.Get(headerID), TaskID: a2a.TaskID(m.Header.Get(headerTask)), Traceparent: m.Header.Get(headerTrace),
+		ContextID: m.Header.Get(headerContext), To: m.Header.Get(headerTo),
+	}
+	var first error
+	for _, id := range []struct {
+		header string
+		value  *string
+	}{{headerID, &e.ID}, {headerTask, (*string)(&e.TaskID)}, {headerContext, &e.ContextID}, {headerTo, &e.To}} {
+		if *id.value == "" && id.header != headerID {
+			continue
+		}
+		if err := transport.CheckID(*id.value); err != nil {
+			*id.value, first = "", cmp.Or(first, fmt.Errorf("%s %w", id.header, err))
+		}
+	}
+	if transport.CheckID(e.Traceparent) != nil {
+		e.Traceparent = "" // not worth refusing the event
+	}
+	for _, at := range []struct {
+		header string
+		value  *time.Time
+	}{{headerTime, &e.Time}, {headerDeliverAt, &e.DeliverAt}} {
+		text := m.Header.Get(at.header)
+		if text == "" {
+			continue
+		}
+		var err error
+		if *at.value, err = time.Parse(time.RFC3339Nano, text); err != nil {
+			first = cmp.Or(first, fmt.Errorf("%s: %.100q is no RFC 3339 time", at.header, text))
+		}
+	}
+	return e, first
+}
+
+// decodePayload reads the body of m.
+func decodePayload(m *natsgo.Msg) (transport.Payload, error) {
+	if len(m.Data) > transport.MaxPayload {
+		return nil, fmt.Errorf("%w: body of %d bytes, at most %d are allowed", transport.ErrTooLarge, len(m.Data), transport.MaxPayload)
+	}
+	return transport.DecodePayload(m.Header.Get(headerKind), m.Header.Get(headerVersion), m.Data)
+}
+
+// decodeInbox reads an event of an inbox. With an error comes as much of the event as could be read, its payload opaque.
+func decodeInbox(m *natsgo.Msg, subject string) (*transport.Event, error) {
+	e, err := decodeHeader(m)
+	a, addressErr := parseInboxSubject(subject)
+	e.Tenant, e.To, e.ContextID, e.From = a.tenant, a.to, a.context, a.from
+	var payloadErr error
+	if e.Payload, payloadErr = decodePayload(m); payloadErr != nil {
+		e.Payload = opaque(m)
+	}
+	if err := cmp.Or(addressErr, err, payloadErr); err != nil {
+		return e, err
+	}
+	return e, e.Validate(transport.Inbox(a.tenant, a.to)) // a stranger did not
+}
+
+func decodeLive(m *natsgo.Msg, t transport.Topic) (*transport.Event, error) {
+	e, err := decodeHeader(m)
+	if err != nil {
+		return nil, err
+	}
+	e.Tenant = t.Tenant
+	if e.From, err = parseLiveSubject(m.Subject); err != nil {
+		return nil, err
+	}
+	if e.Payload, err = decodePayload(m); err != nil {
+		return nil, err
+	}
+	return e, e.Validate(t)
+}
+
+func opaque(m *natsgo.Msg) *transport.Opaque {
+	return &transport.Opaque{Kind: m.Header.Get(headerKind), Version: m.Header.Get(headerVersion), Data: m.Data}
+}
+
+func formatTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
+}
+
+// oneLine returns s, cut to n bytes, without what would break a header or a log line.
+func oneLine(s string, n int) string {
+	s = strings.ToValidUTF8(s[:min(len(s), n)], "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)
+}
