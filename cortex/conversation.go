@@ -267,7 +267,7 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	reason := p.Reason
 	if reason == "" {
-		reason = "canceled by the user"
+		reason = "by the user"
 	}
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -233,12 +235,14 @@ func (c *chat) turn(ctx context.Context, text string) {
 		}
 	})
 	var failed error
+	answered := false
 	for e, err := range c.Client.Turn(ctx, c.contextID, text) {
 		if err != nil {
 			failed = err
 			break
 		}
 		v.show(e)
+		_, answered = e.Payload.(*a2a.Message)
 	}
 	close(ended)
 	clock.Wait()
@@ -246,7 +250,9 @@ func (c *chat) turn(ctx context.Context, text string) {
 	switch {
 	case failed == nil:
 	case errors.Is(failed, context.Canceled) && ctx.Err() != nil:
-		c.ui.Print(c.ui.style.dim("(canceled)"))
+		if !answered { // else the answer says so
+			c.ui.Print(c.ui.style.dim("(canceled)"))
+		}
 		if !errors.Is(failed, transport.ErrClosed) && failed.Error() != context.Canceled.Error() {
 			c.warn(failed.Error())
 		}

@@ -67,7 +67,7 @@ type Session struct {
 	ContextID string
 	Title     string
 	Updated   time.Time
-	Turns     int
+	Entries   int // of its log: two or more for a turn
 }
 
 // LineKind tells the lines of a conversation apart.

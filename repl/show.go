@@ -115,13 +115,13 @@ func (c *chat) showSessions(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	t := table{head: []string{"id", "turns", "updated", "what"}}
+	t := table{head: []string{"id", "entries", "updated", "what"}}
 	for _, s := range all {
 		title := s.Title
 		if s.ContextID == c.contextID {
 			title = "(this one) " + title
 		}
-		t.add(s.ContextID, fmt.Sprint(s.Turns), ago(c.Client.now().Sub(s.Updated)), title)
+		t.add(s.ContextID, fmt.Sprint(s.Entries), ago(c.Client.now().Sub(s.Updated)), title)
 	}
 	c.table(t, "no conversations yet")
 	return nil

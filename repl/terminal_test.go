@@ -149,8 +149,8 @@ func childBackend() Backend {
 		},
 		Sessions: func(context.Context) ([]Session, error) {
 			return []Session{
-				{ContextID: "ctx-1", Title: "this", Updated: time.Now(), Turns: 1},
-				{ContextID: "0193b2f0-aaaa-7000-8000-000000000001", Title: "what time is it in Tokyo and in Berlin and in Paris and in Rome", Updated: time.Now().Add(-3 * time.Hour), Turns: 12},
+				{ContextID: "ctx-1", Title: "this", Updated: time.Now(), Entries: 1},
+				{ContextID: "0193b2f0-aaaa-7000-8000-000000000001", Title: "what time is it in Tokyo and in Berlin and in Paris and in Rome", Updated: time.Now().Add(-3 * time.Hour), Entries: 12},
 			}, nil
 		},
 		History: func(_ context.Context, contextID string) iter.Seq2[*Line, error] {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/cortex-orchestrator/cortex"
+
+// allowed lists, for each package, the packages of this module that it may import. The tree and the arrows in it are the
+// architecture: a line that has to be added here is a decision.
+var allowed = map[string][]string{
+	"":                        {"internal/cli"},
+	"internal/cli":            {"transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "repl"},
+	"transport":               {},
+	"transport/memory":        {"transport"},
+	"transport/nats":          {"transport"},
+	"transport/transporttest": {"transport"},
+	"prompt":                  {},
+	"llm":                     {"prompt"},
+	"llm/fake":                {"llm", "prompt"},
+	"llm/llmtest":             {"llm", "prompt"},
+	"cortex":                  {"transport", "prompt", "llm"},
+	"cortex/registry":         {"transport", "prompt"},
+	"cortex/memstore":         {"cortex", "transport"},
+	"cortex/jetstore":         {"cortex", "transport"},
+	"cortex/storetest":        {"cortex", "transport", "llm"},
+	"agents":                  {"transport", "agents/calc", "agents/clock"},
+	"agents/calc":             {},
+	"agents/clock":            {},
+	"repl":                    {"transport"},
+}
+
+// vendors lists the modules that only one package may import outside tests.
+var vendors = map[string][]string{
+	"github.com/nats-io/nats-server": {"transport/nats"},
+	"github.com/nats-io/nats.go":     {"transport/nats", "cortex/jetstore"},
+	"github.com/chzyer/readline":     {"repl"},
+	"github.com/spf13/cobra":         {"internal/cli"},
+	"github.com/expr-lang/expr":      {"agents/calc"},
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, p := range listPackages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		may, known := allowed[name]
+		if !known {
+			t.Errorf("package %q is not in the architecture: add it here and to DESIGN.md", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if inside, ok := strings.CutPrefix(imp, module+"/"); ok && !slices.Contains(may, inside) {
+				t.Errorf("%s imports %s; it may import %v", name, inside, may)
+			}
+			for vendor, users := range vendors {
+				if strings.HasPrefix(imp, vendor) && !slices.Contains(users, name) {
+					t.Errorf("%s imports %s; only %v may", name, imp, users)
+				}
+			}
+		}
+	}
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func listPackages(t *testing.T) []listed {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []listed
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		packages = append(packages, p)
+	}
+}

@@ -1,0 +1,220 @@
+package cortex_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+)
+
+// serveEnv makes the test binary run an orchestrator with an embedded server, as a process that can be killed. Its value
+// is "DIR LISTEN STEP": the store, the address, and the step at which the process kills itself, or 0.
+const serveEnv = "CORTEX_TEST_SERVE"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(serveEnv); args != "" {
+		if err := serveChild(args); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// oneStep is a decider whose turns ask alpha once.
+var oneStep = simple(func(t *llm.Turn) *llm.Decision {
+	if len(t.Steps) == 0 {
+		return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
+	}
+	return respond(results(t))
+})
+
+func serveChild(args string) error {
+	var dir, listen string
+	m := &mortal{die: func() error {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}}
+	if _, err := fmt.Sscan(args, &dir, &listen, &m.dieAt); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	server, err := nats.StartServer(ctx, &nats.ServerOptions{Dir: dir, Listen: listen})
+	if err != nil {
+		return err
+	}
+	defer server.Shutdown()
+	bus, err := nats.Dial(ctx, &nats.Options{Server: server})
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	store, err := jetstore.Open(ctx, bus.Conn(), nil)
+	if err != nil {
+		return err
+	}
+	cfg := cortex.Config{Transport: bus, Store: store, Decider: oneStep, Agents: offered}
+	orch, err := cortex.New(mortalConfig(cfg, m))
+	if err != nil {
+		return err
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin) // until the parent closes it, or dies
+		cancel()
+	}()
+	fmt.Println(server.URL())
+	return orch.Run(ctx)
+}
+
+// child is a running serveChild.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	url   string
+	ended chan struct{}
+}
+
+func startChild(t *testing.T, dir, listen string, dieAt int) *child {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), serveEnv+"="+strings.Join([]string{dir, listen, strconv.Itoa(dieAt)}, " "))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{cmd: cmd, stdin: stdin, ended: make(chan struct{})}
+	url, err := bufio.NewReader(stdout).ReadString('\n')
+	go func() {
+		cmd.Wait() //nolint:errcheck // it was killed, which is what this is about
+		close(c.ended)
+	}()
+	t.Cleanup(c.stop)
+	if err != nil {
+		t.Fatalf("the child did not come up: %v", err)
+	}
+	c.url = strings.TrimSpace(url)
+	return c
+}
+
+// stop ends the child in good order.
+func (c *child) stop() {
+	c.stdin.Close()
+	<-c.ended
+}
+
+// TestKill9AtEveryStep kills a process that runs server and orchestrator, with SIGKILL and before and after everything that the
+// orchestrator does in a turn; another process takes over its folder. Each turn is answered exactly once.
+func TestKill9AtEveryStep(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	c := startChild(t, dir, "127.0.0.1:0", 0)
+	listen := strings.TrimPrefix(c.url, "nats://")
+	bus, err := nats.Dial(t.Context(), &nats.Options{URL: c.url, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	store, err := jetstore.Open(t.Context(), bus.Conn(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveAlpha(t, bus)
+
+	for at := 1; ; at++ {
+		c.stop()
+		c = startChild(t, dir, listen, at)
+		turn := fmt.Sprintf("m%d", at)
+		killed, published := false, false
+		poll := time.NewTicker(10 * time.Millisecond)
+		for deadline := time.Now().Add(30 * time.Second); !answered(t, store, turn); <-poll.C {
+			if time.Now().After(deadline) {
+				t.Fatalf("killed at step %d: no answer within 30 s", at)
+			}
+			if !published { // the process may be killed before it says that it took the message: say it again
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				published = bus.Publish(ctx, transport.Inbox("", transport.Cortex), userEvent(turn, "work")) == nil
+				cancel()
+			}
+			if !killed && c.hasEnded() {
+				killed = true
+				c = startChild(t, dir, listen, 0)
+			}
+		}
+		poll.Stop()
+		if got, want := answersIn(t, store)[turn], "alpha COMPLETED did work; "; got != want {
+			t.Errorf("killed at step %d: answer %q, want %q", at, got, want)
+		}
+		if n := len(entries(t, store)); n != 2*at {
+			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, 2*at)
+		}
+		if !killed {
+			if at < 15 {
+				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
+			}
+			return
+		}
+	}
+}
+
+func (c *child) hasEnded() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// answered reports whether the log holds the answer to a turn; false while the server is away.
+func answered(t *testing.T, s cortex.Store, turn string) bool {
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	conv, err := cortex.Load(ctx, s, "", conversation)
+	if err != nil {
+		return false
+	}
+	_, ok := conv.AnswerOf(turn)
+	return ok
+}
+
+// serveAlpha runs the agent alpha, which outlives the children.
+func serveAlpha(t *testing.T, bus transport.Transport) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		card := &a2a.AgentCard{Name: "alpha", Version: "1.0.0", Skills: []a2a.AgentSkill{{ID: "skill", Name: "Skill"}}}
+		done <- agents.Serve(ctx, bus, card, func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+			return agents.Text("did " + task.Text()), nil
+		}, nil)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}

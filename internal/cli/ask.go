@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func (e *env) newAsk() *cobra.Command {
+	var contextID string
+	var asJSON, verbose bool
+	c := &cobra.Command{
+		Use:   "ask TEXT",
+		Short: "Ask one thing and print the answer",
+		Long: `Ask one thing of the Cortex that runs, or of one of your own if none runs. The answer goes to standard output; the exit
+status is 1 when it reports a failure.`,
+		Example: "  cortex ask 'what time is it in Tokyo?'\n  cortex ask --context demo --json 'what is 17*23?'",
+		Args: func(_ *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+				return usagef("what? cortex ask 'what time is it in Tokyo?'")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := strings.Join(args, " ")
+			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
+				cfg.Verbose = verbose
+				if asJSON {
+					return e.askJSON(ctx, cfg, text)
+				}
+				return repl.Ask(ctx, cfg, text)
+			}, contextID)
+		},
+	}
+	e.settings.addNode(c, ownAgents...)
+	c.Flags().StringVar(&contextID, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	c.Flags().BoolVar(&asJSON, "json", false, "print each event of the turn as a line of JSON")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show delegations and progress on standard error")
+	return c
+}
+
+// askJSON prints the events of one turn as they come.
+func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
+	contextID := cfg.ContextID
+	if contextID == "" {
+		contextID = uuid.NewString()
+	}
+	failed := false
+	out := json.NewEncoder(e.stdout)
+	for event, err := range cfg.Client.Turn(ctx, contextID, text) {
+		if err != nil {
+			return err
+		}
+		if err := out.Encode(event); err != nil {
+			return err
+		}
+		if m, ok := event.Payload.(*a2a.Message); ok {
+			failed, _ = m.Metadata[transport.MetaFailed].(bool)
+		}
+	}
+	if failed {
+		return repl.ErrFailed
+	}
+	return nil
+}

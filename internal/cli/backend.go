@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
+)
+
+// backend answers what a chat wants to know beside the events: from the store and the registry, without asking the
+// process that runs the orchestrator.
+type backend struct {
+	*link
+	registry *registry.Registry
+	prompts  string // --prompts
+}
+
+func (b *backend) repl() repl.Backend {
+	return repl.Backend{
+		Agents: b.agents, Sessions: b.sessions, History: b.history, Why: b.why, Prompt: b.prompt, Tasks: b.tasks,
+	}
+}
+
+// client is the user's side of conversations over l.
+func (l *link) client() *repl.Client {
+	return &repl.Client{Transport: l.bus, Tenant: l.tenant, Answer: l.answer}
+}
+
+// answer reads the answer to a message from the log.
+func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
+	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+	if err != nil {
+		return nil, false, err
+	}
+	m, ok := conv.AnswerOf(messageID)
+	return m, ok, nil
+}
+
+func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
+	now := time.Now()
+	var list []repl.AgentInfo
+	for _, r := range b.registry.Snapshot().Agents() {
+		info := repl.AgentInfo{ID: r.ID, Description: r.Card.Description, State: string(r.State), LastSeen: r.LastSeenText(now)}
+		for _, s := range r.Card.Skills {
+			info.Skills = append(info.Skills, s.ID)
+		}
+		list = append(list, info)
+	}
+	return list, nil
+}
+
+func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
+	return listSessions(ctx, b.link, maxSessions)
+}
+
+// maxSessions bounds a list of conversations.
+const maxSessions = 50
+
+func listSessions(ctx context.Context, l *link, limit int) ([]repl.Session, error) {
+	var list []repl.Session
+	for c, err := range l.store.Contexts(ctx, l.tenant) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, repl.Session{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries})
+		if len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {
+	return func(yield func(*repl.Line, error) bool) {
+		if err := transcript(ctx, b.store, b.tenant, contextID, func(l *repl.Line) bool { return yield(l, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// why explains the last turn: each decision with its reason, and what it cost.
+func (b *backend) why(ctx context.Context, contextID string) (string, error) {
+	var last []*cortex.Entry
+	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
+		if err != nil {
+			return "", err
+		}
+		if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleUser {
+			last = last[:0]
+		}
+		last = append(last, entry)
+	}
+	var out strings.Builder
+	step := 0
+	for _, e := range last {
+		if e.Failure != "" {
+			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
+		}
+		d := e.Decision
+		if d == nil {
+			continue
+		}
+		step++
+		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
+		for _, del := range d.Delegations {
+			fmt.Fprintf(&out, "\n   → %s: %s", del.Agent, del.Task)
+		}
+		if d.Reason != "" {
+			fmt.Fprintf(&out, "\n   because %s", d.Reason)
+		}
+		fmt.Fprintf(&out, "\n   %s\n", costLine(d))
+	}
+	if out.Len() == 0 {
+		return "nothing was decided in this conversation yet", nil
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+func costLine(d *llm.Decision) string {
+	parts := []string{"by " + d.Model}
+	if d.Usage.Input > 0 {
+		parts = append(parts, fmt.Sprintf("%d tokens in (%d cached), %d out", d.Usage.Input, d.Usage.Cached, d.Usage.Output))
+	}
+	if d.Repairs > 0 {
+		parts = append(parts, fmt.Sprintf("%d repairs", d.Repairs))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// prompt renders what the model would be sent if text were said now.
+func (b *backend) prompt(ctx context.Context, contextID, text string) (string, error) {
+	templates, err := prompt.New(b.prompts)
+	if err != nil {
+		return "", err
+	}
+	conv, err := cortex.Load(ctx, b.store, b.tenant, contextID)
+	if err != nil {
+		return "", err
+	}
+	in := conv.Preview(text, time.Now())
+	in.Agents = routable(b.registry)
+	p, err := templates.Render(in)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "── system · %d bytes\n%s\n", len(p.System), p.System)
+	for _, m := range p.Messages {
+		fmt.Fprintf(&out, "── %s\n%s\n", m.Role, m.Text)
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo, error) {
+	conv, err := cortex.Load(ctx, b.store, b.tenant, contextID)
+	if err != nil {
+		return nil, err
+	}
+	return taskInfos(conv), nil
+}
+
+// taskInfos lists the tasks that conv still knows: the open ones, and those of the last turn.
+func taskInfos(conv *cortex.Conversation) []repl.TaskInfo {
+	var list []repl.TaskInfo
+	for _, t := range conv.TaskList() {
+		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: t.Sent, Ended: t.Settled})
+	}
+	return list
+}

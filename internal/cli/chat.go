@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/term"
+
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// ownAgents are the built-in agents of a Cortex that a chat starts for itself.
+var ownAgents = []string{"echo", "clock", "calc"}
+
+func (e *env) newChat() *cobra.Command {
+	var contextID string
+	c := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk to Cortex; starts everything it needs",
+		Long: `Talk to Cortex. If none runs on the data folder, chat starts one, with the small agents echo, clock and calc; agents
+from other terminals join it by themselves. If one runs, chat joins it.
+
+When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
+		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
+				if !cfg.Terminal {
+					return repl.Pipe(ctx, cfg)
+				}
+				return repl.Run(ctx, cfg)
+			}, contextID)
+		},
+	}
+	e.settings.addNode(c, ownAgents...)
+	c.Flags().StringVar(&contextID, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	return c
+}
+
+// converse joins the Cortex that runs, or starts one, and calls talk with it.
+func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Config) error, contextID string) error {
+	if contextID != "" {
+		if err := transport.CheckID(contextID); err != nil {
+			return usagef("--context: %w", err)
+		}
+	}
+	log := e.settings.logger(e.stderr, slog.LevelError)
+	b, where, closeAll, err := e.attach(ctx, log)
+	if err != nil {
+		return err
+	}
+	cfg := repl.Config{
+		Client: b.client(), Backend: b.repl(), ContextID: contextID,
+		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(),
+		Version: buildVersion(), Where: where, History: filepath.Join(e.settings.data, "history"),
+	}
+	err = talk(ctx, cfg)
+	if cerr := closeAll(); err == nil {
+		err = cerr
+	}
+	if errors.Is(err, repl.ErrFailed) {
+		return errShown // the answer said so
+	}
+	return err
+}
+
+// attach joins the Cortex that runs, or starts one in this process.
+func (e *env) attach(ctx context.Context, log *slog.Logger) (b *backend, where string, closeAll func() error, err error) {
+	s := &e.settings
+	for {
+		l, err := s.join(ctx, "chat", log, nil)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		if l != nil && s.nats != "" { // the server is there; is there an orchestrator on it?
+			runs, err := present(ctx, l.bus, s.tenant)
+			if err != nil {
+				l.Close()
+				return nil, "", nil, err
+			}
+			if !runs {
+				l.Close()
+				l = nil
+			}
+		}
+		if l != nil {
+			b, closeAll, err := s.watch(ctx, l, log)
+			return b, "joined " + l.url, closeAll, err
+		}
+		n, err := s.startNode(ctx, log, nil)
+		if errors.Is(err, errLocked) {
+			continue // somebody else was faster: join it
+		}
+		if err != nil {
+			return nil, "", nil, err
+		}
+		return &backend{n.link, n.registry, s.node.prompts}, "started on " + n.url, n.Close, nil
+	}
+}
+
+// watch keeps a registry of the agents that are announced on l, until closed.
+func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backend, func() error, error) {
+	wellKnown, err := s.loadWellKnown()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := registry.New(registry.Config{Tenant: s.tenant, WellKnown: wellKnown, Logger: log})
+	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var g errgroup.Group
+	g.Go(func() error { return r.Run(rctx, l.bus) })
+	closeAll := func() error {
+		stop()
+		err := g.Wait()
+		l.Close()
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
+		return err
+	}
+	select {
+	case <-r.Synced():
+		return &backend{l, r, s.node.prompts}, closeAll, nil
+	case <-ctx.Done():
+		return nil, nil, errors.Join(ctx.Err(), closeAll())
+	}
+}
+
+func (s *settings) loadWellKnown() ([]registry.WellKnown, error) {
+	if s.node.wellKnown == "" {
+		return nil, nil
+	}
+	list, err := registry.LoadWellKnown(s.node.wellKnown)
+	if err != nil {
+		return nil, usagef("--well-known: %w", err)
+	}
+	return list, nil
+}
+
+// onTerminal reports whether a person sits at both ends.
+func (e *env) onTerminal() bool { return isTerminal(e.stdin) && isTerminal(e.stdout) }
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+)
+
+// logger writes the program's log to w, from level on unless --log-level says otherwise.
+func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
+	l, _ := parseLevel(s.logLevel, level) // checked when the settings were read
+	o := &slog.HandlerOptions{Level: l}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+func parseLevel(s string, fallback slog.Level) (slog.Level, error) {
+	if s == "" {
+		return fallback, nil
+	}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(s)); err != nil {
+		return 0, usagef("--log-level %q: it is debug, info, warn or error", s)
+	}
+	return l, nil
+}

@@ -1,0 +1,146 @@
+// Package cli is the command line: it reads settings, wires the packages together and shows results. Everything that
+// names an implementation — NATS, a store, a provider — is named here and nowhere else.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/repl"
+)
+
+// Exit statuses.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// usageError is an error of the person who typed the command.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// env is what a command works with.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	settings       settings
+}
+
+// Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
+	e.settings.node = new(nodeSettings)
+	root := e.newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var usage usageError
+	switch {
+	case errors.Is(err, repl.ErrInterrupted), errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, errShown):
+		return exitFailed
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
+	return exitFailed
+}
+
+// errShown marks a failure that the user has read already.
+var errShown = errors.New("failed")
+
+// oneLine keeps what strangers wrote into an error from breaking the line or the terminal.
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(repl.Sanitize(err.Error())), " ")
+}
+
+func (e *env) newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cortex",
+		Short: "An orchestrator for LLM agents that join at run time",
+		Long: `Cortex asks an LLM which of the agents that are online should do what you ask for, sends them the work,
+and answers from their results. Start with:
+
+    cortex chat                                        talk to it; starts everything it needs
+    cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent`,
+		Example:           "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --context demo 'what time is it in Tokyo?'",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			e.handleSignals(cmd)
+			return e.settings.complete(cmd)
+		},
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q: `cortex help` lists them", args[0])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(e.stdin)
+	root.SetOut(e.stdout)
+	root.SetErr(e.stderr)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w: `%s --help` lists the flags", err, cmd.CommandPath())
+	})
+	e.settings.common(root.PersistentFlags())
+	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"})
+	for _, group := range []struct {
+		id       string
+		commands []*cobra.Command
+	}{
+		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newPrompt(), e.newVersion()}},
+	} {
+		for _, c := range group.commands {
+			c.GroupID = group.id
+			root.AddCommand(c)
+		}
+	}
+	return root
+}
+
+// handleSignals ends the command's context when the process is asked to end; the second time it ends at once. In a chat on a
+// terminal Ctrl-C is the chat's: there it stops a turn.
+func (e *env) handleSignals(cmd *cobra.Command) {
+	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if cmd.Name() == "chat" && e.onTerminal() {
+		signals = signals[:1]
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), signals...)
+	context.AfterFunc(ctx, stop)
+	cmd.SetContext(ctx)
+}
+
+// exactArgs is cobra.ExactArgs with an error that names what is missing.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < len(names) {
+			return usagef("%s is missing: cortex %s", names[len(args)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
+		}
+		if len(args) > len(names) {
+			return usagef("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/repl"
+)
+
+func (e *env) newSessions() *cobra.Command {
+	var asJSON bool
+	var limit int
+	c := &cobra.Command{
+		Use:     "sessions",
+		Short:   "List the conversations",
+		Example: "  cortex sessions --limit 5",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
+				list, err := listSessions(ctx, l, limit)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(e, sessionsJSON(list))
+				}
+				if len(list) == 0 {
+					fmt.Fprintln(e.stderr, "no conversation yet: `cortex chat` begins one")
+					return nil
+				}
+				now := time.Now()
+				t := newTable(e.stdout, "CONTEXT", "UPDATED", "ENTRIES", "TITLE")
+				for _, s := range list {
+					t.row(s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), s.Title)
+				}
+				return t.flush()
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.Flags().IntVar(&limit, "limit", maxSessions, "how many at most")
+	return c
+}
+
+// withLink calls f with a connection to the running Cortex.
+func (e *env) withLink(ctx context.Context, f func(context.Context, *link) error) error {
+	l, err := e.settings.mustJoin(ctx, "look", e.settings.logger(e.stderr, slog.LevelError), nil)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return f(ctx, l)
+}
+
+type sessionJSON struct {
+	ContextID string    `json:"contextId"`
+	Title     string    `json:"title"`
+	Updated   time.Time `json:"updated"`
+	Entries   int       `json:"entries"`
+}
+
+func sessionsJSON(list []repl.Session) []sessionJSON {
+	out := make([]sessionJSON, len(list))
+	for i, s := range list {
+		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries}
+	}
+	return out
+}
+
+func (e *env) newHistory() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "history CONTEXT",
+		Short:   "Show a conversation",
+		Long:    "Show a conversation: what was said, who was asked to do what, and what came of it. --json prints its log, one entry a line.",
+		Example: "  cortex history demo\n  cortex history demo --json",
+		Args:    exactArgs("CONTEXT"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.history(ctx, l, args[0], asJSON) })
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "the log, one entry a line of JSON")
+	return c
+}
+
+func (e *env) history(ctx context.Context, l *link, contextID string, asJSON bool) error {
+	found := false
+	if asJSON {
+		out := json.NewEncoder(e.stdout)
+		for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
+			if err != nil {
+				return err
+			}
+			found = true
+			if err := out.Encode(entry); err != nil {
+				return err
+			}
+		}
+	} else {
+		err := transcript(ctx, l.store, l.tenant, contextID, func(line *repl.Line) bool {
+			found = true
+			e.printLine(line)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !found {
+		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+	}
+	return nil
+}
+
+func (e *env) printLine(l *repl.Line) {
+	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
+	who := fmt.Sprintf("%-16s", repl.Sanitize(mark+l.Who))
+	text := strings.ReplaceAll(repl.Sanitize(l.Text), "\n", "\n"+strings.Repeat(" ", 39))
+	fmt.Fprintf(e.stdout, "%s  %s  %s\n", l.Time.Local().Format(time.DateTime), who, text)
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// scanned bounds the conversations, the most recent first, in which open tasks are looked for.
+const scanned = 1000
+
+func (e *env) newTasks() *cobra.Command {
+	var asJSON bool
+	list := func(cmd *cobra.Command, _ []string) error {
+		return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listTasks(ctx, l, asJSON) })
+	}
+	c := &cobra.Command{
+		Use:     "tasks",
+		Short:   "List what agents are working on",
+		Example: "  cortex tasks\n  cortex tasks cancel 5f0c2a54-…",
+		Args:    exactArgs(),
+		RunE:    list,
+	}
+	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.AddCommand(
+		&cobra.Command{Use: "list", Short: "List what agents are working on", Example: "  cortex tasks list", Args: exactArgs(), RunE: list},
+		&cobra.Command{
+			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54-…", Args: exactArgs("ID"),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.cancelTask(ctx, l, a2a.TaskID(args[0])) })
+			},
+		},
+	)
+	return c
+}
+
+// openTask is a task that is with its agent, or waits for the user.
+type openTask struct {
+	ContextID string        `json:"contextId"`
+	TaskID    a2a.TaskID    `json:"taskId"`
+	Agent     string        `json:"agent"`
+	State     a2a.TaskState `json:"state"`
+	Text      string        `json:"text"`
+	Sent      time.Time     `json:"sent"`
+	Deadline  time.Time     `json:"deadline"`
+}
+
+// openTasks calls f for each open task of the conversations changed last, until it returns false.
+func openTasks(ctx context.Context, l *link, f func(openTask) bool) error {
+	n := 0
+	for info, err := range l.store.Contexts(ctx, l.tenant) {
+		if err != nil {
+			return err
+		}
+		if n++; n > scanned {
+			return nil
+		}
+		conv, err := cortex.Load(ctx, l.store, l.tenant, info.ContextID)
+		if err != nil {
+			return err
+		}
+		for _, t := range append(conv.Running(), conv.Waiting()...) {
+			if !f(openTask{info.ContextID, t.ID, t.Agent, t.State, t.Text, t.Sent, t.Deadline}) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func (e *env) listTasks(ctx context.Context, l *link, asJSON bool) error {
+	list := []openTask{}
+	if err := openTasks(ctx, l, func(t openTask) bool { list = append(list, t); return true }); err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(e, list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(e.stderr, "no agent is working on anything")
+		return nil
+	}
+	now := time.Now()
+	t := newTable(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
+	for _, o := range list {
+		t.row(string(o.TaskID), o.Agent, stateWord(o.State), ago(o.Sent, now), o.Text)
+	}
+	return t.flush()
+}
+
+var errNoTask = errors.New("no such open task: `cortex tasks` lists them")
+
+func (e *env) cancelTask(ctx context.Context, l *link, id a2a.TaskID) error {
+	var found openTask
+	if err := openTasks(ctx, l, func(t openTask) bool {
+		if t.TaskID == id {
+			found = t
+		}
+		return found.TaskID == ""
+	}); err != nil {
+		return err
+	}
+	if found.TaskID == "" {
+		return fmt.Errorf("%s: %w", id, errNoTask)
+	}
+	if err := l.client().Cancel(ctx, found.ContextID, transport.Cancel{TaskID: id}); err != nil {
+		return err
+	}
+	fmt.Fprintf(e.stdout, "canceling what %s does in conversation %s\n", found.Agent, found.ContextID)
+	return nil
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// transcript retells a conversation from its log, calling line for each thing said or done, oldest first.
+func transcript(ctx context.Context, store cortex.Store, tenant, contextID string, line func(*repl.Line) bool) error {
+	conv := cortex.NewConversation(tenant, contextID)
+	for entry, err := range store.Load(ctx, tenant, contextID, 0) {
+		if err != nil {
+			return fmt.Errorf("load %s: %w", contextID, err)
+		}
+		if err := conv.Apply(entry); err != nil {
+			return err
+		}
+		for _, l := range linesOf(conv, entry) {
+			if !line(l) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// linesOf tells what an entry, the last one of conv, said and did.
+func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
+	var lines []*repl.Line
+	add := func(kind repl.LineKind, who, text string) {
+		lines = append(lines, &repl.Line{Time: entry.Time, Kind: kind, Who: who, Text: text})
+	}
+	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleUser {
+		add(repl.LineUser, entry.Cause.From, transport.Text(m.Parts))
+	}
+	for _, out := range conv.Outputs(entry.Seq) {
+		switch p := out.Event.Payload.(type) {
+		case *a2a.TaskStatusUpdateEvent:
+			text := ""
+			if p.Status.Message != nil {
+				text = transport.Text(p.Status.Message.Parts)
+			}
+			if p.Status.State != a2a.TaskStateCompleted {
+				text = strings.TrimSuffix(stateWord(p.Status.State)+": "+text, ": ")
+			}
+			add(repl.LineResult, transport.MetaString(p, transport.MetaAgentID), text)
+		case *a2a.Task:
+			add(repl.LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts))
+		case *a2a.Message:
+			if p.Role == a2a.MessageRoleAgent {
+				add(repl.LineAnswer, transport.Cortex, transport.Text(p.Parts))
+			}
+		}
+	}
+	return lines
+}
+
+// stateWord is a task's state in small letters.
+func stateWord(s a2a.TaskState) string {
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_")), "_", " ")
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadmeCommandsAreRun holds that every command that the README tells people to type is run by a script of
+// testdata/script (as `cortex …`), or is what CI itself runs.
+func TestReadmeCommandsAreRun(t *testing.T) {
+	run := read(t, ".ci/run")
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range scripts {
+		run += read(t, file)
+	}
+	run = strings.ReplaceAll(run, "go test -race -shuffle=on ./...", "go test ./...")
+	anyPort := strings.NewReplacer("nats://127.0.0.1:4222", "$URL", "127.0.0.1:4222", "127.0.0.1:0", "127.0.0.1:8420", "127.0.0.1:0")
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(blocks) < 4 {
+		t.Fatalf("%d blocks of commands in the README, want more", len(blocks))
+	}
+	for _, block := range blocks {
+		for command := range strings.Lines(block[1]) {
+			command = strings.Replace(strings.TrimSpace(command), "go run .", "cortex", 1)
+			if !strings.Contains(run, anyPort.Replace(command)) {
+				t.Errorf("README: no test runs %q", command)
+			}
+		}
+	}
+}
+
+// TestReadmeExampleIsTested holds that the program in the README is the one that a test compiles and runs.
+func TestReadmeExampleIsTested(t *testing.T) {
+	_, rest, ok := strings.Cut(read(t, "README.md"), "```go\n")
+	code, _, ok2 := strings.Cut(rest, "```")
+	if !ok || !ok2 {
+		t.Fatal("no Go code in the README")
+	}
+	if !strings.Contains(read(t, "cortex/example_test.go"), code) {
+		t.Errorf("the README's code is not in cortex/example_test.go:\n%s", code)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/llm/fake"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+)
+
+var update = flag.Bool("update", false, "write what the scenarios really say")
+
+// worlds are the transports and stores on which every scenario says the same.
+var worlds = map[string]func(t *testing.T) (transport.Transport, cortex.Store){
+	"memory": func(t *testing.T) (transport.Transport, cortex.Store) {
+		return memory.New(nil), memstore.New()
+	},
+	"nats": func(t *testing.T) (transport.Transport, cortex.Store) {
+		server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Shutdown)
+		bus, err := nats.Dial(t.Context(), &nats.Options{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := jetstore.Open(t.Context(), bus.Conn(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bus, store
+	},
+}
+
+// TestScenarios plays conversations between a user, the orchestrator with the fake decider, and agents. A scenario is a txtar
+// file: its comment says what is shown; "script" has a command a line; "NAME.agent" is an agent whose first line describes
+// it and whose other lines say what it does with a task that contains a word; "want" is what the conversations are in the end.
+//
+//	agent NAME       start a built-in agent, or the one of that section, and wait until it is online
+//	stop NAME        stop it, and wait until it is gone
+//	say CTX TEXT     say something and wait for the answer
+//	send CTX TEXT    say something
+//	working NAME     wait until the agent has begun a task
+//	cancel CTX       cancel what is open in the conversation
+//	answered CTX     wait until all that was sent is answered
+//	restart          end the orchestrator and start another
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/scenario/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		for name, world := range worlds {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				play(t, file, world)
+			})
+		}
+	}
+}
+
+func play(t *testing.T, file string, world func(*testing.T) (transport.Transport, cortex.Store)) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, sections: map[string]string{}, agents: map[string]func(){}, begun: map[string]chan struct{}{}, sent: map[string][]string{}}
+	for _, f := range archive.Files {
+		s.sections[f.Name] = string(f.Data)
+	}
+	s.bus, s.store = world(t)
+	t.Cleanup(func() { s.bus.Close() })
+	s.start()
+	defer func() { s.stop() }()
+	for line := range strings.Lines(s.sections["script"]) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			s.do(line)
+		}
+	}
+	got := s.transcript()
+	if *update {
+		for i := range archive.Files {
+			if archive.Files[i].Name == "want" {
+				archive.Files[i].Data = []byte(got)
+			}
+		}
+		if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(s.sections["want"], got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// stage is where a scenario is played.
+type stage struct {
+	t        *testing.T
+	sections map[string]string
+	bus      transport.Transport
+	store    cortex.Store
+	registry *registry.Registry
+	stop     func() // the orchestrator
+	agents   map[string]func()
+	begun    map[string]chan struct{} // by agent: a value for each task begun
+	contexts []string
+	sent     map[string][]string // ids of messages, by conversation
+}
+
+// start runs an orchestrator.
+func (s *stage) start() {
+	s.registry = registry.New(registry.Config{})
+	orch, err := cortex.New(cortex.Config{
+		Transport: s.bus, Store: s.store, Decider: fake.New(nil),
+		Agents: func(string) []prompt.Agent {
+			var list []prompt.Agent
+			for _, r := range s.registry.Snapshot().Routable() {
+				list = append(list, prompt.Agent{ID: r.ID, Card: r.Card, Seen: true})
+			}
+			return list
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.check(s.registry.Run(ctx, s.bus)) })
+	wg.Go(func() { s.check(orch.Run(ctx)) })
+	s.stop = sync.OnceFunc(func() {
+		for _, stop := range s.agents {
+			stop()
+		}
+		cancel()
+		wg.Wait()
+	})
+	<-s.registry.Synced()
+}
+
+func (s *stage) check(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.t.Error(err)
+	}
+}
+
+func (s *stage) do(line string) {
+	verb, rest, _ := strings.Cut(line, " ")
+	name, text, _ := strings.Cut(rest, " ")
+	switch verb {
+	case "agent":
+		s.startAgent(name)
+	case "stop":
+		s.agents[name]()
+		delete(s.agents, name)
+		s.wait(line, func() bool { _, ok := s.registry.Snapshot().Get(name); return !ok })
+	case "say":
+		s.send(name, text)
+		s.answered(line, name)
+	case "send":
+		s.send(name, text)
+	case "answered":
+		s.answered(line, name)
+	case "working":
+		select {
+		case <-s.begun[name]:
+		case <-time.After(patience):
+			s.t.Fatalf("%s: nothing was begun", line)
+		}
+	case "cancel":
+		client := &repl.Client{Transport: s.bus}
+		s.check(client.Cancel(s.t.Context(), name, transport.Cancel{}))
+	case "restart":
+		running := s.agents
+		s.agents = map[string]func(){}
+		s.stop()
+		s.start()
+		s.agents = running
+		for id := range running {
+			s.wait(line, func() bool { _, ok := s.registry.Snapshot().Get(id); return ok })
+		}
+	default:
+		s.t.Fatalf("unknown command %q", line)
+	}
+}
+
+// startAgent starts a built-in agent, or one that a section describes.
+func (s *stage) startAgent(name string) {
+	card, handler, ok := agents.Lookup(name)
+	if name == "clock" {
+		handler = agents.Clock(func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) })
+	}
+	if !ok {
+		description, rules, _ := strings.Cut(s.sections[name+".agent"], "\n")
+		card = &a2a.AgentCard{Name: name, Description: description, Version: "1.0.0", Skills: []a2a.AgentSkill{{ID: "do", Name: description, Description: description}}}
+		s.begun[name] = make(chan struct{}, 100)
+		handler = s.scripted(name, rules)
+	}
+	ctx, cancel := context.WithCancel(s.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- agents.Serve(ctx, s.bus, card, handler, &agents.Options{Grace: time.Millisecond}) }()
+	s.agents[card.Name] = sync.OnceFunc(func() {
+		cancel()
+		s.check(<-done)
+	})
+	s.wait("agent "+name, func() bool { _, ok := s.registry.Snapshot().Get(card.Name); return ok })
+}
+
+// scripted handles a task as the first rule that matches it says: "WORD: reply TEXT", and fail, ask, wait
+// (for ever), or later (reply only when the task comes again).
+func (s *stage) scripted(name, rules string) agents.Handler {
+	return func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
+		s.begun[name] <- struct{}{}
+		for rule := range strings.Lines(rules) {
+			word, action, _ := strings.Cut(strings.TrimSpace(rule), ": ")
+			if word == "" || (word != "*" && !strings.Contains(task.Text(), word)) {
+				continue
+			}
+			verb, text, _ := strings.Cut(action, " ")
+			switch verb {
+			case "reply":
+				return agents.Text(text), nil
+			case "fail":
+				return nil, errors.New(text)
+			case "ask":
+				return agents.InputRequired(text), nil
+			case "later":
+				if task.Delivery > 1 {
+					return agents.Text(text), nil
+				}
+				fallthrough
+			case "wait":
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		}
+		return nil, fmt.Errorf("no rule for %q", task.Text())
+	}
+}
+
+func (s *stage) send(contextID, text string) {
+	if s.sent[contextID] == nil {
+		s.contexts = append(s.contexts, contextID)
+	}
+	id := fmt.Sprintf("%s-%d", contextID, len(s.sent[contextID])+1)
+	s.sent[contextID] = append(s.sent[contextID], id)
+	s.check(s.bus.Publish(s.t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
+		ID: id, Time: time.Now(), From: "user", ContextID: contextID,
+		Payload: &a2a.Message{ID: id, ContextID: contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+	}))
+}
+
+func (s *stage) answered(line, contextID string) {
+	s.wait(line, func() bool {
+		conv, err := cortex.Load(s.t.Context(), s.store, "", contextID)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, id := range s.sent[contextID] {
+			if _, ok := conv.AnswerOf(id); !ok {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func (s *stage) wait(what string, ok func() bool) {
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); !ok(); <-poll.C {
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: still not so; the conversations are:\n%s", what, s.transcript())
+		}
+	}
+}
+
+// transcript tells the conversations: each turn with its tasks, in the order in which they were given, and its answer.
+func (s *stage) transcript() string {
+	var b strings.Builder
+	for _, id := range s.contexts {
+		conv, err := cortex.Load(s.t.Context(), s.store, "", id)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "== %s\n", id)
+		for _, turn := range conv.Turns {
+			fmt.Fprintf(&b, "user: %s\n", turn.User)
+			if turn.Past == nil {
+				fmt.Fprintln(&b, "  (open)")
+				continue
+			}
+			for _, step := range turn.Past.Steps {
+				for _, task := range step.Tasks {
+					state := strings.ToLower(strings.TrimPrefix(string(task.State), "TASK_STATE_"))
+					fmt.Fprintf(&b, "  %s: %s\n    %s: %s\n", task.Agent, task.Text, state, indent(task.Result, "      "))
+				}
+			}
+			fmt.Fprintf(&b, "cortex: %s\n", indent(turn.Answer, "  "))
+		}
+	}
+	return b.String()
+}
+
+func indent(s, by string) string { return strings.ReplaceAll(s, "\n", "\n"+by) }
