@@ -77,19 +77,28 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	s := &Store{nc: nc, js: js, log: opts.Logger, api: "$JS.API.", timeout: replyTimeout}
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open conversations: JetStream on %s: %w", nc.ConnectedUrlRedacted(), err)
+		return nil, fmt.Errorf("open conversations: JetStream on %s: %w", nc.ConnectedUrlRedacted(), away(ctx, err))
 	}
 	if info.API.Level < minLevel {
 		return nil, fmt.Errorf("open conversations: %w: the server has JetStream API level %d, at least %d is needed (nats-server 2.14)",
 			transport.ErrIncompatible, info.API.Level, minLevel)
 	}
 	if err := s.openStream(ctx, opts.Replicas); err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", Stream, err)
+		return nil, fmt.Errorf("open stream %s: %w", Stream, away(ctx, err))
 	}
 	if err := s.openBucket(ctx); err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", Bucket, err)
+		return nil, fmt.Errorf("open bucket %s: %w", Bucket, away(ctx, err))
 	}
 	return s, nil
+}
+
+// away adds ErrUnavailable to an error that means that the server did not answer.
+func away(ctx context.Context, err error) error {
+	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrNoResponders)) {
+		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
+	}
+	return err
 }
 
 // streamConfig is what a stream of conversations must be. It has no limit, since a limit would let the oldest entries go;

@@ -3,9 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -15,6 +17,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
+
+// syncTimeout bounds how long the list of agents may take to arrive.
+const syncTimeout = 15 * time.Second
 
 // ownAgents are the built-in agents of a Cortex that a chat starts for itself.
 var ownAgents = []string{"echo", "clock", "calc"}
@@ -74,25 +79,36 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 // attach joins the Cortex that runs, or starts one in this process.
 func (e *env) attach(ctx context.Context, log *slog.Logger) (b *backend, where string, closeAll func() error, err error) {
 	s := &e.settings
-	for {
+	s.node.passing = true
+	for end := time.Now().Add(syncTimeout); ; {
 		l, err := s.join(ctx, "chat", log, nil)
+		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && time.Now().Before(end) {
+			select { // it is just ending: start one, or join the next
+			case <-time.After(50 * time.Millisecond):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		if err != nil {
 			return nil, "", nil, err
 		}
 		if l != nil && s.nats != "" { // the server is there; is there an orchestrator on it?
 			runs, err := present(ctx, l.bus, s.tenant)
-			if err != nil {
-				l.Close()
-				return nil, "", nil, err
-			}
-			if !runs {
+			if err != nil || !runs {
 				l.Close()
 				l = nil
 			}
+			if err != nil {
+				return nil, "", nil, err
+			}
 		}
 		if l != nil {
-			b, closeAll, err := s.watch(ctx, l, log)
-			return b, "joined " + l.url, closeAll, err
+			abdicate := s.succeed(ctx, log)
+			b, unwatch, err := s.watch(ctx, l, log)
+			if err != nil {
+				return nil, "", nil, errors.Join(err, abdicate())
+			}
+			return b, "joined " + l.url, func() error { return errors.Join(unwatch(), abdicate()) }, nil
 		}
 		n, err := s.startNode(ctx, log, nil)
 		if errors.Is(err, errLocked) {
@@ -105,6 +121,51 @@ func (e *env) attach(ctx context.Context, log *slog.Logger) (b *backend, where s
 	}
 }
 
+// succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one
+// goes on. The new server has the address of the old one, so that everybody finds it again. A service that ends is not
+// succeeded: it is about to be started again. The function that is returned ends that.
+func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
+	a, ok, err := findAddress(ctx, s.data)
+	if s.nats != "" || (err == nil && ok && !a.Passing) {
+		return func() error { return nil }
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- s.reign(ctx, log) }()
+	return func() error {
+		stop()
+		return <-done
+	}
+}
+
+// reign waits for the data folder to be free, and then runs a node until ctx ends.
+func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+		}
+		if held(s.data) {
+			continue
+		}
+		n, err := s.startNode(ctx, log, nil)
+		switch {
+		case errors.Is(err, errLocked):
+			continue
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			log.Error("the cortex that this chat had joined has ended, and no other could be started", "err", err)
+			return nil
+		}
+		<-ctx.Done()
+		return n.Close()
+	}
+}
+
 // watch keeps a registry of the agents that are announced on l, until closed.
 func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backend, func() error, error) {
 	wellKnown, err := s.loadWellKnown()
@@ -114,7 +175,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 	r := registry.New(registry.Config{Tenant: s.tenant, WellKnown: wellKnown, Logger: log})
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var g errgroup.Group
-	g.Go(func() error { return r.Run(rctx, l.bus) })
+	g.Go(func() error { return persist(rctx, func(ctx context.Context) error { return r.Run(ctx, l.bus) }) })
 	closeAll := func() error {
 		stop()
 		err := g.Wait()
@@ -129,6 +190,23 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 		return &backend{l, r, s.node.prompts}, closeAll, nil
 	case <-ctx.Done():
 		return nil, nil, errors.Join(ctx.Err(), closeAll())
+	case <-time.After(syncTimeout):
+		return nil, nil, errors.Join(fmt.Errorf("the list of agents did not arrive within %v: is the server at %s overloaded?", syncTimeout, l.url), closeAll())
+	}
+}
+
+// persist calls run, and again when the server was away just when it was asked to begin.
+func persist(ctx context.Context, run func(context.Context) error) error {
+	for {
+		err := run(ctx)
+		if ctx.Err() != nil || !errors.Is(err, transport.ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

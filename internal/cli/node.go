@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,7 +78,7 @@ type node struct {
 	release      func()
 	log          *slog.Logger
 
-	work, agents *errgroup.Group // ended one after the other: agents first
+	work, agents *errgroup.Group // ended one after the other: work first
 	stopWork     context.CancelFunc
 	stopAgents   context.CancelFunc
 }
@@ -116,20 +117,21 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 		return nil, err
 	}
 
-	// What the work does ends with Close, not with ctx: agents leave before the orchestrator stops.
+	// What runs ends with Close, not with ctx: the orchestrator stops before the agents leave, so that nobody is told that
+	// there are none.
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	agentsCtx, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
 	n.stopWork, n.stopAgents = stopWork, stopAgents
-	n.work.Go(func() error { return n.registry.Run(workCtx, n.bus) })
+	n.work.Go(func() error {
+		return persist(workCtx, func(ctx context.Context) error { return n.registry.Run(ctx, n.bus) })
+	})
 	select {
 	case <-n.registry.Synced():
-	case <-time.After(10 * time.Second):
-		return nil, errors.New("the list of agents did not arrive within 10 s: is the NATS server overloaded?")
+	case <-time.After(syncTimeout):
+		return nil, fmt.Errorf("the list of agents did not arrive within %v: is the NATS server overloaded?", syncTimeout)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	n.work.Go(func() error { return n.orchestrator.Run(workCtx) })
-	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
 	for _, k := range kits {
 		n.agents.Go(func() error {
 			return agents.Serve(agentsCtx, n.bus, k.card, k.handler, &agents.Options{Tenant: s.tenant, Logger: log})
@@ -138,8 +140,11 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	if err := n.await(ctx, kits); err != nil {
 		return nil, err
 	}
+	// Only now: what waits in the inbox may be for these agents.
+	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
+	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, n.server.URL()); err != nil {
+		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing}); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())
@@ -197,13 +202,13 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 	}
 }
 
-// Close ends the node: the agents leave, work in progress goes back to the inbox, then the server stops. It is for one
+// Close ends the node: work in progress goes back to the inbox, the agents leave, then the server stops. It is for one
 // call; everything of importance is stored already.
 func (n *node) Close() error {
-	n.stopAgents()
-	err := n.agents.Wait()
 	n.stopWork()
-	err = errors.Join(err, n.work.Wait())
+	err := n.work.Wait()
+	n.stopAgents()
+	err = errors.Join(err, n.agents.Wait())
 	if n.link != nil {
 		n.link.Close()
 	}

@@ -18,6 +18,8 @@ import (
 type address struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
+	// Passing says that the process is a chat or a question, which ends with its user.
+	Passing bool `json:"passing,omitempty"`
 }
 
 // sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that
@@ -75,8 +77,8 @@ func claim(data string) (release func(), err error) {
 }
 
 // leaveAddress tells other processes where this one can be reached.
-func leaveAddress(data, url string) error {
-	b, err := json.Marshal(address{url, os.Getpid()})
+func leaveAddress(data string, a address) error {
+	b, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}

@@ -38,12 +38,13 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	settings       settings
+	interrupted    func() bool // the process was asked to end
 }
 
 // Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
-	e.settings.node = new(nodeSettings)
+	e.settings.node, e.interrupted = new(nodeSettings), func() bool { return false }
 	root := e.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -52,7 +53,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	var usage usageError
 	switch {
-	case errors.Is(err, repl.ErrInterrupted), errors.Is(err, context.Canceled):
+	case errors.Is(err, repl.ErrInterrupted), e.interrupted() && errors.Is(err, context.Canceled):
 		return exitInterrupted
 	case errors.Is(err, errShown):
 		return exitFailed
@@ -130,6 +131,7 @@ func (e *env) handleSignals(cmd *cobra.Command) {
 	ctx, stop := signal.NotifyContext(cmd.Context(), signals...)
 	context.AfterFunc(ctx, stop)
 	cmd.SetContext(ctx)
+	e.interrupted = func() bool { return ctx.Err() != nil }
 }
 
 // exactArgs is cobra.ExactArgs with an error that names what is missing.

@@ -38,6 +38,7 @@ type nodeSettings struct {
 	listen      string
 	sync        string
 	taskTimeout time.Duration
+	passing     bool // not a setting: the node ends with its user
 }
 
 // common adds the flags of every command.

@@ -80,11 +80,17 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if b.nc, err = natsgo.Connect(o.URL, b.connOptions(ctx, o)...); err != nil {
 		return nil, dialError(o.URL, err)
 	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
 	if b.js, err = jetstream.New(b.nc, jetstream.WithDefaultTimeout(apiTimeout)); err == nil {
-		err = ensureStreams(ctx, b.js, o.Replicas)
+		err = ensureStreams(asking, b.js, o.Replicas)
 	}
 	if err == nil {
 		err = b.keep(ctx)
+	}
+	if err != nil && asking.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
 	}
 	if err != nil {
 		b.nc.Close()

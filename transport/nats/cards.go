@@ -54,7 +54,7 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := c.bus.asking(ctx)
 	defer cancel()
 	consumer, err := c.bus.js.CreateConsumer(ctx, agentsStream, jetstream.ConsumerConfig{
 		FilterSubject:     cardFilter(c.tenant),
@@ -171,7 +171,7 @@ func (c *cards) next(ctx context.Context, w *watch, msgs jetstream.MessagesConte
 			return m, err
 		}
 		cancel()
-		info, cancel := context.WithTimeout(ctx, apiTimeout)
+		info, cancel := c.bus.asking(ctx)
 		now, err := w.consumer.Info(info)
 		cancel()
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	natsgo "github.com/nats-io/nats.go"
+
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -41,6 +43,7 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = transport.DefaultConcurrency
 	}
+	caller := ctx
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	s := &subscription{bus: b, done: make(chan struct{})}
@@ -52,6 +55,9 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 		err = b.subscribeCards(ctx, s, t)
 	default:
 		err = b.subscribeLive(ctx, s, t)
+	}
+	if errors.Is(err, context.Canceled) && caller.Err() == nil {
+		err = natsgo.ErrDisconnected // while the server was being asked
 	}
 	if err != nil {
 		return nil, translate(err)

@@ -1,0 +1,151 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+)
+
+// patience bounds how long a test waits for something to become true.
+const patience = 30 * time.Second
+
+// output is what a command that runs in the background has written.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start runs a command until the test ends, or stop is called, which returns its exit status.
+func start(t *testing.T, args ...string) (stderr *output, stop func() int) {
+	t.Helper()
+	stderr = new(output)
+	ctx, cancel := context.WithCancel(t.Context())
+	code := make(chan int, 1)
+	go func() { code <- cli.Run(ctx, args, strings.NewReader(""), io.Discard, stderr) }()
+	stop = sync.OnceValue(func() int {
+		cancel()
+		return <-code
+	})
+	t.Cleanup(func() { stop() })
+	return stderr, stop
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); !ok(); <-poll.C {
+		if time.Now().After(end) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// status returns the status and the body of a health check.
+func status(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+var readyURL = regexp.MustCompile(`http://[0-9.:]+/readyz`)
+
+// TestReadyWhileTheServerIsThere takes the NATS server away from a service and gives it back.
+func TestReadyWhileTheServerIsThere(t *testing.T) {
+	dir := t.TempDir()
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { server.Shutdown() }()
+	url := server.URL()
+	log, stop := start(t, "serve", "--data", t.TempDir(), "--nats", url, "--http", "127.0.0.1:0")
+	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
+	ready := readyURL.FindString(log.String())
+	eventually(t, "ready", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
+
+	server.Shutdown()
+	eventually(t, "not ready without a server", func() bool {
+		code, body := status(t, ready)
+		return code == http.StatusServiceUnavailable && strings.HasPrefix(body, "transport: ") && strings.Count(body, "\n") == 1
+	})
+	if code, _ := status(t, strings.Replace(ready, "readyz", "healthz", 1)); code != http.StatusOK {
+		t.Errorf("healthz without a server = %d, want 200: the process runs", code)
+	}
+
+	if server, err = nats.StartServer(t.Context(), &nats.ServerOptions{Dir: dir, Listen: strings.TrimPrefix(url, "nats://")}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "ready again", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
+	if code := stop(); code != 0 {
+		t.Errorf("exit status %d after a stop in good order, want 0; log:\n%s", code, log)
+	}
+}
+
+// TestPortInUse has both ports of a service taken, one after the other.
+func TestPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	for _, test := range []struct{ flag, other string }{{"--http", "--listen"}, {"--listen", "--http"}} {
+		var stderr bytes.Buffer
+		code := cli.Run(t.Context(), []string{"serve", "--data", t.TempDir(), test.flag, taken, test.other, "127.0.0.1:0"}, strings.NewReader(""), io.Discard, &stderr)
+		got := stderr.String()
+		if code != 1 || !strings.Contains(got, taken) || !strings.Contains(got, "in use") || !strings.Contains(got, test.flag) || strings.Count(got, "\n") != 1 {
+			t.Errorf("serve %s %s = %d, %q; want one line that names the address and the flag", test.flag, taken, code, got)
+		}
+	}
+}
+
+// TestTwoAtOnce starts chats on one empty data folder at the same moment: one starts everything, the others join it.
+func TestTwoAtOnce(t *testing.T) {
+	data := t.TempDir()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			var stdout, stderr bytes.Buffer
+			code := cli.Run(t.Context(), []string{"chat", "--data", data}, strings.NewReader("Echo this!"), &stdout, &stderr)
+			if code != 0 || stdout.String() != "Echo: Echo this!\n" {
+				t.Errorf("chat = %d, %q, %q", code, &stdout, &stderr)
+			}
+		})
+	}
+	wg.Wait()
+}
