@@ -253,7 +253,7 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transp
 		}
 	} else {
 		o.stats.Ignored.Add(1)
-		o.log.Warn("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
+		o.log.Info("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
 	}
 	o.cache.put(conv)
 	return nil

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
+)
+
+// TestChatOnATerminal types into the real program on a real terminal, with nothing in its environment but a path.
+func TestChatOnATerminal(t *testing.T) {
+	term := open(t, "chat", "--data", t.TempDir())
+	term.shows("3 agents online")
+	term.types("what time is it in Tokyo, and what is 17*23?\r")
+	term.shows("agent_clock: Tokyo (Asia/Tokyo): ")
+	term.shows("agent_calc: 17*23 = 391")
+	term.shows("✓ agent_clock  what time is it in Tokyo")
+	term.types("/why\r")
+	term.shows("1. delegate")
+	term.types("\x04")
+	term.ends(0)
+}
+
+// terminal is a program on a terminal of 100 columns and 30 lines.
+type terminal struct {
+	t     *testing.T
+	pty   *os.File
+	ended chan int
+
+	mu     sync.Mutex
+	screen vt10x.Terminal
+}
+
+// open runs this test's own binary as cortex, see TestMain.
+func open(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	path, err := exec.LookPath("cortex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TERM=xterm"}
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{t: t, pty: f, ended: make(chan int, 1), screen: vt10x.New(vt10x.WithSize(100, 30), vt10x.WithWriter(f))}
+	go func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := f.Read(buf)
+			term.mu.Lock()
+			term.screen.Write(buf[:n]) //nolint:errcheck // a screen takes everything
+			term.mu.Unlock()
+			if err != nil {
+				break
+			}
+		}
+		cmd.Wait() //nolint:errcheck // the status is what counts
+		term.ended <- cmd.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		f.Close()
+	})
+	return term
+}
+
+func (x *terminal) types(keys string) {
+	x.t.Helper()
+	if _, err := x.pty.WriteString(keys); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *terminal) text() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.screen.String()
+}
+
+func (x *terminal) shows(want string) {
+	x.t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); !strings.Contains(x.text(), want); <-poll.C {
+		if time.Now().After(end) {
+			x.t.Fatalf("the screen never shows %q:\n%s", want, x.text())
+		}
+	}
+}
+
+func (x *terminal) ends(want int) {
+	x.t.Helper()
+	select {
+	case got := <-x.ended:
+		if got != want {
+			x.t.Errorf("exit status %d, want %d; the screen:\n%s", got, want, x.text())
+		}
+	case <-time.After(patience):
+		x.t.Fatalf("the program does not end; the screen:\n%s", x.text())
+	}
+}
