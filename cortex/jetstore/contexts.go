@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 const (
@@ -55,7 +56,7 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.Co
 
 // list returns the tenant's conversations, most recent first, without titles.
 func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
-	prefix := subject + token(tenant) + "."
+	prefix := subject + transport.Escape(tenant) + "."
 	last, err := s.lastHeaders(ctx, prefix+"*")
 	if err != nil || len(last) == 0 {
 		return nil, err
@@ -67,8 +68,8 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	}
 	all := make([]listed, 0, len(last))
 	for subj, l := range last {
-		id, ok := untoken(strings.TrimPrefix(subj, prefix))
-		if !ok {
+		id, err := transport.Unescape(strings.TrimPrefix(subj, prefix))
+		if err != nil {
 			s.log.Warn("a subject of the conversations' stream is not Cortex's", "subject", subj)
 			continue
 		}

@@ -2,12 +2,6 @@ package jetstore
 
 import "time"
 
-// Token and Untoken are the escape of ids.
-var (
-	Token   = token
-	Untoken = untoken
-)
-
 // Redirect makes s ask prefix instead of the server, wait for at most timeout, and treat the stream as replicated.
 func (s *Store) Redirect(prefix string, timeout time.Duration, replicated bool) {
 	s.api, s.timeout, s.replicated = prefix, timeout, replicated

@@ -254,7 +254,7 @@ func TestLoadOfUnreadableEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill(t, s, 1)
-	if _, err := nc.Request("cortex.v1.log.=.c", []byte("not an entry"), time.Second); err != nil {
+	if _, err := nc.Request("cortex.v1.log._.c", []byte("not an entry"), time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := count(t.Context(), t, s); n != 1 || err == nil || !strings.Contains(err.Error(), "version 2 cannot be read") {

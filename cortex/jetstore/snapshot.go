@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func (s *Store) openBucket(ctx context.Context) (err error) {
@@ -23,7 +24,9 @@ func (s *Store) openBucket(ctx context.Context) (err error) {
 }
 
 // keyOf returns the key of a conversation's snapshot.
-func keyOf(tenant, contextID string) string { return token(tenant) + "." + token(contextID) }
+func keyOf(tenant, contextID string) string {
+	return transport.Escape(tenant) + "." + transport.Escape(contextID)
+}
 
 // Snapshot implements [cortex.Snapshots]. On several replicas it may be an older one for a moment, which costs the time to
 // read a longer tail.

@@ -164,5 +164,5 @@ func differences(want, got jetstream.StreamConfig) []string {
 
 // subjectOf returns the subject of a conversation.
 func subjectOf(tenant, contextID string) string {
-	return subject + token(tenant) + "." + token(contextID)
+	return subject + transport.Escape(tenant) + "." + transport.Escape(contextID)
 }

@@ -31,11 +31,11 @@ type inboxAddress struct {
 }
 
 func inboxSubject(a inboxAddress) string {
-	tenant, context := escape(a.tenant), escape(a.context)
+	tenant, context := transport.Escape(a.tenant), transport.Escape(a.context)
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(tenant + "." + context)) // never fails
 	p := strconv.FormatUint(uint64(h.Sum32()%partitions), 10)
-	return inboxPrefix + tenant + "." + escape(a.to) + "." + p + "." + context + "." + escape(a.from)
+	return inboxPrefix + tenant + "." + transport.Escape(a.to) + "." + p + "." + context + "." + transport.Escape(a.from)
 }
 
 func parseInboxSubject(subject string) (inboxAddress, error) {
@@ -62,16 +62,18 @@ func conversationToken(subject string) string {
 
 // inboxFilter matches all subjects of an inbox.
 func inboxFilter(t transport.Topic) string {
-	return inboxPrefix + escape(t.Tenant) + "." + escape(t.ID) + ".>"
+	return inboxPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + ".>"
 }
 
 func timerSubject(a inboxAddress) string {
-	return timerPrefix + escape(a.tenant) + "." + escape(a.to) + "." + escape(a.context)
+	return timerPrefix + transport.Escape(a.tenant) + "." + transport.Escape(a.to) + "." + transport.Escape(a.context)
 }
 
-func deadSubject(t transport.Topic) string { return deadPrefix + escape(t.Tenant) + "." + escape(t.ID) }
+func deadSubject(t transport.Topic) string {
+	return deadPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID)
+}
 
-func deadFilter(tenant string) string { return deadPrefix + escape(tenant) + ".>" }
+func deadFilter(tenant string) string { return deadPrefix + transport.Escape(tenant) + ".>" }
 
 func parseDeadSubject(subject string) (transport.Topic, error) {
 	var token [2]string
@@ -83,14 +85,16 @@ func parseDeadSubject(subject string) (transport.Topic, error) {
 	return t, err
 }
 
-func peerSubject(t transport.Topic) string { return peerPrefix + escape(t.Tenant) + "." + escape(t.ID) }
+func peerSubject(t transport.Topic) string {
+	return peerPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID)
+}
 
 func liveSubject(t transport.Topic, from string) string {
-	return livePrefix + escape(t.Tenant) + "." + escape(t.ID) + "." + escape(from)
+	return livePrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + "." + transport.Escape(from)
 }
 
 func liveFilter(t transport.Topic) string {
-	return livePrefix + escape(t.Tenant) + "." + escape(t.ID) + ".*"
+	return livePrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + ".*"
 }
 
 func parseLiveSubject(subject string) (from string, err error) {
@@ -103,10 +107,10 @@ func parseLiveSubject(subject string) (from string, err error) {
 }
 
 func cardSubject(tenant, agent, instance string) string {
-	return cardPrefix + escape(tenant) + "." + escape(agent) + "." + escape(instance)
+	return cardPrefix + transport.Escape(tenant) + "." + transport.Escape(agent) + "." + transport.Escape(instance)
 }
 
-func cardFilter(tenant string) string { return cardPrefix + escape(tenant) + ".>" }
+func cardFilter(tenant string) string { return cardPrefix + transport.Escape(tenant) + ".>" }
 
 func parseCardSubject(subject string) (agent, instance string, err error) {
 	var token [3]string
@@ -120,12 +124,12 @@ func parseCardSubject(subject string) (agent, instance string, err error) {
 // consumerName returns the name of the consumer of an inbox. Tokens have no comma, so names do not collide; one that is
 // too long for a file name becomes a hash.
 func consumerName(t transport.Topic) string {
-	name := "agent-" + escape(t.ID)
+	name := "agent-" + transport.Escape(t.ID)
 	if t.ID == transport.Cortex {
 		name = "cortex-0"
 	}
 	if t.Tenant != "" {
-		name += "," + escape(t.Tenant)
+		name += "," + transport.Escape(t.Tenant)
 	}
 	if len(name) > 128 {
 		h := fnv.New128a()
@@ -156,7 +160,7 @@ type field struct {
 
 func unescapeAll(fields ...field) error {
 	for _, f := range fields {
-		id, err := unescape(f.token)
+		id, err := transport.Unescape(f.token)
 		if err != nil {
 			return err
 		}

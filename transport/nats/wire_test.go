@@ -56,7 +56,7 @@ func TestStrangers(t *testing.T) {
 		{name: "too few tokens", subject: "cortex.v1.inbox._.worker.0.c1", header: good, body: "{}", reason: "is not of the form"},
 		{name: "an agent's topic as conversation", subject: "cortex.v1.inbox._.worker.0.agent=3Ax.u", header: good, body: "{}", reason: "kept for agents"},
 		{name: "no id in the subject", subject: "cortex.v1.inbox._.worker.0.c1._", header: good, body: "{}", reason: "empty id"},
-		{name: "not a token", subject: "cortex.v1.inbox._.worker.0.c1.=aa", header: good, body: "{}", reason: "is not a token"},
+		{name: "not a token", subject: "cortex.v1.inbox._.worker.0.c1.=aa", header: good, body: "{}", reason: "is not an escaped id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			sub, err := b.Subscribe(t.Context(), topic, nil)

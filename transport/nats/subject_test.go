@@ -7,56 +7,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func TestEscape(t *testing.T) {
-	for id, want := range map[string]string{
-		"":               "_",
-		"_":              "=5F",
-		"__":             "__",
-		"weather-agent2": "weather-agent2",
-		"a.b":            "a=2Eb",
-		"a=2Eb":          "a=3D2Eb",
-		"*":              "=2A",
-		">":              "=3E",
-		"agent:echo":     "agent=3Aecho",
-		"é":              "=C3=A9",
-	} {
-		if got := escape(id); got != want {
-			t.Errorf("escape(%q) = %q, want %q", id, got, want)
-		}
-		if got, err := unescape(want); got != id || err != nil {
-			t.Errorf("unescape(%q) = %q, %v, want %q", want, got, err, id)
-		}
-	}
-}
-
-// TestUnescapeRefuses checks that an id has one token only: two subjects for one inbox would be two inboxes.
-func TestUnescapeRefuses(t *testing.T) {
-	for _, token := range []string{"", "=", "=2", "=2e", "=61", "=zz", "a.b", "a b", "a=5F", "é", "=5F=5"} {
-		if id, err := unescape(token); err == nil {
-			t.Errorf("unescape(%q) = %q, want an error", token, id)
-		}
-	}
-}
-
-func FuzzEscape(f *testing.F) {
-	for _, id := range []string{"", "_", "a", "a.b", "a=2Eb", "日本語", "*", ">", "\xff", "=", "=5F", strings.Repeat("é", transport.MaxID/2)} {
-		f.Add(id)
-	}
-	f.Fuzz(func(t *testing.T, id string) {
-		token := escape(id)
-		if token == "" || strings.ContainsAny(token, ".*> \t\r\n,/\\") {
-			t.Errorf("escape(%q) = %q is no legal token", id, token)
-		}
-		if got, err := unescape(token); got != id || err != nil {
-			t.Errorf("unescape(escape(%q)) = %q, %v", id, got, err)
-		}
-		// The same text as a token: it stands for one id, or for none.
-		if other, err := unescape(id); err == nil && escape(other) != id {
-			t.Errorf("unescape(%q) = %q, whose token is %q", id, other, escape(other))
-		}
-	})
-}
-
 func TestSubjects(t *testing.T) {
 	a := inboxAddress{tenant: "", to: "echo", context: "ctx.1", from: "user:joe"}
 	if got, want := inboxSubject(a), "cortex.v1.inbox._.echo.40.ctx=2E1.user=3Ajoe"; got != want {
