@@ -16,9 +16,10 @@ import (
 
 // Bounds of what a Conversation keeps.
 const (
-	maxSeen   = 2048    // event ids by which a repeated event is recognised
-	maxWindow = 64      // answered turns; when more, the older half is left out, so that the prompt's prefix changes rarely
-	maxWeight = 1 << 20 // bytes of text in them; likewise
+	maxSeen    = 2048    // event ids by which a repeated event is recognised
+	maxWindow  = 64      // answered turns; when more, the older half is left out, so that the prompt's prefix changes rarely
+	maxWaiting = 32      // questions that wait for the user; when more, the oldest is given up
+	maxWeight  = 1 << 20 // bytes of text in them; likewise
 )
 
 // Conversation is the fold of a conversation's log: what the entries so far mean. It is a cache; the log is the truth.
@@ -130,7 +131,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 	}
 	c.forget()
 	c.Seq = e.Seq
-	c.remember(e.Cause.ID, e.Seq)
+	c.remember(eventKey(e.Cause), e.Seq)
 	if m, ok := userMessage(e.Cause); ok {
 		c.Turns = append(c.Turns, newTurn(e, m))
 	} else if r, ok := resultOf(e.Cause); ok {
@@ -140,7 +141,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 	}
 	switch p := e.Cause.Payload.(type) {
 	case *transport.Deadline:
-		for _, t := range c.expired(p.At) {
+		for _, t := range c.expired(p, e.Time) {
 			if t.Turn != e.Turn {
 				continue
 			}
@@ -179,13 +180,13 @@ func (c *Conversation) applyDecision(e *Entry) {
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: e.Cause.ID, From: e.Cause.From, User: transport.Text(m.Parts), Began: e.Time}
+	t := &Turn{ID: e.Cause.ID, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
 	if hops, ok := m.Metadata[transport.MetaHops].(float64); ok {
-		t.Hops = int(hops)
+		t.Hops = int(max(0, min(hops, MaxHops)))
 	}
 	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {
-		for _, a := range list {
-			if id, ok := a.(string); ok {
+		for _, a := range list[:min(len(list), MaxHops)] {
+			if id, ok := a.(string); ok && transport.CheckID(id) == nil {
 				t.Ancestors = append(t.Ancestors, id)
 			}
 		}
@@ -241,6 +242,9 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 	t.State, t.Result, t.Artifacts, t.SettledSeq, t.Settled = state, result, artifacts, e.Seq, e.Time
 	if state == a2a.TaskStateInputRequired {
 		t.Deadline = e.ReplyBy
+		if waiting := c.Waiting(); len(waiting) > maxWaiting {
+			c.settle(e, waiting[0], a2a.TaskStateCanceled, "too many questions wait for an answer", nil)
+		}
 		return
 	}
 	turn := c.turn(t.Turn)
@@ -276,7 +280,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		return
 	}
 	for _, turn := range slices.Clone(c.Turns) {
-		if !turn.Open() || (p.Turn != "" && turn.ID != p.Turn) {
+		if !turn.Open() || (p.Turn != "" && turn.ID != p.Turn) || !mayCancel(e.Cause.From, turn.From) {
 			continue
 		}
 		for _, t := range c.tasksOf(turn) {
@@ -285,7 +289,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		turn.Failed = true
 		c.answer(e, turn, Canceled)
 	}
-	if p.Turn == "" {
+	if p.Turn == "" && !isAgent(e.Cause.From) {
 		for _, t := range c.Waiting() {
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}
@@ -357,7 +361,15 @@ func (c *Conversation) weight() int {
 		n += 512 + turnWeight(t)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + len(t.Text) + len(t.Result)
+		n += 512 + taskWeight(promptTask(t))
+	}
+	return n
+}
+
+func taskWeight(t prompt.Task) int {
+	n := len(t.Text) + len(t.Result) + len(t.Input)
+	for _, a := range t.Artifacts {
+		n += len(a.Name) + len(a.Text)
 	}
 	return n
 }
@@ -369,7 +381,7 @@ func turnWeight(t *Turn) int {
 	}
 	for _, s := range t.Past.Steps {
 		for _, task := range s.Tasks {
-			n += len(task.Text) + len(task.Result)
+			n += taskWeight(task)
 		}
 	}
 	return n
@@ -428,8 +440,12 @@ func (c *Conversation) tasks(want func(*Task) bool, seq func(*Task) uint64) []*T
 	return tasks
 }
 
-// expired returns the open tasks whose deadline is not after now, the earliest first.
-func (c *Conversation) expired(now time.Time) []*Task {
+// expired returns the open tasks that are over by a deadline that came at time now, the earliest first. A deadline that
+// came too early, by a clock that is ahead, is over for none.
+func (c *Conversation) expired(d *transport.Deadline, now time.Time) []*Task {
+	if d.At.Before(now) {
+		now = d.At
+	}
 	tasks := append(c.Running(), c.Waiting()...)
 	tasks = slices.DeleteFunc(tasks, func(t *Task) bool { return t.Deadline.IsZero() || t.Deadline.After(now) })
 	slices.SortStableFunc(tasks, func(a, b *Task) int { return a.Deadline.Compare(b.Deadline) })
@@ -449,10 +465,13 @@ func (c *Conversation) nextDeadline() time.Time {
 }
 
 // SeenEntry returns the place of the entry that an event led to, if the event is one of the newest.
-func (c *Conversation) SeenEntry(eventID string) (seq uint64, ok bool) {
-	seq, ok = c.seen[eventID]
+func (c *Conversation) SeenEntry(e *transport.Event) (seq uint64, ok bool) {
+	seq, ok = c.seen[eventKey(e)]
 	return seq, ok
 }
+
+// eventKey names an event among those of its conversation. Two senders may choose the same id.
+func eventKey(e *transport.Event) string { return e.From + " " + e.ID }
 
 func (c *Conversation) remember(eventID string, seq uint64) {
 	if len(c.Seen) < maxSeen {

@@ -90,7 +90,7 @@ func TestSnapshotIsTheFold(t *testing.T) {
 			if diff := cmp.Diff(whole.Preview("next", t0), resumed.Preview("next", t0), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("prompt of the whole log (-), of the snapshot (+):\n%s", diff)
 			}
-			if _, ok := resumed.SeenEntry(fmt.Sprintf("m%d", turns-1)); !ok {
+			if _, ok := resumed.SeenEntry(userEvent(fmt.Sprintf("m%d", turns-1), "")); !ok {
 				t.Error("the last message is not recognised")
 			}
 		})

@@ -2,6 +2,7 @@ package cortex
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -56,6 +57,9 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	case err == nil:
 		err = llm.Check(t, decision)
 	}
+	if err == nil {
+		decision, err = asLogged(decision)
+	}
 	if err != nil {
 		o.stats.Failures.Add(1)
 		o.log.Error("no decision", "context_id", conv.ContextID, "turn", turn.ID, "err", err)
@@ -80,6 +84,25 @@ func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(st
 		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
 	}
 	return dec, err
+}
+
+// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart.
+func asLogged(d *llm.Decision) (*llm.Decision, error) {
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+	}
+	logged := new(llm.Decision)
+	if err := json.Unmarshal(b, logged); err != nil {
+		return nil, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+	}
+	for _, del := range logged.Delegations {
+		var input any
+		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // the agent could not read it either
+			return nil, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
+		}
+	}
+	return logged, nil
 }
 
 // overLimit returns why turn cannot go on, or "".
@@ -123,7 +146,7 @@ func (o *Orchestrator) beginDeciding(conv *Conversation, turn *Turn, cancel cont
 	k := conversationKey{conv.Tenant, conv.ContextID}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.deciding[k] = deciding{turn.ID, cancel}
+	o.deciding[k] = deciding{turn.ID, turn.From, cancel}
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -141,7 +164,7 @@ func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d, ok := o.deciding[conversationKey{o.cfg.Tenant, e.ContextID}]
-	if ok && (c.Turn == "" || c.Turn == d.turn) {
+	if ok && (c.Turn == "" || c.Turn == d.turn) && mayCancel(e.From, d.from) {
 		d.cancel(errCanceled)
 	}
 	return nil

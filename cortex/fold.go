@@ -3,6 +3,7 @@ package cortex
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -27,10 +28,10 @@ func Load(ctx context.Context, s Store, tenant, contextID string) (*Conversation
 		// A snapshot that is missing or cannot be read costs time only.
 		if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
 			if c, err := unmarshalConversation(b); err == nil && c.Version == v && c.ContextID == contextID {
-				if err := catchUp(ctx, s, c); err != nil {
-					return nil, err
+				if err := catchUp(ctx, s, c); err == nil {
+					return c, nil
 				}
-				return c, nil
+				// It may be of another log: the whole one decides.
 			}
 		}
 	}
@@ -78,8 +79,8 @@ func PutSnapshot(ctx context.Context, s Snapshots, conv *Conversation) error {
 	return s.PutSnapshot(ctx, conv.Tenant, conv.ContextID, conv.Version, b)
 }
 
-// idle returns why e changes nothing in the conversation, or "".
-func (c *Conversation) idle(e *transport.Event) string {
+// idle returns why e changes nothing in the conversation at time now, or "".
+func (c *Conversation) idle(e *transport.Event, now time.Time) string {
 	if _, ok := userMessage(e); ok {
 		return ""
 	}
@@ -103,35 +104,42 @@ func (c *Conversation) idle(e *transport.Event) string {
 	}
 	switch p := e.Payload.(type) {
 	case *transport.Deadline:
-		if len(c.expired(p.At)) == 0 {
+		if len(c.expired(p, now)) == 0 {
 			return "deadline of a finished task"
 		}
 	case *transport.Cancel:
-		return c.idleCancel(p)
+		return c.idleCancel(e.From, p)
 	}
 	return ""
 }
 
-func (c *Conversation) idleCancel(p *transport.Cancel) string {
+func (c *Conversation) idleCancel(from string, p *transport.Cancel) string {
 	if p.TaskID != "" {
-		if t := c.Tasks[p.TaskID]; t == nil || t.State.Terminal() {
+		t := c.Tasks[p.TaskID]
+		if t == nil || t.State.Terminal() {
 			return "nothing to cancel: unknown or finished task"
+		}
+		if turn := c.turn(t.Turn); isAgent(from) && (turn == nil || !mayCancel(from, turn.From)) {
+			return "an agent cancels what it did not ask for"
 		}
 		return ""
 	}
 	for _, t := range c.Turns {
-		if t.Open() && (p.Turn == "" || t.ID == p.Turn) {
+		if t.Open() && (p.Turn == "" || t.ID == p.Turn) && mayCancel(from, t.From) {
 			return ""
 		}
 	}
-	if p.Turn == "" && len(c.Waiting()) > 0 {
+	if p.Turn == "" && !isAgent(from) && len(c.Waiting()) > 0 {
 		return ""
 	}
 	return "nothing to cancel"
 }
 
-// turnOf returns the turn that e belongs to, or "".
-func (c *Conversation) turnOf(e *transport.Event) string {
+// mayCancel reports whether a sender may cancel a turn that owner began: people may, and an agent its own.
+func mayCancel(sender, owner string) bool { return !isAgent(sender) || sender == owner }
+
+// turnOf returns the turn that e, which is not idle, belongs to, or "".
+func (c *Conversation) turnOf(e *transport.Event, now time.Time) string {
 	if _, ok := userMessage(e); ok {
 		return e.ID
 	}
@@ -140,7 +148,7 @@ func (c *Conversation) turnOf(e *transport.Event) string {
 	}
 	switch p := e.Payload.(type) {
 	case *transport.Deadline:
-		return c.expired(p.At)[0].Turn
+		return c.expired(p, now)[0].Turn
 	case *transport.Cancel:
 		if p.TaskID != "" {
 			return c.Tasks[p.TaskID].Turn

@@ -59,6 +59,7 @@ type Orchestrator struct {
 
 type deciding struct {
 	turn   string
+	from   string
 	cancel context.CancelCauseFunc
 }
 
@@ -131,6 +132,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		return transport.Permanent(err)
 	}
 	var conflictAt Version
+	failure := "" // why the entry is made without a decision
 	for {
 		conv, fresh, err := o.fold(ctx, e)
 		if err != nil {
@@ -142,14 +144,14 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 				return err
 			}
 		}
-		if seq, ok := conv.SeenEntry(e.ID); ok {
+		if seq, ok := conv.SeenEntry(e); ok {
 			if err := o.send(ctx, conv, seq); err != nil {
 				return err
 			}
 			o.cache.put(conv)
 			return nil
 		}
-		if why := conv.idle(e); why != "" {
+		if why := conv.idle(e, o.cfg.Now()); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
 			cached := conv.Version
 			if !fresh {
@@ -164,23 +166,50 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			continue
 		}
 		after := conv.Version
-		err = o.advance(ctx, conv, e)
+		err = o.advance(ctx, conv, e, failure)
 		switch {
 		case errors.Is(err, ErrConflict):
 			o.stats.Conflicts.Add(1)
 			conflictAt = after
 			continue // conv is not in the cache: the next round loads it
-		case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
+		case errors.Is(err, errUnstorable) && failure == "":
+			o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
+			failure = "What came of this does not fit into the conversation's log."
+			continue
+		case errors.Is(err, errUnstorable):
+			o.tellUnstorable(ctx, e)
 			return transport.Permanent(err) // it will not fit the next time either
 		}
 		return err
 	}
 }
 
-// advance adds the entry for e to the log and sends what follows from it.
-func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, e *transport.Event) error {
+// errUnstorable marks an entry that no store will keep.
+var errUnstorable = errors.New("entry cannot be stored")
+
+// tellUnstorable tells the user that a message was not even taken: there is no place in the log where it could be answered.
+func (o *Orchestrator) tellUnstorable(ctx context.Context, e *transport.Event) {
+	m, ok := userMessage(e)
+	if !ok {
+		return // a result: its task ends at its deadline
+	}
+	turn := newTurn(&Entry{Cause: e, Time: o.cfg.Now()}, m)
+	turn.Failed, turn.Answer, turn.Answered = true, "The message is too large to be kept.", o.cfg.Now()
+	var out []Output
+	outputter{c: NewConversation(o.cfg.Tenant, e.ContextID), out: &out}.answer(turn)
+	for _, out := range out {
+		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+			o.log.Warn("nobody could be told", "context_id", e.ContextID, "err", err)
+		}
+	}
+}
+
+// advance adds the entry for e to the log and sends what follows from it. With a failure nothing is decided: the turn ends
+// with it.
+func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, e *transport.Event, failure string) error {
 	after := conv.Version
-	entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Turn: conv.turnOf(e)}
+	entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure}
+	entry.Turn = conv.turnOf(e, entry.Time)
 	entry.Deadline = entry.Time.Add(o.cfg.TaskTimeout)
 	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
 		entry.ReplyBy = entry.Time.Add(o.cfg.ReplyTimeout)
@@ -190,12 +219,17 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, e *trans
 	}
 	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
 		o.show(ctx, conv, entry.Seq)
-		if err := o.decide(ctx, conv, turn, entry); err != nil {
-			return err
+		if failure == "" {
+			if err := o.decide(ctx, conv, turn, entry); err != nil {
+				return err
+			}
 		}
 	}
 	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
+		return fmt.Errorf("%w: %w", errUnstorable, err)
+	case err != nil:
 		return fmt.Errorf("append to %s: %w", conv.ContextID, err)
 	}
 	entry.Version = version
@@ -229,6 +263,9 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64)
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
 			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time; a task ends at its deadline
+			o.log.Error("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+			continue
 		default:
 			return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
 		}
@@ -274,7 +311,12 @@ func acceptable(e *transport.Event) error {
 		return nil
 	}
 	switch e.Payload.(type) {
-	case *transport.Deadline, *transport.Cancel:
+	case *transport.Deadline:
+		if e.From != transport.Cortex {
+			return fmt.Errorf("a deadline from %s: only the orchestrator sets them", e.From)
+		}
+		return nil
+	case *transport.Cancel:
 		return nil
 	}
 	kind, _ := transport.PayloadKind(e.Payload)

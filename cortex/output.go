@@ -89,23 +89,24 @@ func (o outputter) task(t *Task) {
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
-	for _, id := range t.DependsOn {
-		d := o.c.Tasks[id]
-		if d == nil {
-			continue
+	room := transport.MaxText/2 - len(t.Text) // for what others have done; what is longer is cut
+	attach := func(d *Task, name, text string) {
+		if text == "" || room <= 0 {
+			return
 		}
-		m.ReferenceTasks = append(m.ReferenceTasks, id)
-		part := a2a.NewTextPart(d.Result)
-		part.Filename = string(id)
+		part := a2a.NewTextPart(cutTo(text, room))
+		part.Filename = name
 		part.SetMeta(transport.MetaAgentID, d.Agent)
-		if d.Result != "" {
-			m.Parts = append(m.Parts, part)
-		}
-		for _, a := range d.Artifacts {
-			part := a2a.NewTextPart(a.Text)
-			part.Filename = a.Name
-			part.SetMeta(transport.MetaAgentID, d.Agent)
-			m.Parts = append(m.Parts, part)
+		m.Parts = append(m.Parts, part)
+		room -= len(text)
+	}
+	for _, id := range t.DependsOn {
+		if d := o.c.Tasks[id]; d != nil {
+			m.ReferenceTasks = append(m.ReferenceTasks, id)
+			attach(d, string(id), d.Result)
+			for _, a := range d.Artifacts {
+				attach(d, a.Name, a.Text)
+			}
 		}
 	}
 	o.add(o.live(), transport.Event{

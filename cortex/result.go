@@ -13,6 +13,9 @@ import (
 // maxResult bounds the text of a result that a fold keeps; the log has all of it.
 const maxResult = 64 << 10
 
+// maxArtifacts bounds the text of all artifacts of a result that a fold keeps.
+const maxArtifacts = 256 << 10
+
 // result is what an agent says of a task.
 type result struct {
 	TaskID    a2a.TaskID
@@ -36,20 +39,37 @@ func resultOf(e *transport.Event) (result, bool) {
 	switch p := e.Payload.(type) {
 	case *a2a.Task:
 		r := result{TaskID: p.ID, State: p.Status.State, Text: messageText(p.Status.Message)}
+		room := maxArtifacts
 		for _, a := range p.Artifacts {
-			if a != nil {
-				r.Artifacts = append(r.Artifacts, prompt.Artifact{Name: a.Name, Text: cut(partsText(a.Parts))})
+			if a == nil || room <= 0 || len(r.Artifacts) == 32 {
+				continue
 			}
+			text := cutTo(partsText(a.Parts), min(maxResult, room))
+			r.Artifacts = append(r.Artifacts, prompt.Artifact{Name: cutTo(a.Name, 256), Text: text})
+			room -= len(text)
 		}
+		r.State = asQuestion(r.State)
 		return r, true
 	case *a2a.TaskStatusUpdateEvent:
-		return result{TaskID: p.TaskID, State: p.Status.State, Text: messageText(p.Status.Message)}, true
+		return result{TaskID: p.TaskID, State: asQuestion(p.Status.State), Text: messageText(p.Status.Message)}, true
 	case *a2a.Message:
 		if p.Role == a2a.MessageRoleAgent {
-			return result{TaskID: p.TaskID, State: a2a.TaskStateCompleted, Text: messageText(p)}, true
+			r := result{TaskID: p.TaskID, State: a2a.TaskStateCompleted, Text: messageText(p)}
+			if r.TaskID == "" {
+				r.TaskID = e.TaskID
+			}
+			return r, true
 		}
 	}
 	return result{}, false
+}
+
+// asQuestion takes a task that wants the user to log in somewhere for one that asks the user something, which it does.
+func asQuestion(s a2a.TaskState) a2a.TaskState {
+	if s == a2a.TaskStateAuthRequired {
+		return a2a.TaskStateInputRequired
+	}
+	return s
 }
 
 // settles reports whether r ends its task or asks something back, rather than reporting progress.
@@ -89,9 +109,12 @@ func partsText(parts a2a.ContentParts) string {
 	return strings.Join(lines, "\n")
 }
 
-func cut(s string) string {
-	if len(s) <= maxResult {
+func cut(s string) string { return cutTo(s, maxResult) }
+
+// cutTo returns s, or its beginning with a mark when it has more than limit bytes.
+func cutTo(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxResult], "") + " […]"
+	return strings.ToValidUTF8(s[:limit], "") + " […]"
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Turn returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
+// llmTurn returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
 func (c *Conversation) llmTurn(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Omitted, t.User, t.Now = c.Omitted, turn.User, now
