@@ -198,7 +198,7 @@ func complete(c *a2a.AgentCard) *a2a.AgentCard {
 	}
 	n.Skills = slices.Clone(n.Skills)
 	if len(n.Skills) == 0 {
-		n.Skills = []a2a.AgentSkill{{ID: short, Name: short, Description: n.Description}}
+		n.Skills = []a2a.AgentSkill{{ID: short, Name: short, Description: prefix(n.Description, 1024)}}
 	}
 	for i := range n.Skills {
 		s := &n.Skills[i]

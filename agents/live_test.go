@@ -55,7 +55,7 @@ func TestProgress(t *testing.T) {
 		if len(got) < 10 || len(got) > 13 {
 			t.Fatalf("%d texts were shown, want about ten a second: %q", len(got), got)
 		}
-		if got[0] != "t1 TASK_STATE_WORKING looking at [31mit" {
+		if got[0] != "t1 TASK_STATE_WORKING looking at it" {
 			t.Errorf("first text = %q, want it on one line without control characters", got[0])
 		}
 		if last := got[len(got)-1]; last != "t1 TASK_STATE_WORKING last" {

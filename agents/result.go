@@ -3,6 +3,7 @@ package agents
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -149,9 +150,12 @@ func line(s string, n int) string {
 			return -1
 		}
 		return r
-	}, prefix(s, 4*n))
+	}, escapes.ReplaceAllString(prefix(s, 4*n), ""))
 	return prefix(strings.Join(strings.Fields(s), " "), n)
 }
+
+// escapes are the sequences that programs write to colour a terminal, move its cursor or set its title (ECMA-48).
+var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?`)
 
 // errorText returns the words of err for the user.
 func errorText(err error) string {

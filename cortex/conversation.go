@@ -172,11 +172,25 @@ func (c *Conversation) applyDecision(e *Entry) {
 			return
 		}
 		turn.Kind, turn.Reason = d.Kind, d.Reason
+		turn.Failed = c.allFailed(turn)
 		c.answer(e, turn, d.Say)
 	} else if e.Failure != "" {
 		turn.Failed = true
 		c.answer(e, turn, e.Failure)
 	}
+}
+
+// allFailed reports whether the last step of turn had tasks and none of them was done.
+func (c *Conversation) allFailed(turn *Turn) bool {
+	if len(turn.Steps) == 0 {
+		return false
+	}
+	for _, id := range turn.Steps[len(turn.Steps)-1].Tasks {
+		if t := c.Tasks[id]; t == nil || t.State == a2a.TaskStateCompleted || t.State == a2a.TaskStateInputRequired {
+			return false
+		}
+	}
+	return true
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {

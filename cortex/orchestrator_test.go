@@ -2,6 +2,7 @@ package cortex_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -846,6 +847,172 @@ func TestQuestionThatIsAskedTwice(t *testing.T) {
 		}
 		if n := len(entries(t, w.store)); n != 2 {
 			t.Errorf("%d entries, want 2: the message and the question", n)
+		}
+	})
+}
+
+// TestDeadlineOfAnother has somebody else than Cortex, and a clock that is ahead, say that a deadline has come.
+func TestDeadlineOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "go")
+		for _, from := range []string{"beta", "user", transport.Cortex} {
+			w.publish(&transport.Event{
+				ID: "d-" + from, Time: time.Now(), From: from, ContextID: conversation,
+				Payload: &transport.Deadline{At: time.Now().Add(time.Hour)},
+			})
+		}
+		if a := w.answers(); len(a) != 0 {
+			t.Fatalf("answered %q long before the deadline", a)
+		}
+		pass(6 * time.Minute)
+		w.wantAnswer("m1", "alpha FAILED no result within 5m0s; ")
+	})
+}
+
+// TestAgentsCancelOnlyTheirOwn has an agent cancel what a person asked for, and then what it asked for itself.
+func TestAgentsCancelOnlyTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
+		}))
+		w.say("m1", "go")
+		mine := userEvent("m2", "for me")
+		mine.From = "beta"
+		w.publish(mine)
+		for i, c := range []*transport.Cancel{{Turn: "m1"}, {TaskID: w.tasksOf("alpha")[0].TaskID}, {}} {
+			x := cancelEvent(fmt.Sprint("x", i), c)
+			x.From = "beta"
+			w.publish(x)
+		}
+		a := w.answers()
+		if _, ok := a["m1"]; ok || a["m2"] != cortex.Canceled {
+			t.Errorf("answers %v, want only that m2 was canceled", a)
+		}
+	})
+}
+
+// TestSmallStore has a store that keeps messages, but not long ones: the user is told in either case.
+func TestSmallStore(t *testing.T) {
+	for name, test := range map[string]struct{ user, say, want string }{
+		"the answer does not fit":  {"hello", strings.Repeat("x", 100<<10), "What came of this does not fit into the conversation's log."},
+		"the message does not fit": {strings.Repeat("x", 100<<10), "hello", "The message is too large to be kept."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				decider := simple(func(*llm.Turn) *llm.Decision { return respond(test.say) })
+				w := newWorld(t, decider)
+				w.stop()
+				w.start(cortex.Config{Decider: decider, Store: small{w.store}})
+				w.say("m1", test.user)
+				if got := w.liveAnswers(); !slices.Equal(got, []string{test.want}) {
+					t.Errorf("told %.100q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// small is a store that keeps entries up to 64 KiB.
+type small struct{ cortex.Store }
+
+func (s small) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	if b, err := json.Marshal(e); err != nil || len(b) > 64<<10 {
+		return 0, transport.ErrTooLarge
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+// TestManyArtifacts has a task need more than fits into a message: it gets what fits, and the turn goes on.
+func TestManyArtifacts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}, llm.Delegation{ID: "2", Agent: "beta", Task: "b", DependsOn: []string{"1"}})
+			}
+			return respond("done")
+		}))
+		w.say("m1", "go")
+		e := resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "here")
+		for i := range 40 {
+			e.Payload.(*a2a.Task).Artifacts = append(e.Payload.(*a2a.Task).Artifacts, &a2a.Artifact{
+				ID: a2a.ArtifactID(fmt.Sprint(i)), Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("x", 60<<10))},
+			})
+		}
+		w.publish(e)
+		w.finish("beta", w.onlyTask("beta"), "B")
+		w.wantAnswer("m1", "done")
+		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := json.Marshal(conv); err != nil || len(b) > 2<<20 {
+			t.Errorf("the fold of one turn is %d bytes, want at most 2 MiB", len(b))
+		}
+	})
+}
+
+// TestFailedTasksFailTheTurn holds that scripts can tell: nothing of what was asked was done.
+func TestFailedTasksFailTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}, llm.Delegation{ID: "2", Agent: "beta", Task: "b"})
+			}
+			return respond(results(t))
+		}))
+		for i, beta := range []a2a.TaskState{a2a.TaskStateFailed, a2a.TaskStateCompleted} {
+			turn := fmt.Sprint("m", i)
+			w.say(turn, "go")
+			w.publish(resultEvent(fmt.Sprint("a", i), "alpha", w.tasksOf("alpha")[i].TaskID, a2a.TaskStateFailed, "no"))
+			w.publish(resultEvent(fmt.Sprint("b", i), "beta", w.tasksOf("beta")[i].TaskID, beta, "so"))
+			conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, ok := conv.AnswerOf(turn)
+			if want := beta != a2a.TaskStateCompleted; !ok || m.Metadata[transport.MetaFailed] != want {
+				t.Errorf("beta %s: failed = %v, want %v", beta, m.Metadata[transport.MetaFailed], want)
+			}
+		}
+	})
+}
+
+// TestSnapshotAheadOfTheLog has a snapshot of entries that the log lost and then wrote anew.
+func TestSnapshotAheadOfTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := simple(func(t *llm.Turn) *llm.Decision { return respond("you said " + t.User) })
+		w := newWorld(t, decider)
+		w.say("m1", "one")
+		ahead, err := cortex.Load(t.Context(), w.store, "", conversation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ahead.Apply(&cortex.Entry{Version: ahead.Version, Seq: 2, Cause: userEvent("lost", "lost"), Turn: "lost", Decision: respond("lost")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), ahead); err != nil {
+			t.Fatal(err)
+		}
+		w.say("m2", "two")
+		w.stop()
+		w.start(cortex.Config{Decider: decider})
+		w.say("m3", "three")
+		conv := cortex.NewConversation("", conversation)
+		for _, e := range entries(t, w.store) {
+			if err := conv.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, want := range map[string]string{"m2": "you said two", "m3": "you said three"} {
+			if m, ok := conv.AnswerOf(id); !ok || transport.Text(m.Parts) != want {
+				t.Errorf("answer to %s = %v, want %q", id, m, want)
+			}
 		}
 	})
 }

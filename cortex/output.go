@@ -175,6 +175,12 @@ func (o outputter) answer(turn *Turn) {
 	o.add(o.live(), e)
 }
 
+// Open reports whether the message with this id has begun a turn that is not answered.
+func (c *Conversation) Open(messageID string) bool {
+	turn := c.turn(messageID)
+	return turn != nil && turn.Open()
+}
+
 // AnswerOf returns the answer to the user's message with this id as it is sent to people, if the turn has been answered.
 func (c *Conversation) AnswerOf(messageID string) (*a2a.Message, bool) {
 	turn := c.turn(messageID)

@@ -11,7 +11,7 @@ import (
 )
 
 // maxResult bounds the text of a result that a fold keeps; the log has all of it.
-const maxResult = 64 << 10
+const maxResult = 257 << 10 // what an agent of ours sends at most, with its note
 
 // maxArtifacts bounds the text of all artifacts of a result that a fold keeps.
 const maxArtifacts = 256 << 10

@@ -5,6 +5,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -23,7 +24,7 @@ func (e *Entry) Title() (title string, ok bool) {
 	}
 	var b strings.Builder
 	gap := "" // the space before the next word
-	for _, r := range transport.Text(m.Parts) {
+	for _, r := range prompt.CleanText(transport.Text(m.Parts), 64*maxTitle) {
 		switch {
 		case unicode.IsSpace(r):
 			if b.Len() > 0 {

@@ -13,9 +13,9 @@ import (
 
 // Limits of a decision.
 const (
-	DefaultMaxParallel = 8        // delegations of one decision when the Turn does not say
-	MaxTask            = 64 << 10 // a delegation's task, in bytes
-	MaxDecision        = 1 << 20  // what a model may write for one decision, in bytes
+	DefaultMaxParallel = 8       // delegations of one decision when the Turn does not say
+	MaxTask            = 1 << 20 // a delegation's task, in bytes
+	MaxDecision        = 1 << 20 // what a model may write for one decision, in bytes
 
 	maxDelegationID = 256
 	maxNearest      = 8 // agents named when one is not found

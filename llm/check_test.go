@@ -51,7 +51,7 @@ func chain(needs ...[]string) *llm.Decision {
 }
 
 func TestCheck(t *testing.T) {
-	long := strings.Repeat("x", 70<<10)
+	long := strings.Repeat("x", 70<<14)
 	last := turn()
 	last.Last = true
 	wide := turn()
@@ -80,7 +80,7 @@ func TestCheck(t *testing.T) {
 		{"eight by default", wide, chain(nil, nil, nil, nil, nil, nil, nil, nil), ""},
 		{"nine by default", wide, chain(nil, nil, nil, nil, nil, nil, nil, nil, nil), "9 delegations, at most 8"},
 		{"no id", nil, one(func(d *llm.Delegation) { d.ID = "" }), "delegation 1 has no id"},
-		{"long id", nil, one(func(d *llm.Delegation) { d.ID = long }), "an id of 71680 bytes"},
+		{"long id", nil, one(func(d *llm.Delegation) { d.ID = long }), "an id of 1146880 bytes"},
 		{"id twice", nil, delegate(llm.Delegation{ID: "a"}, llm.Delegation{ID: "a"}), `two delegations have the id "a"`},
 		{"no agent", nil, one(func(d *llm.Delegation) { d.Agent = "" }), "agent is empty; there are"},
 		{"unknown agent", nil, one(func(d *llm.Delegation) { d.Agent = "agent_clok" }), `no agent "agent_clok"; there are "agent_clock", "agent_calc", "agent_echo"`},
@@ -90,11 +90,11 @@ func TestCheck(t *testing.T) {
 		{"skill by name", nil, one(func(d *llm.Delegation) { d.Agent, d.Skill = "agent_clock", "world time" }), ""},
 		{"unknown skill", nil, one(func(d *llm.Delegation) { d.Skill = "echo" }), `agent "agent_calc" has no skill "echo"; it has "calc", "convert"`},
 		{"no task", nil, one(func(d *llm.Delegation) { d.Task = "\n" }), "task is empty"},
-		{"long task", nil, one(func(d *llm.Delegation) { d.Task = long }), "task is 71680 bytes, at most 65536"},
+		{"long task", nil, one(func(d *llm.Delegation) { d.Task = long }), "task is 1146880 bytes, at most 1048576"},
 		{"task of the right length", nil, one(func(d *llm.Delegation) { d.Task = long[:64<<10] }), ""},
 		{"input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(`{"a":1}`) }), ""},
 		{"bad input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(`{"a":`) }), `input "{\"a\":" is not JSON`},
-		{"long input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(long) }), "input is 71680 bytes"},
+		{"long input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(long) }), "input is 1146880 bytes"},
 		{"waiting task", nil, one(func(d *llm.Delegation) { d.ID, d.Agent = "task-7", "agent_clock" }), ""},
 		{"waiting task of another", nil, one(func(d *llm.Delegation) { d.ID = "task-7" }), `agent "agent_calc", but the waiting task of that id is with agent "agent_clock"`},
 		{"needs", nil, chain([]string{"1", "2"}, []string{"2"}, nil), ""},

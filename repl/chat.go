@@ -94,6 +94,17 @@ func (c *chat) run(ctx context.Context) (err error) {
 		h.run(inner, changes)
 	})
 
+	running.Go(func() {
+		for {
+			select {
+			case line := <-c.Notices:
+				c.ui.Notice(c.ui.style.yellow(oneLine(line)))
+			case <-inner.Done():
+				return
+			}
+		}
+	})
+
 	c.banner(ctx)
 	if historyErr != nil {
 		c.warn("history is not kept: " + historyErr.Error())
@@ -253,12 +264,24 @@ func (c *chat) turn(ctx context.Context, text string) {
 		if !answered { // else the answer says so
 			c.ui.Print(c.ui.style.dim("(canceled)"))
 		}
-		if !errors.Is(failed, transport.ErrClosed) && failed.Error() != context.Canceled.Error() {
-			c.warn(failed.Error())
+		if errors.Is(failed, transport.ErrUnavailable) {
+			c.warn("the cancellation could not be sent: " + unreachable)
 		}
 	default:
-		c.warn(failed.Error())
+		c.fail(failed)
 	}
+}
+
+// unreachable is what people are told when nothing can be sent or read, rather than the words of a library.
+const unreachable = "cortex cannot be reached now; it is tried again until it is back"
+
+// fail shows an error.
+func (c *chat) fail(err error) {
+	if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		c.warn(unreachable)
+		return
+	}
+	c.warn(strings.ReplaceAll(err.Error(), transport.ErrInvalid.Error()+": ", ""))
 }
 
 // warn shows what went wrong.

@@ -54,11 +54,10 @@ func (c *Client) Turn(ctx context.Context, contextID, text string) iter.Seq2[*tr
 func (c *Client) Cancel(ctx context.Context, contextID string, x transport.Cancel) error {
 	e := c.event(contextID, &x)
 	e.TaskID = x.TaskID
+	// The inbox is certain but waits for what the conversation is busy with; the control topic interrupts that. It comes
+	// first, or it could hit what is decided after the cancellation.
+	_ = c.Transport.Publish(ctx, transport.Control(c.Tenant, transport.Cortex), e) // best effort
 	if err := c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), e); err != nil {
-		return fmt.Errorf("cancel: %w", err)
-	}
-	// The inbox is certain but waits for what the conversation is busy with; the control topic interrupts that.
-	if err := c.Transport.Publish(ctx, transport.Control(c.Tenant, transport.Cortex), e); err != nil {
 		return fmt.Errorf("cancel: %w", err)
 	}
 	return nil
@@ -163,7 +162,7 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 			graceEnd = time.After(grace)
 			poll.Reset(max(grace/4, time.Millisecond))
 			bounded, done := context.WithTimeout(watching, grace)
-			cancelErr := c.Cancel(bounded, contextID, transport.Cancel{Turn: say.ID, Reason: "canceled by the user"})
+			cancelErr := c.Cancel(bounded, contextID, transport.Cancel{Turn: say.ID, Reason: "by the user"})
 			done()
 			if cancelErr != nil {
 				return errors.Join(err, cancelErr)

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"strings"
 	"unicode"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // command is one of the words that begin with a slash.
@@ -70,6 +72,9 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 		defer stop()
 		if err := cmd.run(c, ctx, args); err != nil {
+			if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+				err = errors.New(unreachable)
+			}
 			c.warn(name + ": " + err.Error())
 		}
 		return false

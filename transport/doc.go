@@ -6,8 +6,8 @@
 //   - [Inbox] carries work. Publish returns once the event is stored; it is delivered at least once, and waits while
 //     nobody listens. Subscribers of one inbox share its events. Within one subscriber the events of one ContextID come
 //     in the order in which they were published and one at a time, while other conversations go on in parallel; with
-//     [SubscribeOptions].Unordered they do not wait for each other. An event published twice with the same ID within
-//     [DuplicateWindow] is stored once.
+//     [SubscribeOptions].Unordered they do not wait for each other. An event published twice with the same ID, by
+//     the same sender and for the same conversation, within [DuplicateWindow] is stored once.
 //   - [Cards] carries announcements. The newest card of every running agent instance is retained: a new subscriber gets
 //     them all, then one [Synced], then every change. A card that is not published again within its TTL is reported gone.
 //   - [Live] carries what a person watches while it happens: progress, delegations, the text of an answer as it is written.

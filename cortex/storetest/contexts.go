@@ -84,7 +84,7 @@ func testTitles(t *testing.T, s cortex.Store) {
 	tests := []struct{ id, said, want string }{
 		{"plain", "What time is it?", "What time is it?"},
 		{"lines", "  first\n\n\tsecond \r\n third  ", "first second third"},
-		{"controls", "a\x1b[31mred\x1b[0m\x00\x7f\u0085b", "a[31mred[0m b"},
+		{"controls", "a\x1b[31mred\x1b[0m\x00\x7f\u0085b", "ared b"},
 		{"directions", "abc\u202edef\u200bghi", "abcdefghi"},
 		{"exactly", strings.Repeat("x", 80), strings.Repeat("x", 80)},
 		{"long", strings.Repeat("x", 81), strings.Repeat("x", 80)},

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // agentFlags are the flags of every agent command.
@@ -89,6 +90,9 @@ The card is a YAML or JSON file; a name is enough, a description and examples he
 			if err != nil {
 				return usageError{err}
 			}
+			if timeout < 0 {
+				return usagef("--timeout %v: it must not be negative", timeout)
+			}
 			h, err := agents.Exec(agents.ExecOptions{Argv: args, Dir: dir, JSON: asJSON, Timeout: timeout})
 			if err != nil {
 				return usageError{err}
@@ -106,22 +110,26 @@ The card is a YAML or JSON file; a name is enough, a description and examples he
 
 func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler, f agentFlags) error {
 	ctx := cmd.Context()
+	if f.concurrency < 0 {
+		return usagef("--concurrency %d: it must not be negative", f.concurrency)
+	}
+	name := prompt.Clean(card.Name, 64)
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	l, err := e.settings.mustJoin(ctx, card.Name, log, func(up bool, _ error) {
 		if up {
-			fmt.Fprintf(e.stderr, "%s is connected again\n", card.Name)
+			fmt.Fprintf(e.stderr, "%s is connected again\n", name)
 		} else if ctx.Err() == nil {
-			fmt.Fprintf(e.stderr, "%s lost the connection and tries again until it is back\n", card.Name)
+			fmt.Fprintf(e.stderr, "%s lost the connection and tries again until it is back\n", name)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", card.Name, l.url, skillNames(card))
+	fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card))
 	err = agents.Serve(ctx, l.bus, card, h, &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: log})
 	if ctx.Err() != nil {
-		fmt.Fprintf(e.stderr, "%s has left\n", card.Name)
+		fmt.Fprintf(e.stderr, "%s has left\n", name)
 		return nil
 	}
 	return err
@@ -134,7 +142,7 @@ func skillNames(card *a2a.AgentCard) string {
 		if name == "" {
 			name = s.ID
 		}
-		names = append(names, name)
+		names = append(names, prompt.Clean(name, 40))
 	}
 	return strings.Join(names, ", ")
 }

@@ -42,7 +42,25 @@ func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Me
 		return nil, false, err
 	}
 	m, ok := conv.AnswerOf(messageID)
-	return m, ok, nil
+	if ok || conv.Open(messageID) {
+		return m, ok, nil
+	}
+	// Not taken up yet, or answered so long ago that only the log has it.
+	conv = cortex.NewConversation(l.tenant, contextID)
+	for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
+		if err != nil {
+			return nil, false, err
+		}
+		if err := conv.Apply(entry); err != nil {
+			return nil, false, err
+		}
+		if entry.Turn == messageID || entry.Turn == "" {
+			if m, ok := conv.AnswerOf(messageID); ok {
+				return m, true, nil
+			}
+		}
+	}
+	return nil, false, nil
 }
 
 func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
@@ -94,7 +112,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleUser {
+		if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
 			last = last[:0]
 		}
 		last = append(last, entry)

@@ -57,13 +57,14 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 		}
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
-	b, where, closeAll, err := e.attach(ctx, log)
+	notices := make(chan string, 8)
+	b, where, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(),
+		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
 		Version: buildVersion(), Where: where, History: filepath.Join(e.settings.data, "history"),
 	}
 	err = talk(ctx, cfg)
@@ -76,12 +77,38 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	return err
 }
 
+// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again: in the chat, or,
+// where there is none, on standard error.
+func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
+	return func(up bool, _ error) {
+		line := "the connection to cortex is lost; it is tried again until it is back, and nothing that was said is lost"
+		if up {
+			line = "cortex is back"
+		}
+		if !e.onTerminal() {
+			fmt.Fprintln(e.stderr, "cortex: "+line)
+			return
+		}
+		select {
+		case notices <- line:
+		default:
+		}
+	}
+}
+
 // attach joins the Cortex that runs, or starts one in this process.
-func (e *env) attach(ctx context.Context, log *slog.Logger) (b *backend, where string, closeAll func() error, err error) {
+func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (b *backend, where string, closeAll func() error, err error) {
 	s := &e.settings
 	s.node.passing = true
+	// What is wrong with the settings is said also when another process has its own.
+	if _, err := s.newDecider(); err != nil {
+		return nil, "", nil, err
+	}
+	if _, err := s.builtin(); err != nil {
+		return nil, "", nil, err
+	}
 	for end := time.Now().Add(syncTimeout); ; {
-		l, err := s.join(ctx, "chat", log, nil)
+		l, err := s.join(ctx, "chat", log, onConn)
 		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && time.Now().Before(end) {
 			select { // it is just ending: start one, or join the next
 			case <-time.After(50 * time.Millisecond):

@@ -43,6 +43,9 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 			return nil, err
 		}
 		url = a.URL
+		if s.node.wellKnown == "" {
+			s.node.wellKnown = a.WellKnown
+		}
 	}
 	bus, err := nats.Dial(ctx, &nats.Options{URL: url, Name: name, Logger: log, OnConn: onConn})
 	if err != nil {
@@ -120,6 +123,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	// What runs ends with Close, not with ctx: the orchestrator stops before the agents leave, so that nobody is told that
 	// there are none.
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	n.work, workCtx = errgroup.WithContext(workCtx) // when one part fails, the others end, and Wait says why
 	agentsCtx, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
 	n.stopWork, n.stopAgents = stopWork, stopAgents
 	n.work.Go(func() error {
@@ -144,7 +148,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing}); err != nil {
+		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing, s.node.wellKnown}); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())

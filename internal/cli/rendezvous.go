@@ -20,6 +20,8 @@ type address struct {
 	PID int    `json:"pid"`
 	// Passing says that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
+	// WellKnown is the file of --well-known, for those who join.
+	WellKnown string `json:"wellKnown,omitempty"`
 }
 
 // sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that
@@ -65,7 +67,12 @@ func claim(data string) (release func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
 	}
-	if err := tryLock(f); err != nil {
+	err = tryLock(f)
+	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // it may only be somebody who looks, see held
+		time.Sleep(20 * time.Millisecond)
+		err = tryLock(f)
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Exit statuses.
@@ -70,7 +71,11 @@ var errShown = errors.New("failed")
 
 // oneLine keeps what strangers wrote into an error from breaking the line or the terminal.
 func oneLine(err error) string {
-	return strings.Join(strings.Fields(repl.Sanitize(err.Error())), " ")
+	text := err.Error()
+	if errors.Is(err, transport.ErrInvalid) { // the kind of error is for programs
+		text = strings.ReplaceAll(strings.ReplaceAll(text, transport.ErrInvalid.Error()+": ", ""), transport.ErrTooLarge.Error()+": ", "")
+	}
+	return strings.Join(strings.Fields(repl.Sanitize(text)), " ")
 }
 
 func (e *env) newRoot() *cobra.Command {

@@ -22,6 +22,9 @@ func (e *env) newSessions() *cobra.Command {
 		Example: "  cortex sessions --limit 5",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return usagef("--limit %d: it must be at least 1", limit)
+			}
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
 				list, err := listSessions(ctx, l, limit)
 				if err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // settings are the values of the flags. A flag that is not given is taken from the environment (CORTEX_ and its name),
@@ -55,7 +57,10 @@ func (s *settings) common(f *pflag.FlagSet) {
 // default. Each command has its own values, since the defaults differ.
 func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	n, f := new(nodeSettings), c.Flags()
-	c.PreRun = func(*cobra.Command, []string) { s.node = n }
+	c.PreRunE = func(*cobra.Command, []string) error {
+		s.node = n
+		return n.check()
+	}
 	f.StringVar(&n.llm, "llm", "fake", "what decides: fake needs no network and no key")
 	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
 	f.StringVar(&n.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
@@ -63,6 +68,21 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
 	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
 	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "how long an agent may take for a task")
+}
+
+// check checks what can be checked before anything is started or joined.
+func (n *nodeSettings) check() error {
+	if n.taskTimeout <= 0 {
+		return usagef("--task-timeout %v: it must be more than nothing, such as 5m", n.taskTimeout)
+	}
+	if n.wellKnown != "" {
+		path, err := filepath.Abs(n.wellKnown) // others read it too, from where they are
+		if err != nil {
+			return usagef("--well-known: %w", err)
+		}
+		n.wellKnown = path
+	}
+	return nil
 }
 
 // complete fills in what was not given as a flag, and checks what can be checked.
@@ -101,6 +121,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	}
 	if s.data, err = filepath.Abs(s.data); err != nil {
 		return fmt.Errorf("data folder: %w", err)
+	}
+	if err := transport.CheckID(s.tenant); s.tenant != "" && err != nil {
+		return usagef("--tenant: %w", err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
 	add := func(kind repl.LineKind, who, text string) {
 		lines = append(lines, &repl.Line{Time: entry.Time, Kind: kind, Who: who, Text: text})
 	}
-	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleUser {
+	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
 		add(repl.LineUser, entry.Cause.From, transport.Text(m.Parts))
 	}
 	for _, out := range conv.Outputs(entry.Seq) {

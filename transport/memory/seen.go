@@ -13,8 +13,8 @@ type seen struct {
 }
 
 type seenID struct {
-	topic transport.Topic
-	id    string
+	topic               transport.Topic
+	contextID, from, id string
 }
 
 type seenAt struct {

@@ -26,9 +26,20 @@ type cards struct {
 	bus    *Bus
 	tenant string
 
-	known  map[string]bool // subjects of cards that the handler knows to be there
-	synced bool            // the handler got Synced
+	known  map[string]lease // by subject: cards that the handler knows to be there
+	synced bool             // the handler got Synced
+	ahead  time.Duration    // of this clock before the server's
 }
+
+// lease is how long a card holds. The server takes cards away when their time is over, but after a crash it can have lost
+// the times of some; so they are looked at here as well.
+type lease struct {
+	sequence uint64
+	until    time.Time // by this clock; zero: for ever
+}
+
+// overdueSlack is how long after its time a card is left to the server.
+const overdueSlack = 3 * time.Second
 
 // watch is one reading of the bucket, from all that is retained to what changes.
 type watch struct {
@@ -38,7 +49,7 @@ type watch struct {
 }
 
 func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.Topic) error {
-	c := &cards{bus: b, tenant: t.Tenant, known: map[string]bool{}}
+	c := &cards{bus: b, tenant: t.Tenant, known: map[string]lease{}}
 	first, err := c.watch(ctx)
 	if err != nil {
 		return err
@@ -66,6 +77,10 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	c.ahead = 0
+	if at := consumer.CachedInfo().TimeStamp; !at.IsZero() {
+		c.ahead = time.Since(at)
 	}
 	return &watch{consumer, lost, time.Now()}, nil
 }
@@ -135,7 +150,7 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 		seen = nil
 	}
 	for {
-		m, err := c.next(ctx, w, msgs, seen != nil)
+		m, err := c.next(ctx, w, msgs, seen != nil, h)
 		if err != nil {
 			return err
 		}
@@ -162,15 +177,18 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 
 // next waits for a message. While the retained cards come, it returns nil when there are no more of them: the last ones
 // can vanish before they are delivered.
-func (c *cards) next(ctx context.Context, w *watch, msgs jetstream.MessagesContext, reading bool) (jetstream.Msg, error) {
-	for reading {
+func (c *cards) next(ctx context.Context, w *watch, msgs jetstream.MessagesContext, reading bool, h transport.Handler) (jetstream.Msg, error) {
+	for {
 		wait, cancel := context.WithTimeout(ctx, time.Second)
 		m, err := msgs.Next(jetstream.NextContext(wait))
+		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			cancel()
 			return m, err
 		}
-		cancel()
+		c.endOverdue(ctx, h)
+		if !reading {
+			continue
+		}
 		info, cancel := c.bus.asking(ctx)
 		now, err := w.consumer.Info(info)
 		cancel()
@@ -181,7 +199,36 @@ func (c *cards) next(ctx context.Context, w *watch, msgs jetstream.MessagesConte
 			return nil, nil
 		}
 	}
-	return msgs.Next(jetstream.NextContext(ctx))
+}
+
+// endOverdue reports the cards as gone whose time is over, and takes them out of the bucket.
+func (c *cards) endOverdue(ctx context.Context, h transport.Handler) {
+	now := time.Now()
+	for subject, l := range c.known {
+		if l.overdue(now) {
+			delete(c.known, subject)
+			c.bus.removeCard(subject, l.sequence)
+			if e, err := c.gone(subject, transport.GoneExpired, fmt.Sprint(l.sequence), now); err == nil {
+				c.handle(ctx, e, h)
+			}
+		}
+	}
+}
+
+func (l lease) overdue(now time.Time) bool {
+	return !l.until.IsZero() && now.After(l.until.Add(overdueSlack))
+}
+
+// removeCard asks the server to remove a card, unless it was announced again. If that fails, the next reader does it.
+func (b *Bus) removeCard(subject string, sequence uint64) {
+	m := natsgo.NewMsg(subject)
+	m.Header.Set(headerKVOperation, "PURGE")
+	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
+	m.Header.Set(jetstream.MsgTTLHeader, fmt.Sprintf("%.0fs", markerTTL.Seconds()))
+	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(sequence))
+	if _, err := b.js.PublishMsgAsync(m); err != nil {
+		b.log.Debug("overdue card not removed", "subject", oneLine(subject, 200), "err", err)
+	}
 }
 
 // sync ends the reading of retained cards: those that were there before and are not now have gone unseen.
@@ -222,13 +269,22 @@ func (c *cards) tell(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMe
 		c.bus.log.Warn("card cannot be read", "subject", oneLine(raw.Subject, 200), "err", err)
 		return
 	}
-	if e.Payload.(*transport.Card).Gone != "" {
-		if !c.known[raw.Subject] {
-			return // the handler has never heard of it
-		}
+	l := lease{sequence: meta.Sequence.Stream}
+	card := e.Payload.(*transport.Card)
+	if card.TTL > 0 {
+		l.until = meta.Timestamp.Add(c.ahead + card.TTL)
+	}
+	_, known := c.known[raw.Subject]
+	switch {
+	case card.Gone != "" && !known:
+		return // the handler has never heard of it
+	case card.Gone != "":
 		delete(c.known, raw.Subject)
-	} else {
-		c.known[raw.Subject] = true
+	case l.overdue(time.Now()) && !known:
+		c.bus.removeCard(raw.Subject, l.sequence)
+		return
+	default:
+		c.known[raw.Subject] = l
 		if seen != nil {
 			seen[raw.Subject] = true
 		}

@@ -51,7 +51,7 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 		return err
 	}
 	// The server knows ids per stream, not per inbox.
-	m.Header[natsgo.MsgIdHdr] = []string{transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + "." + e.ID}
+	m.Header[natsgo.MsgIdHdr] = []string{transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + "." + transport.Escape(e.ContextID) + "." + transport.Escape(e.From) + "." + e.ID}
 	if !e.DeliverAt.IsZero() {
 		if timer := timerSubject(a); time.Now().Before(e.DeliverAt) {
 			// Written by hand: the client cuts the time to the second, which is up to a second early.

@@ -31,11 +31,13 @@ func (l *serverLog) fatal() error {
 }
 
 // Errorf logs a warning.
-func (l *serverLog) Errorf(format string, v ...any) { l.Warnf(format, v...) }
-
-// Warnf logs a warning.
-func (l *serverLog) Warnf(format string, v ...any) {
+func (l *serverLog) Errorf(format string, v ...any) {
 	l.logger.Warn("nats server", "text", fmt.Sprintf(format, v...))
+}
+
+// Warnf logs for information: what a server warns of after a kill is how it recovers.
+func (l *serverLog) Warnf(format string, v ...any) {
+	l.logger.Info("nats server", "text", fmt.Sprintf(format, v...))
 }
 
 // Noticef logs at debug level.

@@ -122,6 +122,20 @@ var inboxCases = []testCase{
 		d.take("third")
 		d.nothing("its id was published before")
 	}},
+	{name: "inbox same id of others is another event", run: func(e *env) {
+		d := e.desk(e.dial(), worker, nil)
+		first := e.message(worker, "c1", "first")
+		e.publish(e.tr, worker, first)
+		d.take("first")
+		elsewhere := e.message(worker, "c2", "elsewhere")
+		elsewhere.ID = first.ID
+		e.publish(e.tr, worker, elsewhere)
+		d.take("elsewhere")
+		another := e.message(worker, "c1", "another sender")
+		another.ID, another.From = first.ID, "somebody-else"
+		e.publish(e.tr, worker, another)
+		d.take("another sender")
+	}},
 	{name: "inbox same id at once stored once", run: func(e *env) {
 		d := e.desk(e.dial(), worker, unordered)
 		ev := e.message(worker, "c1", "once")

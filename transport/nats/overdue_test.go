@@ -1,0 +1,58 @@
+package nats
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestOverdueCard has cards whose time the server has lost, as it can after a crash: they are gone all the same, for who
+// watches and for who comes later.
+func TestOverdueCard(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	announce := func(id string) {
+		e := &transport.Event{
+			ID: id, Time: time.Now(), From: id,
+			Payload: &transport.Card{AgentID: id, Instance: "1", Card: &a2a.AgentCard{Name: id}, TTL: time.Second},
+		}
+		m, err := encode(cardSubject("", id, "1"), e, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.store(t.Context(), m); err != nil { // without the header that has the server take it away
+			t.Fatal(err)
+		}
+	}
+	announce("lost")
+	events := make(chan *transport.Card, 10)
+	watch := func() {
+		serveTopic(t, b, transport.Cards(""), nil, func(e *transport.Event) error {
+			if c, ok := e.Payload.(*transport.Card); ok {
+				events <- c
+			}
+			return nil
+		})
+	}
+	watch()
+	if c := receive(t, events); c.AgentID != "lost" || c.Gone != "" {
+		t.Fatalf("first %+v, want the card", c)
+	}
+	if c := receive(t, events); c.AgentID != "lost" || c.Gone != transport.GoneExpired {
+		t.Fatalf("then %+v, want that it expired", c)
+	}
+	eventually(t, "the card is removed", func() bool {
+		s, err := b.js.Stream(t.Context(), agentsStream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := s.GetLastMsgForSubject(t.Context(), cardSubject("", "lost", "1"))
+		return err != nil || m.Header.Get(headerKVOperation) == "PURGE"
+	})
+	announce("fresh")
+	if c := receive(t, events); c.AgentID != "fresh" {
+		t.Errorf("then %+v, want only the other card", c)
+	}
+}
