@@ -1,0 +1,145 @@
+package cortex_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func TestDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			switch len(t.Steps) {
+			case 0:
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}, llm.Delegation{ID: "2", Agent: "beta", Task: "b"})
+			case 1:
+				return delegate(llm.Delegation{ID: "1", Agent: "gamma", Task: "c"})
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "go")
+		alpha := w.onlyTask("alpha")
+		w.finish("beta", w.onlyTask("beta"), "B")
+		pass(5*time.Minute + time.Second)
+		if d := w.decisions(); len(d) != 2 || results(d[1]) != "alpha FAILED no result within 5m0s; beta COMPLETED B; " {
+			t.Fatalf("after the deadline: %d decisions, the last with %q", len(d), results(d[len(d)-1]))
+		}
+		if got := w.stopped(); !slices.Equal(got, []a2a.TaskID{alpha}) {
+			t.Errorf("told to stop: %v, want alpha's %v", got, alpha)
+		}
+		pass(5*time.Minute + time.Second) // the second step has a deadline of its own
+		synctest.Wait()
+		w.wantAnswer("m1", "gamma FAILED no result within 5m0s; ")
+		w.finish("alpha", alpha, "too late")
+		if got := len(w.answers()); got != 1 {
+			t.Errorf("%d answers, want 1", got)
+		}
+	})
+}
+
+// TestDeadlineAfterRestart lets the deadline pass while no orchestrator runs.
+func TestDeadlineAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
+			}
+			return respond(results(t))
+		})
+		w := newWorld(t, decider)
+		w.say("m1", "go")
+		w.stop()
+		pass(time.Hour)
+		w.start(cortex.Config{Decider: decider})
+		synctest.Wait()
+		w.wantAnswer("m1", "alpha FAILED no result within 5m0s; ")
+	})
+}
+
+// TestSpuriousTimer has the first deadline of two pass when its task is done: the second must still be kept.
+func TestSpuriousTimer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: map[string]string{"one": "alpha", "two": "beta"}[t.User], Task: t.User})
+			}
+			return respond(t.User + ": " + results(t))
+		}))
+		w.say("m1", "one")
+		pass(time.Minute)
+		w.say("m2", "two")
+		w.finish("alpha", w.onlyTask("alpha"), "A")
+		w.wantAnswer("m1", "one: alpha COMPLETED A; ")
+		pass(5 * time.Minute)
+		w.wantAnswer("m2", "two: beta FAILED no result within 5m0s; ")
+	})
+}
+
+func TestUnansweredQuestionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) > 0 {
+				return &llm.Decision{Kind: llm.KindClarify, Say: "for how many?"}
+			}
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "book"})
+		}))
+		w.say("m1", "book a table")
+		w.publish(resultEvent("q1", "alpha", w.onlyTask("alpha"), a2a.TaskStateInputRequired, "for how many?"))
+		pass(25 * time.Hour)
+		if got := w.stopped(); len(got) != 1 {
+			t.Errorf("told to stop: %v, want the task that nobody replied to", got)
+		}
+		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		if err != nil || len(conv.Waiting()) != 0 {
+			t.Errorf("waiting %v, %v; want nothing", conv.Waiting(), err)
+		}
+	})
+}
+
+// TestDeadlinesOfTwoTurns has tasks of two turns end at the same moment: each turn is decided.
+func TestDeadlinesOfTwoTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: t.User, Task: "x"})
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "alpha")
+		w.say("m2", "beta")
+		pass(6 * time.Minute)
+		w.wantAnswer("m1", "alpha FAILED no result within 5m0s; ")
+		w.wantAnswer("m2", "beta FAILED no result within 5m0s; ")
+	})
+}
+
+// TestDeadlineOfAnother has somebody else than Cortex, and a clock that is ahead, say that a deadline has come.
+func TestDeadlineOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "go")
+		for _, from := range []string{"beta", "user", transport.Cortex} {
+			w.publish(&transport.Event{
+				ID: "d-" + from, Time: time.Now(), From: from, ContextID: conversation,
+				Payload: &transport.Deadline{At: time.Now().Add(time.Hour)},
+			})
+		}
+		if a := w.answers(); len(a) != 0 {
+			t.Fatalf("answered %q long before the deadline", a)
+		}
+		pass(6 * time.Minute)
+		w.wantAnswer("m1", "alpha FAILED no result within 5m0s; ")
+	})
+}

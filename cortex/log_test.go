@@ -1,0 +1,292 @@
+package cortex_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestRepeatedEvent delivers an event whose entry is in the log, as after a crash between the append and the
+// acknowledgement: nothing is decided again, and what is still open is sent again with the same ids.
+func TestRepeatedEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
+		}))
+		w.say("m1", "go")
+		first := w.tasksOf("alpha")[0]
+		w.stop()
+		synctest.Wait()
+		lost := &recorder{Transport: w.bus}
+		w.start(cortex.Config{Transport: lost, Decider: simple(func(*llm.Turn) *llm.Decision { panic("a logged decision was made again") })})
+		pass(transport.DuplicateWindow + time.Second) // the transport has forgotten the id
+		w.publish(userEvent("m1", "go"))
+		again := lost.find(transport.Inbox("", "alpha"))
+		if again == nil {
+			t.Fatal("the open task was not sent again")
+		}
+		if again.ID != first.ID || again.TaskID != first.TaskID {
+			t.Errorf("sent again as %s of task %s, want %s of %s", again.ID, again.TaskID, first.ID, first.TaskID)
+		}
+		if n := len(entries(t, w.store)); n != 1 {
+			t.Errorf("%d entries, want 1", n)
+		}
+	})
+}
+
+// recorder keeps what is published.
+type recorder struct {
+	transport.Transport
+	topics []transport.Topic
+	events []*transport.Event
+}
+
+func (r *recorder) Publish(ctx context.Context, topic transport.Topic, e *transport.Event) error {
+	r.topics, r.events = append(r.topics, topic), append(r.events, e)
+	return r.Transport.Publish(ctx, topic, e)
+}
+
+func (r *recorder) find(topic transport.Topic) *transport.Event {
+	for i := range r.topics {
+		if r.topics[i] == topic {
+			return r.events[i]
+		}
+	}
+	return nil
+}
+
+// conflicting lets another writer append first, once.
+type conflicting struct {
+	cortex.Store
+	other *cortex.Entry
+}
+
+func (s *conflicting) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	if other := s.other; other != nil {
+		s.other = nil
+		if _, err := s.Store.Append(ctx, tenant, contextID, after, other); err != nil {
+			return 0, err
+		}
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+func TestConflictIsResolvedByTheLog(t *testing.T) {
+	decider := simple(func(t *llm.Turn) *llm.Decision { return respond(fmt.Sprintf("after %d others", len(t.History))) })
+	t.Run("another event", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, decider)
+			w.stop()
+			other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+			w.start(cortex.Config{Decider: decider, Store: &conflicting{w.store, other}})
+			w.say("m1", "second")
+			w.wantAnswer("m0", "yes")
+			w.wantAnswer("m1", "after 1 others")
+			if got := w.orch.Stats().Conflicts; got != 1 {
+				t.Errorf("%d conflicts, want 1", got)
+			}
+		})
+	})
+	t.Run("the same event", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, decider)
+			w.stop()
+			other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m1", "same"), Turn: "m1", Decision: respond("by the other")}
+			w.start(cortex.Config{Decider: decider, Store: &conflicting{w.store, other}})
+			w.say("m1", "same")
+			w.wantAnswer("m1", "by the other")
+			if got := w.liveAnswers(); !slices.Contains(got, "by the other") {
+				t.Errorf("shown %q, want the logged answer", got)
+			}
+		})
+	})
+}
+
+// TestStaleCacheAcknowledgesNothing has a result come whose task another replica sent: the fold in the cache does not know
+// it, the log does.
+func TestStaleCacheAcknowledgesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if t.User == "mine" {
+				return respond("ok")
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "mine")
+		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := &cortex.Entry{
+			Seq: 2, Time: time.Now(), Cause: userEvent("m2", "theirs"), Turn: "m2", Deadline: time.Now().Add(time.Hour),
+			Decision: delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}),
+		}
+		if _, err := w.store.Append(t.Context(), "", conversation, conv.Version, theirs); err != nil {
+			t.Fatal(err)
+		}
+		if err := conv.Apply(theirs); err != nil {
+			t.Fatal(err)
+		}
+		w.finish("alpha", conv.Running()[0].ID, "A")
+		w.wantAnswer("m2", "alpha COMPLETED A; ")
+	})
+}
+
+func TestLoadErrorIsNotTheEndOfTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
+			}
+			return respond(results(t))
+		}))
+		w.say("m1", "go")
+		task := w.onlyTask("alpha")
+		w.stop()
+		w.start(cortex.Config{Store: &shortReads{Store: w.store, left: 3}, Decider: simple(func(t *llm.Turn) *llm.Decision { return respond(results(t)) })})
+		w.finish("alpha", task, "A")
+		pass(time.Minute)
+		w.wantAnswer("m1", "alpha COMPLETED A; ")
+	})
+}
+
+// shortReads ends the first loads early, with an error as the contract asks.
+type shortReads struct {
+	cortex.Store
+	left int
+}
+
+func (s *shortReads) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+	if s.left == 0 {
+		return s.Store.Load(ctx, tenant, contextID, after)
+	}
+	s.left--
+	return func(yield func(*cortex.Entry, error) bool) { yield(nil, errors.New("the read ended early")) }
+}
+
+// TestSnapshotOfAnotherLog has the store lose a log but not its snapshot: the conversation begins anew, and is not stuck.
+func TestSnapshotOfAnotherLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
+		old := cortex.NewConversation("", conversation)
+		if err := old.Apply(&cortex.Entry{Version: 7, Seq: 1, Cause: userEvent("m0", "lost"), Turn: "m0", Decision: respond("yes")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), old); err != nil {
+			t.Fatal(err)
+		}
+		w.say("m1", "still there?")
+		conv := cortex.NewConversation("", conversation)
+		for _, e := range entries(t, w.store) {
+			if err := conv.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m, ok := conv.AnswerOf("m1"); !ok || transport.Text(m.Parts) != "ok" {
+			t.Errorf("answer %v, want ok", m)
+		}
+	})
+}
+
+// TestEntryThatDoesNotFit has a store that cannot keep an entry of this size: the event is given up, not repeated for ever.
+func TestEntryThatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
+		w.stop()
+		w.start(cortex.Config{Decider: simple(func(*llm.Turn) *llm.Decision { return respond("ok") }), Store: tooSmall{w.store}})
+		w.say("m1", "big")
+		n := 0
+		for d, err := range w.bus.(transport.DeadLetters).DeadLetters(t.Context(), "") {
+			if err != nil || !strings.Contains(d.Reason, "too large") {
+				t.Errorf("dead letter %v, %v", d, err)
+			}
+			n++
+		}
+		if n != 1 {
+			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
+}
+
+// tooSmall keeps nothing.
+type tooSmall struct{ cortex.Store }
+
+func (tooSmall) Append(context.Context, string, string, cortex.Version, *cortex.Entry) (cortex.Version, error) {
+	return 0, transport.ErrTooLarge
+}
+
+// TestSmallStore has a store that keeps messages, but not long ones: the user is told in either case.
+func TestSmallStore(t *testing.T) {
+	for name, test := range map[string]struct{ user, say, want string }{
+		"the answer does not fit":  {"hello", strings.Repeat("x", 100<<10), "What came of this does not fit into the conversation's log."},
+		"the message does not fit": {strings.Repeat("x", 100<<10), "hello", "The message is too large to be kept."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				decider := simple(func(*llm.Turn) *llm.Decision { return respond(test.say) })
+				w := newWorld(t, decider)
+				w.stop()
+				w.start(cortex.Config{Decider: decider, Store: small{w.store}})
+				w.say("m1", test.user)
+				if got := w.liveAnswers(); !slices.Equal(got, []string{test.want}) {
+					t.Errorf("told %.100q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// small is a store that keeps entries up to 64 KiB.
+type small struct{ cortex.Store }
+
+func (s small) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	if b, err := json.Marshal(e); err != nil || len(b) > 64<<10 {
+		return 0, transport.ErrTooLarge
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+// TestSnapshotAheadOfTheLog has a snapshot of entries that the log lost and then wrote anew.
+func TestSnapshotAheadOfTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := simple(func(t *llm.Turn) *llm.Decision { return respond("you said " + t.User) })
+		w := newWorld(t, decider)
+		w.say("m1", "one")
+		ahead, err := cortex.Load(t.Context(), w.store, "", conversation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ahead.Apply(&cortex.Entry{Version: ahead.Version, Seq: 2, Cause: userEvent("lost", "lost"), Turn: "lost", Decision: respond("lost")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), ahead); err != nil {
+			t.Fatal(err)
+		}
+		w.say("m2", "two")
+		w.stop()
+		w.start(cortex.Config{Decider: decider})
+		w.say("m3", "three")
+		conv := cortex.NewConversation("", conversation)
+		for _, e := range entries(t, w.store) {
+			if err := conv.Apply(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for id, want := range map[string]string{"m2": "you said two", "m3": "you said three"} {
+			if m, ok := conv.AnswerOf(id); !ok || transport.Text(m.Parts) != want {
+				t.Errorf("answer to %s = %v, want %q", id, m, want)
+			}
+		}
+	})
+}

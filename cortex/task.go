@@ -1,0 +1,136 @@
+package cortex
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// delegate adds the tasks of a decision, and sends those that wait for nothing.
+func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
+	step := Step{Say: d.Say, Reason: d.Reason}
+	ids := map[string]a2a.TaskID{}
+	for i, del := range d.Delegations {
+		if w := c.Tasks[a2a.TaskID(del.ID)]; w != nil && w.State == a2a.TaskStateInputRequired {
+			ids[del.ID] = w.ID
+			continue
+		}
+		ids[del.ID] = a2a.TaskID(deriveID(c.Tenant, c.ContextID, e.Seq, "task", i))
+	}
+	for i, del := range d.Delegations {
+		id := ids[del.ID]
+		t := c.Tasks[id]
+		if t == nil {
+			t = &Task{ID: id, Agent: del.Agent}
+			c.Tasks[id] = t
+		}
+		t.Turn, t.Skill, t.Text, t.Input = turn.ID, del.Skill, strings.ToValidUTF8(del.Task, "\uFFFD"), del.Input
+		t.State, t.Result, t.Artifacts, t.SentSeq, t.SentIndex = a2a.TaskStateSubmitted, "", nil, 0, i
+		t.DependsOn = nil
+		for _, dep := range del.DependsOn {
+			t.DependsOn = append(t.DependsOn, ids[dep])
+		}
+		step.Tasks = append(step.Tasks, id)
+		if len(t.DependsOn) == 0 {
+			c.send(e, t)
+		}
+	}
+	turn.Steps = append(turn.Steps, step)
+}
+
+func (c *Conversation) send(e *Entry, t *Task) {
+	t.SentSeq, t.Sent, t.Deadline = e.Seq, e.Time, e.Deadline
+}
+
+// settle moves a task to a terminal state, or to input-required, and lets go or fails those that waited for it. The first
+// terminal state wins.
+func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result string, artifacts []prompt.Artifact) {
+	if t.State.Terminal() {
+		return
+	}
+	if _, ok := resultOf(e.Cause); !ok && state != a2a.TaskStateCompleted {
+		t.Stopped = t.SentSeq != 0
+	}
+	t.State, t.Result, t.Artifacts, t.SettledSeq, t.Settled = state, result, artifacts, e.Seq, e.Time
+	if state == a2a.TaskStateInputRequired {
+		t.Deadline = e.ReplyBy
+		if waiting := c.Waiting(); len(waiting) > maxWaiting {
+			c.settle(e, waiting[0], a2a.TaskStateCanceled, "too many questions wait for an answer", nil)
+		}
+		return
+	}
+	turn := c.turn(t.Turn)
+	if turn == nil || !turn.Open() {
+		return
+	}
+	for _, w := range c.tasksOf(turn) {
+		if w.SentSeq != 0 || w.State.Terminal() || !slices.Contains(w.DependsOn, t.ID) {
+			continue
+		}
+		switch {
+		case state != a2a.TaskStateCompleted:
+			c.settle(e, w, a2a.TaskStateFailed, "not started, because the work of "+t.Agent+" that it needs was not done", nil)
+		case !slices.ContainsFunc(w.DependsOn, func(id a2a.TaskID) bool {
+			d := c.Tasks[id]
+			return d == nil || d.State != a2a.TaskStateCompleted
+		}):
+			c.send(e, w)
+		}
+	}
+}
+
+// Waiting returns the tasks whose agent waits for the user's reply, the oldest question first.
+func (c *Conversation) Waiting() []*Task {
+	return c.tasks(func(t *Task) bool { return t.State == a2a.TaskStateInputRequired }, func(t *Task) uint64 { return t.SettledSeq })
+}
+
+// Running returns the tasks that are with their agents, the oldest first.
+func (c *Conversation) Running() []*Task {
+	return c.tasks((*Task).Running, func(t *Task) uint64 { return t.SentSeq })
+}
+
+func (c *Conversation) tasks(want func(*Task) bool, seq func(*Task) uint64) []*Task {
+	var tasks []*Task
+	for _, t := range c.Tasks {
+		if want(t) {
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortFunc(tasks, func(a, b *Task) int {
+		if d := int(seq(a)) - int(seq(b)); d != 0 {
+			return d
+		}
+		return a.SentIndex - b.SentIndex
+	})
+	return tasks
+}
+
+// expired returns the open tasks that are over by a deadline that came at time now, the earliest first. A deadline that
+// came too early, by a clock that is ahead, is over for none.
+func (c *Conversation) expired(d *transport.Deadline, now time.Time) []*Task {
+	if d.At.Before(now) {
+		now = d.At
+	}
+	tasks := append(c.Running(), c.Waiting()...)
+	tasks = slices.DeleteFunc(tasks, func(t *Task) bool { return t.Deadline.IsZero() || t.Deadline.After(now) })
+	slices.SortStableFunc(tasks, func(a, b *Task) int { return a.Deadline.Compare(b.Deadline) })
+	return tasks
+}
+
+// nextDeadline returns the earliest deadline of an open task, or zero.
+func (c *Conversation) nextDeadline() time.Time {
+	var next time.Time
+	for _, t := range c.Tasks {
+		open := t.Running() || t.State == a2a.TaskStateInputRequired
+		if open && !t.Deadline.IsZero() && (next.IsZero() || t.Deadline.Before(next)) {
+			next = t.Deadline
+		}
+	}
+	return next
+}

@@ -1,0 +1,128 @@
+package cortex
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Turn goes from a user's message to its answer.
+type Turn struct {
+	ID        string // the id of the message
+	From      string // who sent it
+	Hops      int    // how many agents handed the request on before it came here
+	Ancestors []string
+	User      string
+	Began     time.Time
+	Steps     []Step
+	Decisions int
+
+	Answer    string
+	AnswerSeq uint64 // the entry that answered; 0 while the turn is open
+	Answered  time.Time
+	Kind      llm.Kind // of the decision that answered; empty for a failure
+	Failed    bool
+	Reason    string
+	Model     string
+	Usage     llm.Usage // over all its decisions
+	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end.
+	Past *prompt.Turn
+}
+
+// Open reports whether the turn has not been answered.
+func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
+
+// Step is one decision to delegate.
+type Step struct {
+	Say    string
+	Reason string
+	Tasks  []a2a.TaskID
+}
+
+// Task is one delegation.
+type Task struct {
+	ID        a2a.TaskID
+	Turn      string // the turn it works for
+	Agent     string
+	Skill     string
+	Text      string
+	Input     json.RawMessage `json:",omitempty"` // else a snapshot would turn nil into null
+	DependsOn []a2a.TaskID
+
+	State      a2a.TaskState
+	SentSeq    uint64 // the entry that sent it, last; 0 while it waits for others
+	SentIndex  int
+	Sent       time.Time
+	Deadline   time.Time
+	SettledSeq uint64 // the entry that settled it, last
+	Settled    time.Time
+	Stopped    bool // settled by Cortex while the agent still had it: the agent is told
+	Result     string
+	Artifacts  []prompt.Artifact
+}
+
+// Running reports whether the task is with its agent.
+func (t *Task) Running() bool {
+	return t.SentSeq != 0 && !t.State.Terminal() && t.State != a2a.TaskStateInputRequired
+}
+
+// allFailed reports whether the last step of turn had tasks and none of them was done.
+func (c *Conversation) allFailed(turn *Turn) bool {
+	if len(turn.Steps) == 0 {
+		return false
+	}
+	for _, id := range turn.Steps[len(turn.Steps)-1].Tasks {
+		if t := c.Tasks[id]; t == nil || t.State == a2a.TaskStateCompleted || t.State == a2a.TaskStateInputRequired {
+			return false
+		}
+	}
+	return true
+}
+
+func newTurn(e *Entry, m *a2a.Message) *Turn {
+	t := &Turn{ID: e.Cause.ID, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
+	if hops, ok := m.Metadata[transport.MetaHops].(float64); ok {
+		t.Hops = int(max(0, min(hops, MaxHops)))
+	}
+	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {
+		for _, a := range list[:min(len(list), MaxHops)] {
+			if id, ok := a.(string); ok && transport.CheckID(id) == nil {
+				t.Ancestors = append(t.Ancestors, id)
+			}
+		}
+	}
+	return t
+}
+
+func (c *Conversation) turn(id string) *Turn {
+	for i := len(c.Turns) - 1; i >= 0; i-- {
+		if c.Turns[i].ID == id {
+			return c.Turns[i]
+		}
+	}
+	return nil
+}
+
+// tasksOf returns the tasks that work for turn, in the order in which they were made.
+func (c *Conversation) tasksOf(turn *Turn) []*Task {
+	var tasks []*Task
+	for _, step := range turn.Steps {
+		for _, id := range step.Tasks {
+			if t := c.Tasks[id]; t != nil && t.Turn == turn.ID {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// outstanding reports whether turn still waits for an agent.
+func (c *Conversation) outstanding(turn *Turn) bool {
+	return slices.ContainsFunc(c.tasksOf(turn), (*Task).Running)
+}

@@ -1,0 +1,116 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Card announces one running instance of an agent, or says that it has gone.
+type Card struct {
+	// AgentID is the agent's address: the name on its card. [Cortex] is kept for orchestrators, which say by a card that
+	// they run.
+	AgentID string `json:"agentId"`
+	// Instance tells several processes of one agent apart.
+	Instance string `json:"instance"`
+	// Card is the agent's A2A card. It may be nil when Gone is set.
+	Card *a2a.AgentCard `json:"card,omitempty"`
+	// TTL is how long the announcement holds unless it is published again, at least one second; 0 is for ever.
+	TTL time.Duration `json:"ttl,omitempty"`
+	// Draining says that the instance finishes what it has and takes nothing new.
+	Draining bool `json:"draining,omitempty"`
+	// Gone is empty for an announcement. Publishing a card with [GoneLeft] removes it; subscribers get GoneLeft or
+	// [GoneExpired].
+	Gone GoneReason `json:"gone,omitempty"`
+}
+
+// GoneReason says why a card is no longer there.
+type GoneReason string
+
+// The ways in which an agent instance goes.
+const (
+	GoneLeft    GoneReason = "left"    // it said so
+	GoneExpired GoneReason = "expired" // its TTL passed
+)
+
+// Synced is delivered once to every subscriber of Cards, after the cards that were retained when it subscribed.
+type Synced struct{}
+
+func (c *Card) validate() error {
+	if err := CheckID(c.AgentID); err != nil {
+		return fmt.Errorf("card: name %w", err)
+	}
+	if err := CheckID(c.Instance); err != nil {
+		return fmt.Errorf("card of %s: instance %w", c.AgentID, err)
+	}
+	switch c.Gone {
+	case GoneLeft, GoneExpired:
+		if c.Card != nil {
+			return ValidateCard(c.Card)
+		}
+		return nil
+	case "":
+	default:
+		return fmt.Errorf("card of %s: unknown reason %.40q for going", c.AgentID, c.Gone)
+	}
+	if c.Card == nil {
+		return fmt.Errorf("card of %s is missing", c.AgentID)
+	}
+	if c.TTL < 0 || (c.TTL > 0 && c.TTL < time.Second) {
+		return fmt.Errorf("card of %s: ttl %v is under one second", c.AgentID, c.TTL)
+	}
+	return ValidateCard(c.Card)
+}
+
+// AgentID returns the address of an agent with this name on its card: the name itself where it is a legal id, else the
+// name with each run of spaces as one "_" and without control characters. It fails when nothing is left or it is too long.
+func AgentID(name string) (string, error) {
+	if CheckID(name) == nil {
+		return name, nil
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r != utf8.RuneError && (unicode.IsSpace(r) || unicode.IsGraphic(r)) {
+			return r
+		}
+		return -1
+	}, name)
+	id := strings.Join(strings.Fields(clean), "_")
+	if err := CheckID(id); err != nil {
+		return "", fmt.Errorf("name %w", err)
+	}
+	return id, nil
+}
+
+// ValidateCard returns what is wrong with an agent's card, or nil: it needs a name that gives an [AgentID], at most
+// [MaxSkills] skills, each with an id or a name, and at most [MaxCard] bytes of JSON. What its texts say is not judged here:
+// they are a stranger's words wherever they are shown.
+func ValidateCard(c *a2a.AgentCard) error {
+	if strings.TrimSpace(c.Name) == "" {
+		return errors.New("card has no name")
+	}
+	if _, err := AgentID(c.Name); err != nil {
+		return fmt.Errorf("card: %w", err)
+	}
+	if len(c.Skills) > MaxSkills {
+		return fmt.Errorf("card of %s: %w: %d skills, at most %d are allowed", c.Name, ErrTooLarge, len(c.Skills), MaxSkills)
+	}
+	for i, s := range c.Skills {
+		if s.ID == "" && s.Name == "" {
+			return fmt.Errorf("card of %s: skill %d has neither id nor name", c.Name, i+1)
+		}
+	}
+	b, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("card of %s: %w", c.Name, err)
+	}
+	if len(b) > MaxCard {
+		return fmt.Errorf("card of %s: %w: %d bytes, at most %d are allowed", c.Name, ErrTooLarge, len(b), MaxCard)
+	}
+	return nil
+}
