@@ -17,7 +17,7 @@ import (
 const (
 	// maxAckPending bounds what is delivered and not acknowledged, over all subscribers of an inbox. It must be above
 	// the number of conversations that go on at once, or they wait for each other.
-	maxAckPending = 20_000
+	maxAckPending = 150_000
 	maxPulls      = 4_096 // requests that wait at a consumer, over all subscribers
 
 	// An inbox without a subscriber loses its consumer after this time; the events stay, and the next subscriber makes

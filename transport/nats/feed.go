@@ -13,6 +13,7 @@ const (
 	pullExpires   = time.Minute
 	pullHeartbeat = 5 * time.Second
 	pullBytes     = 32 << 20 // at most in one pull: more would wait in the client's memory
+	waitingEach   = 16       // events of an ordered inbox that may be held, as a multiple of its conversations
 	maxHeldBytes  = 64 << 20 // nothing more is asked for while this much is queued or being handled
 
 	tick = 500 * time.Millisecond // of what is done regularly: signs of life, the keep message
@@ -234,6 +235,11 @@ func (in *inbox) pull() {
 		return
 	}
 	room := in.limit - len(in.held) - f.asked
+	if in.ordered {
+		// Events that wait behind others of their conversation take no place, up to a bound: a conversation that stands
+		// still must not keep others from being asked for.
+		room = min(in.limit-len(in.queues), in.limit*waitingEach-len(in.held)) - f.asked
+	}
 	if room <= 0 || f.asked > 0 && room < in.limit/2 {
 		in.mu.Unlock()
 		return

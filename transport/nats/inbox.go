@@ -30,7 +30,7 @@ type inbox struct {
 	bus         *Bus
 	topic       transport.Topic
 	ordered     bool
-	limit       int // most events held and asked for
+	limit       int // most events being handled and asked for; if ordered, most conversations
 	pullSubject string
 	slots       chan struct{} // one per running handler
 

@@ -289,13 +289,13 @@ func TestHeldIsBounded(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")
 	release := make(chan struct{})
-	got := make(chan *transport.Event, 500)
+	got := make(chan *transport.Event, 5000)
 	serveTopic(t, b, topic, &transport.SubscribeOptions{Concurrency: 1}, func(e *transport.Event) error {
 		got <- e
 		<-release
 		return nil
 	})
-	const all, limit = 300, 256
+	const all, limit = 4200, 16 * 256
 	for i := range all {
 		publish(t, b, topic, "c1", fmt.Sprint(i))
 	}
@@ -312,6 +312,27 @@ func TestHeldIsBounded(t *testing.T) {
 			t.Fatalf("%q came, want %d", text(e), i)
 		}
 	}
+}
+
+// TestBusyConversation has thousands of events wait behind one of their conversation: another conversation goes on.
+func TestBusyConversation(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	topic := transport.Inbox("", transport.Cortex)
+	release, other := make(chan struct{}), make(chan struct{})
+	serveTopic(t, b, topic, nil, func(e *transport.Event) error {
+		if e.ContextID == "quiet" {
+			close(other)
+		} else {
+			<-release
+		}
+		return nil
+	})
+	defer close(release)
+	for i := range 9000 {
+		publish(t, b, topic, "busy", fmt.Sprint(i))
+	}
+	publish(t, b, topic, "quiet", "hello")
+	receive(t, other)
 }
 
 // serveTopic subscribes b to topic and serves it.
