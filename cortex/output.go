@@ -113,8 +113,10 @@ func (o outputter) task(t *Task) {
 		ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 		Payload: &a2a.Task{
 			ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{m},
-			Status:   a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
-			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.Skill, transport.MetaTurn: t.Turn},
+			Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
+			Metadata: map[string]any{
+				transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.Skill, transport.MetaTurn: t.Turn, transport.MetaReason: turn.reasonOf(t.ID),
+			},
 		},
 	})
 	o.add(transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})

@@ -38,6 +38,16 @@ type Turn struct {
 // Open reports whether the turn has not been answered.
 func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
 
+// reasonOf returns why the task was given.
+func (t *Turn) reasonOf(id a2a.TaskID) string {
+	for _, step := range t.Steps {
+		if slices.Contains(step.Tasks, id) {
+			return step.Reason
+		}
+	}
+	return ""
+}
+
 // Step is one decision to delegate.
 type Step struct {
 	Say    string

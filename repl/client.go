@@ -27,6 +27,9 @@ type Client struct {
 	// live topic may lose, and for a restart of Cortex within a turn. nil: the live answer is all there is.
 	Answer func(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error)
 
+	// Said, if not nil, is called with the user's own event just before it is published.
+	Said func(*transport.Event)
+
 	// Poll is how often Answer is asked while a turn lasts; 0 is 2 s.
 	Poll time.Duration
 	// Grace is how long a canceled turn waits for the answer to that; 0 is 2 s.
@@ -92,6 +95,9 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 		})
 	})
 
+	if c.Said != nil {
+		c.Said(say)
+	}
 	err = c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), say)
 	if err != nil && ctx.Err() == nil { // when ctx ended meanwhile, the message may have been taken: it is canceled below
 		return fmt.Errorf("send the message: %w", err)

@@ -29,7 +29,7 @@ func Pipe(ctx context.Context, cfg Config) error {
 
 // Ask says text in the conversation and writes the answer to Stdout, and nothing else. Progress goes to Stderr when
 // that is a terminal, or Verbose is set. It returns ErrFailed when the answer, written all the same, reports a failure;
-// the errors of Client.Turn otherwise.
+// ctx's error, with nothing written, when ctx ended before; the errors of Client.Turn otherwise.
 func Ask(ctx context.Context, cfg Config, text string) error {
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
@@ -51,6 +51,9 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		if !ok {
 			log.show(e)
 			continue
+		}
+		if ctx.Err() != nil {
+			continue // it only says that the turn was canceled
 		}
 		answer := Sanitize(transport.Text(m.Parts))
 		if !strings.HasSuffix(answer, "\n") {

@@ -108,7 +108,7 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	x := transport.Cancel{TaskID: a2a.TaskID(id), Reason: "canceled by the user"}
+	x := transport.Cancel{TaskID: a2a.TaskID(id), Reason: "by the user"}
 	if err := c.Client.Cancel(ctx, c.contextID, x); err != nil {
 		return err
 	}
@@ -116,6 +116,6 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 	if id != "" {
 		what = "task " + oneLine(id)
 	}
-	c.ui.Print(c.ui.style.dim("asked to cancel " + what))
+	c.ui.Print(c.ui.style.dim("asked cortex to cancel " + what))
 	return nil
 }

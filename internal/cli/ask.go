@@ -54,6 +54,7 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	}
 	failed := false
 	out := json.NewEncoder(e.stdout)
+	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
 	for event, err := range cfg.Client.Turn(ctx, contextID, text) {
 		if err != nil {
 			return err

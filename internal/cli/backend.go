@@ -186,9 +186,26 @@ func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo,
 	return taskInfos(conv), nil
 }
 
-// taskInfos lists the tasks that conv still knows: the open ones, and those of the last turn.
+// taskInfos lists the tasks of the turns that conv still knows. Those of answered turns have the times of their turn.
 func taskInfos(conv *cortex.Conversation) []repl.TaskInfo {
 	var list []repl.TaskInfo
+	listed := map[a2a.TaskID]bool{}
+	for _, t := range conv.TaskList() {
+		listed[t.ID] = true
+	}
+	for _, turn := range conv.Turns {
+		if turn.Past == nil {
+			continue
+		}
+		for _, step := range turn.Past.Steps {
+			for _, t := range step.Tasks {
+				if !listed[t.ID] {
+					listed[t.ID] = true
+					list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: turn.Began, Ended: turn.Answered})
+				}
+			}
+		}
+	}
 	for _, t := range conv.TaskList() {
 		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: t.Sent, Ended: t.Settled})
 	}

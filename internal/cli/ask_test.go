@@ -1,0 +1,67 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/cli"
+)
+
+// TestAskInterrupted ends a question whose agent never comes: the exit status says so, and nothing looks like an answer.
+func TestAskInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "wk.json")
+	if err := os.WriteFile(file, []byte(`[{"agentName": "research", "description": "Researches a topic", "version": "1"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{"--verbose", "--json"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stdout, stderr, code := new(output), new(output), make(chan int, 1)
+		go func() {
+			args := []string{"ask", form, "--data", dir, "--well-known", file, "research a topic: tea"}
+			code <- cli.Run(ctx, args, strings.NewReader(""), stdout, stderr)
+		}()
+		eventually(t, "the task is given", func() bool { return strings.Contains(stdout.String()+stderr.String(), "research") })
+		cancel()
+		if got := <-code; got != 130 {
+			t.Errorf("ask %s, interrupted: exit status %d, want 130; stderr:\n%s", form, got, stderr)
+		}
+		if form == "--verbose" && stdout.String() != "" {
+			t.Errorf("ask, interrupted, writes %q on standard output", stdout)
+		}
+	}
+}
+
+// TestAskJSON has each event of a turn as a line: what was said, who got which work and why, what came of it, and the answer.
+func TestAskJSON(t *testing.T) {
+	var stdout, stderr output
+	if code := cli.Run(t.Context(), []string{"ask", "--data", t.TempDir(), "--json", "Echo this!"}, strings.NewReader(""), &stdout, &stderr); code != 0 {
+		t.Fatalf("exit status %d: %s", code, &stderr)
+	}
+	var kinds []string
+	for line := range strings.Lines(stdout.String()) {
+		var e struct {
+			From, Kind string
+			Payload    struct {
+				Metadata map[string]any
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if e.Kind == "delta" {
+			continue
+		}
+		kinds = append(kinds, e.From+" "+e.Kind)
+		if reason, _ := e.Payload.Metadata["reason"].(string); e.Kind == "task" && reason == "" {
+			t.Errorf("the delegation says no reason: %s", line)
+		}
+	}
+	if got, want := strings.Join(kinds, ", "), "user message, cortex task, cortex status-update, cortex message"; got != want {
+		t.Errorf("events %s, want %s", got, want)
+	}
+}
