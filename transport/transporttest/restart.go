@@ -98,6 +98,9 @@ var restartCases = []testCase{
 			want := e.say(worker, "c1", "bad")
 			d.expect("bad").done(transport.Permanent(errTry))
 			e.eventually("one dead letter", func() bool { return len(e.dead(e.tr, "")) == 1 })
+			if depth, ok := e.tr.(transport.InboxDepth); ok { // the acknowledgement has arrived, and the dead letter was first
+				e.eventually("nothing waits", func() bool { n, _ := depth.Waiting(context.Background(), worker); return n == 0 })
+			}
 			e.restart()
 			dead := e.dead(e.tr, "")
 			if len(dead) != 1 || dead[0].Reason != errTry.Error() {
