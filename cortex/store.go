@@ -19,8 +19,8 @@ type Store interface {
 	Load(ctx context.Context, tenant, contextID string, after Version) iter.Seq2[*Entry, error]
 
 	// Append adds e behind version after, which must be the conversation's last, and returns its version. It returns
-	// ErrConflict, and stores nothing, when the conversation has gone on. When it returns another error, e may have been
-	// stored or not: load to find out. e is not retained.
+	// ErrConflict, and stores nothing, when the conversation has gone on; transport.ErrTooLarge or ErrInvalid when it
+	// can never keep e. When it returns another error, e may have been stored or not: load to find out. e is not retained.
 	Append(ctx context.Context, tenant, contextID string, after Version, e *Entry) (Version, error)
 
 	// Contexts yields the tenant's conversations, the most recently changed first.

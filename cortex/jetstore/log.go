@@ -34,7 +34,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 func (s *Store) append(ctx context.Context, subject string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
 	data, err := json.Marshal(e)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
 	}
 	m := nats.NewMsg(subject)
 	m.Data = data

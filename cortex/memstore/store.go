@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 var (
@@ -96,7 +97,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 	}
 	data, err := json.Marshal(e)
 	if err != nil {
-		return 0, fmt.Errorf("append to %q: %w", contextID, err)
+		return 0, fmt.Errorf("append to %q: %w: %w", contextID, transport.ErrInvalid, err)
 	}
 	title, titled := e.Title()
 

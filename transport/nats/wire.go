@@ -85,6 +85,7 @@ func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 		if *at.value, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			first = cmp.Or(first, fmt.Errorf("%s: %.100q is no RFC 3339 time", at.header, text))
 		}
+		*at.value = at.value.UTC() // a zone may be read that cannot be written again
 	}
 	return e, first
 }

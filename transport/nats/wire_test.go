@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -306,4 +307,27 @@ func dead(t *testing.T, b *Bus) []*transport.DeadLetter {
 		all = append(all, l)
 	}
 	return all
+}
+
+// TestStrangeZone has a sender's time in a zone that can be read and not be written: what comes out can be stored.
+func TestStrangeZone(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	topic := transport.Inbox("", "worker")
+	e := message(topic, "c1", "hello")
+	m, err := encode(inboxSubject(inboxAddress{to: "worker", context: "c1", from: e.From}), e, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Header.Set(headerTime, "2026-01-02T03:04:05+24:00")
+	if err := b.store(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *transport.Event, 1)
+	serveTopic(t, b, topic, nil, func(e *transport.Event) error {
+		got <- e
+		return nil
+	})
+	if _, err := json.Marshal(receive(t, got)); err != nil {
+		t.Error(err)
+	}
 }
