@@ -67,7 +67,7 @@ func (e *env) serve(ctx context.Context, addr string) error {
 		err = cerr
 	}
 	stats := n.orchestrator.Stats()
-	log.Info("cortex has stopped", "entries", stats.Entries, "decisions", stats.Decisions, "tasks", stats.Tasks, "ignored", stats.Ignored)
+	log.Info("cortex has stopped", "entries", stats.Entries, "decisions", stats.Decisions, "tasks", stats.Tasks, "ignored", stats.Ignored, "refused", stats.Refused)
 	return err
 }
 
