@@ -343,3 +343,17 @@ func testNothingShared(t *testing.T, s cortex.Store) {
 		t.Errorf("the stored entry changed with the one given or loaded: %+v %+v", got.Cause, got.Decision)
 	}
 }
+
+// testUnwritable holds that an entry that no try will ever store is told from one that could not be stored now.
+func testUnwritable(t *testing.T, s cortex.Store) {
+	e := &cortex.Entry{
+		Seq: 1, Time: time.Now().In(time.FixedZone("", 24*60*60)), // JSON has no such zone
+		Cause: &transport.Event{ID: "e", From: "user", ContextID: "c", Payload: &transport.Deadline{}},
+	}
+	if _, err := s.Append(t.Context(), "", "c", 0, e); !errors.Is(err, transport.ErrInvalid) {
+		t.Errorf("Append of an entry that cannot be written = %v, want ErrInvalid", err)
+	}
+	if got := load(t, s, "", "c", 0); len(got) != 0 {
+		t.Errorf("%d entries were stored, want none", len(got))
+	}
+}

@@ -35,6 +35,7 @@ func Run(t *testing.T, h Harness) {
 		{"round trip", testRoundTrip},
 		{"versions", testVersions},
 		{"conflict", testConflict},
+		{"unwritable", testUnwritable},
 		{"one winner", testOneWinner},
 		{"competing writers", testCompetingWriters},
 		{"separate", testSeparate},
