@@ -35,6 +35,23 @@ func TestReadmeCommandsAreRun(t *testing.T) {
 	}
 }
 
+// TestReadmeFilesAreUsed holds that the files that the README tells people to write are those of a script.
+func TestReadmeFilesAreUsed(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for _, file := range scripts {
+		all += read(t, file)
+	}
+	for _, block := range regexp.MustCompile("(?s)```(?:yaml|json)\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1) {
+		if !strings.Contains(all, block[1]) {
+			t.Errorf("README: no test uses this file:\n%s", block[1])
+		}
+	}
+}
+
 // TestReadmeExampleIsTested holds that the program in the README is the one that a test compiles and runs.
 func TestReadmeExampleIsTested(t *testing.T) {
 	_, rest, ok := strings.Cut(read(t, "README.md"), "```go\n")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,10 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/llmtest"
+	"github.com/cortex-orchestrator/cortex/llm/openai/openaitest"
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +33,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"eventually": eventually,
 			"setenv":     setenv,
+			"model":      func(ts *testscript.TestScript, _ bool, args []string) { serveModel(t, ts, args) },
 		},
 		RequireExplicitExec: true,
 	})
@@ -91,4 +97,30 @@ func environ(ts *testscript.TestScript) []string {
 		}
 	}
 	return env
+}
+
+// serveModel sets the variable that args name to the URL of a server that speaks OpenAI's protocol. Its model gives what
+// the user says to agent_echo, and answers with what came of it.
+func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
+	if len(args) != 1 {
+		ts.Fatalf("usage: model VARIABLE")
+	}
+	server := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
+		last := c.Messages[len(c.Messages)-1].Text
+		reply := &llmtest.Reply{Usage: llm.Usage{Input: 1200, Output: 40}}
+		if said := regexp.MustCompile(`"result":"([^"]*)"`).FindStringSubmatch(last); said != nil {
+			reply.Pieces = []string{`{"kind":"respond","say":"It said: `, said[1], `","delegations":[],"reason":"done"}`}
+			return reply
+		}
+		said := regexp.MustCompile(`<cortex:user>\n(.*)\n`).FindStringSubmatch(last)
+		if said == nil {
+			said = []string{"", "nothing"}
+		}
+		reply.Pieces = []string{
+			`{"kind":"delegate","say":"I ask the echo.",`,
+			fmt.Sprintf(`"delegations":[{"id":"a","agent":"agent_echo","skill":null,"task":%q,"input":null,"depends_on":[]}],"reason":"it echoes"}`, said[1]),
+		}
+		return reply
+	})
+	ts.Setenv(args[0], server.URL+"/v1")
 }

@@ -26,16 +26,24 @@ const (
 type Conversation struct {
 	Tenant    string
 	ContextID string
-	Version   Version // of the last entry applied
-	Seq       uint64  // its place in the conversation
-	Turns     []*Turn // open turns and a window of answered ones, in the order they began
-	Omitted   int     // answered turns that have left the window
-	Tasks     map[a2a.TaskID]*Task
-	Seen      []SeenEvent // the newest events, a ring that begins at SeenAt once full
-	SeenAt    int
+	Version   Version   // of the last entry applied
+	Seq       uint64    // its place in the conversation
+	Turns     []*Turn   // open turns and a window of answered ones, in the order they began
+	Summary   string    // of the answered turns that have left the window; empty when there is none
+	Omitted   int       // answered turns that have left the window and are not in the Summary either
+	Usage     llm.Usage // of all turns, those before the window included
+	// Listed are the agents that prompts begin with, and Changes how these changed since, see [Roster]; a nil Listed says
+	// that nothing was recorded yet. With Relist the next decision begins the list anew.
+	Listed  []prompt.Agent
+	Changes []Change
+	Relist  bool
+	Tasks   map[a2a.TaskID]*Task
+	Seen    []SeenEvent // the newest events, a ring that begins at SeenAt once full
+	SeenAt  int
 
 	seen   map[string]uint64
 	cached int // weight when it was put into the cache
+	listed int // weight of Listed and Changes
 }
 
 // SeenEvent says which entry an event led to.
@@ -98,13 +106,16 @@ func (c *Conversation) applyCause(e *Entry) error {
 
 // applyDecision is the second half of Apply.
 func (c *Conversation) applyDecision(e *Entry) {
-	turn := c.turn(e.Turn)
+	c.applySummary(e)
+	c.applyRoster(e)
+	turn, spent := c.turn(e.Turn), e.spent()
+	c.Usage = c.Usage.Add(spent)
 	if turn == nil || !turn.Open() {
 		return
 	}
+	turn.Usage = turn.Usage.Add(spent)
 	if d := e.Decision; d != nil {
 		turn.Decisions++
-		turn.Usage = turn.Usage.Add(d.Usage)
 		turn.Model = d.Model
 		if d.Kind == llm.KindDelegate {
 			c.delegate(e, turn, d)
@@ -160,7 +171,7 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
 		}
 	}
-	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Answer: text}
+	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
 	c.shrink()
 }
 

@@ -206,3 +206,54 @@ func TestOutputsRepeat(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotOfAnotherBuild holds that a fold of another form is not taken for one of this.
+func TestSnapshotOfAnotherBuild(t *testing.T) {
+	store := writeLog(t, 2, "text")
+	conv, err := cortex.Load(t.Context(), store, "", conversation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conv.Omitted = 99
+	b, err := conv.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, want := range map[string]int{`{"form":2,`: 99, `{"form":1,`: 0} {
+		other := append([]byte(form), b[len(form):]...)
+		if err := store.PutSnapshot(t.Context(), "", conversation, conv.Version, other); err != nil {
+			t.Fatal(err)
+		}
+		if loaded, err := cortex.Load(t.Context(), store, "", conversation); err != nil || loaded.Omitted != want {
+			t.Errorf("from a snapshot that begins with %s: %d omitted, %v, want %d", form, loaded.Omitted, err, want)
+		}
+	}
+}
+
+// TestHistoryTellsWhatWasDone holds that earlier turns are shown with the kind of their answer, and which task needed which.
+func TestHistoryTellsWhatWasDone(t *testing.T) {
+	conv := cortex.NewConversation("", conversation)
+	for i, e := range []*cortex.Entry{
+		{Cause: userEvent("m0", "which?"), Turn: "m0", Decision: &llm.Decision{Kind: llm.KindClarify, Say: "that?"}},
+		{Cause: userEvent("m1", "both"), Turn: "m1", Decision: delegate(
+			llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}, llm.Delegation{ID: "2", Agent: "beta", Task: "b", DependsOn: []string{"1"}},
+		)},
+	} {
+		e.Seq = uint64(i + 1)
+		if err := conv.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := conv.Running()[0].ID
+	e := &cortex.Entry{Seq: 3, Cause: resultEvent("r1", "alpha", task, a2a.TaskStateFailed, "no"), Turn: "m1", Decision: respond("sorry")}
+	if err := conv.Apply(e); err != nil {
+		t.Fatal(err)
+	}
+	past := conv.Preview("next", t0).History
+	if past[0].Kind != "clarify" || past[1].Kind != "respond" {
+		t.Errorf("the answers are of kind %q and %q, want clarify and respond", past[0].Kind, past[1].Kind)
+	}
+	if diff := cmp.Diff([]a2a.TaskID{task}, past[1].Steps[0].Tasks[1].DependsOn); diff != "" {
+		t.Errorf("what the second task needed (-want +got):\n%s", diff)
+	}
+}

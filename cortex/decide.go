@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -15,8 +13,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// errCanceled is the cause with which a Cancel ends a decision.
-var errCanceled = errors.New("canceled by the user")
+// decision is the making of one.
+type decision struct {
+	o        *Orchestrator
+	conv     *Conversation
+	turn     *Turn
+	entry    *Entry
+	agents   []prompt.Agent // that the turn may give work to
+	listed   []prompt.Agent // all of them, as prompts show them; nil when they are too many to be frozen
+	accounts []account
+
+	seen   *llm.Turn // what was shown last
+	roster *Roster   // what is new in that
+	paid   llm.Usage // beside the decision itself
+}
 
 // decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided, since
 // the orchestrator is being stopped.
@@ -25,60 +35,145 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 		entry.Failure = why
 		return nil
 	}
-	t := conv.llmTurn(turn, entry.Time)
-	t.Last, t.MaxParallel = turn.Decisions+1 >= MaxSteps, MaxParallel
-	t.Agents = o.cfg.Agents(conv.Tenant)
+	agents := o.cfg.Agents(conv.Tenant)
+	d := &decision{o: o, conv: conv, turn: turn, entry: entry, agents: agents, listed: o.offers.trim(agents)}
 	if isAgent(turn.From) { // no cycles
-		t.Agents = slices.DeleteFunc(slices.Clone(t.Agents), func(a prompt.Agent) bool {
+		d.agents = slices.DeleteFunc(slices.Clone(agents), func(a prompt.Agent) bool {
 			return a.ID == turn.From || slices.Contains(turn.Ancestors, a.ID)
 		})
 	}
 
-	dctx, cancel := context.WithTimeoutCause(ctx, o.cfg.DecideTimeout, fmt.Errorf("no decision within %v", o.cfg.DecideTimeout))
+	dctx, cancel := context.WithTimeoutCause(ctx, o.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, o.cfg.DecideTimeout))
 	defer cancel()
 	dctx, interrupt := context.WithCancelCause(dctx)
 	defer interrupt(nil)
 	done := o.beginDeciding(conv, turn, interrupt)
 	defer done()
 
-	text := o.newDraft(ctx, conv, turn)
 	began := time.Now()
-	decision, err := callDecider(dctx, o.cfg.Decider, t, text.write)
-	text.flush()
-	o.stats.Decisions.Add(1)
+	decided, err := d.make(dctx)
+	if dctx.Err() != nil && (err != nil || errors.Is(context.Cause(dctx), errCanceled)) {
+		err = context.Cause(dctx)
+	}
+	if err != nil && decided != nil {
+		d.pay(decided.Usage)
+	}
+	unpaid := d.paid
+	if err == nil {
+		unpaid = unpaid.Add(decided.Usage)
+	}
+	if lerr := o.spend(ctx, unpaid); lerr != nil {
+		o.log.Error("what was spent is not in the account of the day", "context_id", conv.ContextID, "tokens", unpaid.Tokens(), "cost", unpaid.Cost, "err", lerr)
+		if err == nil && o.cfg.Budget.Day != (llm.Budget{}) {
+			d.pay(decided.Usage)
+			err = noAccount(lerr)
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case errors.Is(context.Cause(dctx), errCanceled):
+	case errors.Is(err, errCanceled):
 		entry.Failure = Canceled
 		return nil
-	case err != nil && dctx.Err() != nil:
-		err = context.Cause(dctx)
-	case err == nil:
-		err = llm.Check(t, decision)
-	}
-	if err == nil {
-		decision, err = asLogged(decision)
-	}
-	if err != nil {
+	case err != nil:
 		o.stats.Failures.Add(1)
-		o.log.Error("no decision", "context_id", conv.ContextID, "turn", turn.ID, "err", err)
-		entry.Failure = "I could not decide what to do: " + oneLine(err.Error())
+		attrs := []any{"context_id", conv.ContextID, "turn", turn.ID, "err", err}
+		if p := (*panicError)(nil); errors.As(err, &p) {
+			attrs = append(attrs, "stack", string(p.stack))
+		}
+		o.log.Error("no decision", attrs...)
+		entry.Failure = d.explain(err)
 		return nil
 	}
-	entry.Decision = decision
-	o.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decision.Kind, "agents", delegates(decision),
+	entry.Decision, entry.Roster = decided, d.roster
+	o.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
 		"took", time.Since(began).Round(time.Microsecond))
 	return nil
 }
 
+// make asks the decider, with the conversation summarised until it fits. With an error there may be a decision that was
+// made and cannot be used.
+func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
+	var err error
+	if d.accounts, err = d.o.accounts(ctx, d.conv, d.turn, d.entry); err != nil {
+		return nil, noAccount(err)
+	}
+	if err := d.compact(ctx); err != nil {
+		return nil, err
+	}
+	for again := 0; ; again++ {
+		decided, err := d.ask(ctx)
+		if _, ok := d.o.cfg.Decider.(llm.Compactor); !ok || !errors.Is(err, llm.ErrTooLong) || again == maxTooLong {
+			return decided, err
+		}
+		shorter, cerr := d.summarise(ctx, tooLong)
+		if cerr != nil && !errors.Is(cerr, llm.ErrTooLong) {
+			return nil, cerr
+		}
+		if !shorter {
+			return nil, err
+		}
+	}
+}
+
+// ask calls the decider once.
+func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
+	t, err := d.see()
+	if err != nil {
+		return nil, err
+	}
+	text := d.o.newDraft(ctx, d.conv, d.turn)
+	decided, err := callDecider(ctx, d.o.cfg.Decider, t, text.write)
+	text.flush()
+	d.o.stats.Decisions.Add(1)
+	if err != nil {
+		d.pay(llm.UsageOf(err))
+		return nil, err
+	}
+	if decided, err = asLogged(decided); err != nil {
+		return decided, err
+	}
+	return decided, llm.Check(t, decided)
+}
+
+// see returns what the decider is shown now: the conversation with the summaries made so far. An error says that there is
+// nothing left to spend.
+func (d *decision) see() (*llm.Turn, error) {
+	t := d.conv.llmTurn(d.turn, d.entry.Time)
+	t.Last, t.MaxParallel = d.turn.Decisions+1 >= MaxSteps, MaxParallel
+	t.Agents = d.agents
+	summary := d.entry.Summary
+	if summary != nil {
+		t.History = t.History[d.summarised():]
+		t.Omitted += d.entry.Omitted
+		if summary.Text != "" {
+			t.Summary = summary.Text
+		}
+	}
+	d.roster = d.conv.list(t, d.turn, d.listed, summary != nil)
+	d.seen = t
+	var used *account
+	if t.Budget, used = allowance(d.accounts, d.paid); used != nil {
+		return nil, &failure{used.usedUp(d.paid, "is used up")}
+	}
+	return t, nil
+}
+
+// pay notes what was spent beside the decision.
+func (d *decision) pay(u llm.Usage) {
+	u = credible(u)
+	d.paid = d.paid.Add(u)
+	d.entry.Usage = d.entry.Usage.Add(u)
+}
+
+func noAccount(err error) error {
+	return &failure{"I could not decide what to do: there is a budget for the day, and what was spent today cannot be looked up or written down. " +
+		"Ask again in a minute. (" + oneLine(err.Error()) + ")"}
+}
+
 // callDecider is Decide, with a panic of a plugged-in decider as an error.
 func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(string)) (dec *llm.Decision, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the decider panicked: %v\n%s", r, debug.Stack())
-		}
-	}()
+	defer recovered(&err)
 	dec, err = d.Decide(ctx, t, stream)
 	if err == nil && dec == nil {
 		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
@@ -86,20 +181,24 @@ func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(st
 	return dec, err
 }
 
-// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart.
+// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. With an
+// error it returns only what d cost.
 func asLogged(d *llm.Decision) (*llm.Decision, error) {
-	b, err := json.Marshal(d)
+	plain := *d
+	plain.Usage = credible(d.Usage)
+	cost := &llm.Decision{Usage: plain.Usage}
+	b, err := json.Marshal(&plain)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+		return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
 	}
 	logged := new(llm.Decision)
 	if err := json.Unmarshal(b, logged); err != nil {
-		return nil, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+		return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
 	}
 	for _, del := range logged.Delegations {
 		var input any
 		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // the agent could not read it either
-			return nil, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
+			return cost, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
 		}
 	}
 	return logged, nil
@@ -128,17 +227,6 @@ func delegates(d *llm.Decision) []string {
 		ids = append(ids, del.Agent)
 	}
 	return ids
-}
-
-func oneLine(s string) string {
-	if first, _, cut := strings.Cut(s, "\n"); cut {
-		s = first
-	}
-	const limit = 500
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + " […]"
-	}
-	return s
 }
 
 // beginDeciding lets a Cancel for this turn call cancel until done is called.

@@ -72,8 +72,9 @@ func serveChild(args string) error {
 	if err != nil {
 		return err
 	}
-	cfg := cortex.Config{Transport: bus, Store: store, Decider: oneStep, Agents: offered}
-	orch, err := cortex.New(mortalConfig(cfg, m))
+	cfg := mortalConfig(cortex.Config{Transport: bus, Store: store, Decider: frugal(oneStep), Agents: offered}, m)
+	cfg.Decider = frugal(oneStep) // it does nothing to the world: TestKilledAtEveryStep dies there too
+	orch, err := cortex.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -174,11 +175,46 @@ func TestKill9AtEveryStep(t *testing.T) {
 			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, 2*at)
 		}
 		if !killed {
-			if at < 15 {
+			wantAccounts(t, store, at)
+			if at < 20 {
 				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
 			}
 			return
 		}
+	}
+}
+
+// wantAccounts holds that the log tells once what each of the turns cost, and the ledger at least once.
+func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
+	t.Helper()
+	var logged llm.Usage
+	summaries := 0
+	for _, e := range entries(t, s) {
+		if e.Summary != nil {
+			summaries++
+		}
+		logged = logged.Add(e.Usage)
+		if e.Decision != nil {
+			logged = logged.Add(e.Decision.Usage)
+		}
+	}
+	conv, err := cortex.Load(t.Context(), s, "", conversation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := times(2*turns+summaries, each); summaries < turns-1 || logged != want || conv.Usage != want {
+		t.Errorf("%d turns with %d summaries cost %+v in the log, %+v in its fold, want %+v", turns, summaries, logged, conv.Usage, want)
+	}
+	var spent llm.Usage
+	for _, at := range []time.Time{time.Now().Add(-24 * time.Hour), time.Now()} { // midnight may have passed
+		u, err := s.Spent(t.Context(), "", at.UTC().Format(time.DateOnly))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spent = spent.Add(u)
+	}
+	if spent.Tokens() < logged.Tokens() {
+		t.Errorf("the ledger has %d tokens, the log %d", spent.Tokens(), logged.Tokens())
 	}
 }
 

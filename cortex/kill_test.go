@@ -1,6 +1,7 @@
 package cortex_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -24,29 +26,51 @@ var twoSteps = simple(func(t *llm.Turn) *llm.Decision {
 	return respond(results(t))
 })
 
+// frugal makes a decider that costs, and has all earlier turns summarised.
+func frugal(d decideFunc) compacting {
+	return compacting{costing(d), func(_ context.Context, t *llm.Turn, _ bool) (*llm.Summary, error) {
+		if len(t.History) == 0 {
+			return nil, nil
+		}
+		s := summaryOf(t)
+		s.Usage = each
+		return s, nil
+	}}
+}
+
 const twoStepsAnswer = "gamma COMPLETED did alpha COMPLETED did a; beta COMPLETED did b; ; "
 
 // TestKilledAtEveryStep ends the orchestrator before and after everything that it does in a turn, one place after the other,
-// and starts another one: each time there is exactly one answer, and no task was made twice.
+// and starts another one: each time there is exactly one answer, and no task was made twice. What was paid for is in the log
+// once, and in the account of the day at least once.
 func TestKilledAtEveryStep(t *testing.T) {
-	for at := int64(1); ; at++ {
-		survived := false
-		synctest.Test(t, func(t *testing.T) { survived = killedAt(t, at) })
-		if survived {
-			if at < 30 {
-				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
+	for name, test := range map[string]struct {
+		decider llm.Decider
+		steps   int64 // at least
+		cost    int   // of the turn's entries, in decisions
+	}{"fake": {twoSteps, 30, 0}, "model": {frugal(twoSteps), 40, 4}} {
+		t.Run(name, func(t *testing.T) {
+			for at := int64(1); ; at++ {
+				survived := false
+				synctest.Test(t, func(t *testing.T) { survived = killedAt(t, at, test.decider, test.cost) })
+				if survived {
+					if at < test.steps {
+						t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
+					}
+					return
+				}
+				if t.Failed() {
+					t.Fatalf("killed at step %d", at)
+				}
 			}
-			return
-		}
-		if t.Failed() {
-			t.Fatalf("killed at step %d", at)
-		}
+		})
 	}
 }
 
 // killedAt runs a turn whose orchestrator dies at a step, and reports whether the turn ended before that.
-func killedAt(t *testing.T, at int64) (survived bool) {
-	w := newWorld(t, twoSteps)
+func killedAt(t *testing.T, at int64, decider llm.Decider, cost int) (survived bool) {
+	w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ready") }))
+	w.say("m0", "hello")
 	w.stop()
 	w.serveAgents()
 	died := make(chan struct{})
@@ -59,7 +83,8 @@ func killedAt(t *testing.T, at int64) (survived bool) {
 		}
 		return dead
 	}}
-	w.start(mortalConfig(cortex.Config{Transport: w.bus, Store: w.store, Decider: twoSteps}, m))
+	offer := func(string) []prompt.Agent { return append(offered(""), actor("delta", "came meanwhile")) }
+	w.start(mortalConfig(cortex.Config{Transport: w.bus, Store: w.store, Decider: decider, Agents: offer}, m))
 	w.say("m1", "go")
 	select {
 	case <-died:
@@ -67,11 +92,28 @@ func killedAt(t *testing.T, at int64) (survived bool) {
 		survived = true
 	}
 	w.stop()
-	w.start(cortex.Config{Decider: twoSteps})
+	w.start(cortex.Config{Decider: decider, Agents: offer})
 	pass(time.Second)
 	w.wantAnswer("m1", twoStepsAnswer)
-	if n := len(entries(t, w.store)); n != 4 {
-		t.Errorf("%d entries, want 4: the message and three results", n)
+	log := entries(t, w.store)
+	if n := len(log); n != 5 {
+		t.Errorf("%d entries, want 5: two messages and three results", n)
+	}
+	if n := w.rosters(); n != 2 || log[1].Roster == nil {
+		t.Errorf("%d entries with a roster, want those of the two messages", n)
+	}
+	if _, ok := decider.(llm.Compactor); ok != (log[1].Summary != nil) || ok && (log[1].Usage != each || log[1].Summary.Turns != 1) {
+		t.Errorf("the entry of the second message has the summary %+v for %+v", log[1].Summary, log[1].Usage)
+	}
+	want := times(cost, each)
+	if got := w.load().Usage; got != want {
+		t.Errorf("the conversation cost %+v, want %+v", got, want)
+	}
+	if got := w.spentOn(time.Now()); got.Tokens() < want.Tokens() || got.Tokens() > want.Tokens()+2*each.Tokens() {
+		t.Errorf("spent today %+v, want at least %+v, and at most one entry more", got, want)
+	}
+	if live, err := w.orch.Fold(conversation); err == nil && live != nil {
+		w.wantFold()
 	}
 	for _, id := range agentIDs {
 		ids := map[a2a.TaskID]bool{}

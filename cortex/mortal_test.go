@@ -92,6 +92,23 @@ func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after c
 	}
 }
 
+// Spent and Spend make a mortalStore a ledger, as the stores of this project are.
+func (s mortalStore) Spent(ctx context.Context, tenant, day string) (u llm.Usage, err error) {
+	err = s.around(func() error {
+		u, err = s.Store.(cortex.Ledger).Spent(ctx, tenant, day)
+		return err
+	})
+	return u, err
+}
+
+func (s mortalStore) Spend(ctx context.Context, tenant, day string, u llm.Usage) (sum llm.Usage, err error) {
+	err = s.around(func() error {
+		sum, err = s.Store.(cortex.Ledger).Spend(ctx, tenant, day, u)
+		return err
+	})
+	return sum, err
+}
+
 type mortalDecider struct {
 	llm.Decider
 	*mortal
@@ -105,10 +122,28 @@ func (d mortalDecider) Decide(ctx context.Context, t *llm.Turn, stream func(stri
 	return dec, err
 }
 
+type mortalCompactor struct {
+	mortalDecider
+	compactor llm.Compactor
+}
+
+func (c mortalCompactor) Compact(ctx context.Context, t *llm.Turn, force bool) (s *llm.Summary, err error) {
+	err = c.around(func() error {
+		s, err = c.compactor.Compact(ctx, t, force)
+		return err
+	})
+	return s, err
+}
+
 // mortalConfig is cfg with everything that the orchestrator does counted by m.
 func mortalConfig(cfg cortex.Config, m *mortal) cortex.Config {
 	cfg.Transport = mortalTransport{cfg.Transport, m}
 	cfg.Store = mortalStore{cfg.Store, m}
-	cfg.Decider = mortalDecider{cfg.Decider, m}
+	d := mortalDecider{cfg.Decider, m}
+	if c, ok := cfg.Decider.(llm.Compactor); ok {
+		cfg.Decider = mortalCompactor{d, c}
+	} else {
+		cfg.Decider = d
+	}
 	return cfg
 }

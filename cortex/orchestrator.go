@@ -30,7 +30,8 @@ type Config struct {
 	Transport transport.Transport
 	Store     Store
 	Decider   llm.Decider
-	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision.
+	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision. What
+	// it returned is not changed afterwards, nor are the cards.
 	Agents func(tenant string) []prompt.Agent
 
 	Tenant string // "" is the default tenant
@@ -38,8 +39,10 @@ type Config struct {
 	TaskTimeout time.Duration
 	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
 	ReplyTimeout time.Duration
-	// DecideTimeout is how long a decision may take; 0 is 2 minutes.
+	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes.
 	DecideTimeout time.Duration
+	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [Ledger].
+	Budget Budget
 
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil is time.Now
@@ -48,10 +51,11 @@ type Config struct {
 
 // Orchestrator runs the turns of a tenant's conversations. Make one with New and let it work with Run.
 type Orchestrator struct {
-	cfg   Config
-	log   *slog.Logger
-	cache *cache
-	stats counters
+	cfg    Config
+	log    *slog.Logger
+	cache  *cache
+	stats  counters
+	offers offers
 
 	mu       sync.Mutex
 	deciding map[conversationKey]deciding // the decisions that run now, so that a Cancel can end them
@@ -74,6 +78,9 @@ func New(cfg Config) (*Orchestrator, error) {
 		return nil, errors.New("cortex: Config.Decider is missing")
 	case cfg.Agents == nil:
 		return nil, errors.New("cortex: Config.Agents is missing")
+	}
+	if _, ok := cfg.Store.(Ledger); !ok && cfg.Budget.Day != (llm.Budget{}) {
+		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store keeps no account of a day")
 	}
 	if cfg.TaskTimeout == 0 {
 		cfg.TaskTimeout = 5 * time.Minute
@@ -132,7 +139,8 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		return transport.Permanent(err)
 	}
 	var conflictAt Version
-	failure := "" // why the entry is made without a decision
+	failure := ""       // why the entry is made without a decision
+	var spent llm.Usage // on decisions of entries that were not stored
 	for {
 		conv, fresh, err := o.fold(ctx, e)
 		if err != nil {
@@ -166,7 +174,9 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			continue
 		}
 		after := conv.Version
-		err = o.advance(ctx, conv, e, failure)
+		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
+		err = o.advance(ctx, conv, entry)
+		spent = entry.spent()
 		switch {
 		case errors.Is(err, ErrConflict):
 			o.stats.Conflicts.Add(1)
@@ -204,11 +214,10 @@ func (o *Orchestrator) tellUnstorable(ctx context.Context, e *transport.Event) {
 	}
 }
 
-// advance adds the entry for e to the log and sends what follows from it. With a failure nothing is decided: the turn ends
-// with it.
-func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, e *transport.Event, failure string) error {
-	after := conv.Version
-	entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure}
+// advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
+// decided: the turn ends with it.
+func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *Entry) error {
+	after, e := conv.Version, entry.Cause
 	entry.Turn = conv.turnOf(e, entry.Time)
 	entry.Deadline = entry.Time.Add(o.cfg.TaskTimeout)
 	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
@@ -219,7 +228,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, e *trans
 	}
 	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
 		o.show(ctx, conv, entry.Seq)
-		if failure == "" {
+		if entry.Failure == "" {
 			if err := o.decide(ctx, conv, turn, entry); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -160,6 +161,10 @@ func (o outputter) timer(at time.Time) {
 	})
 }
 
+// metaUsage is the key of an answer's metadata under which stands what the whole turn used: the tokens "input", "cached" (a
+// part of input) and "output", and what they "cost". It is not there when no model was paid for.
+const metaUsage = "usage"
+
 // answer shows the answer on Live; an agent that asked gets it into its inbox.
 func (o outputter) answer(turn *Turn) {
 	m := &a2a.Message{
@@ -169,6 +174,11 @@ func (o outputter) answer(turn *Turn) {
 			transport.MetaTurn: turn.ID, transport.MetaDecision: string(turn.Kind), transport.MetaReason: turn.Reason,
 			transport.MetaModel: turn.Model, transport.MetaFailed: turn.Failed,
 		},
+	}
+	if turn.Usage != (llm.Usage{}) {
+		m.Metadata[metaUsage] = map[string]any{
+			"input": turn.Usage.Input, "cached": turn.Usage.Cached, "output": turn.Usage.Output, "cost": turn.Usage.Cost,
+		}
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if isAgent(turn.From) {

@@ -8,7 +8,7 @@ import (
 )
 
 // snapshotForm changes whenever the fold does, so that a snapshot of another build is not taken for one of this.
-const snapshotForm = 1
+const snapshotForm = 2
 
 type snapshot struct {
 	Form         int           `json:"form"`
@@ -32,6 +32,7 @@ func unmarshalConversation(b []byte) (*Conversation, error) {
 	if c.Tasks == nil {
 		c.Tasks = map[a2a.TaskID]*Task{}
 	}
+	c.weighRoster()
 	c.seen = make(map[string]uint64, len(c.Seen))
 	for _, e := range c.Seen {
 		c.seen[e.ID] = e.Seq

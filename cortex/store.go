@@ -36,6 +36,16 @@ type Snapshots interface {
 	PutSnapshot(ctx context.Context, tenant, contextID string, v Version, data []byte) error
 }
 
+// Ledger is implemented by stores that keep what was spent on models each day, for all conversations of a tenant together.
+// A day is written as 2006-01-02, in UTC; it can be forgotten three days after it.
+type Ledger interface {
+	// Spent returns what was spent on a day: at least what every Spend counted that had returned before.
+	Spent(ctx context.Context, tenant, day string) (llm.Usage, error)
+	// Spend adds u to what was spent on a day and returns the sum. Every one of several at the same time counts. When it
+	// returns an error, u may have been counted or not.
+	Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error)
+}
+
 // ErrConflict is returned by Store.Append when the version it was given is not the conversation's last.
 var ErrConflict = errors.New("conversation has gone on")
 
@@ -56,6 +66,15 @@ type Entry struct {
 	Decision *llm.Decision `json:"decision,omitempty"`
 	// Failure says why no decision could be made; the user is told.
 	Failure string `json:"failure,omitempty"`
+	// Roster is what the decision was the first to be shown of the agents; nil when that was nothing.
+	Roster *Roster `json:"roster,omitempty"`
+	// Summary stands from now on for the oldest answered turns of the window and the summary before it. When it has no Text,
+	// nothing stands for its Turns.
+	Summary *llm.Summary `json:"summary,omitempty"`
+	// Omitted is how many of the Summary's Turns are left out of its Text, since they could not be summarised.
+	Omitted int `json:"omitted,omitempty"`
+	// Usage is what was spent beside the decision: on a Summary, whose own Usage is part of it, and on decisions that failed.
+	Usage llm.Usage `json:"usage,omitzero"`
 	// Deadline is when the tasks that this entry sends must be done.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// ReplyBy is how long the question that the cause asks waits for the user.

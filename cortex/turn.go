@@ -30,8 +30,9 @@ type Turn struct {
 	Failed    bool
 	Reason    string
 	Model     string
-	Usage     llm.Usage // over all its decisions
-	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end.
+	Usage     llm.Usage // over all its decisions, with those that failed, and the summaries made for them
+	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end. It
+	// has no updates: these are in Conversation.Changes. nil while the turn is open, and again when it has left the window.
 	Past *prompt.Turn
 }
 

@@ -10,8 +10,8 @@ import (
 // llmTurn returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
 func (c *Conversation) llmTurn(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
-	t.Omitted, t.User, t.Now = c.Omitted, turn.User, now
-	for _, past := range c.answered() {
+	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
+	for _, past := range c.history() {
 		t.History = append(t.History, *past.Past)
 	}
 	t.Steps = c.promptSteps(turn)
@@ -37,7 +37,8 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 
 func promptTask(t *Task) prompt.Task {
 	return prompt.Task{
-		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, State: t.State, Result: t.Result, Artifacts: t.Artifacts,
+		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn,
+		State: t.State, Result: t.Result, Artifacts: t.Artifacts,
 	}
 }
 

@@ -26,31 +26,78 @@ func (c *Conversation) forget() {
 	}
 }
 
-// answered returns the answered turns of the window in the order of their answers.
+// answered returns the answered turns in the order of their answers.
 func (c *Conversation) answered() []*Turn {
 	turns := slices.DeleteFunc(slices.Clone(c.Turns), (*Turn).Open)
 	slices.SortStableFunc(turns, func(a, b *Turn) int { return int(a.AnswerSeq) - int(b.AnswerSeq) })
 	return turns
 }
 
-// shrink leaves out the older half of the answered turns when there are too many or they are too long.
+// history returns the answered turns of the window, which prompts show.
+func (c *Conversation) history() []*Turn {
+	return slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil })
+}
+
+// shrink leaves out the older half of the window when it has too many turns or they are too long. How long the newest one is
+// does not count yet, so that the next decision can have the older ones summarised.
 func (c *Conversation) shrink() {
-	turns := c.answered()
-	weight := 0
-	for _, t := range turns {
-		weight += turnWeight(t)
-	}
-	if len(turns) < 2 || (len(turns) <= maxWindow && weight <= maxWeight) {
+	turns := c.history()
+	n := len(turns)
+	if n < 2 || (n <= maxWindow && weightOf(turns[:n-1]) <= maxWeight) {
 		return
 	}
-	drop := turns[:len(turns)/2]
-	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool { return t.AnswerSeq != c.Seq && slices.Contains(drop, t) })
-	c.Omitted += len(drop)
+	c.drop(turns[:n/2])
+	c.Omitted += n / 2
+}
+
+// crowded reports whether it is time to have the window summarised, of which the first turns are already, before shrink
+// leaves something out.
+func (c *Conversation) crowded(summarised int) bool {
+	turns := c.history()[summarised:]
+	return len(turns) >= maxWindow*3/4 || weightOf(turns) >= maxWeight*3/4
+}
+
+func weightOf(turns []*Turn) (n int) {
+	for _, t := range turns {
+		n += turnWeight(t)
+	}
+	return n
+}
+
+// applySummary lets an entry's summary take the place of turns, which are the oldest ones of the window as it was when the
+// summary was made: before the entry's decision.
+func (c *Conversation) applySummary(e *Entry) {
+	s := e.Summary
+	if s == nil {
+		return
+	}
+	turns := c.history()
+	n := max(0, min(s.Turns, len(turns)))
+	c.drop(turns[:n])
+	if s.Text == "" {
+		c.Omitted += n
+		return
+	}
+	c.Summary = s.Text
+	c.Omitted += max(0, min(e.Omitted, n))
+}
+
+// drop takes turns out of the window. What was answered last is not forgotten altogether, since its answer may still be
+// asked for.
+func (c *Conversation) drop(turns []*Turn) {
+	for _, t := range turns {
+		t.Past = nil
+	}
+	answered := c.answered()
+	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool {
+		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq
+	})
+	c.Relist = c.Relist || len(turns) > 0
 }
 
 // weight estimates the memory that c takes, in bytes.
 func (c *Conversation) weight() int {
-	n := 1024 + 100*len(c.Seen)
+	n := 1024 + 100*len(c.Seen) + len(c.Summary) + c.listed
 	for _, t := range c.Turns {
 		n += 512 + turnWeight(t)
 	}

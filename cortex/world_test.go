@@ -2,6 +2,7 @@ package cortex_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
@@ -118,13 +120,7 @@ func (w *world) start(cfg cortex.Config) {
 	if cfg.Store == nil {
 		cfg.Store = w.store
 	}
-	decider := cfg.Decider
-	cfg.Decider = decideFunc(func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
-		w.mu.Lock()
-		w.turns = append(w.turns, t)
-		w.mu.Unlock()
-		return decider.Decide(ctx, t, stream)
-	})
+	cfg.Decider = w.recorded(cfg.Decider)
 	if cfg.Agents == nil {
 		cfg.Agents = offered
 	}
@@ -143,6 +139,58 @@ func (w *world) start(cfg cortex.Config) {
 		}
 	})
 	w.t.Cleanup(func() { w.stop() })
+}
+
+// recorded is d, with what it is asked noted.
+func (w *world) recorded(d llm.Decider) llm.Decider {
+	decide := decideFunc(func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+		w.mu.Lock()
+		w.turns = append(w.turns, t)
+		w.mu.Unlock()
+		return d.Decide(ctx, t, stream)
+	})
+	if c, ok := d.(llm.Compactor); ok {
+		return compacting{decide, c.Compact}
+	}
+	return decide
+}
+
+// compacting is a decider whose model has a window.
+type compacting struct {
+	decideFunc
+	compact func(ctx context.Context, t *llm.Turn, force bool) (*llm.Summary, error)
+}
+
+func (c compacting) Compact(ctx context.Context, t *llm.Turn, force bool) (*llm.Summary, error) {
+	return c.compact(ctx, t, force)
+}
+
+// wantFold holds that the fold in the orchestrator's cache is, to the byte, the fold of the log.
+func (w *world) wantFold() {
+	w.t.Helper()
+	live, err := w.orch.Fold(conversation)
+	if err != nil || live == nil {
+		w.t.Fatalf("the fold in the cache is %q, %v", live, err)
+	}
+	conv, err := cortex.Load(w.t.Context(), noSnapshots{w.store}, "", conversation)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	logged, err := conv.Snapshot()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if string(live) != string(logged) {
+		w.t.Errorf("the fold of the log is not the live one (-live +log):\n%s", cmp.Diff(jsonOf(w.t, live), jsonOf(w.t, logged)))
+	}
+}
+
+func jsonOf(t *testing.T, b []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // say publishes a user's message with this id, and waits until everything is quiet.

@@ -18,7 +18,9 @@ const (
 	MaxDecision        = 1 << 20 // what a model may write for one decision, in bytes
 
 	maxDelegationID = 256
-	maxNearest      = 8 // agents named when one is not found
+	maxDelegations  = 1000 // of one reply, whatever MaxParallel is
+	maxInputDepth   = 100  // of a delegation's input; JSON that holds it has to be readable too
+	maxNearest      = 8    // agents named when one is not found
 )
 
 // Check returns nil when d can be carried out in turn t, else an error that wraps [ErrInvalidDecision] and says what is
@@ -85,8 +87,11 @@ func checkDelegations(t *Turn, ds []Delegation) error {
 func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
 	a := findAgent(t.Agents, d.Agent)
 	if a == nil {
-		if d.Agent == "" {
+		switch {
+		case d.Agent == "":
 			return fmt.Errorf("agent is empty; %s", namesOf(t.Agents, ""))
+		case wasListed(&t.Input, d.Agent):
+			return fmt.Errorf("agent %s cannot be given work any more; %s", excerpt(d.Agent), namesOf(t.Agents, d.Agent))
 		}
 		return fmt.Errorf("no agent %s; %s", excerpt(d.Agent), namesOf(t.Agents, d.Agent))
 	}
@@ -138,6 +143,16 @@ func findAgent(all []prompt.Agent, id string) *prompt.Agent {
 		}
 	}
 	return nil
+}
+
+// wasListed reports whether the conversation knows an agent of that id, be it there or not.
+func wasListed(in *prompt.Input, id string) bool {
+	joined := func(u *prompt.Update) bool { return findAgent(u.Joined, id) != nil }
+	step := func(s prompt.Step) bool { return joined(&s.Update) }
+	return findAgent(in.Listed, id) != nil || joined(&in.Update) || slices.ContainsFunc(in.Steps, step) ||
+		slices.ContainsFunc(in.History, func(h prompt.Turn) bool {
+			return joined(&h.Update) || slices.ContainsFunc(h.Steps, step)
+		})
 }
 
 // A skill without an id goes by its name.

@@ -57,6 +57,11 @@ func TestCheck(t *testing.T) {
 	wide := turn()
 	wide.MaxParallel = 0
 	empty := &llm.Turn{}
+	gone := turn()
+	gone.Listed = append(gone.Listed, agent("agent_left"))
+	gone.Update.Joined = []prompt.Agent{agent("agent_joined")}
+	gone.Steps = []prompt.Step{{Update: prompt.Update{Joined: []prompt.Agent{agent("agent_step")}}}}
+	gone.History = []prompt.Turn{{Update: prompt.Update{Joined: []prompt.Agent{agent("agent_once")}}, Steps: []prompt.Step{{Update: prompt.Update{Joined: []prompt.Agent{agent("agent_then")}}}}}}
 	for _, c := range []struct {
 		name string
 		turn *llm.Turn
@@ -84,6 +89,12 @@ func TestCheck(t *testing.T) {
 		{"id twice", nil, delegate(llm.Delegation{ID: "a"}, llm.Delegation{ID: "a"}), `two delegations have the id "a"`},
 		{"no agent", nil, one(func(d *llm.Delegation) { d.Agent = "" }), "agent is empty; there are"},
 		{"unknown agent", nil, one(func(d *llm.Delegation) { d.Agent = "agent_clok" }), `no agent "agent_clok"; there are "agent_clock", "agent_calc", "agent_echo"`},
+		{"agent that was listed", gone, one(func(d *llm.Delegation) { d.Agent = "agent_left" }), `agent "agent_left" cannot be given work any more; there are "agent_`},
+		{"agent that joined", gone, one(func(d *llm.Delegation) { d.Agent = "agent_joined" }), `"agent_joined" cannot be given work any more`},
+		{"agent that joined in a step", gone, one(func(d *llm.Delegation) { d.Agent = "agent_step" }), `"agent_step" cannot be given work any more`},
+		{"agent that joined in a turn", gone, one(func(d *llm.Delegation) { d.Agent = "agent_once" }), `"agent_once" cannot be given work any more`},
+		{"agent that joined in a step of a turn", gone, one(func(d *llm.Delegation) { d.Agent = "agent_then" }), `"agent_then" cannot be given work any more`},
+		{"agent that never was", gone, one(func(d *llm.Delegation) { d.Agent = "agent_never" }), `no agent "agent_never"`},
 		{"no agents", empty, one(func(*llm.Delegation) {}), `no agent "agent_calc"; no agent is there`},
 		{"long agent", nil, one(func(d *llm.Delegation) { d.Agent = long }), `xxxx"…; there are`},
 		{"skill", nil, one(func(d *llm.Delegation) { d.Skill = "convert" }), ""},

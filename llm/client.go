@@ -10,8 +10,10 @@ import (
 type Client interface {
 	// Generate sends r and streams the answer: chunks with text, then one last chunk with Done set and the usage. When
 	// the iteration ends without a Done chunk or an error, the answer counts as cut off ([ErrTruncated]). An error is
-	// the last thing yielded; it wraps one of this package's errors where one fits. Leaving the loop, or the end of
-	// ctx, stops the request. r is not retained and not changed.
+	// the last thing yielded; it wraps one of this package's errors where one fits, and is best an [Error]. When ctx ends,
+	// so does the iteration, at once, with an error that wraps ctx's. Leaving the loop stops the request. r is not retained
+	// and not changed. A client tries once: trying again, waiting, and choosing another model is for what is around it.
+	// A chunk without text says that the model is alive, while it thinks.
 	Generate(ctx context.Context, r *Request) iter.Seq2[Chunk, error]
 }
 
@@ -37,13 +39,15 @@ type Request struct {
 	System string
 	// Messages are the conversation, oldest first; the last one is a user message.
 	Messages []Message
-	// Schema is the JSON Schema that the answer must follow; nil for free text. An endpoint without structured output
-	// ignores it: the instructions ask for the same.
+	// Schema is the JSON Schema that the answer must follow; nil for free text. How an endpoint is made to follow it is the
+	// client's choice, see [Structured]; one that cannot be made to ignores it: the instructions ask for the same.
 	Schema json.RawMessage
 	// CacheKey is equal for requests that share a prefix: the conversation's id. Optional to use.
 	CacheKey string
 	// MaxTokens bounds the answer; 0 leaves it to the endpoint.
 	MaxTokens int
+	// Temperature is how freely the model chooses its words; nil leaves it to the endpoint, 0 is sent as 0.
+	Temperature *float64
 }
 
 // Chunk is a piece of an answer.
@@ -54,14 +58,31 @@ type Chunk struct {
 	Usage Usage  // with Done
 }
 
-// Usage counts the tokens of a call, as the provider reports them.
+// Usage counts the tokens of a call, as the provider reports them, and what they cost.
 type Usage struct {
 	Input  int `json:"input,omitempty"`
 	Cached int `json:"cached,omitempty"` // part of Input that came from the provider's cache
-	Output int `json:"output,omitempty"`
+	Output int `json:"output,omitempty"` // all that was written, a model's thoughts included
+	// Cost is in the currency of the prices that were configured, most likely US dollars; 0 when there are none.
+	Cost float64 `json:"cost,omitempty"`
 }
 
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output}
+	return Usage{Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output, Cost: u.Cost + v.Cost}
 }
+
+// Tokens returns all tokens, read and written.
+func (u Usage) Tokens() int { return u.Input + u.Output }
+
+// Structured is how an endpoint is made to answer with JSON that follows [Request].Schema. Each client translates it to its
+// protocol; the empty value is the client's best.
+type Structured string
+
+// The ways, the strictest first. All end in the same text: one JSON object.
+const (
+	StructuredSchema Structured = "json_schema" // the endpoint holds the model to the schema
+	StructuredTools  Structured = "tools"       // the schema is that of a function that the model has to call; its arguments are the answer
+	StructuredObject Structured = "json_object" // the endpoint holds the model to JSON, the instructions to its form
+	StructuredPrompt Structured = "prompt"      // the instructions alone
+)

@@ -123,7 +123,7 @@ func TestRepair(t *testing.T) {
 }
 
 func TestRepairGivesUp(t *testing.T) {
-	_, _, c, err := decide(t, turn(), llmtest.Text(""), llmtest.Text("no"), llmtest.Text(invalid), llmtest.Text(hello))
+	_, _, c, err := decide(t, turn(), llmtest.Text("\u200b"), llmtest.Text("no"), llmtest.Text(invalid), llmtest.Text(hello))
 	if !errors.Is(err, llm.ErrInvalidDecision) || !strings.Contains(err.Error(), `"nobody"`) {
 		t.Errorf("Decide = %v, want an ErrInvalidDecision with the last error", err)
 	}
@@ -200,9 +200,36 @@ func TestCorrectedAgent(t *testing.T) {
 	}
 }
 
+// The id of an agent that was there is not taken for that of another.
+func TestCorrectedAgentThatLeft(t *testing.T) {
+	tn := turn()
+	tn.Listed = append(tn.Listed, agent("agent_ecko"))
+	reply := llmtest.Text(strings.Replace(invalid, "nobody", "agent_ecko", 1))
+	_, _, client, err := decide(t, tn, reply, reply, reply)
+	if !errors.Is(err, llm.ErrInvalidDecision) {
+		t.Errorf("Decide = %v, want an ErrInvalidDecision", err)
+	}
+	if m := client.Requests()[1].Messages[2].Text; !strings.Contains(m, `"agent_ecko" cannot be given work any more`) {
+		t.Errorf("the correction is %q", m)
+	}
+}
+
+// At the last step a model that delegates is told to answer, and no agents.
+func TestRepairOfLastStep(t *testing.T) {
+	tn := turn()
+	tn.Last = true
+	d, _, client, err := decide(t, tn, llmtest.Text(strings.Replace(invalid, "nobody", "agent_echo", 1)), llmtest.Text(hello))
+	if err != nil || d.Say != "Hello!" || d.Repairs != 1 {
+		t.Fatalf("Decide = %+v, %v", d, err)
+	}
+	if m := client.Requests()[1].Messages[2].Text; !strings.Contains(m, "no step is left") || strings.Contains(m, "agent_echo") {
+		t.Errorf("the correction is %q", m)
+	}
+}
+
 func TestDecideErrors(t *testing.T) {
 	boom := errors.New("boom")
-	half := hello[:40]
+	half := hello[:30]
 	for _, c := range []struct {
 		name   string
 		answer llmtest.Answer
@@ -211,8 +238,7 @@ func TestDecideErrors(t *testing.T) {
 		{"client", llmtest.Fail(fmt.Errorf("%w: %w", llm.ErrUnavailable, boom)), boom},
 		{"client, kind", llmtest.Fail(fmt.Errorf("%w: %w", llm.ErrUnavailable, boom)), llm.ErrUnavailable},
 		{"in the middle", llmtest.Answer{Text: half, Err: boom}, boom},
-		{"cut", llmtest.Answer{Text: half, Cut: true}, llm.ErrTruncated},
-		{"cut after the object", llmtest.Answer{Text: hello, Cut: true}, llm.ErrTruncated},
+		{"cut before the first word", llmtest.Answer{Cut: true}, llm.ErrTruncated},
 		{"too long", llmtest.Answer{Text: strings.Repeat(" ", 600<<10), Pieces: []string{strings.Repeat(" ", 600<<10)}}, llm.ErrInvalidDecision},
 	} {
 		t.Run(c.name, func(t *testing.T) {

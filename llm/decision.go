@@ -22,6 +22,31 @@ type Turn struct {
 	Tenant    string
 	ContextID string // the conversation
 	ID        string // the id of the user's message
+	// Budget is what the decision may spend.
+	Budget Budget
+}
+
+// Budget bounds what is spent. A field that is 0 bounds nothing.
+type Budget struct {
+	Tokens int     `json:"tokens,omitempty"` // read and written
+	Cost   float64 `json:"cost,omitempty"`   // see [Usage].Cost
+}
+
+// Compactor is implemented by a Decider whose model has a window that a long conversation does not fit into.
+type Compactor interface {
+	// Compact returns nil when t fits. Else, or with force, it has the older half of t.History summarised, together with
+	// t.Summary, and returns the summary; the caller puts it in the place of what it stands for. When the model cannot do
+	// it, the summary has no Text, and the error says why: then those turns are left out. A t without History cannot be
+	// made to fit: nil and [ErrTooLong]. It blocks for as long as a model takes.
+	Compact(ctx context.Context, t *Turn, force bool) (*Summary, error)
+}
+
+// Summary stands for the oldest turns of a conversation.
+type Summary struct {
+	Text  string `json:"text,omitempty"`
+	Turns int    `json:"turns"` // how many turns of Input.History it stands for; those of an earlier summary are not counted
+	Model string `json:"model,omitempty"`
+	Usage Usage  `json:"usage,omitzero"`
 }
 
 // Kind is what a Decision is.

@@ -76,9 +76,10 @@ func distance(a, b []rune) int {
 
 // correctAgents replaces agent ids that do not exist and can only mean one that does: the same but for its case, or one
 // character off. A wrong digit is never corrected: worker_1 and worker_2 are two agents, also while one of them is away.
+// Nor is the id of an agent that was there.
 func correctAgents(t *Turn, ds []Delegation) {
 	for i := range ds {
-		if name := ds[i].Agent; name != "" && findAgent(t.Agents, name) == nil {
+		if name := ds[i].Agent; name != "" && findAgent(t.Agents, name) == nil && !wasListed(&t.Input, name) {
 			if id, ok := meant(t.Agents, name); ok {
 				ds[i].Agent = id
 			}

@@ -11,7 +11,8 @@ import (
 // ParseDecision reads the decision that a model wrote: a JSON object with kind, say, delegations and reason. Other keys
 // are ignored, so a model cannot write its own Usage; a key twice is an error. Text around the object, such as a code
 // fence or a sentence before it, is tolerated, and only the first object counts: what a model writes after its decision
-// is a conversation that it makes up. Errors wrap [ErrInvalidDecision]. Whether the decision makes sense is for [Check].
+// is a conversation that it makes up. Thoughts before it, between <think> and </think>, are no part of the reply, whatever
+// they hold. What is accepted can be written as JSON and is the same when read again. Errors wrap [ErrInvalidDecision]. Whether the decision makes sense is for [Check].
 func ParseDecision(text string) (*Decision, error) {
 	d, err := parseDecision(text)
 	if err != nil {
@@ -24,7 +25,11 @@ func parseDecision(text string) (*Decision, error) {
 	if len(text) > MaxDecision {
 		return nil, fmt.Errorf("the reply is %d bytes, at most %d are allowed", len(text), MaxDecision)
 	}
-	object, err := firstObject(text)
+	reply := withoutThoughts(text)
+	if reply == "" && text != "" {
+		return nil, errors.New("the reply has thoughts but no decision behind them")
+	}
+	object, err := firstObject(reply)
 	if err != nil {
 		return nil, err
 	}
@@ -36,28 +41,51 @@ func parseDecision(text string) (*Decision, error) {
 	if len(fields["kind"]) == 0 {
 		return nil, fmt.Errorf(`%s has no "kind"`, excerpt(object))
 	}
-	var ds []written
-	for key, to := range map[string]any{"kind": &d.Kind, "say": &d.Say, "delegations": &ds, "reason": &d.Reason} {
+	for key, to := range map[string]any{"kind": &d.Kind, "say": &d.Say, "reason": &d.Reason} {
 		if raw := fields[key]; len(raw) > 0 {
 			if err := json.Unmarshal(raw, to); err != nil {
 				return nil, fmt.Errorf("%q has the wrong form: %s", key, excerpt(string(raw)))
 			}
 		}
 	}
-	for i := range ds {
-		w := &ds[i]
-		if len(w.DependsOn) == 0 {
-			w.DependsOn = nil
+	if d.Delegations, err = readDelegations(fields["delegations"]); err != nil {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// readDelegations reads a list of delegations, one after the other: a hostile list is not worth its memory.
+func readDelegations(raw json.RawMessage) ([]Delegation, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	wrong := func() error { return fmt.Errorf(`"delegations" has the wrong form: %s`, excerpt(string(raw))) }
+	r := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := r.Token(); err != nil || open != json.Delim('[') {
+		return nil, wrong()
+	}
+	var ds []Delegation
+	for n := 1; r.More(); n++ {
+		if n > maxDelegations {
+			return nil, fmt.Errorf("more than %d delegations", maxDelegations)
+		}
+		var w written
+		if err := r.Decode(&w); err != nil {
+			if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && bad.Field != "" {
+				return nil, fmt.Errorf("delegation %d: %q cannot be a JSON %s", n, bad.Field, bad.Value)
+			}
+			return nil, wrong()
 		}
 		input, err := w.input()
 		if err != nil {
 			return nil, fmt.Errorf("delegation %s: %w", excerpt(w.ID), err)
 		}
-		d.Delegations = append(d.Delegations, Delegation{
-			ID: w.ID, Agent: w.Agent, Skill: w.Skill, Task: w.Task, Input: input, DependsOn: w.DependsOn,
-		})
+		if len(w.DependsOn) == 0 {
+			w.DependsOn = nil
+		}
+		ds = append(ds, Delegation{ID: w.ID, Agent: w.Agent, Skill: w.Skill, Task: w.Task, Input: input, DependsOn: w.DependsOn})
 	}
-	return &d, nil
+	return ds, nil
 }
 
 // written is a delegation as a model writes it.
@@ -70,27 +98,46 @@ type written struct {
 	DependsOn []string        `json:"depends_on"`
 }
 
-// input returns the structured input. A strict schema has no room for any object, so it is asked for as a string that
-// holds JSON; models without one write the object itself.
+// input returns the structured input, as a log of JSON keeps it. A strict schema has no room for any object, so it is asked
+// for as a string that holds JSON; models without one write the object itself.
 func (w *written) input() (json.RawMessage, error) {
 	raw := bytes.TrimSpace(w.Input)
-	if len(raw) == 0 || string(raw) == "null" {
+	if len(raw) > 0 && raw[0] == '"' {
+		var s string
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, fmt.Errorf("input: %w", err)
+		}
+		raw = bytes.TrimSpace([]byte(s))
+	}
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
 		return nil, nil
+	case !json.Valid(raw) || raw[0] == '"':
+		return nil, fmt.Errorf("input %s is not a JSON text; write an object, or null", excerpt(string(raw)))
+	case depth(raw) > maxInputDepth:
+		return nil, fmt.Errorf("input %s is nested deeper than %d levels", excerpt(string(raw)), maxInputDepth)
 	}
-	if raw[0] != '"' {
-		return bytes.Clone(raw), nil
+	return json.Marshal(json.RawMessage(bytes.ToValidUTF8(raw, []byte("\uFFFD"))))
+}
+
+// depth returns how deep the JSON text is nested.
+func depth(text []byte) int {
+	deepest, now, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			now++
+			deepest = max(deepest, now)
+		case c == '}' || c == ']':
+			now--
+		}
 	}
-	var s string
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, fmt.Errorf("input: %w", err)
-	}
-	if s = strings.TrimSpace(s); s == "" || s == "null" {
-		return nil, nil
-	}
-	if !json.Valid([]byte(s)) {
-		return nil, fmt.Errorf("input %s is not a JSON text", excerpt(s))
-	}
-	return json.RawMessage(s), nil
+	return deepest
 }
 
 // firstObject returns the part of text from its first "{" to the "}" that closes it.

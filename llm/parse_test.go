@@ -32,8 +32,17 @@ func TestParseDecision(t *testing.T) {
 		{"braces in strings", `{"kind":"respond","say":"a } \" { b"}`, &llm.Decision{Kind: "respond", Say: `a } " { b`}},
 		{"unknown keys", `{"thinking":{"a":[1,{}]},"kind":"respond","say":"hi","SAY":"no"}`, respond},
 		{"own usage", `{"kind":"respond","say":"hi","usage":{"input":7},"model":"x","repairs":9}`, respond},
-		{"input as text", `{"kind":"delegate","delegations":[{"id":"a","input":"{\"n\": 1}"}]}`, input(`{"n": 1}`)},
-		{"input as object", `{"kind":"delegate","delegations":[{"id":"a","input":{"n": 1}}]}`, input(`{"n": 1}`)},
+		{"input as text", `{"kind":"delegate","delegations":[{"id":"a","input":"{\"n\": 1}"}]}`, input(`{"n":1}`)},
+		{"input as object", `{"kind":"delegate","delegations":[{"id":"a","input":{"n": 1}}]}`, input(`{"n":1}`)},
+		{"input as the log keeps it", `{"kind":"delegate","delegations":[{"id":"a","input":"\t[\"<\u00e9\"] "}]}`, input(`["\u003cé"]`)},
+		{"input no UTF-8", "{\"kind\":\"delegate\",\"delegations\":[{\"id\":\"a\",\"input\":[\"\xff\"]}]}", input("[\"\ufffd\"]")},
+		{"input of some depth", `{"kind":"delegate","delegations":[{"id":"a","input":` + nested(100) + `}]}`, input(nested(100))},
+		{"null lists", `{"kind":"delegate","delegations":[{"id":"a","depends_on":null}]}`, input("")},
+		{"thoughts", "\n<think>\n{\"kind\":\"refuse\"} or <think>?\n</think>\n\n{\"kind\":\"respond\",\"say\":\"hi\"}", respond},
+		{"thoughts twice", `<think></think> <think>{</think>{"kind":"respond","say":"hi"}`, respond},
+		{"thoughts and a fence", "<think>{}</think>\n```json\n{\"kind\":\"respond\",\"say\":\"hi\"}\n```", respond},
+		{"thoughts in what is said", `{"kind":"respond","say":"<think>{</think>"}`, &llm.Decision{Kind: "respond", Say: "<think>{</think>"}},
+		{"harmony", `<|channel|>final<|message|>{"kind":"respond","say":"hi"}<|return|>`, respond},
 		{"input empty", `{"kind":"delegate","delegations":[{"id":"a","input":" "}]}`, input("")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,8 +71,20 @@ func TestParseDecision(t *testing.T) {
 		{"not JSON", `{kind: respond}`, "is not a decision"},
 		{"no comma", `{"kind":"respond" "say":"x"}`, "is not a decision"},
 		{"wrong type", `{"kind":"respond","say":["hi"]}`, `"say" has the wrong form: "[\"hi\"]"`},
-		{"wrong type inside", `{"kind":"delegate","delegations":[{"id":1}]}`, `"delegations" has the wrong form`},
+		{"say is an object", `{"kind":"respond","say":{"text":"hi"}}`, `"say" has the wrong form: "{\"text\":\"hi\"}"`},
+		{"say is a number", `{"kind":"respond","say":7}`, `"say" has the wrong form: "7"`},
+		{"delegations are no list", `{"kind":"delegate","delegations":{"id":"a"}}`, `"delegations" has the wrong form: "{\"id\":\"a\"}"`},
+		{"delegation is a word", `{"kind":"delegate","delegations":["agent_echo"]}`, `"delegations" has the wrong form: "[\"agent_echo\"]"`},
+		{"wrong type inside", `{"kind":"delegate","delegations":[{"id":"a"},{"id":1}]}`, `delegation 2: "id" cannot be a JSON number`},
+		{"wrong list inside", `{"kind":"delegate","delegations":[{"depends_on":{}}]}`, `delegation 1: "depends_on" cannot be a JSON object`},
+		{"too many", `{"kind":"delegate","delegations":[` + strings.Repeat("{},", 1000) + `{}]}`, `more than 1000 delegations`},
 		{"input no JSON", `{"kind":"delegate","delegations":[{"id":"a","input":"{n"}]}`, `delegation "a": input "{n" is not a JSON text`},
+		{"input text in text", `{"kind":"delegate","delegations":[{"id":"a","input":"\"n\""}]}`, `input "\"n\"" is not a JSON text`},
+		{"input too deep", `{"kind":"delegate","delegations":[{"id":"a","input":"` + nested(101) + `"}]}`, `is nested deeper than 100 levels`},
+		{"thoughts without an end", `<think> {"kind":"respond","say":"hi"}`, "thoughts but no decision behind them"},
+		{"thoughts only", `<think> {"kind":"respond","say":"hi"} </think>`, "thoughts but no decision behind them"},
+		{"braces", strings.Repeat("{", 1<<20), "is not complete"},
+		{"objects", strings.Repeat(`{"a":`, 1<<17), "is not complete"},
 		{"large", `{"kind":"` + strings.Repeat("x", 1<<20) + `"}`, "at most 1048576"},
 		{"deep", `{"kind":"respond","x":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, "is not a decision"},
 	} {
@@ -79,9 +100,13 @@ func TestParseDecision(t *testing.T) {
 	}
 }
 
+func nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+
+// What is accepted is the same after the log has kept it as JSON.
 func FuzzParseDecision(f *testing.F) {
 	f.Add("```json\n{\"kind\":\"delegate\",\"say\":null,\"delegations\":[{\"id\":\"a\",\"input\":\"{}\"}],\"reason\":\"\"}")
 	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u0000"} {`)
+	f.Add("<think>{</think> {\"kind\":\"delegate\",\"delegations\":[{\"id\":\"a\",\"input\":[1, \"<\xff\"],\"depends_on\":[\"b\"]}, null]}")
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := llm.ParseDecision(text)
 		if err != nil {
@@ -97,8 +122,15 @@ func FuzzParseDecision(f *testing.F) {
 		if err != nil {
 			t.Fatalf("decision of %q does not encode: %v", text, err)
 		}
-		if _, err := llm.ParseDecision(string(b)); err != nil {
-			t.Errorf("decision of %q, encoded as %s, does not parse: %v", text, b, err)
+		var logged llm.Decision
+		if err := json.Unmarshal(b, &logged); err != nil {
+			t.Fatalf("decision of %q, encoded as %s, does not decode: %v", text, b, err)
+		}
+		if diff := cmp.Diff(d, &logged); diff != "" {
+			t.Errorf("decision of %q after the log (-want +got):\n%s", text, diff)
+		}
+		if again, err := llm.ParseDecision(string(b)); len(b) <= llm.MaxDecision && (err != nil || !cmp.Equal(d, again)) {
+			t.Errorf("decision of %q, encoded as %s, parses as %+v, %v", text, b, again, err)
 		}
 		_ = llm.Check(turn(), d)
 	})

@@ -8,8 +8,8 @@ import (
 
 // sayReader finds the words for the user in a decision while it is still being written. It is fed the reply in pieces
 // of any size and hands on the value of "say" as it comes, provided that "kind" came before and is not delegate: only
-// then is it known to be the answer. It reads the first JSON object, as [ParseDecision] does, and hands on nothing more
-// once something is not as it should be; the judgement on that is ParseDecision's.
+// then is it known to be the answer. It reads the first JSON object behind the thoughts, as [ParseDecision] does, and hands
+// on nothing more once something is not as it should be; the judgement on that is ParseDecision's.
 type sayReader struct {
 	emit func(string)
 
@@ -20,10 +20,12 @@ type sayReader struct {
 	out   func(*sayReader, string) // where the string being read goes
 	text  strings.Builder          // a key or the kind
 	depth int                      // of a value that is skipped
+
+	matched int // bytes of the mark around thoughts
 }
 
 func newSayReader(emit func(string)) *sayReader {
-	return &sayReader{emit: emit, state: (*sayReader).start}
+	return &sayReader{emit: emit, state: (*sayReader).lead}
 }
 
 // write takes the next piece of the reply.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func streamed(pieces ...string) string {
@@ -36,6 +38,13 @@ func TestSayReader(t *testing.T) {
 		{`{"kind":"respond","say":"cut of`, "cut of"},
 		{`{"kind":"respond" "say":"no"}`, ""},
 		{`no object`, ""},
+		{"<think>\nNot {\"kind\":\"refuse\",\"say\":\"no\"}. </think\n</think>\n\n{\"kind\":\"respond\",\"say\":\"yes\"}", "yes"},
+		{` <think></think><think>{<</think> {"kind":"respond","say":"<think>yes</think>"}`, "<think>yes</think>"},
+		{`<think>{"kind":"respond","say":"no"}`, ""},
+		{`<think>{"kind":"respond","say":"no"}</think>`, ""},
+		{`<thin{"kind":"respond","say":"yes"}`, "yes"},
+		{`<<think>{"kind":"respond","say":"yes"}</think>`, "yes"},
+		{`Well: <think>{"kind":"respond","say":"yes"}</think>`, "yes"},
 		{`{"kind":"respond",say:"no"}`, ""},
 		{`{"kind""respond","say":"no"}`, ""},
 		{`{"kind":,"say":"no"}`, ""},
@@ -73,11 +82,12 @@ func TestSayReaderIsPrompt(t *testing.T) {
 	}
 }
 
-// FuzzSayReader compares with encoding/json: a reply that parses streams exactly what it says.
+// FuzzSayReader compares with encoding/json: of a reply that is accepted, nothing is streamed but what it says.
 func FuzzSayReader(f *testing.F) {
-	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u00e9 \"x\""}`, 20)
-	f.Add(`{"a":[{"b":"]"}],"kind":"clarify","say":"日本"}`, 3)
-	f.Fuzz(func(t *testing.T, text string, at int) {
+	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u00e9 \"x\""}`, "", 20)
+	f.Add(`{"a":[{"b":"]"}],"kind":"clarify","say":"日本"}`, "no {\"kind\":\"respond\",\"say\":\"x\"} </think", 3)
+	f.Add(` <think> <think>{</think>{"kind":"refuse","say":"<think>"}`, "<", 30)
+	f.Fuzz(func(t *testing.T, text, thought string, at int) {
 		at = min(max(at, 0), len(text))
 		got := streamed(text[:at], text[at:])
 		if whole := streamed(text); whole != got {
@@ -89,6 +99,19 @@ func FuzzSayReader(f *testing.F) {
 		}
 		if err == nil && d.Kind == KindDelegate && got != "" {
 			t.Errorf("streamed(%q) = %q of a delegation", text, got)
+		}
+		// Thoughts before it change nothing.
+		if block := "<think>" + thought + "</think>"; !strings.Contains(thought, "</think>") && len(block)+len(text) <= MaxDecision {
+			if said := streamed(block+text[:at], text[at:]); said != got {
+				t.Errorf("streamed(%q) = %q, with the thoughts %q %q", text, got, thought, said)
+			}
+			behind, errBehind := ParseDecision(block + text)
+			if (err == nil) != (errBehind == nil) || !cmp.Equal(d, behind) {
+				t.Errorf("ParseDecision(%q) = %+v, %v, with the thoughts %q %+v, %v", text, d, err, thought, behind, errBehind)
+			}
+			if said := streamed("<think>" + thought); said != "" {
+				t.Errorf("streamed %q of the thoughts %q", said, thought)
+			}
 		}
 		// The text as the content of a string, which need not be valid.
 		var want string

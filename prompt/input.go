@@ -10,17 +10,25 @@ import (
 // Input is everything a prompt may speak of. The texts in it come from users, agents and their cards: strangers. It is
 // plain data, read and not changed by this package.
 type Input struct {
-	// Agents that may be given work, in the order of their ids.
+	// Agents that may be given work now, in the order of their ids.
 	Agents []Agent
+	// Listed are the agents that the instructions list: those that were there when the conversation, or what is left of it,
+	// began. They stay as they were, so that providers' prompt caches hit; what changed since then stands in the Updates.
+	// nil lists Agents.
+	Listed []Agent
+	// Summary is what a model wrote of the turns before History; empty when there is none.
+	Summary string
 	// History holds the conversation before this turn, oldest first. It only ever grows at its end, so that providers'
 	// prompt caches hit.
 	History []Turn
-	// Omitted is the number of turns before History that are left out.
+	// Omitted is the number of turns before History that are left out, and not in Summary either.
 	Omitted int
 	// Waiting are tasks of earlier turns whose agent waits for the user's reply.
 	Waiting []Task
 	// User is what the user said, the message that this turn answers.
 	User string
+	// Update is what had changed among the agents when User said it.
+	Update Update
 	// Steps are what was decided and done so far in this turn, oldest first; empty at the first decision.
 	Steps []Step
 	// Now is the time of the decision.
@@ -41,14 +49,24 @@ type Agent struct {
 // Turn is an earlier turn of the conversation: what the user said, what was done, and the answer.
 type Turn struct {
 	User   string
+	Update Update
 	Steps  []Step
+	Kind   string // of the decision that answered, as llm.Kind has it; "" is "respond"
 	Answer string
+}
+
+// Update is how the agents changed since the message before.
+type Update struct {
+	Joined []Agent  `json:",omitempty"` // came, or are not what they were
+	Left   []string `json:",omitempty"` // ids of those that cannot be given work any more
 }
 
 // Step is one decision that delegated work, with what came of it.
 type Step struct {
 	Say   string // what the decision said while delegating; may be empty
 	Tasks []Task
+	// Update is what had changed among the agents when the results were shown.
+	Update Update
 }
 
 // Task is one delegation and its outcome.
@@ -58,6 +76,7 @@ type Task struct {
 	Skill     string          // skill id; may be empty
 	Text      string          // what the agent was asked to do
 	Input     json.RawMessage `json:",omitempty"`
+	DependsOn []a2a.TaskID    `json:",omitempty"` // tasks of the same step whose results it got
 	State     a2a.TaskState
 	Result    string // the agent's words: its result, its question, or the reason why it failed
 	Artifacts []Artifact

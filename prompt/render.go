@@ -17,7 +17,7 @@ type Message struct {
 
 // Prompt is what a model is sent.
 type Prompt struct {
-	// System holds the instructions and the agents. It changes only when the agents do.
+	// System holds the instructions and the agents that they list. It changes only with the list.
 	System string
 	// Messages alternate between user and assistant, beginning and ending with the user.
 	Messages []Message
@@ -35,14 +35,16 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 		return nil, err
 	}
 	p := &Prompt{System: system}
+	summary := in.Summary // stands before the first turn
 	for i := range in.History {
 		h := &in.History[i]
-		if err := t.turn(p, h.User, h.Steps); err != nil {
+		if err := t.turn(p, summary, h.User, &h.Update, h.Steps); err != nil {
 			return nil, err
 		}
-		p.add(RoleAssistant, viewAnswer(h.Answer))
+		p.add(RoleAssistant, viewAnswer(h))
+		summary = ""
 	}
-	if err := t.turn(p, in.User, in.Steps); err != nil {
+	if err := t.turn(p, summary, in.User, &in.Update, in.Steps); err != nil {
 		return nil, err
 	}
 	facts, err := t.execute("facts.tmpl", viewFacts(in))
@@ -56,24 +58,45 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 }
 
 // turn adds what the user said and what was done about it. It ends with a user message.
-func (t *Templates) turn(p *Prompt, user string, steps []Step) error {
-	text, err := t.execute("user.tmpl", userView{Text: plain(CleanText(user, maxUser))})
+func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Step) error {
+	var before string
+	if summary = viewEarlier(summary); summary != "" {
+		text, err := t.execute("earlier.tmpl", earlierView{Summary: summary})
+		if err != nil {
+			return err
+		}
+		before = text + "\n\n"
+	}
+	text, err := t.message(u, "user.tmpl", userView{Text: viewText(user, maxUser)})
 	if err != nil {
 		return err
 	}
-	p.add(RoleUser, text)
+	p.add(RoleUser, before+text)
 	for i := range steps {
 		p.add(RoleAssistant, viewDelegations(&steps[i]))
 		var v resultsView
 		for j := range steps[i].Tasks {
 			v.Tasks = append(v.Tasks, viewResult(&steps[i].Tasks[j]))
 		}
-		if text, err = t.execute("results.tmpl", v); err != nil {
+		if text, err = t.message(&steps[i].Update, "results.tmpl", v); err != nil {
 			return err
 		}
 		p.add(RoleUser, text)
 	}
 	return nil
+}
+
+// message is the text of a template, after how the agents had changed then.
+func (t *Templates) message(u *Update, name string, data any) (string, error) {
+	text, err := t.execute(name, data)
+	if err != nil || len(u.Joined)+len(u.Left) == 0 {
+		return text, err
+	}
+	update, err := t.execute("update.tmpl", viewUpdate(u))
+	if err != nil {
+		return "", err
+	}
+	return update + "\n\n" + text, nil
 }
 
 func (p *Prompt) add(r Role, text string) {

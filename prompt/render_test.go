@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -28,29 +30,40 @@ func render(t *testing.T, in *prompt.Input) *prompt.Prompt {
 }
 
 // A provider's prompt cache hits when everything but the facts at the end is a prefix of the next prompt of the same
-// conversation, from step to step and from turn to turn.
+// conversation, from step to step and from turn to turn, also when agents come and go.
 func TestPrefix(t *testing.T) {
-	agents := []prompt.Agent{clock(), echo()}
-	ask := func(in prompt.Input) *prompt.Prompt {
-		in.Agents = agents
-		return render(t, &in)
-	}
+	listed := []prompt.Agent{clock(), research()}
 	var prompts []*prompt.Prompt
 	var history []prompt.Turn
-	for turn := range 4 {
+	for turn := range 5 {
+		update := func(step int) prompt.Update {
+			u := prompt.Update{}
+			if turn > 0 && (turn+step)%3 != 0 {
+				u.Joined = []prompt.Agent{echo(), newClock()}[turn%2:]
+			}
+			if turn > 1 && (turn+step)%2 != 0 {
+				u.Left = []string{fmt.Sprint("agent_", turn, step)}
+			}
+			return u
+		}
 		var steps []prompt.Step
 		user := fmt.Sprintf("request %d", turn)
 		for step := range 3 {
-			prompts = append(prompts, ask(prompt.Input{
-				History: history[:turn:turn], User: user, Steps: steps[:step:step], Last: step == 2,
+			prompts = append(prompts, render(t, &prompt.Input{
+				Listed: listed, Agents: make([]prompt.Agent, turn+step), Summary: "what was before",
+				History: history[:turn:turn], User: user, Update: update(-1), Steps: steps[:step:step], Last: step == 2,
 				Now: now.Add(time.Duration(len(prompts)) * time.Minute), Omitted: turn,
 				Waiting: make([]prompt.Task, turn),
 			}))
-			steps = append(steps, prompt.Step{Tasks: []prompt.Task{
-				clockTask(a2a.TaskStateFailed, fmt.Sprint("no clock ", turn, step)), echoTask(a2a.TaskStateCompleted, "hi"),
-			}})
+			echo := echoTask(a2a.TaskStateCompleted, "hi")
+			echo.DependsOn = []a2a.TaskID{"0b5f2c9e-clock"}
+			steps = append(steps, prompt.Step{
+				Update: update(step), Tasks: []prompt.Task{clockTask(a2a.TaskStateFailed, fmt.Sprint("no clock ", turn, step)), echo},
+			})
 		}
-		history = append(history, prompt.Turn{User: user, Steps: steps[:2], Answer: fmt.Sprint("answer ", turn)})
+		history = append(history, prompt.Turn{
+			User: user, Update: update(-1), Steps: steps[:2], Kind: []string{"", "clarify", "refuse"}[turn%3], Answer: fmt.Sprint("answer ", turn),
+		})
 	}
 	for i, p := range prompts[:len(prompts)-1] {
 		all := show(p)
@@ -64,6 +77,9 @@ func TestPrefix(t *testing.T) {
 		if p.System != prompts[0].System {
 			t.Errorf("prompt %d has another system text", i)
 		}
+	}
+	if last := show(prompts[len(prompts)-1]); strings.Count(last, "</cortex:agents-update>") < 5 || strings.Count(last, "<cortex:summary>") != 1 {
+		t.Errorf("the last prompt lacks updates or a summary:\n%s", last)
 	}
 }
 
@@ -118,6 +134,10 @@ func TestCaps(t *testing.T) {
 		{"agent", prompt.Input{User: "x", Agents: []prompt.Agent{{ID: "a", Card: card}}}, 10 << 10},
 		{"user", prompt.Input{User: big}, 65 << 10},
 		{"history", prompt.Input{User: "x", History: []prompt.Turn{{User: big, Answer: big}}}, 82 << 10},
+		{"summary", prompt.Input{User: "x", Summary: big}, 17 << 10},
+		{"joined", prompt.Input{User: "x", Update: prompt.Update{Joined: []prompt.Agent{{ID: "a", Card: card}}}}, 10 << 10},
+		{"left", prompt.Input{User: "x", Update: prompt.Update{Left: []string{big}}}, 1 << 10},
+		{"depends", prompt.Input{User: "x", Steps: []prompt.Step{{Tasks: []prompt.Task{{ID: "a", DependsOn: slices.Repeat([]a2a.TaskID{"a"}, 1<<16)}}}}}, 1 << 10},
 		{"step", prompt.Input{User: "x", Steps: []prompt.Step{{Say: big, Tasks: []prompt.Task{task}}}}, 62 << 10},
 		{"waiting", prompt.Input{User: "x", Waiting: []prompt.Task{
 			task, task, task, task, task, task, task, task, task, task, task, task, task, task, task, task, task, task, task,
@@ -129,6 +149,31 @@ func TestCaps(t *testing.T) {
 	}
 	if p := render(t, &prompt.Input{User: big}); !strings.Contains(p.Messages[0].Text, "more bytes are cut off]") {
 		t.Error("a long text is cut without saying so")
+	}
+}
+
+// What is kept of an agent must show as the agent did, or what was said of it would change.
+func TestTrimmedLooksTheSame(t *testing.T) {
+	wordy := hostile()
+	for i := range wordy.Card.Skills {
+		wordy.Card.Skills[i] = wordy.Card.Skills[0]
+		wordy.Card.Skills[i].ID = strings.Repeat("é", 10*i)
+	}
+	for _, a := range []prompt.Agent{echo(), clock(), research(), hostile(), wordy, {ID: "bare", Card: &a2a.AgentCard{}}, {ID: "none"}} {
+		want := render(t, &prompt.Input{User: "x", Agents: []prompt.Agent{a}}).System
+		kept, err := json.Marshal(prompt.Trim(a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var again prompt.Agent
+		if err := json.Unmarshal(kept, &again); err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range map[string]prompt.Agent{"trimmed": prompt.Trim(a), "and kept": again, "twice": prompt.Trim(again)} {
+			if diff := cmp.Diff(want, render(t, &prompt.Input{User: "x", Agents: []prompt.Agent{b}}).System); diff != "" {
+				t.Errorf("agent %q, %s, shows otherwise (-want +got):\n%s", a.ID, name, diff)
+			}
+		}
 	}
 }
 
@@ -147,27 +192,6 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-func TestBlocksStayClosed(t *testing.T) {
-	for _, name := range []string{"injection_card", "injection_result"} {
-		in := cases[name]
-		text := strings.ToLower(show(render(t, &in)))
-		for _, mark := range []string{"agents", "user", "results"} {
-			lines := 0
-			for line := range strings.Lines(text) {
-				if line == "</cortex:"+mark+">\n" {
-					lines++
-				}
-			}
-			if n := strings.Count(text, "</cortex:"+mark); n != lines || n > 1 {
-				t.Errorf("%s: %d marks close %s, %d of them on a line of their own", name, n, mark, lines)
-			}
-		}
-		if strings.Contains(text, "<|") {
-			t.Errorf("%s: a control token got through", name)
-		}
-	}
-}
-
 func TestOverrideErrors(t *testing.T) {
 	for _, c := range []struct{ name, file, text, want string }{
 		{"syntax", "agent.tmpl", "fine\n{{if}}\n", "agent.tmpl:2"},
@@ -175,6 +199,12 @@ func TestOverrideErrors(t *testing.T) {
 		{"field in a branch", "facts.tmpl", "{{if .Last}}\n{{.Nope}}{{end}}\n", "facts.tmpl:2"},
 		{"missing", "user.tmpl", "{{template \"other.tmpl\"}}", "other.tmpl"},
 		{"empty", "user.tmpl", "\n", "user.tmpl:1: gives no text"},
+		{"field of the summary", "earlier.tmpl", "{{.Text}}", "earlier.tmpl:1"},
+		{"field of an update", "update.tmpl", "{{if not .Joined}}{{.Nope}}{{end}}x", "update.tmpl:1"},
+		{"empty update", "update.tmpl", "{{if and .Joined .Left}}x{{end}}", "update.tmpl:1: gives no text"},
+		{"field of a request", "summary.tmpl", "{{range .Turns}}{{if not .Answer}}\n{{.Nope}}{{end}}{{end}}x", "summary.tmpl:2"},
+		{"kind", "summary.tmpl", "{{range .Turns}}{{if eq .Kind \"refuse\"}}{{.Nope}}{{end}}{{end}}x", "summary.tmpl:1"},
+		{"instructions", "summary_system.tmpl", "{{.Summary}}", "summary_system.tmpl:1"},
 		{"unknown", "sytem.tmpl", "x", "no such template, there are agent.tmpl"},
 		{"large", "system.tmpl", strings.Repeat("x", 300<<10), "at most 262144"},
 	} {

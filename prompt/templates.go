@@ -18,7 +18,9 @@ import (
 var embedded embed.FS
 
 // names are the templates there are; any of them can be replaced.
-var names = []string{"agent.tmpl", "facts.tmpl", "results.tmpl", "system.tmpl", "user.tmpl"}
+var names = []string{
+	"agent.tmpl", "earlier.tmpl", "facts.tmpl", "results.tmpl", "summary.tmpl", "summary_system.tmpl", "system.tmpl", "update.tmpl", "user.tmpl",
+}
 
 // maxTemplate bounds a template file, in bytes.
 const maxTemplate = 256 << 10
@@ -28,9 +30,9 @@ type Templates struct {
 	set *template.Template
 }
 
-// New returns the embedded templates, with those in folder dir that have the same name (system.tmpl, agent.tmpl,
-// user.tmpl, results.tmpl, facts.tmpl) in place of them; dir "" replaces none. Every template is tried out at once: the
-// error for one that does not work names the file and the line.
+// New returns the embedded templates, with those in folder dir that have the same name, one of those that the package
+// documentation lists, in place of them; dir "" replaces none. Every template is tried out at once: the error for one
+// that does not work names the file and the line.
 func New(dir string) (*Templates, error) {
 	t := &Templates{set: template.New("")}
 	for _, name := range names {
@@ -47,15 +49,29 @@ func New(dir string) (*Templates, error) {
 			return nil, err
 		}
 	}
-	for _, in := range samples() {
-		if _, err := t.Render(in); err != nil {
-			if dir != "" {
-				return nil, fmt.Errorf("prompt templates in %s: %w", dir, err)
-			}
-			return nil, err
+	if err := t.try(); err != nil {
+		if dir != "" {
+			return nil, fmt.Errorf("prompt templates in %s: %w", dir, err)
 		}
+		return nil, err
 	}
 	return t, nil
+}
+
+// try renders the samples.
+func (t *Templates) try() error {
+	for _, in := range samples() {
+		if _, err := t.Render(in); err != nil {
+			return err
+		}
+		if len(in.History) == 0 {
+			continue
+		}
+		if _, err := t.Summary(in, len(in.History)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replace reads the templates of dir. A file whose name is none of ours is an error: most likely it is misspelled, and
@@ -116,7 +132,7 @@ func (t *Templates) execute(name string, data any) (string, error) {
 	return text, nil
 }
 
-// samples are two inputs that between them take every branch of the templates.
+// samples are inputs that between them take every branch of the templates.
 func samples() []*Input {
 	task := Task{
 		ID: "t", Agent: "a", Skill: "s", Text: "do", Input: []byte(`{"n":1}`), State: a2a.TaskStateCompleted, Result: "done",
@@ -126,13 +142,20 @@ func samples() []*Input {
 	for i := range card.Skills {
 		card.Skills[i] = a2a.AgentSkill{ID: "s", Name: "S", Description: "skill", Tags: []string{"x", "y"}, Examples: []string{"one", "two"}}
 	}
-	steps := []Step{{Say: "working", Tasks: []Task{task, task}}}
+	agents := []Agent{{ID: "a", Card: card, Seen: true}, {ID: "b", Card: &a2a.AgentCard{Name: "b"}}}
+	joined, left, both := Update{Joined: agents}, Update{Left: []string{"b", "c"}}, Update{Joined: agents, Left: []string{"c"}}
+	steps := []Step{{Say: "working", Tasks: []Task{task, task}, Update: left}}
 	return []*Input{
 		{User: "hello"},
+		{User: "hello", History: []Turn{{User: "hi"}}},
 		{
-			Agents:  []Agent{{ID: "a", Card: card, Seen: true}, {ID: "b", Card: &a2a.AgentCard{Name: "b"}}},
-			History: []Turn{{User: "hi", Steps: steps, Answer: "hello"}},
-			Omitted: 1, Waiting: []Task{task, task}, User: "go on", Steps: steps,
+			Agents: agents, Summary: "earlier",
+			History: []Turn{
+				{User: "hi", Update: joined, Steps: steps, Answer: "hello"},
+				{User: "which?", Kind: "clarify", Answer: "that?"},
+				{User: "do", Kind: "refuse", Answer: "no"},
+			},
+			Omitted: 1, Waiting: []Task{task, task}, User: "go on", Update: both, Steps: steps,
 			Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Last: true, MaxParallel: 8,
 		},
 	}

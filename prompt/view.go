@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -22,13 +23,14 @@ const (
 	maxAnswer      = 16 << 10
 	maxTask        = 4 << 10
 	maxResult      = 16 << 10
+	maxSummary     = 16 << 10
 	maxArtifacts   = 8
 	maxWaiting     = 10
 )
 
 // What the templates see. Every text of a stranger is here already clean, short and quoted as a JSON string, so that a
-// replaced template cannot forget it. The exceptions are the texts that stand in a block of their own, [userView].Text,
-// and the JSON objects of results and waiting tasks.
+// replaced template cannot forget it. The exceptions are the texts that stand in a block of their own (a user's, a summary,
+// an answer in [turnView]), and the JSON objects of results and waiting tasks.
 type (
 	systemView struct {
 		Agents      []agentView
@@ -47,6 +49,11 @@ type (
 		Tags, Examples []string
 	}
 	userView    struct{ Text string }
+	earlierView struct{ Summary string }
+	updateView  struct {
+		Joined []agentView
+		Left   []string
+	}
 	resultsView struct{ Tasks []string }
 	factsView   struct {
 		Time    string // empty when it is not known
@@ -58,10 +65,28 @@ type (
 
 func viewSystem(in *Input) *systemView {
 	v := &systemView{MaxParallel: in.MaxParallel}
-	for i := range in.Agents {
-		v.Agents = append(v.Agents, viewAgent(&in.Agents[i]))
+	agents := in.Agents
+	if in.Listed != nil {
+		agents = in.Listed
+	}
+	v.Agents = viewAgents(agents)
+	return v
+}
+
+func viewUpdate(u *Update) *updateView {
+	v := &updateView{Joined: viewAgents(u.Joined)}
+	for _, s := range u.Left {
+		v.Left = append(v.Left, encode(id(s)))
 	}
 	return v
+}
+
+func viewAgents(all []Agent) []agentView {
+	var out []agentView
+	for i := range all {
+		out = append(out, viewAgent(&all[i]))
+	}
+	return out
 }
 
 func viewAgent(a *Agent) agentView {
@@ -150,18 +175,28 @@ type delegation struct {
 	DependsOn []string `json:"depends_on"`
 }
 
-func viewAnswer(say string) string {
-	if say = CleanText(say, maxAnswer); say == "" {
+func viewAnswer(h *Turn) string {
+	say := CleanText(h.Answer, maxAnswer)
+	if say == "" {
 		say = "(no answer)"
 	}
-	return encode(answer{Kind: "respond", Say: say, Delegations: []delegation{}})
+	return encode(answer{Kind: viewKind(h.Kind), Say: say, Delegations: []delegation{}})
+}
+
+// viewKind returns the kind of an answer. What is no kind of answer, as of a turn that failed, is a response.
+func viewKind(kind string) string {
+	switch kind {
+	case "clarify", "refuse":
+		return kind
+	}
+	return "respond"
 }
 
 func viewDelegations(s *Step) string {
 	v := answer{Kind: "delegate", Say: CleanText(s.Say, maxAnswer), Delegations: []delegation{}}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: []string{}}
+		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: viewNeeds(s, t)}
 		if t.Skill != "" {
 			skill := id(t.Skill)
 			d.Skill = &skill
@@ -175,9 +210,21 @@ func viewDelegations(s *Step) string {
 	return encode(v)
 }
 
+// viewNeeds returns the tasks of step s that t depends on, each once: whatever else t names, the model could not have.
+func viewNeeds(s *Step, t *Task) []string {
+	needs := []string{}
+	for i := range s.Tasks {
+		if need := s.Tasks[i].ID; slices.Contains(t.DependsOn, need) {
+			needs = append(needs, id(string(need)))
+		}
+	}
+	return needs
+}
+
 type result struct {
-	Task      string     `json:"task"`
+	Task      string     `json:"task,omitempty"`
 	Agent     string     `json:"agent"`
+	Asked     string     `json:"asked_to,omitempty"`
 	State     string     `json:"state"`
 	Result    string     `json:"result"`
 	Artifacts []artifact `json:"artifacts,omitempty"`
@@ -190,7 +237,20 @@ type artifact struct {
 }
 
 func viewResult(t *Task) string {
-	v := result{Task: id(string(t.ID)), Agent: id(t.Agent), State: state(t.State), Result: CleanText(t.Result, maxResult)}
+	v := newResult(t)
+	v.Task = id(string(t.ID))
+	return encode(v)
+}
+
+// viewWork is viewResult for a reader who sees neither the delegation nor its id.
+func viewWork(t *Task) string {
+	v := newResult(t)
+	v.Asked = CleanText(t.Text, maxTask)
+	return encode(v)
+}
+
+func newResult(t *Task) *result {
+	v := &result{Agent: id(t.Agent), State: state(t.State), Result: CleanText(t.Result, maxResult)}
 	room := maxResult
 	for i, a := range t.Artifacts {
 		if i == maxArtifacts || room <= 0 {
@@ -201,7 +261,7 @@ func viewResult(t *Task) string {
 		room -= len(text)
 		v.Artifacts = append(v.Artifacts, artifact{Name: Clean(a.Name, maxName), Text: text})
 	}
-	return encode(v)
+	return v
 }
 
 // state names a state as agents' people write it: "input-required".

@@ -12,15 +12,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func (s *Store) openBucket(ctx context.Context) (err error) {
-	s.snaps, err = s.js.KeyValue(ctx, Bucket)
+// openBucket returns a bucket, made with cfg if it is not there.
+func (s *Store) openBucket(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	kv, err := s.js.KeyValue(ctx, cfg.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		replicas := s.stream.CachedInfo().Config.Replicas
-		s.snaps, err = s.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket: Bucket, Description: "Cortex: folds of long conversations", History: 1, Storage: jetstream.FileStorage, Replicas: replicas,
-		})
+		cfg.History, cfg.Storage, cfg.Replicas = 1, jetstream.FileStorage, s.stream.CachedInfo().Config.Replicas
+		kv, err = s.js.CreateKeyValue(ctx, cfg)
 	}
-	return err
+	return kv, err
 }
 
 // keyOf returns the key of a conversation's snapshot.

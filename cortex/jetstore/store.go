@@ -1,6 +1,7 @@
 // Package jetstore keeps conversations in NATS JetStream: one stream, [Stream], with one subject per conversation. An
 // append is a publish that the server refuses unless the conversation's last message is the expected one, so no lock and
-// no other coordination is needed between processes; a version is a sequence of the stream. Snapshots are a KV bucket.
+// no other coordination is needed between processes; a version is a sequence of the stream. Snapshots are a KV bucket, and so
+// is the account of what each day cost.
 package jetstore
 
 import (
@@ -23,6 +24,7 @@ import (
 const (
 	Stream  = "CORTEX_LOG"     // stream of all conversations
 	Bucket  = "CORTEX_SNAP"    // KV bucket of the snapshots
+	Ledger  = "CORTEX_SPENT"   // KV bucket of what each day cost
 	subject = "cortex.v1.log." // then <tenant>.<contextID>, each as one token
 )
 
@@ -33,6 +35,7 @@ const minLevel = 4
 var (
 	_ cortex.Store     = (*Store)(nil)
 	_ cortex.Snapshots = (*Store)(nil)
+	_ cortex.Ledger    = (*Store)(nil)
 )
 
 // Options configures Open. The zero value is right for a single server.
@@ -43,13 +46,14 @@ type Options struct {
 	Logger   *slog.Logger // nil discards
 }
 
-// Store is a [cortex.Store] and a [cortex.Snapshots] on JetStream. Make one with [Open]. Its connection belongs to the
+// Store is a [cortex.Store], a [cortex.Snapshots] and a [cortex.Ledger] on JetStream. Make one with [Open]. Its connection belongs to the
 // caller, who closes it when the Store is no longer used; there is nothing else to close.
 type Store struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	snaps  jetstream.KeyValue
+	spent  jetstream.KeyValue
 	log    *slog.Logger
 
 	// Tests answer in the server's place, and do not want to wait.
@@ -59,7 +63,7 @@ type Store struct {
 	replicated bool
 }
 
-// Open returns the Store on the server that nc is connected to. It creates the stream and the bucket if they are not
+// Open returns the Store on the server that nc is connected to. It creates the stream and the buckets if they are not
 // there. The error wraps [transport.ErrIncompatible] when the server is too old, or the stream is there with a
 // configuration that could lose entries. nil options are the defaults.
 func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
@@ -86,8 +90,11 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if err := s.openStream(ctx, opts.Replicas); err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", Stream, away(ctx, err))
 	}
-	if err := s.openBucket(ctx); err != nil {
+	if s.snaps, err = s.openBucket(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "Cortex: folds of long conversations"}); err != nil {
 		return nil, fmt.Errorf("open bucket %s: %w", Bucket, away(ctx, err))
+	}
+	if s.spent, err = s.openBucket(ctx, jetstream.KeyValueConfig{Bucket: Ledger, Description: "Cortex: what each day cost", TTL: spentFor}); err != nil {
+		return nil, fmt.Errorf("open bucket %s: %w", Ledger, away(ctx, err))
 	}
 	return s, nil
 }

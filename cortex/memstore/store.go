@@ -13,23 +13,29 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 var (
 	_ cortex.Store     = (*Store)(nil)
 	_ cortex.Snapshots = (*Store)(nil)
+	_ cortex.Ledger    = (*Store)(nil)
 )
 
-// Store is a [cortex.Store] and a [cortex.Snapshots] in memory. It keeps all it is given; make one with [New].
+// Store is a [cortex.Store], a [cortex.Snapshots] and a [cortex.Ledger] in memory. It keeps all it is given; make one with [New].
 type Store struct {
 	mu    sync.RWMutex
 	last  cortex.Version // of all conversations, so that a version belongs to one of them only
 	logs  map[key]*conversation
 	snaps map[key]snapshot
+	spent map[account]llm.Usage
 }
 
-type key struct{ tenant, contextID string }
+type (
+	key     struct{ tenant, contextID string }
+	account struct{ tenant, day string }
+)
 
 // conversation is one log. Its records are only ever appended to, so a reader may go on with an old slice of them.
 type conversation struct {
@@ -52,7 +58,7 @@ type snapshot struct {
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{logs: map[key]*conversation{}, snaps: map[key]snapshot{}}
+	return &Store{logs: map[key]*conversation{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}}
 }
 
 // Load implements [cortex.Store]. It sees the log as it was when the iteration began.
@@ -182,4 +188,26 @@ func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cor
 	defer s.mu.Unlock()
 	s.snaps[key{tenant, contextID}] = snapshot{v, slices.Clone(data)}
 	return nil
+}
+
+// Spent implements [cortex.Ledger].
+func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return llm.Usage{}, fmt.Errorf("spent on %s: %w", day, err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.spent[account{tenant, day}], nil
+}
+
+// Spend implements [cortex.Ledger]. No day is forgotten.
+func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return llm.Usage{}, fmt.Errorf("spend on %s: %w", day, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := account{tenant, day}
+	s.spent[k] = s.spent[k].Add(u)
+	return s.spent[k], nil
 }

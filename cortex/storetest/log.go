@@ -50,6 +50,8 @@ func testRoundTrip(t *testing.T, s cortex.Store) {
 				}},
 				Model: "m", Usage: llm.Usage{Input: 3, Cached: 2, Output: 1}, Repairs: 1,
 			},
+			Roster: roster(t), Summary: &llm.Summary{Text: "they met", Turns: 3, Model: "m", Usage: llm.Usage{Input: 2, Cost: 0.1}}, Omitted: 1,
+			Usage:   llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
 			Failure: "no such agent", Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
 		}
 		wantAllSet(t, e)
@@ -65,6 +67,17 @@ func testRoundTrip(t *testing.T, s cortex.Store) {
 	if d := diff(append(want, bare), load(t, s, "t", "c", 0)); d != "" {
 		t.Errorf("loaded entries differ (-want +got):\n%s", d)
 	}
+}
+
+func roster(t *testing.T) *cortex.Roster {
+	t.Helper()
+	r := &cortex.Roster{}
+	const agents = `{"all": true, "left": ["gone"], "joined": [{"ID": "echo", "Seen": true, "Card": {"name": "Echo",
+		"skills": [{"id": "say", "name": "Say", "tags": ["x"], "examples": ["say it"]}]}}]}`
+	if err := json.Unmarshal([]byte(agents), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 // wantAllSet keeps the round trip whole when Entry grows.

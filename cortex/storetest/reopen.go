@@ -12,6 +12,9 @@ func testReopen(t *testing.T, h Harness) {
 	if snaps, ok := s.(cortex.Snapshots); ok {
 		put(t, snaps, "t", "c.1", versions[3], []byte("fold"))
 	}
+	if ledger, ok := s.(cortex.Ledger); ok {
+		spend(t, ledger, "t", today, usage, usage)
+	}
 	want := load(t, s, "t", "c.1", 0)
 	list := contexts(t, s, "t")
 
@@ -25,6 +28,9 @@ func testReopen(t *testing.T, h Harness) {
 		}
 		if snaps, ok := s.(cortex.Snapshots); ok {
 			wantSnapshot(t, snaps, "t", "c.1", versions[3], []byte("fold"))
+		}
+		if ledger, ok := s.(cortex.Ledger); ok {
+			wantSpent(t, ledger, "t", today, usage)
 		}
 	}
 	wantConflict(t, s, "t", "c.1", versions[3])

@@ -25,7 +25,7 @@ type Harness struct {
 	Reopen func(t *testing.T, s cortex.Store) cortex.Store
 }
 
-// Run tests the stores that h makes. The parts for [cortex.Snapshots] and for Reopen are run where they exist.
+// Run tests the stores that h makes. The parts for [cortex.Snapshots], for [cortex.Ledger] and for Reopen are run where they exist.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
 		name string
@@ -54,6 +54,12 @@ func Run(t *testing.T, h Harness) {
 			name string
 			test func(t *testing.T, s cortex.Store)
 		}{"snapshots", testSnapshots})
+	}
+	if _, ok := h.Open(t).(cortex.Ledger); ok {
+		tests = append(tests, []struct {
+			name string
+			test func(t *testing.T, s cortex.Store)
+		}{{"ledger", testLedger}, {"competing spenders", testCompetingSpenders}}...)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, h.Open(t)) })

@@ -108,6 +108,7 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 // why explains the last turn: each decision with its reason, and what it cost.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var last []*cortex.Entry
+	conv := cortex.NewConversation(b.tenant, contextID)
 	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
 		if err != nil {
 			return "", err
@@ -116,12 +117,21 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 			last = last[:0]
 		}
 		last = append(last, entry)
+		if err := conv.Apply(entry); err != nil {
+			return "", err
+		}
 	}
 	var out strings.Builder
 	step := 0
 	for _, e := range last {
 		if e.Failure != "" {
 			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
+		}
+		if s := e.Summary; s != nil {
+			fmt.Fprintf(&out, "%s\n", summaryLine(s))
+		}
+		if e.Usage != (llm.Usage{}) {
+			fmt.Fprintf(&out, "   %s\n", usageLine(e.Usage))
 		}
 		d := e.Decision
 		if d == nil {
@@ -137,6 +147,9 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		}
 		fmt.Fprintf(&out, "\n   %s\n", costLine(d))
 	}
+	if total := conv.Usage; total != (llm.Usage{}) {
+		fmt.Fprintf(&out, "this conversation: %s\n", usageLine(total))
+	}
 	if out.Len() == 0 {
 		return "nothing was decided in this conversation yet", nil
 	}
@@ -145,8 +158,8 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 
 func costLine(d *llm.Decision) string {
 	parts := []string{"by " + d.Model}
-	if d.Usage.Input > 0 {
-		parts = append(parts, fmt.Sprintf("%d tokens in (%d cached), %d out", d.Usage.Input, d.Usage.Cached, d.Usage.Output))
+	if d.Usage != (llm.Usage{}) {
+		parts = append(parts, usageLine(d.Usage))
 	}
 	if d.Repairs > 0 {
 		parts = append(parts, fmt.Sprintf("%d repairs", d.Repairs))

@@ -101,7 +101,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	s := &e.settings
 	s.node.passing = true
 	// What is wrong with the settings is said also when another process has its own.
-	if _, err := s.newDecider(); err != nil {
+	if err := s.checkLLM(); err != nil {
 		return nil, "", nil, err
 	}
 	if _, err := s.builtin(); err != nil {
@@ -135,7 +135,11 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			if err != nil {
 				return nil, "", nil, errors.Join(err, abdicate())
 			}
-			return b, "joined " + l.url, func() error { return errors.Join(unwatch(), abdicate()) }, nil
+			decides, other := s.whoDecides(ctx)
+			if other && !e.onTerminal() { // else the chat begins with it
+				fmt.Fprintf(e.stderr, "cortex: joined %s%s\n", l.url, decides)
+			}
+			return b, "joined " + l.url + decides, func() error { return errors.Join(unwatch(), abdicate()) }, nil
 		}
 		n, err := s.startNode(ctx, log, nil)
 		if errors.Is(err, errLocked) {
@@ -144,8 +148,28 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if err != nil {
 			return nil, "", nil, err
 		}
-		return &backend{n.link, n.registry, s.node.prompts}, "started on " + n.url, n.Close, nil
+		where = "started on " + n.url
+		if s.node.llm != "fake" {
+			where += ", deciding with " + s.describeLLM()
+		}
+		return &backend{n.link, n.registry, s.node.prompts}, where, n.Close, nil
 	}
+}
+
+// whoDecides says which model the Cortex that was joined decides with, where it is not fake, and whether it is another one
+// than this command was told to use.
+func (s *settings) whoDecides(ctx context.Context) (text string, other bool) {
+	a, ok, err := findAddress(ctx, s.data)
+	if s.nats != "" || err != nil || !ok || a.LLM == "" {
+		return "", false
+	}
+	if s.node.llm != "fake" && s.describeLLM() != a.LLM {
+		return fmt.Sprintf(", which decides with %s: --llm %s is not used", a.LLM, s.node.llm), true
+	}
+	if a.LLM != "fake" {
+		return ", which decides with " + a.LLM, false
+	}
+	return "", false
 }
 
 // succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one

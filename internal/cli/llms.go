@@ -1,34 +1,170 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
+	"github.com/cortex-orchestrator/cortex/llm/middleware"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// deciderFactory makes what --llm names. templates are the prompts, already checked.
-type deciderFactory func(templates *prompt.Templates) (llm.Decider, error)
+// defaultTimeout is how long a model may be silent.
+const defaultTimeout = 60 * time.Second
 
-// deciders are the values of --llm. A new provider is added here.
-func deciders() map[string]deciderFactory {
-	return map[string]deciderFactory{
-		"fake": func(*prompt.Templates) (llm.Decider, error) { return fake.New(nil), nil },
+// endpoints returns everything that --llm can name: the built-in endpoints, and those of the config file in their place.
+func (s *settings) endpoints() map[string]*endpoint {
+	all := map[string]*endpoint{}
+	for name, p := range providers() {
+		all[name] = &p.preset
 	}
+	maps.Copy(all, s.llms)
+	return all
 }
 
-func (s *settings) newDecider() (llm.Decider, error) {
+// chain returns the endpoint that --llm names, with --model, and after it those that it falls back to.
+func (s *settings) chain() ([]*endpoint, error) {
+	all := s.endpoints()
+	first, ok := all[s.node.llm]
+	if !ok {
+		return nil, usagef("--llm %q is not known: it is one of %s", s.node.llm, joinNames(all))
+	}
+	if first.Provider == "fake" {
+		return nil, nil
+	}
+	named := *first
+	named.Model = cmp.Or(s.node.model, named.Model)
+	chain := []*endpoint{&named}
+	for _, name := range named.Fallback {
+		next, ok := all[name]
+		switch {
+		case !ok:
+			return nil, usagef("llms.%s: fallback %q is not known: it is one of %s", named.Name, name, joinNames(all))
+		case next.Provider == "fake":
+			return nil, usagef("llms.%s: fallback fake: it is no model, and would give other answers", named.Name)
+		case slices.ContainsFunc(chain, func(ep *endpoint) bool { return ep.Name == name }):
+			return nil, usagef("llms.%s: fallback %s is named twice", named.Name, name)
+		}
+		chain = append(chain, next)
+	}
+	return chain, nil
+}
+
+// checkLLM says what is wrong with the settings of the model, without asking anybody.
+func (s *settings) checkLLM() error {
+	if _, err := prompt.New(s.node.prompts); err != nil {
+		return usagef("--prompts: %w", err)
+	}
+	chain, err := s.chain()
+	for _, ep := range chain {
+		if _, _, err := ep.resolved(); err != nil {
+			return usageError{err}
+		}
+	}
+	return err
+}
+
+// openDecider makes what --llm names. The function that is returned ends its connections.
+func (s *settings) openDecider(ctx context.Context, log *slog.Logger) (_ llm.Decider, closeAll func() error, err error) {
+	if err := s.checkLLM(); err != nil {
+		return nil, nil, err
+	}
+	chain, err := s.chain()
+	if err != nil || len(chain) == 0 {
+		return fake.New(nil), func() error { return nil }, err
+	}
 	templates, err := prompt.New(s.node.prompts)
 	if err != nil {
-		return nil, usagef("--prompts: %w", err)
+		return nil, nil, usagef("--prompts: %w", err)
 	}
-	all := deciders()
-	f, ok := all[s.node.llm]
-	if !ok {
-		return nil, usagef("--llm %q is not known: it is one of %s", s.node.llm, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	var closers []io.Closer
+	closeAll = func() error {
+		var errs []error
+		for _, c := range closers {
+			errs = append(errs, c.Close())
+		}
+		return errors.Join(errs...)
 	}
-	return f(templates)
+	var clients []middleware.Named
+	for i, ep := range chain {
+		c, err := ep.open(ctx)
+		if err != nil {
+			return nil, nil, errors.Join(err, closeAll())
+		}
+		if closer, ok := c.(io.Closer); ok {
+			closers = append(closers, closer)
+		}
+		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.guarded(c, i > 0)})
+	}
+	client := clients[0].Client
+	if len(clients) > 1 {
+		client = middleware.Fallback(clients, log)
+	}
+	return llm.NewDecider(client, templates, &llm.DeciderOptions{MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow}), closeAll, nil
+}
+
+// open makes the endpoint's client.
+func (ep *endpoint) open(ctx context.Context) (llm.Client, error) {
+	r, key, err := ep.resolved()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return providers()[ep.Provider].open(ctx, r, key)
+}
+
+// guarded puts around a client what its settings ask for. spare says that it stands in for another one.
+func (ep *endpoint) guarded(c llm.Client, spare bool) llm.Client {
+	c = ep.measured(tempered{c, ep, spare})
+	c = middleware.RateLimit(c, middleware.Rate{Requests: ep.RequestsPerMinute, Tokens: ep.TokensPerMinute})
+	o := &middleware.RetryOptions{}
+	if ep.Retries != nil {
+		o.Attempts = *ep.Retries + 1
+	}
+	return middleware.Retry(c, o)
+}
+
+// measured puts around a client what each single call needs.
+func (ep *endpoint) measured(c llm.Client) llm.Client {
+	if ep.Price != nil {
+		c = middleware.Prices(c, *ep.Price)
+	}
+	return middleware.Timeout(c, time.Duration(cmp.Or(ep.Timeout, duration(defaultTimeout))))
+}
+
+// tempered gives requests what is set for this endpoint, where they are made for the one that was asked first.
+type tempered struct {
+	llm.Client
+	ep    *endpoint
+	spare bool
+}
+
+func (t tempered) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	own := *r
+	own.Temperature = t.ep.Temperature
+	if t.spare && t.ep.MaxTokens > 0 {
+		own.MaxTokens = t.ep.MaxTokens
+	}
+	return t.Client.Generate(ctx, &own)
+}
+
+// describeLLM says which model decides, for people.
+func (s *settings) describeLLM() string {
+	chain, err := s.chain()
+	if err != nil || len(chain) == 0 {
+		return s.node.llm
+	}
+	var names []string
+	for _, ep := range chain {
+		names = append(names, ep.Name+" "+ep.Model)
+	}
+	return strings.Join(names, ", then ")
 }

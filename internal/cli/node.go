@@ -79,6 +79,7 @@ type node struct {
 	orchestrator *cortex.Orchestrator
 	server       *nats.Server // nil with --nats
 	release      func()
+	closeLLM     func() error
 	log          *slog.Logger
 
 	work, agents *errgroup.Group // ended one after the other: work first
@@ -89,9 +90,8 @@ type node struct {
 // startNode starts everything that this process is to run, and returns once work is taken. The data folder is claimed
 // unless an external server is used; then errLocked says that another process has it.
 func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange func(registry.Change)) (_ *node, err error) {
-	n := &node{log: log, release: func() {}, work: new(errgroup.Group), agents: new(errgroup.Group)}
-	decider, err := s.newDecider()
-	if err != nil {
+	n := &node{log: log, release: func() {}, closeLLM: func() error { return nil }, work: new(errgroup.Group), agents: new(errgroup.Group)}
+	if err := s.checkLLM(); err != nil {
 		return nil, err
 	}
 	wellKnown, err := s.loadWellKnown()
@@ -111,9 +111,15 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	if err := n.open(ctx, s); err != nil {
 		return nil, err
 	}
+	decider, closeLLM, err := s.openDecider(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	n.closeLLM = closeLLM
 	n.registry = registry.New(registry.Config{Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnChange: onChange})
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, TaskTimeout: s.node.taskTimeout, Logger: log,
+		DecideTimeout: s.node.llmTimeout, Budget: s.budget,
 		Agents: func(string) []prompt.Agent { return routable(n.registry) },
 	})
 	if err != nil {
@@ -148,7 +154,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing, s.node.wellKnown}); err != nil {
+		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing, s.node.wellKnown, s.describeLLM()}); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())
@@ -212,7 +218,7 @@ func (n *node) Close() error {
 	n.stopWork()
 	err := n.work.Wait()
 	n.stopAgents()
-	err = errors.Join(err, n.agents.Wait())
+	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
 	if n.link != nil {
 		n.link.Close()
 	}

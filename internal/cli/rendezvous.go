@@ -22,6 +22,8 @@ type address struct {
 	Passing bool `json:"passing,omitempty"`
 	// WellKnown is the file of --well-known, for those who join.
 	WellKnown string `json:"wellKnown,omitempty"`
+	// LLM is what decides, for people.
+	LLM string `json:"llm,omitempty"`
 }
 
 // sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that

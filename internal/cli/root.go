@@ -116,7 +116,7 @@ and answers from their results. Start with:
 		commands []*cobra.Command
 	}{
 		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newPrompt(), e.newVersion()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newPrompt(), e.newLLM(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id

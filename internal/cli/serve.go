@@ -53,7 +53,7 @@ func (e *env) serve(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "agents", len(routable(n.registry)), "version", buildVersion())
+	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(routable(n.registry)), "version", buildVersion())
 
 	g, gctx := errgroup.WithContext(ctx)
 	if health != nil {

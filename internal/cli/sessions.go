@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -30,17 +32,22 @@ func (e *env) newSessions() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				spent, err := spentOn(ctx, l, list)
+				if err != nil {
+					return err
+				}
 				if asJSON {
-					return writeJSON(e, sessionsJSON(list))
+					return writeJSON(e, sessionsJSON(list, spent))
 				}
 				if len(list) == 0 {
 					fmt.Fprintln(e.stderr, "no conversation yet: `cortex chat` begins one")
 					return nil
 				}
 				now := time.Now()
-				t := newTable(e.stdout, "CONTEXT", "UPDATED", "ENTRIES", "TITLE")
+				t := newTable(e.stdout, "CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE")
 				for _, s := range list {
-					t.row(s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), s.Title)
+					u := spent[s.ContextID]
+					t.row(s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), tokensText(u), costText(u.Cost), s.Title)
 				}
 				return t.flush()
 			})
@@ -66,12 +73,33 @@ type sessionJSON struct {
 	Title     string    `json:"title"`
 	Updated   time.Time `json:"updated"`
 	Entries   int       `json:"entries"`
+	Usage     llm.Usage `json:"usage"`
 }
 
-func sessionsJSON(list []repl.Session) []sessionJSON {
+// spentOn returns what was spent on each conversation.
+func spentOn(ctx context.Context, l *link, list []repl.Session) (map[string]llm.Usage, error) {
+	spent := make(map[string]llm.Usage, len(list))
+	for _, s := range list {
+		conv, err := cortex.Load(ctx, l.store, l.tenant, s.ContextID)
+		if err != nil {
+			return nil, err
+		}
+		spent[s.ContextID] = conv.Usage
+	}
+	return spent, nil
+}
+
+func tokensText(u llm.Usage) string {
+	if u.Tokens() == 0 {
+		return "-"
+	}
+	return fmt.Sprint(u.Tokens())
+}
+
+func sessionsJSON(list []repl.Session, spent map[string]llm.Usage) []sessionJSON {
 	out := make([]sessionJSON, len(list))
 	for i, s := range list {
-		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries}
+		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries, spent[s.ContextID]}
 	}
 	return out
 }
@@ -114,6 +142,9 @@ func (e *env) history(ctx context.Context, l *link, contextID string, asJSON boo
 		if err != nil {
 			return err
 		}
+	}
+	if spent, err := spentOn(ctx, l, []repl.Session{{ContextID: contextID}}); err == nil && !asJSON && spent[contextID] != (llm.Usage{}) {
+		fmt.Fprintf(e.stdout, "%s\n", usageLine(spent[contextID]))
 	}
 	if !found {
 		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -15,6 +18,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -28,18 +33,24 @@ type settings struct {
 	logFormat string
 	logLevel  string
 
+	// Only in the file: they have a form that no flag has.
+	llms   map[string]*endpoint
+	budget cortex.Budget
+
 	node *nodeSettings
 }
 
 // nodeSettings are for the commands that run the orchestrator.
 type nodeSettings struct {
 	llm         string
+	model       string
 	prompts     string
 	wellKnown   string
 	agents      []string
 	listen      string
 	sync        string
 	taskTimeout time.Duration
+	llmTimeout  time.Duration
 	passing     bool // not a setting: the node ends with its user
 }
 
@@ -61,19 +72,24 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 		s.node = n
 		return n.check()
 	}
-	f.StringVar(&n.llm, "llm", "fake", "what decides: fake needs no network and no key")
+	f.StringVar(&n.llm, "llm", "fake", "`NAME` of the model that decides: `cortex llm list` has them; fake needs no network and no key")
+	f.StringVar(&n.model, "model", "", "the `MODEL` to ask there, rather than the usual one")
 	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
 	f.StringVar(&n.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
 	f.StringSliceVar(&n.agents, "agents", agents, "built-in agents to run in this process: echo, clock, calc; none for none")
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
 	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
 	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "how long an agent may take for a task")
+	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "how long a decision may take, with everything that is tried again")
 }
 
 // check checks what can be checked before anything is started or joined.
 func (n *nodeSettings) check() error {
 	if n.taskTimeout <= 0 {
 		return usagef("--task-timeout %v: it must be more than nothing, such as 5m", n.taskTimeout)
+	}
+	if n.llmTimeout <= 0 {
+		return usagef("--llm-timeout %v: it must be more than nothing, such as 2m", n.llmTimeout)
 	}
 	if n.wellKnown != "" {
 		path, err := filepath.Abs(n.wellKnown) // others read it too, from where they are
@@ -87,7 +103,7 @@ func (n *nodeSettings) check() error {
 
 // complete fills in what was not given as a flag, and checks what can be checked.
 func (s *settings) complete(cmd *cobra.Command) error {
-	file, err := readConfig(s.config, cmd)
+	file, err := s.readConfig(cmd)
 	if err != nil {
 		return err
 	}
@@ -138,21 +154,45 @@ func envName(flag string) string {
 	return "CORTEX_" + strings.ToUpper(key(flag))
 }
 
-// readConfig reads the settings of a file as text. Keys that no command knows are errors.
-func readConfig(path string, cmd *cobra.Command) (map[string]string, error) {
-	if path == "" {
-		if path = os.Getenv("CORTEX_CONFIG"); path == "" {
+// readConfig reads the settings of the file: those that flags have are returned as text. Keys that no command knows are
+// errors.
+func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, error) {
+	if s.config == "" {
+		if s.config = os.Getenv("CORTEX_CONFIG"); s.config == "" {
 			return nil, nil
 		}
 	}
-	b, err := os.ReadFile(path)
+	b, err := os.ReadFile(s.config)
 	if err != nil {
 		return nil, usagef("--config: %w", err)
 	}
-	raw := map[string]any{}
-	if err := yaml.Unmarshal(b, &raw); err != nil {
-		return nil, usagef("%s: %w", path, err)
+	raw := map[string]json.RawMessage{}
+	if err := yaml.UnmarshalStrict(b, &raw); err != nil {
+		return nil, usagef("%s: %s", s.config, strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	}
+	known := flagKeys(cmd.Root())
+	values := map[string]string{}
+	for _, k := range slices.Sorted(maps.Keys(raw)) {
+		switch {
+		case k == "llms":
+			err = s.readEndpoints(raw[k])
+		case k == "budget":
+			err = readBudget(raw[k], &s.budget)
+		case known[k]:
+			values[k], err = plainValue(raw[k])
+		default:
+			err = errors.New("a key is a flag's name with _ for -, or llms, or budget")
+			return nil, usagef("%s: unknown key %q: %w", s.config, k, err)
+		}
+		if err != nil {
+			return nil, usagef("%s: %s: %w", s.config, k, err)
+		}
+	}
+	return values, nil
+}
+
+// flagKeys are the keys that stand for flags.
+func flagKeys(root *cobra.Command) map[string]bool {
 	known := map[string]bool{}
 	var collect func(c *cobra.Command)
 	collect = func(c *cobra.Command) {
@@ -162,28 +202,67 @@ func readConfig(path string, cmd *cobra.Command) (map[string]string, error) {
 			collect(sub)
 		}
 	}
-	collect(cmd.Root())
+	collect(root)
 	delete(known, "config")
 	delete(known, "help")
-	values := map[string]string{}
-	for k, v := range raw {
-		if !known[k] {
-			return nil, usagef("%s: unknown key %q: a key is a flag's name with _ for -", path, k)
+	return known
+}
+
+// plainValue returns a value as a flag would be given it.
+func plainValue(raw json.RawMessage) (string, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return "", err
+	}
+	switch v := v.(type) {
+	case []any:
+		parts := make([]string, len(v))
+		for i := range v {
+			parts[i] = fmt.Sprint(v[i])
 		}
-		switch v := v.(type) {
-		case []any:
-			parts := make([]string, len(v))
-			for i := range v {
-				parts[i] = fmt.Sprint(v[i])
-			}
-			values[k] = strings.Join(parts, ",")
-		case map[string]any, nil:
-			return nil, usagef("%s: %s: want a plain value", path, k)
-		default:
-			values[k] = fmt.Sprint(v)
+		return strings.Join(parts, ","), nil
+	case map[string]any, nil:
+		return "", errors.New("want a plain value")
+	default:
+		return fmt.Sprint(v), nil
+	}
+}
+
+func (s *settings) readEndpoints(raw json.RawMessage) error {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return errors.New("want names, each with its settings")
+	}
+	s.llms = make(map[string]*endpoint, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if err := transport.CheckID(name); err != nil || strings.ContainsAny(name, ",*") {
+			return fmt.Errorf("%q is no good name: use letters, digits and -", name)
+		}
+		ep, err := readEndpoint(name, all[name])
+		if err != nil {
+			return err
+		}
+		s.llms[name] = ep
+	}
+	return nil
+}
+
+func readBudget(raw json.RawMessage, to *cortex.Budget) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	var in struct{ Turn, Conversation, Day llm.Budget }
+	if err := d.Decode(&in); err != nil {
+		return errors.New(explainJSON(err))
+	}
+	*to = cortex.Budget{Turn: in.Turn, Conversation: in.Conversation, Day: in.Day}
+	for _, b := range []llm.Budget{to.Turn, to.Conversation, to.Day} {
+		if b.Tokens < 0 || b.Cost < 0 {
+			return errors.New("it cannot be less than nothing")
 		}
 	}
-	return values, nil
+	return nil
 }
 
 // defaultData is where state is kept on this machine, also without any environment variable.

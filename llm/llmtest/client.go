@@ -21,6 +21,9 @@ type Answer struct {
 	Usage llm.Usage
 	// Cut ends the answer without a Done chunk, as a broken connection does.
 	Cut bool
+	// Hold, unless nil, is waited for after the first chunk, or at once when there is no text. The end of the context ends
+	// the waiting too.
+	Hold <-chan struct{}
 	// Func, when set, gives the answer instead. It is called while no lock is held and may block.
 	Func func(ctx context.Context, r *llm.Request) Answer
 }
@@ -60,16 +63,24 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		if a.Func != nil {
 			a = a.Func(ctx, r)
 		}
-		for _, piece := range append([]string{a.Text}, a.Pieces...) {
-			if err := ctx.Err(); err != nil {
-				yield(llm.Chunk{}, err)
-				return
+		pieces := slices.DeleteFunc(append([]string{a.Text}, a.Pieces...), func(s string) bool { return s == "" })
+		for i, piece := range pieces {
+			if i == 1 {
+				wait(ctx, a.Hold)
 			}
-			if piece != "" && !yield(llm.Chunk{Text: piece}, nil) {
+			if ctx.Err() != nil {
+				break
+			}
+			if !yield(llm.Chunk{Text: piece}, nil) {
 				return
 			}
 		}
-		switch {
+		if len(pieces) < 2 {
+			wait(ctx, a.Hold)
+		}
+		switch err := ctx.Err(); {
+		case err != nil:
+			yield(llm.Chunk{}, err)
 		case a.Err != nil:
 			yield(llm.Chunk{}, a.Err)
 		case !a.Cut:
@@ -78,6 +89,16 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 			}
 			yield(llm.Chunk{Done: true, Model: a.Model, Usage: a.Usage}, nil)
 		}
+	}
+}
+
+func wait(ctx context.Context, hold <-chan struct{}) {
+	if hold == nil {
+		return
+	}
+	select {
+	case <-hold:
+	case <-ctx.Done():
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -106,5 +107,33 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 	if len(c.Requests()) != n || len(d.Turns()) != n {
 		t.Errorf("recorded %d requests and %d turns, want %d", len(c.Requests()), len(d.Turns()), n)
+	}
+}
+
+func TestHold(t *testing.T) {
+	r := &llm.Request{}
+	hold := make(chan struct{})
+	seen := 0
+	for chunk, err := range llmtest.Script(llmtest.Answer{Text: "a", Pieces: []string{"", "b"}, Hold: hold}).Generate(t.Context(), r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen++; chunk.Text == "a" {
+			close(hold) // the answer goes on only now
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d chunks, want a, b and Done", seen)
+	}
+	for name, a := range map[string]llmtest.Answer{
+		"before the text": {Hold: make(chan struct{})},
+		"after one piece": {Text: "a", Hold: make(chan struct{}), Err: errors.New("boom")},
+		"between pieces":  {Text: "a", Pieces: []string{"b"}, Hold: make(chan struct{}), Cut: true},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if pieces, _, err := collect(ctx, llmtest.Script(a), r); !errors.Is(err, context.DeadlineExceeded) || len(pieces) > 1 {
+			t.Errorf("%s: %q, %v, want the end of the context", name, pieces, err)
+		}
+		cancel()
 	}
 }

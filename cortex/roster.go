@@ -1,0 +1,298 @@
+package cortex
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Bounds of the list of agents that the prompts of a conversation begin with.
+const (
+	maxListed      = 64        // agents
+	maxListedBytes = 128 << 10 // of text in their cards, as prompts show them
+	maxChanged     = 64        // agents in the changes since the list began; with more, it begins anew
+)
+
+// Roster is what an entry's decision was shown of the agents for the first time. The prompts of a conversation begin with
+// the list of agents that its first decision saw, and tell of changes where they were seen, so that providers' prompt
+// caches hit; being in the log, both are the same after a restart. Only what a prompt can show of an agent is kept, and
+// counts as a change (see [prompt.Trim]).
+//
+// With more than 64 agents, or more than 128 KiB of their cards, nothing is recorded: such a decision is shown the agents
+// that are there.
+type Roster struct {
+	// All says that the list begins anew with Joined: at the first decision, when the beginning of the prompts changes
+	// anyhow since turns were summarised or left out, and when there were too many changes.
+	All    bool           `json:"all,omitempty"`
+	Joined []prompt.Agent `json:"joined,omitempty"` // came, or are not what they were
+	Left   []string       `json:"left,omitempty"`   // ids
+}
+
+// Change is an update of the agents, and the decision that was the first to be shown it.
+type Change struct {
+	Turn string // its id
+	Step int    // how many steps the turn had: 0 is its first decision
+	prompt.Update
+}
+
+// size is the number of agents that changed.
+func (u Change) size() int { return len(u.Joined) + len(u.Left) }
+
+// offers keeps what prompts can show of the agents that were there last, so that it is worked out once for all
+// conversations, and shared by them. It is safe for concurrent use.
+type offers struct{ last atomic.Pointer[offer] }
+
+type offer struct {
+	agents  []prompt.Agent // as they came
+	trimmed []prompt.Agent // never changed
+	fits    bool
+}
+
+// trim returns agents as prompts show them: the same slice for as long as nothing has changed that is shown. It returns nil
+// when they are too many to be listed in the log.
+func (o *offers) trim(agents []prompt.Agent) []prompt.Agent {
+	if len(agents) > maxListed {
+		return nil
+	}
+	last := o.last.Load()
+	if last == nil || !sameAgents(last.agents, agents) {
+		last = last.next(agents)
+		o.last.Store(last)
+	}
+	if !last.fits {
+		return nil
+	}
+	return last.trimmed
+}
+
+func (o *offer) next(agents []prompt.Agent) *offer {
+	next := &offer{agents: agents, trimmed: make([]prompt.Agent, len(agents))}
+	size := 0
+	for i := range agents {
+		if o != nil && i < len(o.agents) && sameAgent(&o.agents[i], &agents[i]) {
+			next.trimmed[i] = o.trimmed[i]
+		} else {
+			next.trimmed[i] = prompt.Trim(agents[i])
+		}
+		size += agentWeight(&next.trimmed[i])
+	}
+	next.fits = size <= maxListedBytes
+	return next
+}
+
+// list lets t, which shows the whole history of turn, list agents as earlier prompts did, tells it how they changed since,
+// and returns what is new in that; nil when nothing is. Agents come from offers.trim; when they are nil, t lists those that
+// are there. With anew the list begins anew.
+//
+// A change that another open turn was shown is not in t's prompt, so that it is new to t as well.
+func (c *Conversation) list(t *llm.Turn, turn *Turn, agents []prompt.Agent, anew bool) *Roster {
+	if agents == nil {
+		return nil
+	}
+	if anew || c.Relist || c.Listed == nil {
+		t.Listed = agents
+		return &Roster{All: true, Joined: agents}
+	}
+	if len(c.Changes) == 0 && sameAgents(c.Listed, agents) {
+		c.Listed, c.listed = agents, 0 // all conversations share one
+		t.Listed = agents
+		return nil
+	}
+	t.Listed = c.Listed
+	c.tell(t, turn)
+	now := Change{Turn: turn.ID, Step: len(turn.Steps), Update: difference(shown(&t.Input), agents)}
+	changed := now.size()
+	if changed == 0 {
+		return nil
+	}
+	for i := range c.Changes {
+		changed += c.Changes[i].size()
+	}
+	if changed > maxChanged {
+		untell(t)
+		t.Listed = agents
+		return &Roster{All: true, Joined: agents}
+	}
+	put(&t.Update, t.Steps, now)
+	return &Roster{Joined: now.Joined, Left: now.Left}
+}
+
+// tell puts the changes into t where earlier prompts had them.
+func (c *Conversation) tell(t *llm.Turn, turn *Turn) {
+	past := c.history()
+	for _, change := range c.Changes {
+		if change.Turn == turn.ID {
+			put(&t.Update, t.Steps, change)
+			continue
+		}
+		// A turn that is not there is open, and not in t's prompt.
+		if i := slices.IndexFunc(past, func(p *Turn) bool { return p.ID == change.Turn }); i >= 0 {
+			h := &t.History[i]
+			if change.Step > 0 {
+				h.Steps = slices.Clone(h.Steps) // they are the fold's
+			}
+			put(&h.Update, h.Steps, change)
+		}
+	}
+}
+
+// put sets the update of a turn's message, or of a step's results.
+func put(message *prompt.Update, steps []prompt.Step, change Change) {
+	switch {
+	case change.Step == 0:
+		*message = change.Update
+	case change.Step <= len(steps):
+		steps[change.Step-1].Update = change.Update
+	}
+}
+
+// untell takes every update out of t.
+func untell(t *llm.Turn) {
+	none := func(message *prompt.Update, steps []prompt.Step) []prompt.Step {
+		*message, steps = prompt.Update{}, slices.Clone(steps)
+		for i := range steps {
+			steps[i].Update = prompt.Update{}
+		}
+		return steps
+	}
+	for i := range t.History {
+		t.History[i].Steps = none(&t.History[i].Update, t.History[i].Steps)
+	}
+	t.Steps = none(&t.Update, t.Steps)
+}
+
+// shown returns the agents that can be given work as a reader of in's prompt knows them.
+func shown(in *prompt.Input) map[string]*prompt.Agent {
+	known := make(map[string]*prompt.Agent, len(in.Listed))
+	for i := range in.Listed {
+		known[in.Listed[i].ID] = &in.Listed[i]
+	}
+	read := func(u *prompt.Update) {
+		for i := range u.Joined {
+			known[u.Joined[i].ID] = &u.Joined[i]
+		}
+		for _, id := range u.Left {
+			delete(known, id)
+		}
+	}
+	turn := func(message *prompt.Update, steps []prompt.Step) {
+		read(message)
+		for i := range steps {
+			read(&steps[i].Update)
+		}
+	}
+	for i := range in.History {
+		turn(&in.History[i].Update, in.History[i].Steps)
+	}
+	turn(&in.Update, in.Steps)
+	return known
+}
+
+// difference returns how agents differ from what is known, which it uses up.
+func difference(known map[string]*prompt.Agent, agents []prompt.Agent) prompt.Update {
+	var u prompt.Update
+	for i := range agents {
+		a := &agents[i]
+		if k := known[a.ID]; k == nil || !sameAgent(k, a) {
+			u.Joined = append(u.Joined, *a)
+		}
+		delete(known, a.ID)
+	}
+	for id := range known {
+		u.Left = append(u.Left, id)
+	}
+	slices.Sort(u.Left)
+	return u
+}
+
+// applyRoster keeps what the entry's decision was shown.
+func (c *Conversation) applyRoster(e *Entry) {
+	r, turn := e.Roster, c.turn(e.Turn)
+	switch {
+	case r == nil || turn == nil:
+		return
+	case r.All:
+		c.Listed, c.Changes, c.Relist = r.Joined, nil, false
+		if c.Listed == nil {
+			c.Listed = []prompt.Agent{} // nobody was there
+		}
+	default:
+		c.Changes = append(c.Changes, Change{Turn: e.Turn, Step: len(turn.Steps), Update: prompt.Update{Joined: r.Joined, Left: r.Left}})
+	}
+	c.weighRoster()
+}
+
+// weighRoster notes what the list and its changes weigh.
+func (c *Conversation) weighRoster() {
+	c.listed = 0
+	weigh := func(agents []prompt.Agent) {
+		for i := range agents {
+			c.listed += 512 + agentWeight(&agents[i])
+		}
+	}
+	weigh(c.Listed)
+	for i := range c.Changes {
+		weigh(c.Changes[i].Joined)
+	}
+}
+
+func agentWeight(a *prompt.Agent) int {
+	if a.Card == nil {
+		return len(a.ID)
+	}
+	n := len(a.ID) + len(a.Card.Name) + len(a.Card.Description)
+	for i := range a.Card.Skills {
+		s := &a.Card.Skills[i]
+		n += 64 + len(s.ID) + len(s.Name) + len(s.Description)
+		for _, text := range s.Tags {
+			n += len(text)
+		}
+		for _, text := range s.Examples {
+			n += len(text)
+		}
+	}
+	return n
+}
+
+// sameAgents reports whether prompts show no difference. It costs nothing when a and b are one slice, and little when they
+// have the same cards.
+func sameAgents(a, b []prompt.Agent) bool {
+	if len(a) != len(b) || len(a) == 0 {
+		return len(a) == len(b)
+	}
+	if &a[0] == &b[0] {
+		return true
+	}
+	for i := range a {
+		if !sameAgent(&a[i], &b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameAgent(a, b *prompt.Agent) bool {
+	if a.ID != b.ID || a.Seen != b.Seen {
+		return false
+	}
+	if a.Card == b.Card || a.Card == nil || b.Card == nil {
+		return a.Card == b.Card
+	}
+	if a.Card.Name != b.Card.Name || a.Card.Description != b.Card.Description || len(a.Card.Skills) != len(b.Card.Skills) {
+		return false
+	}
+	for i := range a.Card.Skills {
+		if !sameSkill(&a.Card.Skills[i], &b.Card.Skills[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameSkill(a, b *a2a.AgentSkill) bool {
+	return a.ID == b.ID && a.Name == b.Name && a.Description == b.Description && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Examples, b.Examples)
+}

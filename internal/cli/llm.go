@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/repl"
+)
+
+func (e *env) newLLM() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "llm",
+		Short: "List and check the models that can decide",
+		Long: `List and check the models that --llm can name. Keys come from the environment or from a file that only you can read; the
+config file names endpoints of your own:
+
+    llms:
+      local:
+        provider: ollama
+        model: qwen3
+      main:
+        provider: openai
+        model: gpt-5.4-mini
+        fallback: [local]`,
+		Example: "  cortex llm list\n  cortex llm check openai\n  cortex llm check --config cortex.yaml main",
+		Args:    exactArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(e.newLLMList(), e.newLLMCheck())
+	return c
+}
+
+type endpointJSON struct {
+	Name     string   `json:"name"`
+	Provider string   `json:"provider"`
+	Model    string   `json:"model,omitempty"`
+	BaseURL  string   `json:"baseUrl,omitempty"`
+	Ready    bool     `json:"ready"`
+	Missing  string   `json:"missing,omitempty"`
+	Fallback []string `json:"fallback,omitempty"`
+	Selected bool     `json:"selected,omitempty"`
+}
+
+func (e *env) newLLMList() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the models that --llm can name",
+		Example: "  cortex llm list\n  cortex llm list --config cortex.yaml --json",
+		Args:    exactArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			list := e.settings.listLLMs()
+			if asJSON {
+				return writeJSON(e, list)
+			}
+			t := newTable(e.stdout, "NAME", "PROVIDER", "MODEL", "STATE")
+			for _, l := range list {
+				state := "ready"
+				if !l.Ready {
+					state = l.Missing
+				}
+				name := l.Name
+				if l.Selected {
+					name += " *"
+				}
+				t.row(name, l.Provider, l.Model, state)
+			}
+			return t.flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the `NAME` that is marked with *")
+	return c
+}
+
+// listLLMs tells of each endpoint whether it could be asked. Those of the config file come first.
+func (s *settings) listLLMs() []endpointJSON {
+	all := s.endpoints()
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		_, ownA := s.llms[a]
+		_, ownB := s.llms[b]
+		if ownA != ownB {
+			if ownA {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	list := []endpointJSON{}
+	for _, name := range names {
+		ep := all[name]
+		l := endpointJSON{Name: name, Provider: ep.Provider, Model: ep.Model, BaseURL: ep.BaseURL, Fallback: ep.Fallback, Ready: true, Selected: name == s.node.llm}
+		if ep.Provider != "fake" {
+			r, _, err := ep.resolved()
+			switch {
+			case err == nil:
+				l.BaseURL = r.BaseURL
+			case ep.Model == "":
+				l.Ready, l.Missing = false, "needs --model"
+			default:
+				l.Ready, l.Missing = false, missing(err)
+			}
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// missing is the short form of what keeps an endpoint from being asked.
+func missing(err error) string {
+	var noKey errNoKey
+	var noProject errNoProject
+	switch {
+	case errors.As(err, &noKey):
+		return "needs " + noKey.variable
+	case errors.As(err, &noProject):
+		return "needs GOOGLE_CLOUD_PROJECT"
+	}
+	return strings.TrimSpace(err.Error())
+}
+
+func (e *env) newLLMCheck() *cobra.Command {
+	var model string
+	c := &cobra.Command{
+		Use:   "check [NAME]",
+		Short: "Make one tiny call and say what works",
+		Long: `Make one tiny call of a model, by the name that --llm would be given, and say what works: the key, the model, the JSON that is
+asked for, streaming, and the count of tokens. The exit status is 1 when it could not be used.`,
+		Example: "  cortex llm check openai\n  cortex llm check ollama --model qwen3",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := &e.settings
+			if len(args) > 0 {
+				s.node.llm = args[0]
+			}
+			s.node.model = model
+			chain, err := s.chain()
+			if err != nil {
+				return err
+			}
+			if len(chain) == 0 {
+				return usagef("%s needs no check: it is built in. Which one? `cortex llm list` names them", s.node.llm)
+			}
+			return e.checkEndpoint(cmd.Context(), chain[0])
+		},
+	}
+	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as NAME")
+	c.Flags().StringVar(&model, "model", "", "the `MODEL` to ask, rather than the endpoint's own")
+	return c
+}
+
+// checkTimeout bounds a check: a local model may have to be loaded first.
+const checkTimeout = 5 * time.Minute
+
+// checkEndpoint calls ep and prints what works. When the schema is refused, a second call without one tells about the rest.
+func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	client, err := ep.open(ctx)
+	if err != nil {
+		return err
+	}
+	if closer, ok := client.(io.Closer); ok {
+		defer closer.Close()
+	}
+	fmt.Fprintf(e.stderr, "asking %s …\n", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))
+	p := probe(ctx, ep.measured(tempered{client, ep, false}), true)
+	var schemaErr error
+	if errors.Is(p.err, llm.ErrBadRequest) {
+		if again := probe(ctx, ep.measured(tempered{client, ep, false}), false); again.err == nil {
+			schemaErr, p = p.err, again
+		}
+	}
+	t := newTable(e.stdout, "CHECK", "RESULT", "")
+	ok := p.report(t, schemaErr, ep)
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if !ok {
+		return errShown
+	}
+	return nil
+}

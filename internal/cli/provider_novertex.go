@@ -1,0 +1,5 @@
+//go:build novertex
+
+package cli
+
+func vertexProvider() (provider, bool) { return provider{}, false }

@@ -1,0 +1,33 @@
+//go:build !novertex
+
+package cli
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/vertex"
+)
+
+// vertexProvider is left out by the build tag novertex: its SDK is the larger half of the binary.
+func vertexProvider() (provider, bool) {
+	return provider{
+		google: true,
+		preset: endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},
+		open:   openVertex,
+	}, true
+}
+
+func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {
+	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest"}
+	cfg.Project, cfg.Location = ep.googleProject()
+	if u, err := url.Parse(ep.BaseURL); err == nil && u.Host != "" {
+		cfg.Endpoint, cfg.Plaintext = u.Host, u.Scheme == "http"
+		if cfg.REST {
+			cfg.Endpoint = strings.TrimSuffix(ep.BaseURL, "/")
+		}
+	}
+	return vertex.Dial(ctx, cfg)
+}

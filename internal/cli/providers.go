@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/gemini"
+	"github.com/cortex-orchestrator/cortex/llm/openai"
+)
+
+// provider is what a name of --llm stands for when the config file does not say more.
+type provider struct {
+	preset  endpoint
+	baseEnv string // the variable that sets base_url, as the vendor's own tools read it
+	google  bool   // takes googleKeys rather than openAIKeys
+	// open makes a client. It is nil for fake, which is no client but a decider.
+	open func(ctx context.Context, ep *endpoint, key string) (llm.Client, error)
+}
+
+// providers are the built-in endpoints. A new provider is a line here: see llm/README.md.
+func providers() map[string]provider {
+	all := map[string]provider{
+		"fake":       {},
+		"openai":     openAI("OPENAI_BASE_URL", endpoint{Model: "gpt-5.4-mini", KeyEnv: "OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
+		"azure":      openAI("AZURE_OPENAI_ENDPOINT", endpoint{KeyEnv: "AZURE_OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
+		"openrouter": openAI("", endpoint{BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
+		"ollama":     openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, Timeout: localTimeout}),
+		"lmstudio":   openAI("", endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, Timeout: localTimeout}),
+		"llamacpp":   openAI("", endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, Timeout: localTimeout}),
+		"vllm":       openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, Timeout: localTimeout}),
+		"gemini": {
+			google:  true,
+			baseEnv: "GOOGLE_GEMINI_BASE_URL",
+			preset:  endpoint{Model: "gemini-3.5-flash", KeyEnv: "GEMINI_API_KEY,GOOGLE_API_KEY", MaxTokens: 16384, ContextWindow: 1_000_000},
+			open:    openGemini,
+		},
+	}
+	if p, ok := vertexProvider(); ok {
+		all["vertex"] = p
+	}
+	for name, p := range all {
+		p.preset.Name, p.preset.Provider = name, name
+		all[name] = p
+	}
+	return all
+}
+
+// newTokensField is what OpenAI's newer models take, also through a proxy.
+var newTokensField = openAIKeys{MaxTokensField: "max_completion_tokens"}
+
+// localTimeout is for models that are loaded from a disk when they are asked first.
+const localTimeout = duration(5 * time.Minute)
+
+func openAI(baseEnv string, preset endpoint) provider {
+	return provider{preset: preset, baseEnv: baseEnv, open: openOpenAI}
+}
+
+func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error) {
+	if ep.Provider == "azure" && ep.BaseURL == "" {
+		return nil, fmt.Errorf("--llm %s: base_url is missing: set AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com/openai/v1", ep.Name)
+	}
+	headers, err := ep.allHeaders()
+	if err != nil {
+		return nil, err
+	}
+	return openai.New(openai.Config{
+		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Model: ep.Model, Headers: headers, APIVersion: ep.APIVersion, Structured: ep.Structured,
+		MaxTokensField: ep.MaxTokensField, SystemRole: ep.SystemRole, NoStreamUsage: ep.StreamUsage != nil && !*ep.StreamUsage,
+		ParallelToolCalls: ep.ParallelToolCalls, PromptCacheKey: ep.PromptCacheKey, ReasoningEffort: ep.ReasoningEffort,
+	})
+}
+
+func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
+	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key}
+	if key == "" {
+		cfg.Project, cfg.Location = ep.googleProject()
+	}
+	return gemini.Dial(ctx, cfg)
+}
+
+// googleProject returns the project and the location, as Google's own tools find them.
+func (ep *endpoint) googleProject() (project, location string) {
+	return cmp.Or(ep.Project, os.Getenv("GOOGLE_CLOUD_PROJECT")), cmp.Or(ep.Location, os.Getenv("GOOGLE_CLOUD_LOCATION"))
+}
+
+// resolved returns ep with what the environment adds, and its key. It does no I/O but reading a key's file.
+func (ep *endpoint) resolved() (*endpoint, string, error) {
+	r := *ep
+	p := providers()[ep.Provider]
+	if r.BaseURL == "" && p.baseEnv != "" {
+		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
+	}
+	if r.Model == "" {
+		return nil, "", fmt.Errorf("--llm %s: which model? name it with --model, or `model` in the config file", ep.Name)
+	}
+	if r.Project != "" && r.KeyFile == "" {
+		r.KeyEnv = "" // it was chosen
+	}
+	key, err := r.key()
+	if project, _ := r.googleProject(); err != nil && p.google && project != "" && r.KeyFile == "" {
+		err = nil // the project's credentials are used instead
+	}
+	if err == nil && p.google && key == "" {
+		if project, _ := r.googleProject(); project == "" {
+			err = errNoProject{ep.Name}
+		}
+	}
+	return &r, key, err
+}

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// maxSecret bounds a file with a key, in bytes.
+const maxSecret = 64 << 10
+
+// key returns the endpoint's API key: from its file, or from the first of the variables that is set. "" is for endpoints
+// that need none.
+func (ep *endpoint) key() (string, error) {
+	if ep.KeyFile != "" {
+		key, err := readSecret(ep.KeyFile)
+		if err != nil {
+			return "", fmt.Errorf("llms.%s: api_key_file: %w", ep.Name, err)
+		}
+		return key, nil
+	}
+	if ep.KeyEnv == "" {
+		return "", nil
+	}
+	names := strings.Split(ep.KeyEnv, ",")
+	for _, name := range names {
+		if key := strings.TrimSpace(os.Getenv(strings.TrimSpace(name))); key != "" {
+			return key, nil
+		}
+	}
+	return "", errNoKey{ep.Name, names[0]}
+}
+
+// errNoKey says that a key is not there.
+type errNoKey struct{ name, variable string }
+
+func (e errNoKey) Error() string {
+	return fmt.Sprintf("--llm %s: %s is not set: `export %[2]s=…` with your key, or set api_key_file for %[1]s in the config file", e.name, e.variable)
+}
+
+// errNoProject says that Google's project is not known.
+type errNoProject struct{ name string }
+
+func (e errNoProject) Error() string {
+	return fmt.Sprintf("--llm %s: which project? `export GOOGLE_CLOUD_PROJECT=…`, or set project for %[1]s in the config file", e.name)
+}
+
+// readSecret reads a file that only its owner can read.
+func readSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("%s does not exist", path)
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a file", path)
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // there the bits say nothing
+		return "", fmt.Errorf("others can read %s: `chmod 600 %[1]s`", path)
+	case info.Size() > maxSecret:
+		return "", fmt.Errorf("%s has %d bytes: that is no key", path, info.Size())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	key := strings.TrimSpace(string(b))
+	if key == "" || strings.ContainsAny(key, "\r\n") {
+		return "", fmt.Errorf("%s: want one line with the key", path)
+	}
+	return key, nil
+}
+
+// allHeaders returns the headers that are sent with each request, those from the environment included.
+func (ep *endpoint) allHeaders() (map[string]string, error) {
+	all := make(map[string]string, len(ep.Headers)+len(ep.HeadersEnv))
+	maps.Copy(all, ep.Headers)
+	for h, name := range ep.HeadersEnv {
+		v := os.Getenv(name)
+		if v == "" {
+			return nil, fmt.Errorf("llms.%s: headers_env: %s is not set", ep.Name, name)
+		}
+		all[h] = v
+	}
+	return all, nil
+}

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// usageLine is what was read and written, and what it cost.
+func usageLine(u llm.Usage) string {
+	line := fmt.Sprintf("%d tokens in", u.Input)
+	if u.Cached > 0 {
+		line += fmt.Sprintf(" (%d cached)", u.Cached)
+	}
+	line += fmt.Sprintf(", %d out", u.Output)
+	if u.Cost > 0 {
+		line += ", cost " + costText(u.Cost)
+	}
+	return line
+}
+
+// costText has two significant digits of a small amount, and the cents of a larger one. The currency is that of the prices.
+func costText(cost float64) string {
+	switch {
+	case cost == 0:
+		return "-"
+	case cost >= 1:
+		return fmt.Sprintf("%.2f", cost)
+	case cost >= 0.0001:
+		return fmt.Sprintf("%.4f", cost)
+	}
+	return fmt.Sprintf("%.2g", cost)
+}
+
+// summaryLine tells that the older part of a conversation was summarised for the model.
+func summaryLine(s *llm.Summary) string {
+	if s.Text == "" {
+		return fmt.Sprintf("the oldest %d turns were left out of the prompt: the model could not summarise them", s.Turns)
+	}
+	return fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", s.Turns, s.Model)
+}

@@ -1,0 +1,173 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// What a summary may have: an eighth of the window and so many tokens, and so many bytes where a model does not keep to it.
+const (
+	summaryShare = 8
+	summaryMost  = 2048
+	summaryBytes = 16<<10 - 64 // with the note of a cut it is within what a prompt shows
+)
+
+// Compact implements [Compactor]. What would keep the model from deciding too, such as an endpoint that is not reached or a
+// budget that is used up, is an error without a summary: then no turn is to be left out. A model that does not make it until
+// ctx's deadline cannot do it: there would be no end of trying.
+func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, error) {
+	why := "the endpoint says that it does not fit into the model's window"
+	if !force {
+		need, fits, err := d.fits(t)
+		if fits || err != nil {
+			return nil, err
+		}
+		if len(t.History) == 0 && need <= d.options.Window {
+			return nil, nil // nothing can be taken away, and it may do with less than what is kept free
+		}
+		why = fmt.Sprintf("it has about %d tokens, and the model's window %d", need, d.options.Window)
+	}
+	if len(t.History) == 0 {
+		return nil, fmt.Errorf("%w: %s; shorten what is said, or take a model with a larger window", ErrTooLong, why)
+	}
+	x := &exchange{decider: d, budget: t.Budget}
+	s := &Summary{Turns: (len(t.History) + 1) / 2}
+	var err error
+	if s.Text, s.Model, err = x.summarise(ctx, &t.Input, s.Turns); err != nil {
+		err = x.fail(fmt.Errorf("summarise %d turns: %w", s.Turns, err))
+		if end := ctx.Err(); errors.Is(end, context.Canceled) || (end == nil && deciding(err)) {
+			return nil, err
+		}
+	}
+	s.Usage = x.spent
+	return s, err
+}
+
+// deciding reports whether err is one that a decision would meet as well.
+func deciding(err error) bool {
+	return slices.ContainsFunc([]error{ErrUnavailable, ErrRateLimited, ErrQuota, ErrAuth, ErrNoModel, ErrBudget}, func(kind error) bool {
+		return errors.Is(err, kind)
+	})
+}
+
+// fits reports whether the prompt for t leaves room for an answer, and how many tokens it has if it does not.
+func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
+	if d.options.Window <= 0 {
+		return 0, true, nil
+	}
+	room := d.gauge.bytes(d.options.room(d.options.MaxTokens))
+	if d.base+len(DecisionSchema(t))+atMost(&t.Input) <= room {
+		return 0, true, nil
+	}
+	r, err := d.request(t)
+	if err != nil {
+		return 0, false, err
+	}
+	return d.gauge.tokens(size(r)), size(r) <= room, nil
+}
+
+// summarise asks for a summary of in.Summary and the first turns of in.History.
+func (x *exchange) summarise(ctx context.Context, in *prompt.Input, turns int) (text, model string, err error) {
+	r, err := x.summaryRequest(in, turns)
+	if err != nil {
+		return "", "", err
+	}
+	text, model, err = x.ask(ctx, r)
+	if err != nil && !errors.Is(err, ErrLength) { // the beginning of a summary is better than none
+		return "", "", err
+	}
+	limit := summaryBytes
+	if w := x.options.Window; w > 0 { // one that fills the window would have to be summarised again, for ever
+		limit = min(limit, x.gauge.bytes(2*w/summaryShare))
+	}
+	if text = strings.TrimSpace(prompt.CleanText(text, limit)); text != "" {
+		return text, model, nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%w: nothing that can be shown", ErrEmpty)
+	}
+	return "", "", err
+}
+
+// summaryRequest returns the request for a summary, with as much of the oldest texts cut as is needed to make it fit into the
+// window.
+func (x *exchange) summaryRequest(in *prompt.Input, turns int) (*Request, error) {
+	most := summaryMost
+	if w := x.options.Window; w > 0 {
+		most = min(most, max(1, w/summaryShare))
+	}
+	room := x.gauge.bytes(x.options.room(most))
+	var fitting *Request
+	var failure error
+	fits := func(cut int) bool {
+		short, _ := withoutOldest(in, turns, cut)
+		p, err := x.templates.Summary(short, turns)
+		if err != nil {
+			failure = err
+			return true
+		}
+		r := x.requestOf(p)
+		r.MaxTokens = most
+		if x.options.Window > 0 && size(r) > room {
+			return false
+		}
+		fitting = r
+		return true
+	}
+	if !fits(0) {
+		_, all := withoutOldest(in, turns, math.MaxInt)
+		sort.Search(all+1, fits) // the last one found to fit is the one with the least cut
+	}
+	switch {
+	case failure != nil:
+		return nil, failure
+	case fitting == nil:
+		return nil, fmt.Errorf("%w: not even a request for a summary fits into the model's window of %d tokens", ErrTooLong, x.options.Window)
+	}
+	return fitting, nil
+}
+
+// withoutOldest returns in without the first bytes of what is said in its first turns, with notes where they were; its
+// summary, which is denser, comes last. done is how many bytes that are, if there are less.
+func withoutOldest(in *prompt.Input, turns, bytes int) (out *prompt.Input, done int) {
+	if bytes <= 0 {
+		return in, 0
+	}
+	const note = "[…]"
+	cut := func(s string) string {
+		n := min(len(s), bytes-done)
+		if done += n; n <= len(note) {
+			return s
+		}
+		return note + strings.ToValidUTF8(s[n:], "")
+	}
+	short := *in
+	short.History = slices.Clone(in.History[:turns])
+	for i := range short.History {
+		h := &short.History[i]
+		h.User = cut(h.User)
+		h.Steps = slices.Clone(h.Steps)
+		for j := range h.Steps {
+			tasks := slices.Clone(h.Steps[j].Tasks)
+			for k := range tasks {
+				a := &tasks[k]
+				a.Text, a.Result = cut(a.Text), cut(a.Result)
+				a.Artifacts = slices.Clone(a.Artifacts)
+				for l := range a.Artifacts {
+					a.Artifacts[l].Text = cut(a.Artifacts[l].Text)
+				}
+			}
+			h.Steps[j].Tasks = tasks
+		}
+		h.Answer = cut(h.Answer)
+	}
+	short.Summary = cut(short.Summary)
+	return &short, done
+}

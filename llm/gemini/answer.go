@@ -1,0 +1,135 @@
+package gemini
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// answer is what has come of an answer.
+type answer struct {
+	x      *exchange
+	tools  bool            // the model was asked to call the function
+	held   strings.Builder // with tools: text, until it is known that it is the answer
+	called bool
+	wrote  bool // more than white space
+
+	candidate bool // there was one
+	some      bool // there was something
+	finish    genai.FinishReason
+	block     genai.BlockedReason
+	why       string // the words to finish or block
+	model, id string
+	usage     llm.Usage
+}
+
+// add takes the next response in and returns the text that it adds.
+func (a *answer) add(r *genai.GenerateContentResponse) string {
+	a.some = true
+	if r.ModelVersion != "" {
+		a.model = r.ModelVersion
+	}
+	if r.ResponseID != "" {
+		a.id = r.ResponseID
+	}
+	if u := r.UsageMetadata; u != nil { // each counts from the beginning
+		input := tokens(u.PromptTokenCount) + tokens(u.ToolUsePromptTokenCount)
+		a.usage = llm.Usage{
+			Input:  input,
+			Cached: min(tokens(u.CachedContentTokenCount), input),
+			Output: tokens(u.CandidatesTokenCount) + tokens(u.ThoughtsTokenCount),
+		}
+	}
+	if f := r.PromptFeedback; f != nil && f.BlockReason != "" && f.BlockReason != genai.BlockedReasonUnspecified {
+		a.block, a.why = f.BlockReason, f.BlockReasonMessage
+	}
+	text := ""
+	for _, c := range r.Candidates {
+		if c == nil || c.Index != 0 {
+			continue
+		}
+		a.candidate = true
+		if c.FinishReason != "" && c.FinishReason != genai.FinishReasonUnspecified {
+			a.finish, a.why = c.FinishReason, a.x.finishMessage
+		}
+		if c.Content != nil {
+			for _, p := range c.Content.Parts {
+				text += a.part(p)
+			}
+		}
+	}
+	return text
+}
+
+// tokens returns a count that a stranger gave.
+func tokens(n int32) int { return int(max(n, 0)) }
+
+// part returns the text that p adds to the answer now. A thought is none, and neither is what the SDK does not know.
+func (a *answer) part(p *genai.Part) string {
+	switch {
+	case p == nil || p.Thought || a.called:
+		return ""
+	case a.tools && p.FunctionCall != nil:
+		a.called, a.wrote = true, true
+		return a.x.arguments
+	case p.Text == "":
+		return ""
+	}
+	a.wrote = a.wrote || strings.TrimSpace(p.Text) != ""
+	if a.tools {
+		a.held.WriteString(p.Text)
+		return ""
+	}
+	return p.Text
+}
+
+// rest returns the text that was held back, at the end, unless the function was called.
+func (a *answer) rest() string {
+	if a.called {
+		return ""
+	}
+	return a.held.String()
+}
+
+// complete reports whether the endpoint has said how the answer ends.
+func (a *answer) complete() bool { return a.finish != "" || a.block != "" }
+
+// verdict returns what is wrong with an answer whose stream has ended as it should; nil when nothing is.
+func (a *answer) verdict() *llm.Error {
+	fail := func(kind error, format string, args ...any) *llm.Error {
+		e := &llm.Error{Kind: kind, Code: string(a.finish), Message: fmt.Sprintf(format, args...)}
+		if a.why != "" {
+			e.Message += ": " + a.why
+		}
+		return e
+	}
+	if a.block != "" {
+		e := fail(llm.ErrRefused, "a filter did not let the prompt through")
+		e.Code = string(a.block)
+		return e
+	}
+	switch a.finish {
+	case "":
+		if a.some && !a.candidate {
+			return fail(llm.ErrEmpty, "a response without a candidate")
+		}
+		return fail(llm.ErrTruncated, "the stream ended without a finish reason")
+	case genai.FinishReasonContinuation:
+		return fail(llm.ErrTruncated, "the endpoint wants to be asked for the rest")
+	case genai.FinishReasonMaxTokens:
+		return fail(llm.ErrLength, "the token limit ended the answer")
+	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
+		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety,
+		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation, "MODEL_ARMOR":
+		return fail(llm.ErrRefused, "a filter ended the answer")
+	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, genai.FinishReasonTooManyToolCalls:
+		return fail(llm.ErrEmpty, "the model's function call cannot be read")
+	}
+	if !a.wrote {
+		return fail(llm.ErrEmpty, "no text")
+	}
+	return nil
+}

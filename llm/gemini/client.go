@@ -1,0 +1,224 @@
+package gemini
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/genai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Config says which endpoint is asked. Model is required, and Key or Project, but not both. What it does not say is not taken
+// from the environment, but for the application-default credentials, which are.
+type Config struct {
+	Name  string // what errors call it; "" is "gemini"
+	Model string
+	// Key selects the Gemini API.
+	Key string
+	// Project selects Vertex AI, with application-default credentials.
+	Project  string
+	Location string // with Project; "" is "global"
+
+	BaseURL    string // up to the version; "" is Google's
+	APIVersion string // "" is the SDK's choice
+	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
+	Structured llm.Structured
+	// HTTPClient sends the requests, and with Project has to authorize them; nil is one that does. It is not changed.
+	HTTPClient *http.Client
+}
+
+// Client is an [llm.Client].
+type Client struct {
+	name, model string
+	key         string // to keep it out of errors
+	mode        llm.Structured
+	models      *genai.Models
+}
+
+var _ llm.Client = (*Client)(nil)
+
+// Dial returns a client. With a Project and no HTTPClient it looks for credentials, in files and at the metadata server of
+// Google Cloud, which ctx bounds; nothing else is asked. Without credentials the error is an [llm.ErrAuth] that says what to
+// do; other errors name the field that is wrong.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	cfg.Name = cmp.Or(cfg.Name, "gemini")
+	cfg.Location = cmp.Or(cfg.Location, "global")
+	cfg.Structured = cmp.Or(cfg.Structured, llm.StructuredSchema)
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	sdk := &genai.ClientConfig{
+		Backend:     genai.BackendGeminiAPI,
+		APIKey:      cfg.Key,
+		HTTPOptions: genai.HTTPOptions{BaseURL: cfg.baseURL(), APIVersion: cfg.APIVersion},
+	}
+	if cfg.Project != "" {
+		sdk.Backend, sdk.Project, sdk.Location = genai.BackendVertexAI, cfg.Project, cfg.Location
+	}
+	switch {
+	case cfg.HTTPClient != nil:
+		own := *cfg.HTTPClient
+		sdk.HTTPClient = &own
+	case cfg.Key != "":
+		sdk.HTTPClient = &http.Client{}
+	}
+	c, err := dialSDK(ctx, sdk)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("%s: dial: %w", cfg.Name, ctx.Err())
+	case err != nil && cfg.Project != "":
+		return nil, cfg.noCredentials("no credentials: run `gcloud auth application-default login` for Vertex AI, or set GEMINI_API_KEY for the Gemini API", err)
+	case err != nil:
+		return nil, (&llm.Error{Kind: llm.ErrBadRequest, Provider: cfg.Name, Model: cfg.Model, Message: err.Error()}).Redact(cfg.Key)
+	}
+	// The SDK keeps this very client, be it ours or one that it made.
+	sent := c.ClientConfig().HTTPClient
+	sent.Transport = &transport{base: sent.Transport}
+	if sent.CheckRedirect == nil { // net/http would send the key along, to wherever
+		sent.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
+	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, models: c.Models}, nil
+}
+
+// dialSDK is genai.NewClient with an end. Its search for credentials knows no context; it gives up by itself after some
+// seconds, so what is left behind when ctx ends earlier does not stay.
+func dialSDK(ctx context.Context, cfg *genai.ClientConfig) (*genai.Client, error) {
+	type result struct {
+		client *genai.Client
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		var r result
+		withoutWarnings(func() { r.client, r.err = genai.NewClient(context.WithoutCancel(ctx), cfg) })
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.client, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (cfg *Config) check() error {
+	switch {
+	case cfg.Model == "":
+		return fmt.Errorf("%s: Model is missing", cfg.Name)
+	case cfg.Key == "" && cfg.Project == "":
+		return cfg.noCredentials("no key: set GEMINI_API_KEY for the Gemini API (https://aistudio.google.com/apikey); or name a project for Vertex AI, and run `gcloud auth application-default login`", nil)
+	case cfg.Key != "" && cfg.Project != "":
+		return fmt.Errorf("%s: Key is for the Gemini API, Project for Vertex AI: set one of them", cfg.Name)
+	case strings.ContainsFunc(cfg.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return cfg.noCredentials("the key has a space or another character that no key has: copy it again", nil)
+	case !isName(cfg.Project) || !isName(cfg.Location):
+		return fmt.Errorf("%s: Project %q or Location %q is no name", cfg.Name, cfg.Project, cfg.Location)
+	}
+	switch cfg.Structured {
+	case llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt:
+	default:
+		return fmt.Errorf("%s: Structured %q is not known", cfg.Name, cfg.Structured)
+	}
+	if cfg.BaseURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(cfg.BaseURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return fmt.Errorf("%s: BaseURL %q is no URL like https://generativelanguage.googleapis.com", cfg.Name, cfg.BaseURL)
+	}
+	return nil
+}
+
+func (cfg *Config) noCredentials(message string, err error) error {
+	if err != nil {
+		message += ": " + err.Error()
+	}
+	return (&llm.Error{Kind: llm.ErrAuth, Provider: cfg.Name, Model: cfg.Model, Message: message, Err: err}).Redact(cfg.Key)
+}
+
+// isName reports whether s can stand in a URL as it is: a project, with the domain before it, or a location.
+func isName(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:", r)
+	})
+}
+
+// baseURL is never empty: the SDK would look for one in the environment.
+func (cfg *Config) baseURL() string {
+	switch {
+	case cfg.BaseURL != "":
+		return cfg.BaseURL
+	case cfg.Key != "":
+		return "https://generativelanguage.googleapis.com/"
+	case cfg.Location == "global":
+		return "https://aiplatform.googleapis.com/"
+	case cfg.Location == "us" || cfg.Location == "eu":
+		return "https://aiplatform." + cfg.Location + ".rep.googleapis.com/"
+	}
+	return "https://" + cfg.Location + "-aiplatform.googleapis.com/"
+}
+
+// Generate implements [llm.Client]. With [llm.StructuredTools] text is held back until it is known that the model does not
+// call the function.
+func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		config, err := c.config(r)
+		if err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		x := &exchange{}
+		inner, stop := context.WithCancel(context.WithValue(ctx, exchangeKey{}, x))
+		defer stop()
+		a := &answer{x: x, tools: len(config.Tools) > 0}
+		var failed error
+		for response, err := range guarded(c.models.GenerateContentStream(inner, c.model, contents(r), config)) {
+			if failed = err; err != nil {
+				break
+			}
+			if text := a.add(response); text != "" && !yield(llm.Chunk{Text: text}, nil) {
+				return
+			}
+		}
+		if text := a.rest(); text != "" && !yield(llm.Chunk{Text: text}, nil) {
+			return
+		}
+		if err := c.outcome(ctx, x, a, failed); err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		yield(llm.Chunk{Done: true, Model: cmp.Or(a.model, c.model), Usage: a.usage}, nil)
+	}
+}
+
+// errUnreadable is an answer that the SDK fails at.
+var errUnreadable = errors.New("the answer is not of the form that it should have")
+
+// guarded yields what the SDK does, and an error where it panics: it takes the form of an answer for granted in places.
+func guarded(responses iter.Seq2[*genai.GenerateContentResponse, error]) iter.Seq2[*genai.GenerateContentResponse, error] {
+	return func(yield func(*genai.GenerateContentResponse, error) bool) {
+		callers := false // in the loop's body, whose panics are not ours
+		defer func() {
+			if callers {
+				return
+			}
+			if p := recover(); p != nil {
+				yield(nil, fmt.Errorf("%w: %v", errUnreadable, p))
+			}
+		}()
+		for response, err := range responses {
+			callers = true
+			more := yield(response, err)
+			callers = false
+			if !more {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package geminitest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/llmtest"
+)
+
+// request is what of a request this server knows.
+type request struct {
+	Contents          []content `json:"contents"`
+	SystemInstruction *content  `json:"systemInstruction"`
+	GenerationConfig  struct {
+		Temperature        *float64        `json:"temperature"`
+		MaxOutputTokens    int             `json:"maxOutputTokens"`
+		ResponseMIMEType   string          `json:"responseMimeType"`
+		ResponseJSONSchema json.RawMessage `json:"responseJsonSchema"`
+	} `json:"generationConfig"`
+	Tools []struct {
+		FunctionDeclarations []struct {
+			Name                 string          `json:"name"`
+			Description          string          `json:"description"`
+			ParametersJSONSchema json.RawMessage `json:"parametersJsonSchema"`
+		} `json:"functionDeclarations"`
+	} `json:"tools"`
+	ToolConfig struct {
+		FunctionCallingConfig struct {
+			Mode                 string   `json:"mode"`
+			AllowedFunctionNames []string `json:"allowedFunctionNames"`
+		} `json:"functionCallingConfig"`
+	} `json:"toolConfig"`
+}
+
+type content struct {
+	Role  string `json:"role"`
+	Parts []struct {
+		Text *string `json:"text"`
+	} `json:"parts"`
+}
+
+// decode reads body into c. What it returns, unless it is empty, is what Google says of such a request.
+func decode(body []byte, c *llmtest.Call) (refusal string) {
+	var r request
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r); err != nil {
+		return "Invalid JSON payload received. " + err.Error()
+	}
+	if len(r.Contents) == 0 {
+		return "* GenerateContentRequest.contents: contents is not specified\n"
+	}
+	for i, m := range r.Contents {
+		text, ok := m.text()
+		if !ok {
+			return fmt.Sprintf("* GenerateContentRequest.contents[%d]: one part with text is what this server takes", i)
+		}
+		role := llm.RoleUser
+		switch m.Role {
+		case "user":
+		case "model":
+			role = llm.RoleAssistant
+		default:
+			return "Please use a valid role: user, model."
+		}
+		c.Messages = append(c.Messages, llm.Message{Role: role, Text: text})
+	}
+	if r.SystemInstruction != nil {
+		text, ok := r.SystemInstruction.text()
+		if !ok {
+			return "* GenerateContentRequest.system_instruction: one part with text is what this server takes"
+		}
+		c.System = text
+	}
+	c.MaxTokens, c.Temperature = r.GenerationConfig.MaxOutputTokens, r.GenerationConfig.Temperature
+	return r.mode(c)
+}
+
+func (m *content) text() (text string, ok bool) {
+	if len(m.Parts) != 1 || m.Parts[0].Text == nil {
+		return "", false
+	}
+	return *m.Parts[0].Text, true
+}
+
+// mode sets how c asks for structured output.
+func (r *request) mode(c *llmtest.Call) (refusal string) {
+	g, calling := r.GenerationConfig, r.ToolConfig.FunctionCallingConfig
+	switch {
+	case len(g.ResponseJSONSchema) > 0 && g.ResponseMIMEType != "application/json":
+		return "Response schema is only supported with application/json mime type."
+	case len(r.Tools) > 0 && g.ResponseMIMEType != "":
+		return "Function calling with a response mime type: 'application/json' is unsupported"
+	case len(r.Tools) > 0:
+		f := r.Tools[0].FunctionDeclarations
+		if len(r.Tools) != 1 || len(f) != 1 || calling.Mode != "ANY" || len(calling.AllowedFunctionNames) != 1 || calling.AllowedFunctionNames[0] != f[0].Name {
+			return "one function, which has to be called, is what this server takes"
+		}
+		c.Mode, c.Schema = llm.StructuredTools, f[0].ParametersJSONSchema
+	case calling.Mode != "":
+		return "Function calling config is set without function_declarations."
+	case len(g.ResponseJSONSchema) > 0:
+		c.Mode, c.Schema = llm.StructuredSchema, g.ResponseJSONSchema
+	case g.ResponseMIMEType == "application/json":
+		c.Mode = llm.StructuredObject
+	case g.ResponseMIMEType != "":
+		return fmt.Sprintf("Unsupported response mime type %q", g.ResponseMIMEType)
+	}
+	return ""
+}

@@ -1,0 +1,79 @@
+package gemini
+
+import (
+	"encoding/json"
+	"math"
+
+	"google.golang.org/genai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// function is what the model has to call with [llm.StructuredTools].
+const function = "decide"
+
+func contents(r *llm.Request) []*genai.Content {
+	var all []*genai.Content
+	for _, m := range r.Messages {
+		role := genai.RoleUser
+		if m.Role == llm.RoleAssistant {
+			role = genai.RoleModel
+		}
+		all = append(all, &genai.Content{Role: role, Parts: []*genai.Part{{Text: m.Text}}})
+	}
+	return all
+}
+
+// config returns the rest of the request. It is for one call: the SDK writes into it.
+func (c *Client) config(r *llm.Request) (*genai.GenerateContentConfig, error) {
+	config := &genai.GenerateContentConfig{
+		MaxOutputTokens: int32(max(0, min(r.MaxTokens, math.MaxInt32))),
+		// The SDK would ask again by itself when a stream breaks off.
+		AutomaticContinuation: genai.Ptr(false),
+	}
+	if r.System != "" {
+		config.SystemInstruction = &genai.Content{Parts: []*genai.Part{{Text: r.System}}}
+	}
+	if r.Temperature != nil {
+		config.Temperature = genai.Ptr(float32(*r.Temperature))
+	}
+	if r.Schema == nil || c.mode == llm.StructuredPrompt {
+		return config, nil
+	}
+	if !json.Valid(r.Schema) {
+		return nil, &llm.Error{Kind: llm.ErrBadRequest, Provider: c.name, Model: c.model, Message: "the schema is not JSON"}
+	}
+	// The SDK decodes a schema into a map, and so forgets the order of its properties, in which the model writes. So it is put
+	// in its place afterwards, as it is.
+	place := func(put func(body map[string]any)) {
+		config.HTTPOptions = &genai.HTTPOptions{ExtrasRequestProvider: func(body map[string]any) map[string]any {
+			put(body)
+			return body
+		}}
+	}
+	switch c.mode {
+	case llm.StructuredTools:
+		config.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{Name: function}}}}
+		config.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: &genai.FunctionCallingConfig{
+			Mode: genai.FunctionCallingConfigModeAny, AllowedFunctionNames: []string{function},
+		}}
+		place(func(body map[string]any) {
+			body["tools"] = []any{map[string]any{"functionDeclarations": []any{map[string]any{
+				"name": function, "description": "Reply with a decision.", "parametersJsonSchema": r.Schema,
+			}}}}
+		})
+	case llm.StructuredSchema:
+		config.ResponseMIMEType = "application/json"
+		place(func(body map[string]any) {
+			generation, ok := body["generationConfig"].(map[string]any)
+			if !ok {
+				generation = map[string]any{}
+				body["generationConfig"] = generation
+			}
+			generation["responseJsonSchema"] = r.Schema
+		})
+	case llm.StructuredObject:
+		config.ResponseMIMEType = "application/json"
+	}
+	return config, nil
+}

@@ -1,0 +1,87 @@
+package gemini_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/gemini"
+)
+
+// sent returns the body of the request for r.
+func sent(t *testing.T, mode llm.Structured, r *llm.Request) []byte {
+	t.Helper()
+	var body []byte
+	answer := says(200, nil, strings.NewReader(end))
+	c := asking(t, func(request *http.Request) (*http.Response, error) {
+		var err error
+		if body, err = io.ReadAll(request.Body); err != nil {
+			t.Error(err)
+		}
+		return answer(request)
+	}, func(cfg *gemini.Config) { cfg.Structured = mode })
+	if _, _, err := ask(t.Context(), c, r); err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// TestSchemaAsItIs sends the schema with its properties in their order, in which the model writes them.
+func TestSchemaAsItIs(t *testing.T) {
+	r := hello()
+	r.Schema = llm.DecisionSchema(&llm.Turn{})
+	for _, mode := range []llm.Structured{"", llm.StructuredSchema, llm.StructuredTools} {
+		if body := sent(t, mode, r); !bytes.Contains(body, r.Schema) {
+			t.Errorf("mode %q: the request has not the schema as it is:\n%s", mode, body)
+		}
+	}
+}
+
+// TestRequests compares what is sent in each mode.
+func TestRequests(t *testing.T) {
+	zero := 0.0
+	r := &llm.Request{
+		System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Text: "a"}, {Role: llm.RoleAssistant, Text: "b"}, {Role: llm.RoleUser, Text: "c"}},
+		Schema: json.RawMessage(`{"type":"object"}`), MaxTokens: 1 << 40, Temperature: &zero, CacheKey: "conversation",
+	}
+	said := `"systemInstruction":{"role":"user","parts":[{"text":"Be brief."}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]},{"role":"user","parts":[{"text":"c"}]}]`
+	for mode, want := range map[llm.Structured]string{
+		llm.StructuredSchema: `{` + said + `,"generationConfig":{"temperature":0,"maxOutputTokens":2147483647,"responseMimeType":"application/json","responseJsonSchema":{"type":"object"}}}`,
+		llm.StructuredObject: `{` + said + `,"generationConfig":{"temperature":0,"maxOutputTokens":2147483647,"responseMimeType":"application/json"}}`,
+		llm.StructuredPrompt: `{` + said + `,"generationConfig":{"temperature":0,"maxOutputTokens":2147483647}}`,
+		llm.StructuredTools: `{` + said + `,"generationConfig":{"temperature":0,"maxOutputTokens":2147483647},` +
+			`"tools":[{"functionDeclarations":[{"name":"decide","description":"Reply with a decision.","parametersJsonSchema":{"type":"object"}}]}],` +
+			`"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["decide"]}}}`,
+	} {
+		var got, wanted any
+		if err := json.Unmarshal(sent(t, mode, r), &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("mode %s: the request (-want +got):\n%s", mode, diff)
+		}
+	}
+}
+
+// TestBadRequests has a request that cannot be sent fail for good.
+func TestBadRequests(t *testing.T) {
+	never := endpoint(func(r *http.Request) (*http.Response, error) {
+		t.Error("the request was sent")
+		return says(200, nil, strings.NewReader(end))(r)
+	})
+	r := hello()
+	r.Schema = json.RawMessage(`{"type":`)
+	_, _, err := ask(t.Context(), asking(t, never), r)
+	asError(t, err, llm.ErrBadRequest)
+	_, _, err = ask(t.Context(), asking(t, never, func(cfg *gemini.Config) { cfg.Model = "m?x=y" }), hello())
+	asError(t, err, llm.ErrBadRequest)
+}

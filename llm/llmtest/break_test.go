@@ -1,0 +1,243 @@
+package llmtest_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/llmtest"
+)
+
+type (
+	yield    func(llm.Chunk, error) bool
+	generate func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error]
+)
+
+func (g generate) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return g(ctx, r)
+}
+
+// client is w with another client around its own.
+func client(w llmtest.Wire, around func(c llm.Client) generate) llmtest.Wire {
+	dial := w.Dial
+	w.Dial = func(t *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client { return around(dial(t, h, o)) }
+	return w
+}
+
+// chunks breaks what a client yields.
+func chunks(f func(c llm.Chunk, err error, yield yield) bool) func(llmtest.Wire) llmtest.Wire {
+	return func(w llmtest.Wire) llmtest.Wire {
+		return client(w, func(c llm.Client) generate {
+			return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+				return func(yield func(llm.Chunk, error) bool) {
+					for chunk, err := range c.Generate(ctx, r) {
+						if !f(chunk, err, yield) {
+							return
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// ends has a chunk, or another error, in the place of an error.
+func ends(of error, c llm.Chunk, err error) func(llmtest.Wire) llmtest.Wire {
+	return chunks(func(got llm.Chunk, failed error, yield yield) bool {
+		if errors.Is(failed, of) {
+			return yield(c, err)
+		}
+		return yield(got, failed)
+	})
+}
+
+// failures breaks the errors of a client.
+func failures(f func(*llm.Error) error) func(llmtest.Wire) llmtest.Wire {
+	return func(w llmtest.Wire) llmtest.Wire {
+		return client(w, func(c llm.Client) generate { return failing(c, f) })
+	}
+}
+
+// failing is c with other errors. Those that it is told of know the key, by keyOf.
+func failing(c llm.Client, f func(*llm.Error) error) generate {
+	return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+		return func(yield func(llm.Chunk, error) bool) {
+			for chunk, err := range c.Generate(ctx, r) {
+				var failed *llm.Error
+				if errors.As(err, &failed) {
+					if l, ok := c.(*local); ok {
+						failed.Code = l.options.Key
+					}
+					err = f(failed)
+					if failed.Code = ""; !yield(chunk, err) {
+						return
+					}
+					continue
+				}
+				if !yield(chunk, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// keyOf returns the key of the client whose error failing tells of.
+func keyOf(e *llm.Error) string { return e.Code }
+
+// kindOf takes one kind of error for another.
+func kindOf(kind, other error) func(llmtest.Wire) llmtest.Wire {
+	return failures(func(e *llm.Error) error {
+		if errors.Is(e, kind) {
+			e.Kind = other
+		}
+		return e
+	})
+}
+
+// handled breaks what a handler gets, and what becomes of its reply.
+func handled(before func(*llmtest.Call), after func(*llmtest.Call, *llmtest.Reply)) func(llmtest.Wire) llmtest.Wire {
+	return func(w llmtest.Wire) llmtest.Wire {
+		dial := w.Dial
+		w.Dial = func(t *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client {
+			return dial(t, func(c *llmtest.Call) *llmtest.Reply {
+				before(c)
+				reply := *h(c)
+				after(c, &reply)
+				return &reply
+			}, o)
+		}
+		return w
+	}
+}
+
+// asking breaks what arrives of a request.
+func asking(f func(*llmtest.Call)) func(llmtest.Wire) llmtest.Wire {
+	return handled(f, func(*llmtest.Call, *llmtest.Reply) {})
+}
+
+// replying breaks what a client makes of a reply.
+func replying(f func(*llmtest.Call, *llmtest.Reply)) func(llmtest.Wire) llmtest.Wire {
+	return handled(func(*llmtest.Call) {}, f)
+}
+
+// calls breaks the request that a client is given.
+func calls(f func(*llm.Request)) func(llmtest.Wire) llmtest.Wire {
+	return func(w llmtest.Wire) llmtest.Wire {
+		return client(w, func(c llm.Client) generate {
+			return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+				f(r)
+				return c.Generate(ctx, r)
+			}
+		})
+	}
+}
+
+// together has all text of an answer in one chunk, and none of one that fails.
+func together(w llmtest.Wire) llmtest.Wire {
+	return client(w, func(c llm.Client) generate {
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				text := ""
+				for chunk, err := range c.Generate(ctx, r) {
+					if text += chunk.Text; err != nil {
+						yield(llm.Chunk{}, err)
+						return
+					}
+					if chunk.Done {
+						_ = yield(llm.Chunk{Text: text}, nil) && yield(chunk, nil)
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// again asks once more after every error.
+func again(w llmtest.Wire) llmtest.Wire {
+	return client(w, func(c llm.Client) generate {
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				for chunk, err := range c.Generate(ctx, r) {
+					if err != nil {
+						for range c.Generate(ctx, r) { // in vain
+						}
+					}
+					if !yield(chunk, err) {
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// once answers with the first error for ever.
+func once(w llmtest.Wire) llmtest.Wire {
+	return client(w, func(c llm.Client) generate {
+		var failed error
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				if failed != nil {
+					yield(llm.Chunk{}, failed)
+					return
+				}
+				for chunk, err := range c.Generate(ctx, r) {
+					if failed = err; !yield(chunk, err) {
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// detached does not listen to the context.
+func detached(w llmtest.Wire) llmtest.Wire {
+	return client(w, func(c llm.Client) generate {
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return c.Generate(context.WithoutCancel(ctx), r)
+		}
+	})
+}
+
+// background reads the answer in a goroutine, which goes on when the loop is left.
+func background(w llmtest.Wire) llmtest.Wire {
+	return client(w, func(c llm.Client) generate {
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				ch := make(chan llm.Chunk, 100)
+				go func() {
+					defer close(ch)
+					for chunk, err := range c.Generate(ctx, r) {
+						if err != nil {
+							return
+						}
+						ch <- chunk
+					}
+				}()
+				for chunk := range ch {
+					if !yield(chunk, nil) {
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// leaking leaves a goroutine behind for each call.
+func leaking(w llmtest.Wire) llmtest.Wire {
+	forever := make(chan struct{})
+	return client(w, func(c llm.Client) generate {
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			return func(yield func(llm.Chunk, error) bool) {
+				go func() { <-forever }()
+				c.Generate(ctx, r)(yield)
+			}
+		}
+	})
+}

@@ -1,0 +1,149 @@
+package llmtest
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// sent asks with r and returns the call as the server got it.
+func (e *env) sent(r *llm.Request) *Call {
+	e.Helper()
+	c, s := e.serve(&Reply{Pieces: []string{"ok"}})
+	e.wantText(e.ask(c, r), "ok")
+	return s.call()
+}
+
+var requestCases = []testCase{
+	{name: "model", run: func(e *env) {
+		if got := e.sent(request("hi")).Model; got != Model {
+			e.Errorf("the server was asked for the model %q, want %q", got, Model)
+		}
+	}},
+	{name: "key", needs: []Feature{NoKey}, run: func(e *env) {
+		if got := e.sent(request("hi")).Key; got != key {
+			e.Errorf("the server got the key %q, want %q", got, key)
+		}
+	}},
+	{name: "conversation", run: func(e *env) {
+		r := &llm.Request{System: "You route.\n\nBe brief.", Messages: []llm.Message{
+			{Role: llm.RoleUser, Text: "first\nquestion"},
+			{Role: llm.RoleAssistant, Text: `{"kind":"respond","say":"first answer"}`},
+			{Role: llm.RoleUser, Text: "second question"},
+			{Role: llm.RoleAssistant, Text: "second answer"},
+			{Role: llm.RoleUser, Text: "third question"},
+		}}
+		got := e.sent(r)
+		if got.System != r.System {
+			e.Errorf("the server got the instructions %q, want %q", got.System, r.System)
+		}
+		if diff := cmp.Diff(r.Messages, got.Messages); diff != "" {
+			e.Errorf("the server got the messages (-want +got):\n%s", diff)
+		}
+	}},
+	{name: "no system", run: func(e *env) {
+		r := request("hi")
+		r.System = ""
+		got := e.sent(r)
+		if diff := cmp.Diff(r.Messages, got.Messages); diff != "" || got.System != "" {
+			e.Errorf("the server got the instructions %q and the messages (-want +got):\n%s", got.System, diff)
+		}
+	}},
+	{name: "odd characters", run: func(e *env) {
+		r := &llm.Request{}
+		for i, text := range odd {
+			r.System += text
+			r.Messages = append(r.Messages, llm.Message{Role: []llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2], Text: text})
+		}
+		got := e.sent(r)
+		if got.System != r.System {
+			e.Errorf("the server got the instructions %q, want %q", got.System, r.System)
+		}
+		if diff := cmp.Diff(r.Messages, got.Messages); diff != "" {
+			e.Errorf("the server got the messages (-want +got):\n%s", diff)
+		}
+	}},
+	{name: "big", run: func(e *env) {
+		r := request(strings.Repeat("0123456789abcdef", 1<<15))
+		r.System = strings.Repeat("Be brief. ", 1<<15)
+		got := e.sent(r)
+		if got.System != r.System || len(got.Messages) != 1 || got.Messages[0] != r.Messages[0] {
+			e.Errorf("the server got %d bytes of instructions and %d messages, not what was sent", len(got.System), len(got.Messages))
+		}
+	}},
+	{name: "free text", run: func(e *env) {
+		for _, mode := range append([]llm.Structured{""}, e.wire.Modes...) {
+			c, s := e.serveMode(mode, &Reply{Pieces: []string{"ok"}})
+			e.wantText(e.ask(c, request("hi")), "ok")
+			if got := s.call(); got.Mode != "" || got.Schema != nil {
+				e.Errorf("mode %q: without a schema the server was asked for %q with the schema %s", mode, got.Mode, got.Schema)
+			}
+		}
+	}},
+	{name: "token limit", run: func(e *env) {
+		for _, limit := range []int{0, 1, 4096} {
+			r := request("hi")
+			r.MaxTokens = limit
+			if got := e.sent(r).MaxTokens; got != limit {
+				e.Errorf("the server got the token limit %d, want %d", got, limit)
+			}
+		}
+	}},
+	{name: "temperature", run: func(e *env) {
+		if got := e.sent(request("hi")).Temperature; got != nil {
+			e.Errorf("without a temperature the server got %v", *got)
+		}
+		for _, want := range []float64{0, 0.7, 1} {
+			r := request("hi")
+			r.Temperature = &want
+			switch got := e.sent(r).Temperature; {
+			case got == nil:
+				e.Errorf("the server got no temperature, want %v", want)
+			case math.Abs(*got-want) > 1e-6, want == 0 && *got != 0:
+				e.Errorf("the server got the temperature %v, want %v", *got, want)
+			}
+		}
+	}},
+	{name: "cache key", needs: []Feature{NoCacheKey}, run: func(e *env) {
+		for _, want := range []string{"", "tenant/conversation-1"} {
+			r := request("hi")
+			r.CacheKey = want
+			if got := e.sent(r).CacheKey; got != want {
+				e.Errorf("the server got the cache key %q, want %q", got, want)
+			}
+		}
+	}},
+	{name: "not changed", run: func(e *env) {
+		for _, mode := range append([]llm.Structured{""}, e.wire.Modes...) {
+			r, want := full(), full()
+			c, _ := e.serveMode(mode, &Reply{Pieces: []string{"{}"}})
+			e.wantText(e.ask(c, r), "{}")
+			// What the client appends to a slice that it was given lands behind its end.
+			r.Messages, r.Schema = r.Messages[:cap(r.Messages)], r.Schema[:cap(r.Schema)]
+			want.Messages, want.Schema = want.Messages[:cap(want.Messages)], want.Schema[:cap(want.Schema)]
+			if diff := cmp.Diff(want, r); diff != "" {
+				e.Errorf("mode %q: the client changed the request (-before +after):\n%s", mode, diff)
+			}
+		}
+	}},
+}
+
+// full returns a request with a value in each field, and room behind the end of its slices.
+func full() *llm.Request {
+	temperature := 0.5
+	messages := make([]llm.Message, 0, 4)
+	schema := make(json.RawMessage, 0, 2048)
+	return &llm.Request{
+		System: "Be brief.",
+		Messages: append(messages, llm.Message{Role: llm.RoleUser, Text: "one"}, llm.Message{Role: llm.RoleAssistant, Text: "two"},
+			llm.Message{Role: llm.RoleUser, Text: "three"}),
+		Schema:      append(schema, llm.DecisionSchema(&llm.Turn{})...),
+		CacheKey:    "conversation-1",
+		MaxTokens:   100,
+		Temperature: &temperature,
+	}
+}

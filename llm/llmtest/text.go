@@ -1,0 +1,91 @@
+package llmtest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// odd are texts that a careless frame, template or decoder breaks.
+var odd = []string{
+	"grüße, 世界 🌍 👩‍👩‍👧‍👦 é עברית",
+	"data: [DONE]\n\ndata: {\"error\":{}}\r\n: x\revent: error",
+	`"quoted" \ back\slash \n \u0041 {"a":[1]}`,
+	"<b>&amp;</b> </s> <|im_end|> %d %s ${x} {{y}}",
+	"line\u2028separator\u0085next\ttab\u00a0\ufeff",
+}
+
+var textCases = []testCase{
+	{name: "plain", run: func(e *env) {
+		c, _ := e.serve(&Reply{Pieces: []string{"Hello, ", "you."}})
+		if done := e.wantText(e.ask(c, request("hi")), "Hello, you."); done.Model != Model {
+			e.Errorf("Done has the model %q, want %q", done.Model, Model)
+		}
+	}},
+	{name: "one piece", run: func(e *env) {
+		c, _ := e.serve(&Reply{Pieces: []string{"Hello."}})
+		e.wantText(e.ask(c, request("hi")), "Hello.")
+	}},
+	{name: "many pieces", run: func(e *env) {
+		var pieces []string
+		for i := range 500 {
+			pieces = append(pieces, fmt.Sprintf("%d ", i))
+		}
+		c, _ := e.serve(&Reply{Pieces: pieces})
+		e.wantText(e.ask(c, request("count")), strings.Join(pieces, ""))
+	}},
+	{name: "small pieces", run: func(e *env) {
+		pieces := []string{"", " ", "\n", "", "a", "\t", "", "b", " ", "\n", ""}
+		c, _ := e.serve(&Reply{Pieces: pieces})
+		e.wantText(e.ask(c, request("hi")), strings.Join(pieces, ""))
+	}},
+	{name: "odd characters", run: func(e *env) {
+		c, _ := e.serve(&Reply{Pieces: odd})
+		e.wantText(e.ask(c, request("hi")), strings.Join(odd, ""))
+	}},
+	{name: "streamed", run: func(e *env) {
+		hold := make(chan struct{})
+		c, _ := e.serve(&Reply{Pieces: []string{"one ", "two ", "three"}, Hold: hold})
+		k := e.start(e.Context(), c, request("count"), 0)
+		e.awaitFirst(k)
+		close(hold)
+		e.wantText(e.await(k), "one two three")
+	}},
+	{name: "big piece", run: func(e *env) {
+		big := strings.Repeat("0123456789abcdef", 1<<16)
+		c, _ := e.serve(&Reply{Pieces: []string{"<", big, ">"}})
+		e.wantText(e.ask(c, request("hi")), "<"+big+">")
+	}},
+	{name: "model and usage", run: func(e *env) {
+		usage := llm.Usage{Input: 1234, Cached: 1024, Output: 56}
+		c, _ := e.serve(&Reply{Pieces: []string{"Hello."}, Model: "test-model-2026-11-01", Usage: usage})
+		done := e.wantText(e.ask(c, request("hi")), "Hello.")
+		if diff := cmp.Diff(llm.Chunk{Done: true, Model: "test-model-2026-11-01", Usage: usage}, done); diff != "" {
+			e.Errorf("the last chunk (-want +got):\n%s", diff)
+		}
+	}},
+	{name: "nothing from the cache", run: func(e *env) {
+		usage := llm.Usage{Input: 10, Output: 2}
+		c, _ := e.serve(&Reply{Pieces: []string{"Hello."}, Usage: usage})
+		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
+			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
+		}
+	}},
+	{name: "thoughts", run: func(e *env) {
+		usage := llm.Usage{Input: 10, Output: 90}
+		c, _ := e.serve(&Reply{Thoughts: "The user greets me. I greet back.", Pieces: []string{"Hel", "lo."}, Usage: usage})
+		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
+			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
+		}
+	}},
+	{name: "unknown", needs: []Feature{NoUnknown}, run: func(e *env) {
+		usage := llm.Usage{Input: 10, Output: 2}
+		c, _ := e.serve(&Reply{Unknown: true, Thoughts: "Hm.", Pieces: []string{"Hel", "lo", "."}, Usage: usage})
+		if done := e.wantText(e.ask(c, request("hi")), "Hello."); done.Usage != usage {
+			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
+		}
+	}},
+}

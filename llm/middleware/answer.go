@@ -1,0 +1,57 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// answer asks c, and holds what it yields to the contract of [llm.Client]: either the last thing is a chunk that is Done, or
+// it is an error; and when ctx has ended, that error says so.
+func answer(ctx context.Context, c llm.Client, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for chunk, err := range c.Generate(ctx, r) {
+			if err != nil {
+				yield(llm.Chunk{}, ended(ctx, err))
+				return
+			}
+			if !yield(chunk, nil) || chunk.Done {
+				return
+			}
+		}
+		yield(llm.Chunk{}, ended(ctx, &llm.Error{Kind: llm.ErrTruncated, Message: "the answer has no end"}))
+	}
+}
+
+// ended returns err, and ctx's error with it when ctx has ended.
+func ended(ctx context.Context, err error) error {
+	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
+		return fmt.Errorf("%w: %w", end, err)
+	}
+	return err
+}
+
+// withUsage returns err as one of which [llm.UsageOf] is u. It does not change err, which others may have too.
+func withUsage(err error, u llm.Usage) error {
+	if u == llm.UsageOf(err) {
+		return err
+	}
+	if e, ok := err.(*llm.Error); ok { //nolint:errorlint // one that is wrapped cannot be replaced
+		with := *e
+		with.Usage = u
+		return &with
+	}
+	return &spent{err, u}
+}
+
+// spent is an error and the usage that goes with it.
+type spent struct {
+	error
+	usage llm.Usage
+}
+
+func (s *spent) Unwrap() error    { return s.error }
+func (s *spent) Spent() llm.Usage { return s.usage }

@@ -1,0 +1,168 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Named is a client with the name that errors and the log give it.
+type Named struct {
+	Name   string
+	Client llm.Client
+}
+
+// Fallback returns a client that asks the first of clients, and the next one when it fails, as long as no text was handed
+// on. There must be a client; when there is one only, it is returned itself. log may be nil.
+//
+// The next one is asked whenever another model may do better: the first is down, limits the rate, broke off, wrote
+// nothing, has no quota left, does not know its model, does not accept its key, has too small a window, or failed in a way
+// that is not known. It is not asked after
+//   - ctx's end;
+//   - [llm.ErrRefused]: one does not look for a model that says yes;
+//   - [llm.ErrBadRequest]: what is asked for is wrong, or the endpoint is configured for what it cannot do, and a
+//     refusal can hide behind it too;
+//   - [llm.ErrLength], [llm.ErrBudget] and [llm.ErrInvalidDecision]: the bounds are the caller's.
+//
+// So a wrong key ends no turn, but it is no secret either: each time that another client is asked is logged as a warning.
+//
+// A client that failed three times in a row is asked last for 30 s, so that not each call waits for a dead endpoint first;
+// then one call tries it. Nothing else is remembered between calls.
+//
+// The last chunk, or the error, has the usage of all clients that were asked. The error has the errors of all, in order
+// and with their names; errors.Is finds the kind of each.
+func Fallback(clients []Named, log *slog.Logger) llm.Client {
+	switch len(clients) {
+	case 0:
+		panic("middleware: Fallback needs a client")
+	case 1:
+		return clients[0].Client
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	f := &fallback{log: log}
+	for _, c := range clients {
+		f.members = append(f.members, &member{Named: c})
+	}
+	return f
+}
+
+type fallback struct {
+	members []*member
+	log     *slog.Logger
+}
+
+type member struct {
+	Named
+	breaker breaker
+}
+
+var _ llm.Client = (*fallback)(nil)
+
+func (f *fallback) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		all := &failures{}
+		var last Named
+		var failure error
+		for m, trial := range f.order() {
+			if failure != nil {
+				f.log.Warn("model failed, asking the next", "model", last.Name, "next", m.Name, "err", failure)
+			}
+			var begun bool
+			begun, failure = f.ask(ctx, m, trial, r, llm.UsageOf(all), yield)
+			if failure == nil {
+				return
+			}
+			all.errs = append(all.errs, fmt.Errorf("%s: %w", m.Name, failure))
+			if begun || !othersMay(ctx, failure) {
+				break
+			}
+			last = m.Named
+		}
+		yield(llm.Chunk{}, all)
+	}
+}
+
+// order yields the clients in the order in which to ask them, and whether to do so is a trial: those that work, then,
+// rather than to give up, those that most likely do not.
+func (f *fallback) order() iter.Seq2[*member, bool] {
+	return func(yield func(*member, bool) bool) {
+		var left []*member
+		for _, m := range f.members {
+			ok, trial := m.breaker.admit()
+			if !ok {
+				left = append(left, m)
+			} else if !yield(m, trial) {
+				return
+			}
+		}
+		for _, m := range left {
+			if !yield(m, false) {
+				return
+			}
+		}
+	}
+}
+
+// ask hands on what m answers, with the usage before added. It returns m's error, which it did not hand on, and whether
+// there was text before it; or nil, when the answer is complete or the caller left.
+func (f *fallback) ask(ctx context.Context, m *member, trial bool, r *llm.Request, before llm.Usage, yield func(llm.Chunk, error) bool) (begun bool, failure error) {
+	result := unknown
+	defer func() {
+		if m.breaker.report(result, trial) {
+			f.log.Warn("model failed several times, asking it last", "model", m.Name, "for", breakFor)
+		}
+	}()
+	for chunk, err := range answer(ctx, m.Client, r) {
+		if err != nil {
+			result = outcomeOf(ctx, err)
+			return begun, err
+		}
+		if chunk.Text != "" || chunk.Done {
+			begun, result = true, works
+		}
+		if chunk.Done {
+			chunk.Usage = before.Add(chunk.Usage)
+		}
+		if !yield(chunk, nil) {
+			break
+		}
+	}
+	return begun, nil
+}
+
+// outcomeOf returns what err says about the client. A request that fits no window, or is refused, says that it works.
+func outcomeOf(ctx context.Context, err error) outcome {
+	switch {
+	case ctx.Err() != nil:
+		return unknown
+	case !othersMay(ctx, err), errors.Is(err, llm.ErrTooLong):
+		return works
+	}
+	return fails
+}
+
+// othersMay reports whether another client may do better than the one whose error err is.
+func othersMay(ctx context.Context, err error) bool {
+	return ctx.Err() == nil &&
+		!isAny(err, llm.ErrRefused, llm.ErrBadRequest, llm.ErrLength, llm.ErrBudget, llm.ErrInvalidDecision)
+}
+
+// failures are the errors of clients, in the order in which they were asked.
+type failures struct{ errs []error }
+
+func (f *failures) Error() string {
+	texts := make([]string, len(f.errs))
+	for i, err := range f.errs {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (f *failures) Unwrap() []error { return f.errs }

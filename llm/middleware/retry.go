@@ -1,0 +1,136 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// RetryOptions configures Retry.
+type RetryOptions struct {
+	Attempts int           // how often a call is made, the first time included; 0 is 4
+	Base     time.Duration // the longest wait before the second attempt; it doubles with each one after it; 0 is 500 ms
+	Max      time.Duration // the longest wait, also when the endpoint asks for one; 0 is 30 s
+}
+
+// Retry returns a client that tries a call of c again where that is right: after [llm.ErrUnavailable],
+// [llm.ErrRateLimited] and [llm.ErrTruncated], and once after [llm.ErrEmpty]; never once it handed on any text. o may be nil.
+//
+// The waits are random, between nothing and a bound that doubles (full jitter), so that calls that failed together do not
+// come back together. When the endpoint says how long to wait, it is at least that long. Where it would be longer than
+// Max, or past ctx's deadline, the call ends at once with the error, so that another model can be asked. ctx's end ends a wait.
+//
+// The last chunk, or the error, has the usage of all attempts. An error tells how many there were.
+func Retry(c llm.Client, o *RetryOptions) llm.Client {
+	t := &retried{client: c}
+	if o != nil {
+		t.options = *o
+	}
+	if t.options.Attempts <= 0 {
+		t.options.Attempts = 4
+	}
+	if t.options.Base <= 0 {
+		t.options.Base = 500 * time.Millisecond
+	}
+	if t.options.Max <= 0 {
+		t.options.Max = 30 * time.Second
+	}
+	return t
+}
+
+type retried struct {
+	client  llm.Client
+	options RetryOptions
+}
+
+var _ llm.Client = (*retried)(nil)
+
+func (t *retried) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		var usage llm.Usage
+		waits := t.schedule()
+		empty := false
+		for attempt := 1; ; attempt++ {
+			begun := false
+			var failure error
+			for chunk, err := range answer(ctx, t.client, r) {
+				if err != nil {
+					failure = err
+					break
+				}
+				if chunk.Done {
+					chunk.Usage = chunk.Usage.Add(usage)
+				}
+				begun = begun || chunk.Text != ""
+				if !yield(chunk, nil) || chunk.Done {
+					return
+				}
+			}
+			usage = usage.Add(llm.UsageOf(failure))
+			if begun || attempt >= t.options.Attempts || !mayPass(failure) || empty && errors.Is(failure, llm.ErrEmpty) ||
+				!t.pause(ctx, waits.NextBackOff(), failure) {
+				if failure = ended(ctx, failure); attempt > 1 {
+					failure = fmt.Errorf("after %d attempts: %w", attempt, failure)
+				}
+				yield(llm.Chunk{}, withUsage(failure, usage))
+				return
+			}
+			empty = empty || errors.Is(failure, llm.ErrEmpty)
+		}
+	}
+}
+
+// schedule returns the random waits of one call: up to Base, up to twice as much, … up to Max.
+func (t *retried) schedule() *backoff.ExponentialBackOff {
+	return &backoff.ExponentialBackOff{ // a wait is between 0 and twice the interval
+		InitialInterval:     min(t.options.Base, t.options.Max) / 2,
+		MaxInterval:         t.options.Max / 2,
+		Multiplier:          2,
+		RandomizationFactor: 1,
+	}
+}
+
+// pause waits for the next attempt after err: for a random time, or for what the endpoint asks and up to that time more. It
+// reports false, at once, when that would take too long, and when ctx ends.
+func (t *retried) pause(ctx context.Context, random time.Duration, err error) bool {
+	wait := random
+	if e := (*llm.Error)(nil); errors.As(err, &e) && e.RetryAfter > 0 {
+		if e.RetryAfter > t.options.Max {
+			return false
+		}
+		wait = min(e.RetryAfter+random, t.options.Max)
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
+		return false
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// mayPass reports whether err is of a kind that may be gone at the next attempt, and of no kind that stays.
+func mayPass(err error) bool {
+	return isAny(err, llm.ErrUnavailable, llm.ErrRateLimited, llm.ErrTruncated, llm.ErrEmpty) &&
+		!isAny(err, llm.ErrQuota, llm.ErrAuth, llm.ErrNoModel, llm.ErrBadRequest, llm.ErrTooLong, llm.ErrLength,
+			llm.ErrRefused, llm.ErrBudget, llm.ErrInvalidDecision)
+}
+
+func isAny(err error, kinds ...error) bool {
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}

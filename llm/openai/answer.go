@@ -1,0 +1,159 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// answer reads the chunks of one answer.
+type answer struct {
+	structured bool   // by a function call
+	model      string // what answered
+	requestID  string
+	usage      llm.Usage
+
+	wrote   bool            // text was yielded
+	aside   strings.Builder // text of an answer that should be a function call
+	refusal strings.Builder
+	call    *openai.ToolCall // the first piece of the first one
+	second  bool             // pieces that do not say to which call they belong are of another one
+	finish  string
+}
+
+// errLeft says that the caller has left the loop.
+var errLeft = errors.New("left")
+
+// maxRefusal bounds what is kept of a refusal's words, in bytes.
+const maxRefusal = 4 << 10
+
+// read reads stream to its end. An answer that is none is an error, but only when all was read: its usage comes last.
+func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text string) bool) error {
+	for {
+		chunk, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return unread(err)
+		}
+		if chunk.Model != "" {
+			a.model = chunk.Model
+		}
+		if chunk.Usage != nil {
+			a.count(chunk.Usage)
+		}
+		for i := range chunk.Choices {
+			if c := &chunk.Choices[i]; c.Index == 0 {
+				if err := a.add(c, yield); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := a.judge(); err != nil {
+		return err
+	}
+	if a.aside.Len() > 0 && a.call == nil {
+		a.wrote = true
+		if !yield(a.aside.String()) {
+			return errLeft
+		}
+	}
+	if !a.wrote {
+		return &llm.Error{Kind: llm.ErrEmpty, Code: a.finish, Message: "the model wrote nothing"}
+	}
+	return nil
+}
+
+// unread is the error of a stream that could not be read to its end.
+func unread(err error) error {
+	var e *llm.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	// Either a chunk that has another form than the SDK knows, or a bound of the HTTP client's own, which must not be taken
+	// for the end of the caller's context. Generate knows that one first.
+	return &llm.Error{Kind: llm.ErrUnavailable, Message: "a piece of the answer cannot be read: " + err.Error()}
+}
+
+// add takes what a chunk has of the answer.
+func (a *answer) add(c *openai.ChatCompletionStreamChoice, yield func(text string) bool) error {
+	if c.FinishReason != "" {
+		a.finish = string(c.FinishReason)
+	}
+	if room := maxRefusal - a.refusal.Len(); room > 0 {
+		a.refusal.WriteString(c.Delta.Refusal[:min(len(c.Delta.Refusal), room)])
+	}
+	text := c.Delta.Content
+	if a.structured {
+		if a.aside.Len()+len(text) > llm.MaxDecision {
+			return &llm.Error{Kind: llm.ErrLength, Message: fmt.Sprintf("more than %d bytes, and no function call", llm.MaxDecision)}
+		}
+		a.aside.WriteString(text)
+		text = a.arguments(c.Delta.ToolCalls)
+	}
+	if text == "" && c.Delta.ReasoningContent == "" {
+		return nil
+	}
+	a.wrote = a.wrote || text != ""
+	if !yield(text) {
+		return errLeft
+	}
+	return nil
+}
+
+// arguments returns what pieces add to the arguments of the first call. Each call begins with a piece that has the
+// function's name and mostly an id. Some endpoints give no index, some the same to each call, some a new id to each piece.
+func (a *answer) arguments(pieces []openai.ToolCall) string {
+	var text strings.Builder
+	for _, p := range pieces {
+		switch {
+		case a.call == nil:
+			a.call = &p
+		case p.Index != nil && a.call.Index != nil && *p.Index != *a.call.Index:
+			continue
+		case p.Function.Name != "" && p.ID != "":
+			a.second = p.ID != a.call.ID
+		}
+		if !a.second {
+			text.WriteString(p.Function.Arguments)
+		}
+	}
+	return text.String()
+}
+
+// judge returns an error for an answer that is not what was asked for.
+func (a *answer) judge() error {
+	finish := strings.ToLower(a.finish)
+	switch {
+	case a.refusal.Len() > 0:
+		return &llm.Error{Kind: llm.ErrRefused, Code: "refusal", Message: strings.ToValidUTF8(a.refusal.String(), "")}
+	case finish == string(openai.FinishReasonLength), finish == "model_length", finish == "max_tokens":
+		return &llm.Error{Kind: llm.ErrLength, Code: a.finish, Message: "the model had to stop before it was done: set max_tokens higher"}
+	case finish == string(openai.FinishReasonContentFilter), finish == "safety":
+		return &llm.Error{Kind: llm.ErrRefused, Code: a.finish, Message: "a filter of the endpoint stopped the answer"}
+	case finish == "abort":
+		return &llm.Error{Kind: llm.ErrTruncated, Code: a.finish, Message: "the endpoint gave up the answer"}
+	case strings.Contains(finish, "malformed_function_call"): // Google's
+		return &llm.Error{Kind: llm.ErrEmpty, Code: a.finish, Message: "the model's function call could not be read"}
+	}
+	return nil
+}
+
+// count takes a usage; where one comes with each chunk, the last one counts.
+func (a *answer) count(u *openai.Usage) {
+	// For some, the total has thoughts that are not in the completion.
+	n := llm.Usage{Input: max(u.PromptTokens, 0), Output: max(u.CompletionTokens, u.TotalTokens-u.PromptTokens, 0)}
+	if d := u.PromptTokensDetails; d != nil {
+		n.Cached = min(max(d.CachedTokens, 0), n.Input)
+	}
+	if n.Tokens() > 0 {
+		a.usage = n
+	}
+}

@@ -1,0 +1,226 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Config says which endpoint is asked, and what it is like. Model is required.
+type Config struct {
+	Name    string // what errors call it; "" is "openai"
+	BaseURL string // up to the version: "http://localhost:11434/v1"; "" is OpenAI's
+	Key     string // "" sends none
+	Model   string
+
+	Headers map[string]string // sent with each request, in place of the client's own of that name; values are kept out of errors
+	// APIVersion selects the older URLs of Azure, with the deployment (Model) in the path; "" for everything else, the
+	// newer Azure path /openai/v1 included.
+	APIVersion string
+	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
+	Structured llm.Structured
+	// MaxTokensField is "max_completion_tokens" or "max_tokens"; "" is the former for OpenAI and Azure, the latter elsewhere.
+	MaxTokensField string
+	// SystemRole is "system" or "developer"; "" is "system".
+	SystemRole string
+	// NoStreamUsage leaves out stream_options, for endpoints that refuse it.
+	NoStreamUsage bool
+	// ParallelToolCalls is sent with [llm.StructuredTools]; nil leaves it out.
+	ParallelToolCalls *bool
+	// PromptCacheKey sends [llm.Request].CacheKey as prompt_cache_key; nil does for OpenAI and Azure only.
+	PromptCacheKey *bool
+	// ReasoningEffort is sent as it is; "" leaves it out.
+	ReasoningEffort string
+
+	// HTTPClient is copied; nil is one with sensible bounds and no overall timeout. Redirects are never followed, whatever
+	// it says: they would carry the key and the prompt to a place that nobody configured.
+	HTTPClient *http.Client
+}
+
+// The values of Config.MaxTokensField.
+const (
+	maxTokens           = "max_tokens"
+	maxCompletionTokens = "max_completion_tokens"
+)
+
+// Client is an [llm.Client].
+type Client struct {
+	cfg     Config
+	sdk     openai.ClientConfig // without its HTTPClient, which each call has its own of
+	http    *http.Client
+	secrets []string
+}
+
+var _ llm.Client = (*Client)(nil)
+
+// New returns a client. It does no I/O. An error names the field that is wrong.
+func New(cfg Config) (*Client, error) {
+	cfg.Name = cmp.Or(cfg.Name, "openai")
+	cfg.BaseURL = strings.TrimRight(cmp.Or(strings.TrimSpace(cfg.BaseURL), openai.DefaultConfig("").BaseURL), "/")
+	cfg.Structured = cmp.Or(cfg.Structured, llm.StructuredSchema)
+	cfg.SystemRole = cmp.Or(cfg.SystemRole, openai.ChatMessageRoleSystem)
+	cfg.Headers = maps.Clone(cfg.Headers)
+	base, err := baseURL(&cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
+	}
+	own := cfg.APIVersion != "" || isVendor(base.Hostname())
+	if cfg.MaxTokensField == "" {
+		cfg.MaxTokensField = maxTokens
+		if own {
+			cfg.MaxTokensField = maxCompletionTokens
+		}
+	}
+	if cfg.PromptCacheKey == nil {
+		cfg.PromptCacheKey = &own
+	}
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
+	}
+
+	c := &Client{cfg: cfg, http: httpClient(cfg.HTTPClient), secrets: secretsOf(&cfg)}
+	c.sdk = openai.DefaultConfig(cfg.Key)
+	if cfg.APIVersion != "" {
+		c.sdk = openai.DefaultAzureConfig(cfg.Key, "")
+		c.sdk.APIVersion = cfg.APIVersion
+		c.sdk.AzureModelMapperFunc = url.PathEscape // the SDK's own drops dots and colons, which deployments may have
+	}
+	c.sdk.BaseURL = cfg.BaseURL
+	return c, nil
+}
+
+// baseURL reads cfg.BaseURL, and shortens one of Azure to what the SDK adds /openai to.
+func baseURL(cfg *Config) (*url.URL, error) {
+	u, err := url.Parse(cfg.BaseURL)
+	switch {
+	case err != nil: // its text has the URL, which may have a password
+		return nil, errors.New("base URL: it cannot be read: want one such as http://localhost:11434/v1")
+	case u.Host == "" || (u.Scheme != "http" && u.Scheme != "https"):
+		return nil, fmt.Errorf("base URL %q: want one such as http://localhost:11434/v1", u.Redacted())
+	case u.User != nil:
+		return nil, errors.New("base URL: it holds a password: put it into the key or a header")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("base URL: it has a part behind ? or #: leave that out; a version of Azure goes into the API version")
+	case strings.HasSuffix(u.Path, "/chat/completions"):
+		return nil, errors.New("base URL: leave out /chat/completions at its end")
+	}
+	if cfg.APIVersion != "" {
+		if strings.HasSuffix(u.Path, "/openai/v1") {
+			return nil, errors.New("API version: it is for Azure's older URLs: leave it out with a base URL that ends in /openai/v1")
+		}
+		cfg.BaseURL = strings.TrimSuffix(cfg.BaseURL, "/openai")
+	}
+	return u, nil
+}
+
+// isVendor reports whether host is OpenAI's or Azure's, whose newest fields no other endpoint is sure to know.
+func isVendor(host string) bool {
+	host = "." + strings.ToLower(host)
+	return slices.ContainsFunc([]string{".api.openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"},
+		func(s string) bool { return strings.HasSuffix(host, s) })
+}
+
+func (cfg *Config) check() error {
+	switch {
+	case cfg.Model == "":
+		return errors.New("model: it is missing")
+	case !slices.Contains([]llm.Structured{llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt}, cfg.Structured):
+		return fmt.Errorf("structured %q: it is json_schema, tools, json_object or prompt", cfg.Structured)
+	case cfg.MaxTokensField != maxTokens && cfg.MaxTokensField != maxCompletionTokens:
+		return fmt.Errorf("max tokens field %q: it is %s or %s", cfg.MaxTokensField, maxCompletionTokens, maxTokens)
+	case cfg.SystemRole != openai.ChatMessageRoleSystem && cfg.SystemRole != openai.ChatMessageRoleDeveloper:
+		return fmt.Errorf("system role %q: it is system or developer", cfg.SystemRole)
+	case !headerText(cfg.Key):
+		return errors.New("key: it has a line break, or another character that no header can have")
+	}
+	for name, value := range cfg.Headers {
+		if name == "" || strings.ContainsAny(name, " \t:") || !headerText(name) || !headerText(value) {
+			return fmt.Errorf("header %q: its name or its value cannot be sent", name)
+		}
+	}
+	return nil
+}
+
+// headerText reports whether s can be the value of a header. net/http would refuse it too, in words that repeat it.
+func headerText(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+// minSecret is the length below which a text is no secret, but hides what an error says wherever it is replaced.
+const minSecret = 4
+
+// secretsOf lists what must not be in an error: the key, and the values of headers, which often have a scheme before the
+// secret.
+func secretsOf(cfg *Config) []string {
+	secrets := []string{cfg.Key}
+	for _, value := range cfg.Headers {
+		secrets = append(append(secrets, value), strings.Fields(value)...)
+	}
+	secrets = slices.DeleteFunc(secrets, func(s string) bool {
+		return len(s) < minSecret || strings.EqualFold(s, "Bearer") || strings.EqualFold(s, "Basic")
+	})
+	// The longest first, so that none is cut in two by a part of it.
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b)) })
+	return slices.Compact(secrets)
+}
+
+// Generate implements [llm.Client]. While the model thinks aloud, it yields chunks without text: what it thinks is no part
+// of the answer, but shows that it has not fallen silent.
+func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		a := answer{structured: r.Schema != nil && c.cfg.Structured == llm.StructuredTools, model: c.cfg.Model}
+		err := c.stream(ctx, r, &a, func(text string) bool { return yield(llm.Chunk{Text: text}, nil) })
+		switch {
+		case errors.Is(err, errLeft):
+		case ctx.Err() != nil:
+			yield(llm.Chunk{}, fmt.Errorf("%s %s: %w", c.cfg.Name, c.cfg.Model, ctx.Err()))
+		case err != nil:
+			yield(llm.Chunk{}, c.explain(err, &a))
+		default:
+			yield(llm.Chunk{Done: true, Model: a.model, Usage: a.usage}, nil)
+		}
+	}
+}
+
+// stream makes the call and reads it into a. An error is an [llm.Error], or one that the SDK had before it sent anything.
+func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield func(text string) bool) error {
+	req, extra, err := c.request(r)
+	if err != nil {
+		return err
+	}
+	sdk := c.sdk
+	sdk.HTTPClient = &doer{http: c.http, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == ""}
+	stream, err := openai.NewClientWithConfig(sdk).CreateChatCompletionStream(ctx, req)
+	if err != nil {
+		return err
+	}
+	defer stream.Close() //nolint:errcheck // there is nothing left to lose
+	a.requestID = requestID(stream.Header())
+	return a.read(stream, yield)
+}
+
+// explain puts the call into an error: whose it is, what it cost, and nothing of what is secret.
+func (c *Client) explain(err error, a *answer) *llm.Error {
+	var e *llm.Error
+	if !errors.As(err, &e) {
+		e = refusedHere(err, &c.cfg)
+	}
+	e.Provider, e.Model, e.Usage = c.cfg.Name, c.cfg.Model, a.usage
+	e.RequestID = cmp.Or(e.RequestID, a.requestID)
+	e.Redact(c.secrets...)
+	e.Message, e.RequestID = cut(e.Message, maxWords), cut(e.RequestID, 128)
+	return e
+}

@@ -1,0 +1,82 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// maxErrorBody bounds what is read of an error's body.
+const maxErrorBody = 64 << 10
+
+// doer sends the one request of a call. To the SDK's body it adds what the SDK cannot send. The SDK gets to see nothing but
+// answers, in a form that it reads without loss, and each error as an [llm.Error], which it hands on as it is.
+type doer struct {
+	http    *http.Client
+	headers map[string]string
+	extra   map[string]any // fields of the body
+	keyless bool
+}
+
+var _ openai.HTTPDoer = (*doer)(nil)
+
+func (d *doer) Do(req *http.Request) (*http.Response, error) {
+	if err := d.addFields(req); err != nil {
+		return nil, err
+	}
+	if d.keyless {
+		req.Header.Del(openai.AzureAPIKeyHeader) // which the SDK sends empty
+	}
+	for name, value := range d.headers {
+		req.Header.Set(name, value)
+	}
+	target := req.URL.Scheme + "://" + req.URL.Host + req.URL.Path
+	resp, err := d.http.Do(req)
+	if err != nil {
+		return nil, networkError(err, req.URL)
+	}
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		resp.Body = newRepair(resp.Body, resp.Header, target)
+		return resp, nil
+	}
+	defer resp.Body.Close()                                        //nolint:errcheck // it was only read
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what is there is enough
+	var e *llm.Error
+	if resp.StatusCode < 400 {
+		e = &llm.Error{Kind: llm.ErrBadRequest, Status: resp.StatusCode, Message: fmt.Sprintf(
+			"%s sends elsewhere, to %s, and that is not followed: set base_url to where the endpoint is", target, resp.Header.Get("Location"))}
+	} else {
+		e = errorOf(resp.StatusCode, body, target)
+	}
+	return nil, withHeader(e, resp.Header)
+}
+
+// addFields puts d.extra in front of the body's fields.
+func (d *doer) addFields(req *http.Request) error {
+	if len(d.extra) == 0 {
+		return nil
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	extra, err := json.Marshal(d.extra)
+	if err != nil {
+		return err
+	}
+	if len(body) < 2 || body[0] != '{' {
+		return errors.New("the SDK's request is no JSON object")
+	}
+	body = append(append(extra[:len(extra)-1], ','), body[1:]...)
+	req.ContentLength = int64(len(body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	req.Body, err = req.GetBody()
+	return err
+}

@@ -1,0 +1,344 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// maxWords bounds what is kept of an endpoint's words, in bytes.
+const maxWords = 2000
+
+// errorOf returns the error that body says, in whichever shape. status is HTTP's; 0 for a body that came where an answer
+// was due. target is the URL that was asked.
+func errorOf(status int, body []byte, target string) *llm.Error {
+	var w words
+	var v any
+	if json.Unmarshal(body, &v) == nil {
+		w.read(v)
+	}
+	api := w.message != "" || w.code != "" || w.kind != ""
+	if status == 0 {
+		status = w.status
+	}
+	if !api {
+		w.message = text(body)
+	}
+	e := &llm.Error{Status: status, Code: w.code, Message: w.message, RetryAfter: w.retry}
+	if e.Code == "" || e.Code == strconv.Itoa(status) {
+		e.Code = w.kind
+	}
+	e.Kind = w.classify(status)
+	switch {
+	case w.isWrongPath(status, api):
+		e.Kind = llm.ErrBadRequest
+		e.Message = fmt.Sprintf("there is nothing at %s: %s (it says: %s)", target, pathAdvice(target), w.message)
+	case e.Message == "" && status >= 400:
+		e.Message = http.StatusText(status)
+	case e.Message == "":
+		e.Message = "it answered with no answer and no reason: " + excerpt(body)
+	case isPage(body) && status < 500:
+		e.Message = fmt.Sprintf("%s answers with a web page (%s): %s", target, w.message, pathAdvice(target))
+	}
+	return e
+}
+
+// pathAdvice says what may be wrong with a URL that is not there.
+func pathAdvice(target string) string {
+	if strings.Contains(target, "/v1") || strings.Contains(target, "/deployments/") {
+		return "is base_url right?"
+	}
+	return "base_url probably lacks /v1"
+}
+
+// words are what an error body says.
+type words struct {
+	message, code, kind string
+	status              int // HTTP's, of an error that came in a stream
+	retry               time.Duration
+}
+
+// read takes what v, decoded JSON, says:
+//
+//	{"error": {"message", "type", "code"}}                   OpenAI, and most
+//	{"error": {"message", "code": 429, "metadata": {"raw"}}} OpenRouter, with the words of whom it asked
+//	{"error": {"message", "code": 429, "status", "details"}} Google, also in a list
+//	{"object": "error", "message", "type", "code": 400}      vLLM
+//	{"error": "text"}                                        Ollama, LM Studio
+//	{"detail": "text"}                                       what Python's frameworks say by themselves
+//
+// and an error beside or within the choices of an answer.
+func (w *words) read(v any) {
+	switch v := v.(type) {
+	case string:
+		w.message = v
+	case []any:
+		if len(v) > 0 {
+			w.read(v[0])
+		}
+	case map[string]any:
+		for _, key := range []string{"error", "errors", "choices"} {
+			if inner := v[key]; inner != nil && inner != "" && inner != false {
+				w.read(inner)
+			}
+		}
+		w.readObject(v)
+	}
+}
+
+func (w *words) readObject(v map[string]any) {
+	for _, key := range []string{"message", "detail", "msg"} {
+		if _, ok := v[key].(map[string]any); ok && key == "message" {
+			continue // of a choice: it is the model's
+		}
+		if w.message == "" {
+			w.message = flat(v[key])
+		}
+	}
+	if s, ok := v["type"].(string); ok && w.kind == "" && s != eventError {
+		w.kind = s
+	}
+	switch code := v["code"].(type) {
+	case float64:
+		w.readStatus(code)
+	case string:
+		if n, err := strconv.ParseFloat(code, 64); err == nil {
+			w.readStatus(n)
+		} else if w.code == "" {
+			w.code = code
+		}
+	}
+	if s, ok := v["status"].(string); ok && w.code == "" {
+		w.code = s
+	}
+	if meta, ok := v["metadata"].(map[string]any); ok {
+		if raw, ok := meta["raw"].(string); ok && raw != "" {
+			w.message = strings.TrimPrefix(w.message+": "+raw, ": ")
+		}
+	}
+	if details, ok := v["details"].([]any); ok {
+		for _, d := range details {
+			if d, ok := d.(map[string]any); ok {
+				if s, ok := d["retryDelay"].(string); ok {
+					w.retry = resetTime(s, time.Time{})
+				}
+			}
+		}
+	}
+}
+
+func (w *words) readStatus(code float64) {
+	if w.status == 0 && code >= 400 && code < 600 {
+		w.status = int(code)
+	}
+}
+
+// flat is a text, or the texts in a list.
+func flat(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case []any:
+		var w words
+		var all []string
+		for _, item := range v[:min(len(v), 10)] {
+			if w = (words{}); len(all) < 10 {
+				w.read(item)
+				all = append(all, w.message)
+			}
+		}
+		return strings.Join(all, ", ")
+	}
+	return ""
+}
+
+// What endpoints say, in lower case, where a status does not tell enough. The codes and types come first in the text that
+// is searched, then the message.
+var (
+	saysQuota = []string{
+		"insufficient_quota", "billing_hard_limit", "billing_not_active", "insufficient_balance", "insufficient balance",
+		"insufficient credits", "credit balance is too low", "exceeded your current quota", "key limit exceeded",
+	}
+	saysTooLong = []string{
+		"context_length_exceeded", "exceed_context_size", "context_exceeded",
+		"maximum context length", "max context length", "context length of only", "exceeds context length", "exceeds the context length",
+		"exceeded max context", "greater than the context length", "exceeds the available context", "context size has been exceeded",
+		"exceeds context size", "exceed context window", "exceeds the context window", "exceeds the maximum number of tokens",
+		"longer than the maximum model length", "maximum model length", "prompt is too long", "prompt too long", "input is too long",
+		"too large for model with", "request too large for",
+	}
+	saysNoModel = []string{
+		"model_not_found", "model_not_available", "deploymentnotfound", "is not a valid model", "invalid model",
+		"no models loaded", "no endpoints found for", "model_not_exist",
+	}
+	saysRefused = []string{
+		"content_filter", "content_policy", "responsibleaipolicy", "content management policy", "invalid_prompt",
+		"requires moderation", "was flagged",
+	}
+	saysAuth     = []string{"invalid_api_key", "incorrect api key", "unsupported_country", "account_deactivated", "authentication_error", "permission_error", "api key not valid", "no auth credentials"}
+	saysLimited  = []string{"rate_limit", "rate limit", "resource_exhausted", "too_many_requests", "toomanyrequests", "too many requests"}
+	saysBusy     = []string{"overloaded", "server_error", "internal_error", "service_unavailable", "timeout", "capacity"}
+	saysBad      = []string{"invalid_request", "badrequest", "bad_request", "invalid_argument", "unsupported_parameter", "unsupported_value"}
+	saysNotFound = []string{"not found", "does not exist", "not exist"}
+)
+
+// classify returns the kind of an error. status is 0 when there is none.
+func (w *words) classify(status int) error {
+	said := strings.ToLower(w.code + " " + w.kind + " " + w.message)
+	says := func(list []string) bool {
+		for _, s := range list {
+			if strings.Contains(said, s) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case status == http.StatusUnauthorized:
+		return llm.ErrAuth
+	case says(saysQuota) && w.retry == 0: // Google says the same, and when to come back, of a limit by the minute
+		return llm.ErrQuota
+	case says(saysTooLong):
+		return llm.ErrTooLong
+	case says(saysRefused):
+		return llm.ErrRefused
+	case says(saysAuth):
+		return llm.ErrAuth
+	case says(saysNoModel), status == 0 && strings.Contains(said, "model") && says(saysNotFound):
+		return llm.ErrNoModel
+	case status >= 400:
+		return llm.KindOfStatus(status)
+	case says(saysLimited):
+		return llm.ErrRateLimited
+	case says(saysBusy):
+		return llm.ErrUnavailable
+	case says(saysBad):
+		return llm.ErrBadRequest
+	}
+	return llm.ErrUnavailable
+}
+
+// isWrongPath reports whether the URL is not one of the endpoint's: what it says does not speak of a model, and is what
+// servers say by themselves, or no API's error.
+func (w *words) isWrongPath(status int, api bool) bool {
+	said := strings.ToLower(w.message)
+	if strings.HasPrefix(said, "unexpected endpoint") || strings.HasPrefix(said, "invalid url") {
+		return true
+	}
+	if status != http.StatusNotFound || strings.Contains(said, "model") {
+		return false
+	}
+	switch strings.Trim(said, " .") {
+	case "not found", "file not found", "resource not found", "404 page not found", "":
+		return w.code == "" || w.code == "404"
+	}
+	return !api
+}
+
+// withHeader adds what the header of the response says.
+func withHeader(e *llm.Error, h http.Header) *llm.Error {
+	now := time.Now()
+	e.RequestID = requestID(h)
+	if d := llm.RetryAfter(h, now); d > 0 {
+		e.RetryAfter = d
+	}
+	if e.RetryAfter == 0 && e.Kind == llm.ErrRateLimited { //nolint:errorlint // it is this one itself
+		e.RetryAfter = resetAfter(h, now)
+	}
+	return e
+}
+
+// requestID returns by which name the endpoint knows the call.
+func requestID(h http.Header) string {
+	for _, name := range []string{"X-Request-Id", "Apim-Request-Id", "Request-Id"} {
+		if id := h.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// resetAfter returns when the limit that was reached is open again. Which one it was is told by what remains of each;
+// without that it was most likely the one of tokens, some of which may remain.
+func resetAfter(h http.Header, now time.Time) time.Duration {
+	var reached, likely time.Duration
+	for _, suffix := range []string{"", "-Requests", "-Tokens"} {
+		d := resetTime(h.Get("X-Ratelimit-Reset"+suffix), now)
+		if d > 0 {
+			likely = d
+		}
+		if h.Get("X-Ratelimit-Remaining"+suffix) == "0" {
+			reached = max(reached, d)
+		}
+	}
+	if reached > 0 {
+		return reached
+	}
+	return likely
+}
+
+// resetTime reads "6m0s", "2.5" in seconds, or a Unix time in seconds or milliseconds. It is at most a day.
+func resetTime(s string, now time.Time) time.Duration {
+	const day = 24 * time.Hour
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		n, err := strconv.ParseFloat(s, 64)
+		switch {
+		case err != nil || !(n > 0):
+			return 0
+		case n >= 1e15:
+			return day
+		case n > 1e11:
+			d = time.UnixMilli(int64(n)).Sub(now)
+		case n > 1e9:
+			d = time.Unix(int64(n), 0).Sub(now)
+		default:
+			d = time.Duration(min(n, day.Seconds()) * float64(time.Second))
+		}
+	}
+	return min(max(d, 0), day)
+}
+
+// isPage reports whether body is HTML.
+func isPage(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) }
+
+var title = regexp.MustCompile(`(?is)<(?:title|h1)[^>]*>(.*?)</(?:title|h1)`)
+
+// text is what a body that is no JSON says to a person: of a page the title, else its beginning.
+func text(body []byte) string {
+	if isPage(body) {
+		if m := title.FindSubmatch(body); m != nil {
+			return excerpt([]byte(html.UnescapeString(string(m[1]))))
+		}
+		return "a page without a title"
+	}
+	return excerpt(body)
+}
+
+// excerpt is the beginning of a stranger's text, at most 200 bytes.
+func excerpt(b []byte) string {
+	const most = 200
+	b = bytes.TrimSpace(b)
+	return cut(string(b[:min(len(b), most+1)]), most)
+}
+
+// cut is s, or its beginning of at most n bytes and "…". It does not cut through a word: half a key is not found any more by
+// what takes keys out of errors.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = strings.TrimRightFunc(s[:n], func(r rune) bool {
+			return r == utf8.RuneError || unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_.+/=~", r)
+		}) + "…"
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}

@@ -1,0 +1,111 @@
+package openai
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/sashabaranov/go-openai"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+const (
+	schemaName   = "decision"
+	functionName = "decide"
+	// emptyText stands for a message without words: the SDK leaves out its content, and endpoints refuse that.
+	emptyText = "(empty)"
+	// maxCacheKey is how long prompt_cache_key may be, in characters; a longer one is refused with the whole request.
+	maxCacheKey = 64
+)
+
+// request returns r as the SDK sends it, and the fields that the SDK has no way to send.
+func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[string]any, error) {
+	req := openai.ChatCompletionRequest{Model: c.cfg.Model, ReasoningEffort: c.cfg.ReasoningEffort}
+	if r.System != "" {
+		req.Messages = append(req.Messages, openai.ChatCompletionMessage{Role: c.cfg.SystemRole, Content: r.System})
+	}
+	for _, m := range r.Messages {
+		text := m.Text
+		if text == "" {
+			text = emptyText
+		}
+		req.Messages = append(req.Messages, openai.ChatCompletionMessage{Role: string(m.Role), Content: text})
+	}
+	if !c.cfg.NoStreamUsage {
+		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+	}
+	if c.cfg.MaxTokensField == maxTokens {
+		//lint:ignore SA1019 what is not OpenAI's mostly knows no other field
+		req.MaxTokens = r.MaxTokens //nolint:staticcheck // as above
+	} else {
+		req.MaxCompletionTokens = r.MaxTokens
+	}
+	if r.Schema != nil {
+		if !json.Valid(r.Schema) {
+			return req, nil, errors.New("the schema is no JSON")
+		}
+		c.structure(&req, r.Schema)
+	}
+	extra := make(map[string]any)
+	if t := r.Temperature; t != nil {
+		if req.Temperature = float32(*t); req.Temperature == 0 {
+			extra["temperature"] = 0 // which the SDK takes for not set
+		}
+	}
+	if *c.cfg.PromptCacheKey && r.CacheKey != "" {
+		extra["prompt_cache_key"] = cacheKey(r.CacheKey)
+	}
+	return req, extra, nil
+}
+
+// structure asks for an answer that follows schema, in the way that is configured.
+func (c *Client) structure(req *openai.ChatCompletionRequest, schema json.RawMessage) {
+	switch c.cfg.Structured {
+	case llm.StructuredSchema:
+		req.ResponseFormat = &openai.ChatCompletionResponseFormat{
+			Type:       openai.ChatCompletionResponseFormatTypeJSONSchema,
+			JSONSchema: &openai.ChatCompletionResponseFormatJSONSchema{Name: schemaName, Schema: schema, Strict: true},
+		}
+	case llm.StructuredObject:
+		req.ResponseFormat = &openai.ChatCompletionResponseFormat{Type: openai.ChatCompletionResponseFormatTypeJSONObject}
+	case llm.StructuredTools:
+		req.Tools = []openai.Tool{{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
+			Name: functionName, Description: "Take the decision. Call this exactly once.", Strict: true, Parameters: schema,
+		}}}
+		req.ToolChoice = openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: functionName}}
+		if p := c.cfg.ParallelToolCalls; p != nil {
+			req.ParallelToolCalls = *p
+		}
+	}
+}
+
+// cacheKey returns key, or what is equal for equal keys and short enough.
+func cacheKey(key string) string {
+	if len(key) <= maxCacheKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// refusedHere is the error for a request that was never sent: the SDK knows some models, and refuses for them what OpenAI
+// would. It says what to set.
+func refusedHere(err error, cfg *Config) *llm.Error {
+	e := &llm.Error{Kind: llm.ErrBadRequest, Message: err.Error(), Err: err}
+	switch {
+	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
+		e.Message = "this model takes no tools on chat completions: set structured: json_schema"
+	case errors.Is(err, openai.ErrReasoningModelMaxTokensDeprecated):
+		e.Message = "this model does not take max_tokens: set max_tokens_field: max_completion_tokens"
+	case errors.Is(err, openai.ErrReasoningModelLimitationsOther), errors.Is(err, openai.ErrReasoningSamplingUnsupported):
+		e.Message = "this model takes no temperature while it thinks: leave temperature out"
+	case errors.Is(err, openai.ErrReasoningEffortUnsupported):
+		e.Message = fmt.Sprintf("this model does not take reasoning_effort: %s: leave it out, or set low, medium or high", cfg.ReasoningEffort)
+	case errors.Is(err, openai.ErrChatCompletionInvalidModel):
+		e.Message = "this model is for completions and not for chat: set another model"
+	}
+	return e
+}

@@ -1,0 +1,43 @@
+package openai_test
+
+import (
+	"cmp"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/llmtest"
+	"github.com/cortex-orchestrator/cortex/llm/openai"
+	"github.com/cortex-orchestrator/cortex/llm/openai/openaitest"
+)
+
+// newClient returns a client whose connections end with the test.
+func newClient(t testing.TB, cfg openai.Config) *openai.Client {
+	t.Helper()
+	cfg.Model = cmp.Or(cfg.Model, llmtest.Model)
+	c, err := openai.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func yes() *bool { b := true; return &b }
+
+// TestSuite is for an endpoint that is not OpenAI's, in each mode: the suite's cases about anything but structured output
+// then go through that mode as well.
+func TestSuite(t *testing.T) {
+	for _, mode := range []llm.Structured{llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt} {
+		t.Run(string(mode), func(t *testing.T) {
+			llmtest.Run(t, openaitest.Wire(func(t *testing.T, url string, o llmtest.Options) llm.Client {
+				return newClient(t, openai.Config{BaseURL: url + "/v1", Key: o.Key, Structured: cmp.Or(o.Mode, mode), PromptCacheKey: yes()})
+			}))
+		})
+	}
+}
+
+// TestSuiteAzure is for Azure's older URLs, where the key is in a header of another name.
+func TestSuiteAzure(t *testing.T) {
+	llmtest.Run(t, openaitest.Wire(func(t *testing.T, url string, o llmtest.Options) llm.Client {
+		return newClient(t, openai.Config{BaseURL: url, Key: o.Key, Structured: o.Mode, APIVersion: "2024-10-21"})
+	}))
+}

@@ -1,0 +1,48 @@
+package llm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// maxRepairs is how often a model is told what was wrong with its reply.
+const maxRepairs = 2
+
+// replyFor returns what the model wrote, for showing it to the model again. Endpoints refuse empty messages.
+func replyFor(text string) string {
+	if text = prompt.CleanText(text, 16<<10); strings.TrimSpace(text) == "" {
+		return "{}"
+	}
+	return text
+}
+
+// correction is the message that tells the model what was wrong, and what can be named.
+func correction(t *Turn, err error) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Your reply cannot be used: %s.\n", strings.TrimPrefix(err.Error(), ErrInvalidDecision.Error()+": "))
+	if !t.Last {
+		nameAgents(&b, t.Agents)
+	}
+	b.WriteString("Reply again, with one JSON object of the form described and nothing else.")
+	return b.String()
+}
+
+func nameAgents(b *strings.Builder, all []prompt.Agent) {
+	const most = 20
+	for i := range all[:min(len(all), most)] {
+		if i == 0 {
+			b.WriteString("Agents: ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(excerpt(all[i].ID))
+	}
+	switch n := len(all); {
+	case n > most:
+		fmt.Fprintf(b, " and %d more, as listed.\n", n-most)
+	case n > 0:
+		b.WriteString(".\n")
+	}
+}

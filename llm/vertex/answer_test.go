@@ -1,0 +1,139 @@
+package vertex_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/llmtest"
+	"github.com/cortex-orchestrator/cortex/llm/vertex/vertextest"
+)
+
+// What ends an answer over REST, in the words of the protocol. hi is the text of all that has some.
+func TestEnds(t *testing.T) {
+	const hi = `{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]}`
+	tests := []struct {
+		name, body string
+		want       error // nil is an answer
+		code       string
+	}{
+		{"stop", `[` + hi + `,{"candidates":[{"finishReason":1}]}]`, nil, ""},
+		{"stop in words", `[` + hi + `,{"candidates":[{"finishReason":"STOP"}]}]`, nil, ""},
+		{"stop with the text", `[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":1}]}]`, nil, ""},
+		{"other with text", `[` + hi + `,{"candidates":[{"finishReason":5}]}]`, nil, ""},
+		{"other", `[{"candidates":[{"finishReason":5}]}]`, llm.ErrEmpty, "OTHER"},
+		{"new with text", `[` + hi + `,{"candidates":[{"finishReason":99}]}]`, nil, ""},
+		{"new in words with text", `[` + hi + `,{"candidates":[{"finishReason":"BORED"}]}]`, nil, ""},
+		{"new in words", `[{"candidates":[{"finishReason":"BORED"}]}]`, llm.ErrEmpty, "BORED"},
+		{"max tokens", `[` + hi + `,{"candidates":[{"finishReason":2}]}]`, llm.ErrLength, "MAX_TOKENS"},
+		{"safety", `[` + hi + `,{"candidates":[{"finishReason":3}]}]`, llm.ErrRefused, "SAFETY"},
+		{"recitation", `[` + hi + `,{"candidates":[{"finishReason":4}]}]`, llm.ErrRefused, "RECITATION"},
+		{"blocklist", `[` + hi + `,{"candidates":[{"finishReason":6}]}]`, llm.ErrRefused, "BLOCKLIST"},
+		{"prohibited", `[` + hi + `,{"candidates":[{"finishReason":"PROHIBITED_CONTENT"}]}]`, llm.ErrRefused, "PROHIBITED_CONTENT"},
+		{"spii", `[` + hi + `,{"candidates":[{"finishReason":8}]}]`, llm.ErrRefused, "SPII"},
+		{"malformed call", `[` + hi + `,{"candidates":[{"finishReason":9}]}]`, llm.ErrEmpty, "MALFORMED_FUNCTION_CALL"},
+		{"blocked", `[{"promptFeedback":{"blockReason":4,"blockReasonMessage":"no"}}]`, llm.ErrRefused, "PROHIBITED_CONTENT"},
+		{"feedback without block", `[{"promptFeedback":{"safetyRatings":[{}]}},` + hi + `,{"candidates":[{"finishReason":1}]}]`, nil, ""},
+		{"no reason", `[` + hi + `]`, llm.ErrTruncated, ""},
+		{"no reason but its name", `[` + hi + `,{"candidates":[{"finishReason":"FINISH_REASON_UNSPECIFIED"}]}]`, llm.ErrTruncated, ""},
+		{"no bracket", `[` + hi + `,{"candidates":[{"finishReason":1}]}`, llm.ErrTruncated, ""},
+		{"comma", `[` + hi + `,{"candidates":[{"finishReason":1}]},`, llm.ErrTruncated, ""},
+		{"half", `[` + hi + `,{"candidates":[{"fini`, llm.ErrTruncated, ""},
+		{"text behind the end", `[` + hi + `,{"candidates":[{"finishReason":1}]}] and more`, nil, ""},
+		{"other JSON", `[` + hi + `,7]`, llm.ErrUnavailable, ""},
+		{"wrong type", `[` + hi + `,{"candidates":7}]`, llm.ErrUnavailable, ""},
+		{"error", `[` + hi + `,{"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, llm.ErrRateLimited, "RESOURCE_EXHAUSTED"},
+		{"error without number", `[{"error":{"message":"slow","status":"RESOURCE_EXHAUSTED"}}]`, llm.ErrRateLimited, "RESOURCE_EXHAUSTED"},
+		{"error without words", `[{"error":{}}]`, llm.ErrUnavailable, ""},
+		{"error of a kind", `[{"error":"overloaded"}]`, llm.ErrUnavailable, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			text, done, err := ask(t.Context(), raw(t, says(test.body)), request("x"))
+			if test.want == nil {
+				if err != nil || text != "hi" || !done.Done {
+					t.Errorf("Generate = %q, %v, %v, want hi", text, done, err)
+				}
+				return
+			}
+			var failed *llm.Error
+			if !errors.Is(err, test.want) || !errors.As(err, &failed) || failed.Code != test.code || done.Done {
+				t.Errorf("Generate = %q, %v, %v, want %v with the code %q", text, done, err, test.want, test.code)
+			}
+		})
+	}
+}
+
+// The last usage counts, thoughts included; one that says nothing does not.
+func TestUsage(t *testing.T) {
+	c := raw(t, says(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}],"usageMetadata":{"promptTokenCount":9},"modelVersion":"m-1"},
+		{"candidates":[{"finishReason":1}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":3,"thoughtsTokenCount":4,"cachedContentTokenCount":8}},
+		{"usageMetadata":{"trafficType":"ON_DEMAND"}}]`))
+	_, done, err := ask(t.Context(), c, request("x"))
+	want := llm.Chunk{Done: true, Model: "m-1", Usage: llm.Usage{Input: 10, Cached: 8, Output: 7}}
+	if diff := cmp.Diff(want, done); diff != "" || err != nil {
+		t.Errorf("the last chunk, error %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// Errors over REST come in several shapes.
+func TestFaults(t *testing.T) {
+	const words = "that will not do"
+	for shape := range vertextest.Shapes {
+		for _, status := range []int{400, 401, 403, 404, 429, 500, 503} {
+			fault := &llmtest.Fault{Status: status, Message: words, Shape: shape, RetryAfter: 3 * time.Second}
+			s := vertextest.ServeREST(t, func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Error: fault} }, false)
+			_, _, err := ask(t.Context(), dialPlain(t, config(true, s.Addr)), request("x"))
+			var failed *llm.Error
+			if !errors.As(err, &failed) || !errors.Is(err, llm.KindOfStatus(status)) || failed.Status != status || failed.RetryAfter != 3*time.Second {
+				t.Errorf("shape %d, status %d: Generate = %+v, want %v", shape, status, failed, llm.KindOfStatus(status))
+				continue
+			}
+			want := words
+			if shape > 2 {
+				want = http.StatusText(status)
+			}
+			if !strings.Contains(failed.Message, want) || strings.Contains(failed.Message, "<") {
+				t.Errorf("shape %d, status %d: the message is %q, want %q", shape, status, failed.Message, want)
+			}
+			if shape < 2 && failed.RequestID != "request-1" {
+				t.Errorf("shape %d, status %d: the request's id is %q", shape, status, failed.RequestID)
+			}
+		}
+	}
+}
+
+// Which words of Google's mean what, on both transports.
+func TestKinds(t *testing.T) {
+	tests := []struct {
+		status  int
+		message string
+		want    error
+	}{
+		{429, "Resource exhausted. Please try again later.", llm.ErrRateLimited},
+		{429, "Quota exceeded for aiplatform.googleapis.com/generate_content_requests_per_minute_per_project_per_base_model", llm.ErrRateLimited},
+		{429, "Quota exceeded for metric: generate_requests, limit: 0, model: x", llm.ErrQuota},
+		{429, "Quota exceeded for metric: generate_requests_per_model_per_day, limit: 250", llm.ErrQuota},
+		{400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", llm.ErrTooLong},
+		{400, "Unable to submit request because the input token count is 2000000 but model only supports up to 1048576", llm.ErrTooLong},
+		{400, "Unable to submit request because it has a maxOutputTokens value of 99999 but the supported range is from 1 to 65537", llm.ErrBadRequest},
+		{400, "Unknown name \"x\"", llm.ErrBadRequest},
+		{403, "Permission 'aiplatform.endpoints.predict' denied", llm.ErrAuth},
+		{503, "The input token count is of no matter here", llm.ErrUnavailable},
+	}
+	each(t, func(t *testing.T, rest bool) {
+		for _, test := range tests {
+			s := serve(t, rest, func(*llmtest.Call) *llmtest.Reply {
+				return &llmtest.Reply{Error: &llmtest.Fault{Status: test.status, Message: test.message}}
+			}, false)
+			if _, _, err := ask(t.Context(), dialPlain(t, config(rest, s.Addr)), request("x")); !errors.Is(err, test.want) {
+				t.Errorf("%q = %v, want %v", test.message, err, test.want)
+			}
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package vertex
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// array reads the answer over REST, a JSON array of messages that grows while the model writes. Each message is shown to
+// the call and, as that left it, given to the reader, as soon as it has come. An array without its end is an error, and so
+// is a message that is one.
+type array struct {
+	call  *call
+	body  io.Closer
+	bound *bounded
+	json  *json.Decoder
+
+	begun, more bool
+	ready       bytes.Buffer // for the reader
+	err         error        // behind it
+}
+
+func newArray(body io.ReadCloser, k *call) *array {
+	bound := &bounded{r: body, left: maxFrame}
+	return &array{call: k, body: body, bound: bound, json: json.NewDecoder(bound)}
+}
+
+// Read implements [io.Reader].
+func (a *array) Read(p []byte) (int, error) {
+	for a.ready.Len() == 0 && a.err == nil {
+		a.err = a.next()
+	}
+	if a.ready.Len() > 0 {
+		return a.ready.Read(p)
+	}
+	return 0, a.err
+}
+
+// Close implements [io.Closer].
+func (a *array) Close() error { return a.body.Close() }
+
+// next makes the next message ready. It returns io.EOF when the array has ended.
+func (a *array) next() error {
+	if !a.begun {
+		switch t, err := a.json.Token(); {
+		case err != nil:
+			return a.broken(err)
+		case t != json.Delim('['):
+			return a.strange("it is no array")
+		}
+		a.begun = true
+		a.ready.WriteByte('[')
+		return nil
+	}
+	if !a.json.More() {
+		if _, err := a.json.Token(); err != nil {
+			return a.broken(err)
+		}
+		a.ready.WriteByte(']')
+		return io.EOF
+	}
+	var raw json.RawMessage
+	if err := a.json.Decode(&raw); err != nil {
+		return a.broken(err)
+	}
+	a.bound.left = maxFrame
+	return a.message(raw)
+}
+
+func (a *array) message(raw json.RawMessage) error {
+	var seen struct {
+		Error      *fault
+		Candidates []struct{ FinishReason any }
+	}
+	// What does not fit here does not fit the message either; but errors come in many shapes.
+	if err := json.Unmarshal(raw, &seen); seen.Error != nil {
+		return a.fail(a.call.fromFault(seen.Error))
+	} else if err != nil {
+		return a.strange(err.Error())
+	}
+	var m pb.GenerateContentResponse
+	if err := reading.Unmarshal(raw, &m); err != nil {
+		return a.strange(err.Error())
+	}
+	a.call.observe(&m)
+	// A reason that has no number yet is gone from m.
+	if len(seen.Candidates) > 0 && !a.call.finished {
+		if reason, ok := seen.Candidates[0].FinishReason.(string); ok && reason != "" && reason != pb.Candidate_FINISH_REASON_UNSPECIFIED.String() {
+			a.call.finished, a.call.code = true, reason
+		}
+	}
+	edited, err := writing.Marshal(&m)
+	if err != nil {
+		return a.strange(err.Error())
+	}
+	if a.more {
+		a.ready.WriteByte(',')
+	}
+	a.more = true
+	a.ready.Write(edited)
+	return nil
+}
+
+func (a *array) fail(e *llm.Error) error {
+	a.call.failure = e
+	return e
+}
+
+// strange is the error of an answer in another protocol.
+func (a *array) strange(why string) error {
+	return a.fail(a.call.fail(llm.ErrUnavailable, "the endpoint's answer cannot be read: "+why, nil))
+}
+
+// broken is the error of an answer that could not be read to its end.
+func (a *array) broken(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax), errors.Is(err, errTooLarge):
+		return a.strange(err.Error())
+	case errors.Is(err, io.EOF):
+		err = io.ErrUnexpectedEOF
+	}
+	return a.fail(a.call.fail(llm.ErrTruncated, "the answer broke off: "+err.Error(), err))
+}
+
+var errTooLarge = errors.New("a message is larger than 8 MiB")
+
+// bounded reads so many bytes of r.
+type bounded struct {
+	r    io.Reader
+	left int
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLarge
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}

@@ -1,0 +1,258 @@
+package vertex
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
+	"cloud.google.com/go/vertexai/genai"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// maxFrame bounds one message of an answer, in bytes.
+const maxFrame = 8 << 20
+
+// call is what is known of one call: it rides in the call's context, past the SDK, to the hook below it. All but trailer
+// is used by the goroutine alone that iterates.
+type call struct {
+	client *Client
+	key    string         // the conversation
+	mode   llm.Structured // "" when nothing but text is asked for
+	schema schema
+
+	trailer  atomic.Bool // gRPC: the server said how the call ended
+	body     io.Closer   // REST: the answer
+	secret   string      // the token that was sent
+	tokenErr error
+	failure  *llm.Error // what the hook found wrong, for which the SDK has no words
+
+	messages  int  // how many came
+	candidate bool // one of them had an answer
+	finished  bool // one of them said why the answer ended
+	finish    pb.Candidate_FinishReason
+	code      string // finish in words
+	reason    string // the endpoint's explanation
+	usage     llm.Usage
+	model, id string
+	signature []byte
+
+	hash   hash.Hash // of the conversation's id and the text
+	wrote  bool
+	called bool            // the model called the function
+	held   strings.Builder // text in mode tools: the answer only if there is no function call
+}
+
+func (c *Client) newCall(r *llm.Request) (*call, error) {
+	k := &call{client: c, key: r.CacheKey, model: c.cfg.Model, hash: newSigned(r.CacheKey)}
+	if len(r.Messages) == 0 || r.Messages[len(r.Messages)-1].Role == llm.RoleAssistant {
+		return nil, k.fail(llm.ErrBadRequest, "the request does not end with a message of the user", nil)
+	}
+	if len(r.Schema) > 0 {
+		k.mode = c.cfg.Structured
+		if k.mode == llm.StructuredSchema || k.mode == llm.StructuredTools {
+			var err error
+			if k.schema, err = newSchema(r.Schema); err != nil {
+				return nil, k.fail(llm.ErrBadRequest, "the schema cannot be sent: "+err.Error(), err)
+			}
+		}
+	}
+	return k, nil
+}
+
+type callKey struct{}
+
+func withCall(ctx context.Context, k *call) context.Context {
+	return context.WithValue(ctx, callKey{}, k)
+}
+
+// callOf returns nil when ctx is not that of a call of this package.
+func callOf(ctx context.Context) *call {
+	k, _ := ctx.Value(callKey{}).(*call)
+	return k
+}
+
+func (k *call) close() {
+	if k.body != nil {
+		_ = k.body.Close()
+	}
+}
+
+// edit puts into a request what the SDK has no fields for.
+func (k *call) edit(r *pb.GenerateContentRequest) {
+	switch {
+	case k.mode == llm.StructuredSchema:
+		if r.GenerationConfig == nil {
+			r.GenerationConfig = &pb.GenerationConfig{}
+		}
+		r.GenerationConfig.ResponseSchema, r.GenerationConfig.ResponseJsonSchema = k.schema.vertex, k.schema.json
+	case k.mode == llm.StructuredTools && len(r.Tools) == 1 && len(r.Tools[0].FunctionDeclarations) == 1:
+		f := r.Tools[0].FunctionDeclarations[0]
+		f.Parameters, f.ParametersJsonSchema = k.schema.vertex, k.schema.json
+	}
+	if k.key == "" {
+		return
+	}
+	for _, content := range r.Contents {
+		if content.Role != "model" {
+			continue
+		}
+		for _, part := range content.Parts {
+			h := newSigned(k.key)
+			h.Write([]byte(part.GetText()))
+			part.ThoughtSignature = k.client.signed.get(signed(h.Sum(nil)))
+		}
+	}
+}
+
+// observe reads from an answer what the SDK would lose, and takes out of it what the SDK would choke on.
+func (k *call) observe(r *pb.GenerateContentResponse) {
+	k.messages++
+	if u := r.UsageMetadata; u.GetPromptTokenCount() > 0 || u.GetCandidatesTokenCount() > 0 || u.GetThoughtsTokenCount() > 0 {
+		k.usage = llm.Usage{ // of all so far: the last counts
+			Input:  int(u.PromptTokenCount),
+			Cached: int(u.CachedContentTokenCount),
+			Output: int(u.CandidatesTokenCount) + int(u.ThoughtsTokenCount),
+		}
+	}
+	if r.ModelVersion != "" {
+		k.model = r.ModelVersion
+	}
+	if r.ResponseId != "" {
+		k.id = r.ResponseId
+	}
+	if r.PromptFeedback.GetBlockReason() == 0 {
+		r.PromptFeedback = nil // the SDK takes any feedback for a block
+	}
+	if len(r.Candidates) > 1 {
+		r.Candidates = r.Candidates[:1] // one was asked for
+	}
+	for _, c := range r.Candidates {
+		k.candidate = true
+		if c.FinishReason != 0 {
+			k.finished, k.finish, k.code, k.reason = true, c.FinishReason, c.FinishReason.String(), c.GetFinishMessage()
+		}
+		for _, part := range c.Content.GetParts() {
+			k.observePart(part)
+		}
+	}
+}
+
+func (k *call) observePart(p *pb.Part) {
+	if _, isCall := p.Data.(*pb.Part_FunctionCall); isCall && !p.Thought {
+		return // its signature goes back with nothing but a function call, and none is sent
+	}
+	if len(p.ThoughtSignature) > 0 {
+		k.signature = p.ThoughtSignature
+		p.ThoughtSignature = nil
+	}
+	if _, isText := p.Data.(*pb.Part_Text); !isText || p.Thought {
+		p.Data, p.Thought = &pb.Part_Text{}, false
+	}
+}
+
+// texts returns the pieces of the answer that a has. In mode tools that is the arguments of the first function call.
+func (k *call) texts(a *genai.GenerateContentResponse) []string {
+	var texts []string
+	for _, c := range a.Candidates {
+		if c.Content == nil {
+			continue
+		}
+		for _, part := range c.Content.Parts {
+			switch part := part.(type) {
+			case genai.Text:
+				switch {
+				case part == "":
+				case k.mode == llm.StructuredTools:
+					if !k.called {
+						k.held.WriteString(string(part))
+					}
+				default:
+					k.hash.Write([]byte(part))
+					texts = append(texts, string(part))
+				}
+			case genai.FunctionCall:
+				if k.mode == llm.StructuredTools && !k.called {
+					k.called = true
+					texts = append(texts, k.schema.arguments(part.Args))
+				}
+			}
+		}
+	}
+	k.wrote = k.wrote || len(texts) > 0
+	return texts
+}
+
+// tooMuch bounds what is held back.
+func (k *call) tooMuch() error {
+	if k.held.Len() > llm.MaxDecision {
+		return k.fail(llm.ErrLength, fmt.Sprintf("the model wrote more than %d bytes and called no function", llm.MaxDecision), nil)
+	}
+	return nil
+}
+
+// end returns what is left of an answer whose stream has ended, or why it is none.
+func (k *call) end() (rest string, err error) {
+	if !k.called {
+		rest = k.held.String()
+	}
+	if k.finished {
+		if kind, ok := finishKinds[k.finish]; ok {
+			e := k.fail(kind, k.reason, nil)
+			e.Code = k.code
+			return "", e
+		}
+	}
+	switch {
+	case k.candidate && !k.finished:
+		return "", k.fail(llm.ErrTruncated, "the stream ended before the answer did", nil)
+	case !k.wrote && rest == "":
+		e := k.fail(llm.ErrEmpty, k.reason, nil)
+		if k.finished && k.finish != pb.Candidate_STOP {
+			e.Code = k.code
+		}
+		return "", e
+	}
+	return rest, nil
+}
+
+// finishKinds are the ends of an answer that make it none. Any other with text is an answer.
+var finishKinds = map[pb.Candidate_FinishReason]error{
+	pb.Candidate_MAX_TOKENS:              llm.ErrLength,
+	pb.Candidate_SAFETY:                  llm.ErrRefused,
+	pb.Candidate_RECITATION:              llm.ErrRefused,
+	pb.Candidate_BLOCKLIST:               llm.ErrRefused,
+	pb.Candidate_PROHIBITED_CONTENT:      llm.ErrRefused,
+	pb.Candidate_SPII:                    llm.ErrRefused,
+	pb.Candidate_MALFORMED_FUNCTION_CALL: llm.ErrEmpty,
+}
+
+// remember keeps the signature of an answer that was given.
+func (k *call) remember() {
+	if k.key != "" && k.mode != llm.StructuredTools {
+		k.client.signed.put(signed(k.hash.Sum(nil)), k.signature)
+	}
+}
+
+// schema is a request's schema in the protocol: in its own dialect, or as it is where that cannot say it.
+type schema struct {
+	vertex *pb.Schema
+	json   *structpb.Value
+}
+
+func newSchema(raw json.RawMessage) (schema, error) {
+	if s, err := convert(raw, 0); err == nil {
+		return schema{vertex: s}, nil
+	}
+	var v structpb.Value
+	if err := v.UnmarshalJSON(raw); err != nil {
+		return schema{}, err
+	}
+	return schema{json: &v}, nil
+}

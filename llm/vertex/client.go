@@ -1,0 +1,211 @@
+package vertex
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"strings"
+	"sync"
+
+	"cloud.google.com/go/vertexai/genai"
+	"google.golang.org/api/iterator"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Config says which endpoint is asked. Project and Model are required.
+type Config struct {
+	Name     string // what errors call it; "" is "vertex"
+	Project  string
+	Location string // "" is "global"
+	Model    string
+
+	// CredentialsFile is a service account's key; "" uses application-default credentials.
+	CredentialsFile string
+	REST            bool   // JSON over HTTP instead of gRPC
+	Endpoint        string // host:port, or a URL with REST; "" is Google's
+	// Plaintext sends no credentials and uses no TLS: for a server on this machine.
+	Plaintext bool
+	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
+	Structured llm.Structured
+}
+
+// Client is an [llm.Client]. It is safe for concurrent use.
+type Client struct {
+	cfg  Config
+	sdk  *genai.Client
+	hang func() error // ends the connections
+	// signed are the signatures of the answers that were given.
+	signed signatures
+
+	mu     sync.Mutex
+	closed bool
+	calls  map[*call]context.CancelFunc // under way
+}
+
+var _ llm.Client = (*Client)(nil)
+
+// Close ends the connections and the calls under way. It is idempotent.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	calls := c.calls
+	c.calls = nil
+	c.mu.Unlock()
+	for _, cancel := range calls {
+		cancel()
+	}
+	return c.hang()
+}
+
+// enter says that k begins, to be ended by cancel when the client is closed. It is false when the client is.
+func (c *Client) enter(k *call, cancel context.CancelFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.calls[k] = cancel
+	return true
+}
+
+func (c *Client) leave(k *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, k)
+}
+
+func (c *Client) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// Generate implements [llm.Client]. Errors of the endpoint are [llm.Error]s. A Request's Schema may be any JSON Schema;
+// what the endpoint's own dialect cannot say is sent as it is. CacheKey names the conversation to which the signatures of
+// a model's answers belong; it is not sent.
+func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		k, err := c.newCall(r)
+		if err != nil {
+			yield(llm.Chunk{}, err)
+			return
+		}
+		defer k.close()
+		running, cancel := context.WithCancel(withCall(ctx, k))
+		defer cancel()
+		defer c.leave(k)
+		if !c.enter(k, cancel) || ctx.Err() != nil {
+			yield(llm.Chunk{}, k.failed(ctx, context.Canceled))
+			return
+		}
+		left := false
+		err = c.stream(running, k, r, func(text string) bool {
+			left = !yield(llm.Chunk{Text: text}, nil)
+			return !left
+		})
+		switch {
+		case left:
+		case err != nil:
+			yield(llm.Chunk{}, k.failed(ctx, err))
+		default:
+			k.remember()
+			yield(llm.Chunk{Done: true, Model: k.model, Usage: k.usage}, nil)
+		}
+	}
+}
+
+// stream makes the call and hands over each piece of the answer, until emit is false.
+func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(string) bool) error {
+	chat, last := c.chat(k, r)
+	var answers *genai.GenerateContentResponseIterator
+	if err := caught(func() error {
+		answers = chat.SendMessageStream(ctx, last...)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for {
+		var answer *genai.GenerateContentResponse
+		err := caught(func() (err error) {
+			answer, err = answers.Next()
+			return err
+		})
+		if errors.Is(err, iterator.Done) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for _, text := range k.texts(answer) {
+			if !emit(text) {
+				return nil
+			}
+		}
+		// The SDK copies all of the answer at each of its pieces, for a result that is not used.
+		if merged := answers.MergedResponse(); merged != nil {
+			merged.Candidates = nil
+		}
+		if err := k.tooMuch(); err != nil {
+			return err
+		}
+	}
+	rest, err := k.end()
+	if err == nil && rest != "" {
+		emit(rest)
+	}
+	return err
+}
+
+// functionName is what the model calls in mode tools.
+const functionName = "decide"
+
+// chat returns the conversation of r up to its last message, and that message.
+func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part) {
+	m := c.sdk.GenerativeModel(c.cfg.Model)
+	if r.System != "" {
+		m.SystemInstruction = genai.NewUserContent(genai.Text(valid(r.System)))
+	}
+	if r.MaxTokens > 0 {
+		m.SetMaxOutputTokens(int32(min(r.MaxTokens, math.MaxInt32)))
+	}
+	if r.Temperature != nil {
+		m.SetTemperature(float32(*r.Temperature))
+	}
+	switch k.mode {
+	case llm.StructuredSchema, llm.StructuredObject: // the schema itself: see call.edit
+		m.ResponseMIMEType = "application/json"
+	case llm.StructuredTools:
+		m.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{
+			Name: functionName, Description: "Takes your answer.",
+		}}}}
+		m.ToolConfig = &genai.ToolConfig{FunctionCallingConfig: &genai.FunctionCallingConfig{
+			Mode: genai.FunctionCallingAny, AllowedFunctionNames: []string{functionName},
+		}}
+	}
+	// The endpoint wants the two to take turns: messages of one role in a row are parts of one turn.
+	var turns []*genai.Content
+	for _, message := range r.Messages {
+		role := "user"
+		if message.Role == llm.RoleAssistant {
+			role = "model"
+		}
+		if n := len(turns); n == 0 || turns[n-1].Role != role {
+			turns = append(turns, &genai.Content{Role: role})
+		}
+		turn := turns[len(turns)-1]
+		turn.Parts = append(turn.Parts, genai.Text(valid(message.Text)))
+	}
+	chat := m.StartChat()
+	n := len(turns) - 1
+	chat.History = turns[:n:n]
+	return chat, turns[n].Parts
+}
+
+// valid returns s in UTF-8: the protocol has no way to say anything else, and the call would fail for it.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -1,0 +1,94 @@
+package vertex
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"cloud.google.com/go/auth"
+	"cloud.google.com/go/auth/credentials"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// advice is what somebody without working credentials can do.
+const advice = "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a service account's key file"
+
+// findCredentials reads those of cfg. The search itself knows no context: it is left to end by itself, within seconds.
+func findCredentials(ctx context.Context, cfg *Config) (*auth.Credentials, error) {
+	creds, err := within(ctx, func() (*auth.Credentials, error) {
+		return credentials.DetectDefault(&credentials.DetectOptions{
+			Scopes:           []string{"https://www.googleapis.com/auth/cloud-platform"},
+			CredentialsFile:  cfg.CredentialsFile,
+			UseSelfSignedJWT: true, // a service account needs no token from elsewhere
+		})
+	})
+	if err == nil || ctx.Err() != nil {
+		return creds, err
+	}
+	return nil, &llm.Error{
+		Kind: llm.ErrAuth, Provider: cfg.Name, Model: cfg.Model, Message: "no credentials: " + advice + ": " + err.Error(), Err: err,
+	}
+}
+
+// watched returns creds that tell the call of a context which token it got, or why none.
+func watched(creds *auth.Credentials) *auth.Credentials {
+	return auth.NewCredentials(&auth.CredentialsOptions{
+		TokenProvider:          tokens{creds},
+		JSON:                   creds.JSON(),
+		ProjectIDProvider:      auth.CredentialsPropertyFunc(creds.ProjectID),
+		QuotaProjectIDProvider: auth.CredentialsPropertyFunc(creds.QuotaProjectID),
+		UniverseDomainProvider: auth.CredentialsPropertyFunc(creds.UniverseDomain),
+	})
+}
+
+type tokens struct{ auth.TokenProvider }
+
+// Token implements [auth.TokenProvider]. The SDK's has callers wait for each other, whatever becomes of their contexts.
+func (t tokens) Token(ctx context.Context) (*auth.Token, error) {
+	token, err := within(ctx, func() (*auth.Token, error) { return t.TokenProvider.Token(ctx) })
+	if k := callOf(ctx); k != nil {
+		// gRPC makes one code of all that goes wrong here.
+		k.tokenErr = err
+		if token != nil {
+			k.secret = token.Value
+		}
+	}
+	return token, err
+}
+
+// within calls f and waits for it as long as ctx lasts.
+func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f()
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// kindOfTokenError tells a token that is denied from one that cannot be had now.
+func kindOfTokenError(err error) error {
+	var answered *auth.Error
+	if errors.As(err, &answered) && answered.Response != nil {
+		if kind := llm.KindOfStatus(answered.Response.StatusCode); errors.Is(kind, llm.ErrUnavailable) || errors.Is(kind, llm.ErrRateLimited) {
+			return llm.ErrUnavailable
+		}
+		return llm.ErrAuth
+	}
+	var network net.Error
+	if errors.As(err, &network) {
+		return llm.ErrUnavailable
+	}
+	return llm.ErrAuth
+}

@@ -1,0 +1,60 @@
+package vertex
+
+import (
+	"context"
+
+	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/stats"
+)
+
+// intercept lets the call of a context edit its request and see its answers.
+func intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	k := callOf(ctx)
+	if k == nil {
+		return streamer(ctx, desc, cc, method, opts...)
+	}
+	s, err := streamer(ctx, desc, cc, method, append(opts, grpc.MaxCallRecvMsgSize(maxFrame))...)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{s, k}, nil
+}
+
+type stream struct {
+	grpc.ClientStream
+	call *call
+}
+
+func (s *stream) SendMsg(m any) error {
+	if request, ok := m.(*pb.GenerateContentRequest); ok {
+		s.call.edit(request)
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s *stream) RecvMsg(m any) error {
+	if err := s.ClientStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if answer, ok := m.(*pb.GenerateContentResponse); ok {
+		s.call.observe(answer)
+	}
+	return nil
+}
+
+// trailers marks calls whose status is the server's word. gRPC gives the same codes to what it makes up itself when a
+// connection breaks.
+type trailers struct{}
+
+func (trailers) HandleRPC(ctx context.Context, s stats.RPCStats) {
+	if _, ok := s.(*stats.InTrailer); ok {
+		if k := callOf(ctx); k != nil {
+			k.trailer.Store(true)
+		}
+	}
+}
+
+func (trailers) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (trailers) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (trailers) HandleConn(context.Context, stats.ConnStats)                       {}

@@ -1,0 +1,61 @@
+package vertex
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+
+	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// maxFault bounds what is read of an error's body, in bytes.
+const maxFault = 64 << 10
+
+// The protocol's JSON. Enumerations are sent as the SDK sends them.
+var (
+	reading = protojson.UnmarshalOptions{AllowPartial: true, DiscardUnknown: true}
+	writing = protojson.MarshalOptions{AllowPartial: true, UseEnumNumbers: true}
+)
+
+// rewriting lets the call of a request's context edit it, and see its answer: what intercept is for gRPC.
+type rewriting struct{ next http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper]. An answer that is an error is returned as an [llm.Error].
+func (t rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
+	k := callOf(r.Context())
+	if k == nil || r.Body == nil {
+		return t.next.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	var request pb.GenerateContentRequest
+	if err := reading.Unmarshal(body, &request); err != nil {
+		return nil, err
+	}
+	k.edit(&request)
+	if body, err = writing.Marshal(&request); err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	answer, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxFault)) // what came of it
+		_ = answer.Body.Close()
+		k.failure = k.fromREST(answer.StatusCode, answer.Header, body)
+		return nil, k.failure
+	}
+	k.body = answer.Body
+	answer.Body = newArray(answer.Body, k)
+	answer.Header.Del("Content-Length")
+	answer.ContentLength = -1
+	return answer, nil
+}

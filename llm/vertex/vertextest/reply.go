@@ -1,0 +1,201 @@
+package vertextest
+
+import (
+	"context"
+	"strings"
+
+	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/llmtest"
+)
+
+// wire is one of the two protocols. The error of each of its methods is for the server's handler to return.
+type wire interface {
+	begin() error // the head of the response goes out
+	send(m *pb.GenerateContentResponse) error
+	unknown(m *pb.GenerateContentResponse) error // m with fields and values that clients do not know yet
+	fail(f *llmtest.Fault) error
+	cut(inFrame bool) error
+	endless() error
+	garbage(text string) error
+	end() error
+}
+
+// say plays r on w.
+func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
+	s := &script{c: c, r: r, w: w}
+	pieces := r.Pieces
+	if c.Mode == llm.StructuredTools {
+		pieces = nil
+	}
+	if len(pieces) == 0 {
+		hold(ctx, r.Hold)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case r.Garbage != "":
+		return w.garbage(r.Garbage)
+	case r.Endless:
+		return w.endless()
+	case r.Error != nil && len(r.Pieces) == 0:
+		return w.fail(r.Error)
+	case r.Cut && len(r.Pieces) == 0 && r.Before == "" && r.Thoughts == "":
+		return w.cut(false)
+	}
+	s.do(w.begin)
+	s.unknown()
+	if r.Thoughts != "" {
+		s.part(&pb.Part{Data: text(r.Thoughts), Thought: true})
+	}
+	if c.Mode == llm.StructuredTools {
+		s.calls()
+	}
+	for i, piece := range pieces {
+		s.part(&pb.Part{Data: text(piece)})
+		s.unknown()
+		if i == 0 {
+			hold(ctx, r.Hold)
+		}
+	}
+	switch {
+	case s.err != nil:
+		return s.err
+	case r.Error != nil:
+		return w.fail(r.Error)
+	case r.Cut || r.CutFrame:
+		return w.cut(r.CutFrame)
+	}
+	s.last()
+	s.do(w.end)
+	return s.err
+}
+
+// script is a reply under way.
+type script struct {
+	c   *llmtest.Call
+	r   *llmtest.Reply
+	w   wire
+	err error
+}
+
+func text(s string) *pb.Part_Text { return &pb.Part_Text{Text: s} }
+
+func (s *script) do(f func() error) {
+	if s.err == nil {
+		s.err = f()
+	}
+}
+
+func (s *script) message(parts ...*pb.Part) *pb.GenerateContentResponse {
+	m := &pb.GenerateContentResponse{ModelVersion: s.r.Model, ResponseId: "response-1", UsageMetadata: &pb.GenerateContentResponse_UsageMetadata{}}
+	if m.ModelVersion == "" {
+		m.ModelVersion = llmtest.Model
+	}
+	if s.r.Usage.Input > 0 { // what is spent is counted on the way; only the last message has it all
+		m.UsageMetadata.PromptTokenCount, m.UsageMetadata.CandidatesTokenCount = 1, 1
+	}
+	if len(parts) > 0 {
+		m.Candidates = []*pb.Candidate{{Content: &pb.Content{Role: "model", Parts: parts}}}
+	}
+	return m
+}
+
+func (s *script) part(p *pb.Part) {
+	s.do(func() error { return s.w.send(s.message(p)) })
+}
+
+// unknown sends the parts that Gemini has and the SDK does not know, and what the protocol does not know.
+func (s *script) unknown() {
+	if !s.r.Unknown {
+		return
+	}
+	parts := []*pb.Part{
+		{ThoughtSignature: []byte("alone")},
+		{ThoughtSignature: []byte("of a thought"), Thought: true},
+		{Data: &pb.Part_ExecutableCode{ExecutableCode: &pb.ExecutableCode{Language: pb.ExecutableCode_PYTHON, Code: "print(1)"}}},
+		{Data: &pb.Part_CodeExecutionResult{CodeExecutionResult: &pb.CodeExecutionResult{Outcome: pb.CodeExecutionResult_OUTCOME_OK, Output: "1"}}},
+		{Data: &pb.Part_FunctionResponse{FunctionResponse: &pb.FunctionResponse{Name: "f"}}},
+		{Data: &pb.Part_InlineData{InlineData: &pb.Blob{MimeType: "image/png", Data: []byte{1, 2, 3}}}},
+		{Data: &pb.Part_FunctionCall{FunctionCall: &pb.FunctionCall{Name: "thought_of"}}, Thought: true},
+		{},
+	}
+	for _, p := range parts {
+		s.part(p)
+	}
+	s.do(func() error { return s.w.send(s.message()) })
+	s.do(func() error {
+		m := s.message(parts...)
+		m.PromptFeedback = &pb.GenerateContentResponse_PromptFeedback{} // of a prompt that was not blocked
+		m.Candidates = append(m.Candidates, &pb.Candidate{Index: 1, Content: &pb.Content{Parts: []*pb.Part{{Data: text("another answer")}}}})
+		return s.w.unknown(m)
+	})
+}
+
+// calls sends the function calls of mode tools. One that is no object yet is not sent: calls come whole.
+func (s *script) calls() {
+	if s.r.Before != "" {
+		s.part(&pb.Part{Data: text(s.r.Before)})
+	}
+	for _, args := range []string{strings.Join(s.r.Pieces, ""), s.r.Second} {
+		var v structpb.Struct
+		if v.UnmarshalJSON([]byte(args)) == nil {
+			s.part(&pb.Part{
+				Data:             &pb.Part_FunctionCall{FunctionCall: &pb.FunctionCall{Name: "decide", Args: &v}},
+				ThoughtSignature: signature(args),
+			})
+		}
+	}
+	s.unknown()
+}
+
+// finishes are the reasons for the ends of an answer.
+var finishes = map[llmtest.Finish]pb.Candidate_FinishReason{
+	llmtest.Stop:      pb.Candidate_STOP,
+	llmtest.Length:    pb.Candidate_MAX_TOKENS,
+	llmtest.Filtered:  pb.Candidate_SAFETY,
+	llmtest.BadCall:   pb.Candidate_MALFORMED_FUNCTION_CALL,
+	llmtest.NeverSeen: neverSeen,
+}
+
+// neverSeen is said in words where the protocol has some.
+const neverSeen pb.Candidate_FinishReason = 4711
+
+// last sends the message with the reason for the end, the usage and the signature.
+func (s *script) last() {
+	end := &pb.Part{Data: text("")}
+	if s.c.Mode != llm.StructuredTools && len(s.r.Pieces) > 0 {
+		end.ThoughtSignature = signature(strings.Join(s.r.Pieces, ""))
+	}
+	m := s.message(end)
+	u := s.r.Usage
+	m.UsageMetadata = &pb.GenerateContentResponse_UsageMetadata{
+		PromptTokenCount: int32(u.Input), CachedContentTokenCount: int32(u.Cached),
+		CandidatesTokenCount: int32(u.Output), TotalTokenCount: int32(u.Tokens()),
+	}
+	if s.r.Thoughts != "" {
+		m.UsageMetadata.ThoughtsTokenCount = int32(u.Output / 2)
+		m.UsageMetadata.CandidatesTokenCount -= m.UsageMetadata.ThoughtsTokenCount
+	}
+	switch s.r.Finish {
+	case llmtest.Nothing:
+		m.Candidates = nil
+	case llmtest.Blocked:
+		m.Candidates = nil
+		m.PromptFeedback = &pb.GenerateContentResponse_PromptFeedback{
+			BlockReason: pb.GenerateContentResponse_PromptFeedback_PROHIBITED_CONTENT, BlockReasonMessage: "The prompt has prohibited content.",
+		}
+	default:
+		m.Candidates[0].FinishReason = finishes[s.r.Finish]
+		if s.r.Finish != llmtest.Stop {
+			m.Candidates[0].FinishMessage = proto.String("The answer ended early.")
+		}
+	}
+	s.do(func() error { return s.w.send(m) })
+	if s.r.Unknown {
+		s.do(func() error { return s.w.send(&pb.GenerateContentResponse{}) })
+	}
+}

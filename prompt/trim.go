@@ -1,0 +1,48 @@
+package prompt
+
+import "github.com/a2aproject/a2a-go/v2/a2a"
+
+// maxCounted bounds how many skills of a card Trim counts.
+const maxCounted = 100
+
+// Trim returns a with what a prompt can show of its card, and nothing else: who keeps it is spared the rest, and two agents
+// that look the same in a prompt are equal after it. It renders as a does, but that of more than 100 skills only so many
+// are counted as left out; and it is the same after a round trip through JSON.
+func Trim(a Agent) Agent {
+	card := &a2a.AgentCard{}
+	if a.Card != nil {
+		card.Name, card.Description = Clean(a.Card.Name, maxName), Clean(a.Card.Description, maxDescription)
+		shown := len(viewAgent(&a).Skills)
+		for i := range a.Card.Skills[:min(len(a.Card.Skills), maxCounted)] {
+			skill := a2a.AgentSkill{} // only counted
+			if i <= shown {           // the first that is not shown also is what fills the room
+				skill = trimSkill(&a.Card.Skills[i])
+			}
+			card.Skills = append(card.Skills, skill)
+		}
+	}
+	return Agent{ID: a.ID, Card: card, Seen: a.Seen}
+}
+
+func trimSkill(s *a2a.AgentSkill) a2a.AgentSkill {
+	t := a2a.AgentSkill{ID: id(s.ID), Name: Clean(s.Name, maxName), Description: Clean(s.Description, maxSkillText)}
+	if s.ID == "" {
+		t.Name = id(s.Name) // which stands in for the id
+	}
+	t.Tags, t.Examples = cleanSome(s.Tags, maxTags, maxTag), cleanSome(s.Examples, maxExamples, maxExample)
+	return t
+}
+
+// cleanSome returns the first texts that show something, as quoteSome does, but not quoted.
+func cleanSome(all []string, most, limit int) []string {
+	var out []string
+	for _, s := range all {
+		if len(out) == most {
+			break
+		}
+		if s = Clean(s, limit); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

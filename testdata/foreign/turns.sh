@@ -1,0 +1,39 @@
+#!/bin/sh
+# Takes whole turns with a delegation through a model server that is not ours, with OpenAI's and with Gemini's protocol, each
+# by `cortex ask` as a user would run it. Needs Go, Node, npm and, the first time, the network: `go test` does without it.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+work=$(mktemp -d)
+mock=
+trap 'test -z "$mock" || kill "$mock"; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+(cd "$here/../.." && go build -o "$work/cortex" .)
+"$here/aimock.sh" "${1:-$work/aimock}" >"$work/log" 2>&1 &
+mock=$!
+tries=0
+until url=$(grep -o 'http://127\.0\.0\.1:[0-9]*' "$work/log"); do
+	tries=$((tries + 1))
+	if [ "$tries" -gt 600 ] || ! kill -0 "$mock" 2>/dev/null; then
+		cat "$work/log" >&2
+		exit 1
+	fi
+	sleep 0.2
+done
+export OPENAI_API_KEY=x GEMINI_API_KEY=x OPENAI_BASE_URL="$url/v1" GOOGLE_GEMINI_BASE_URL="$url" CORTEX_DATA="$work/data"
+failed=0
+for llm in openai gemini; do
+	while IFS='|' read -r question answer; do
+		got=$("$work/cortex" ask --llm "$llm" --context "$llm" --agents calc,clock "$question" 2>&1) || true
+		if [ "$got" = "$answer" ]; then
+			echo "ok      $llm: $question -> $got"
+		else
+			echo "FAILED  $llm: $question -> $got; want $answer"
+			failed=1
+		fi
+	done <<-'QUESTIONS'
+		What is six times seven?|Six times seven is 42.
+		What time is it in Tokyo?|The clock knows the time in Tokyo.
+	QUESTIONS
+done
+exit "$failed"
