@@ -81,7 +81,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 		if p := (*panicError)(nil); errors.As(err, &p) {
 			attrs = append(attrs, "stack", string(p.stack))
 		}
-		o.log.Error("no decision", attrs...)
+		o.log.Warn("no decision", attrs...) // the user is told
 		entry.Failure = d.explain(err)
 		return nil
 	}

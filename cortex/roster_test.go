@@ -441,3 +441,30 @@ func TestUnchangedAgentsCostNothing(t *testing.T) {
 		t.Error("after a change: want another list that shares what is the same")
 	}
 }
+
+// TestPreviewListsWhatWouldBeSent holds that a preview is the prompt of the next message: with the list as it was frozen, and
+// with what has changed since.
+func TestPreviewListsWhatWouldBeSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent []string
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			sent = append(sent, told(t))
+			return respond("fine")
+		})
+		w, c := newCast(t, d, actor("a", "one"), actor("b", "two"))
+		w.say("m1", "first")
+		pass(0)
+		now := []prompt.Agent{actor("b", "two"), actor("c", "three")}
+		c.are(now...)
+		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		previewed := told(&llm.Turn{Input: *conv.Preview("second", now, t0)})
+		w.say("m2", "second")
+		pass(0)
+		if want := "a b second+c second-a"; previewed != want || sent[1] != want {
+			t.Errorf("previewed %q and sent %q, want %q", previewed, sent[1], want)
+		}
+	})
+}

@@ -42,10 +42,12 @@ func promptTask(t *Task) prompt.Task {
 	}
 }
 
-// Preview returns what a prompt would show if the user said text now: everything but the agents.
-func (c *Conversation) Preview(text string, now time.Time) *prompt.Input {
-	t := c.llmTurn(&Turn{User: text}, now)
-	t.MaxParallel = MaxParallel
+// Preview returns what a prompt would show if the user said text now and these agents could be given work.
+func (c *Conversation) Preview(text string, agents []prompt.Agent, now time.Time) *prompt.Input {
+	turn := &Turn{User: text}
+	t := c.llmTurn(turn, now)
+	t.MaxParallel, t.Agents = MaxParallel, agents
+	c.list(t, turn, new(offers).trim(agents), false)
 	return &t.Input
 }
 

@@ -177,9 +177,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	in := conv.Preview(text, time.Now())
-	in.Agents = routable(b.registry)
-	p, err := templates.Render(in)
+	p, err := templates.Render(conv.Preview(text, routable(b.registry), time.Now()))
 	if err != nil {
 		return "", err
 	}

@@ -210,7 +210,7 @@ func (k *call) end() (rest string, err error) {
 		}
 	}
 	switch {
-	case k.candidate && !k.finished:
+	case k.messages == 0, k.candidate && !k.finished:
 		return "", k.fail(llm.ErrTruncated, "the stream ended before the answer did", nil)
 	case !k.wrote && rest == "":
 		e := k.fail(llm.ErrEmpty, k.reason, nil)
@@ -235,7 +235,7 @@ var finishKinds = map[pb.Candidate_FinishReason]error{
 
 // remember keeps the signature of an answer that was given.
 func (k *call) remember() {
-	if k.key != "" && k.mode != llm.StructuredTools {
+	if k.mode != llm.StructuredTools && k.key != "" {
 		k.client.signed.put(signed(k.hash.Sum(nil)), k.signature)
 	}
 }

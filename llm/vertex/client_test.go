@@ -156,7 +156,8 @@ func TestOtherSchema(t *testing.T) {
 				t.Fatalf("%s: Generate = %q, %v", mode, text, err)
 			}
 			got := <-calls
-			if compact := strings.Join(strings.Fields(string(got.Schema)), ""); got.Mode != mode || compact != strings.ReplaceAll(other, " ", "") && !strings.Contains(compact, `"minimum":3`) {
+			// The order of the keys is lost, which is why this is not how a decision's schema goes out.
+			if compact := strings.Join(strings.Fields(string(got.Schema)), ""); got.Mode != mode || len(compact) != len(other) || !strings.Contains(compact, `"minimum":3`) {
 				t.Errorf("%s: the server was asked for %q with the schema %s", mode, got.Mode, got.Schema)
 			}
 		}
@@ -236,7 +237,7 @@ func TestDialContextEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cfg := config(rest, s.Addr)
 		cfg.Plaintext = true
-		c := must(t, ctx, cfg)
+		c := must(ctx, t, cfg)
 		cancel()
 		if _, _, err := ask(t.Context(), c, request("hi")); err != nil {
 			t.Errorf("Generate = %v, but only Dial's context has ended", err)

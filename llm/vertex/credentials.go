@@ -20,7 +20,7 @@ func findCredentials(ctx context.Context, cfg *Config) (*auth.Credentials, error
 		return credentials.DetectDefault(&credentials.DetectOptions{
 			Scopes:           []string{"https://www.googleapis.com/auth/cloud-platform"},
 			CredentialsFile:  cfg.CredentialsFile,
-			UseSelfSignedJWT: true, // a service account needs no token from elsewhere
+			UseSelfSignedJWT: !cfg.REST, // as the SDK does
 		})
 	})
 	if err == nil || ctx.Err() != nil {

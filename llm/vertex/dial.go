@@ -91,11 +91,8 @@ func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.C
 		if err != nil {
 			return nil, cfg.unusable(err)
 		}
-		// An HTTP client of ours stands in for the other options. It follows no redirect, which would be sent the credentials.
-		options = []option.ClientOption{genai.WithREST(), option.WithHTTPClient(&http.Client{
-			Transport:     rewriting{authorized},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		})}
+		// An HTTP client of ours stands in for the other options.
+		options = []option.ClientOption{genai.WithREST(), option.WithHTTPClient(&http.Client{Transport: rewriting{authorized}})}
 		c.hang = func() error {
 			base.CloseIdleConnections()
 			return nil // the SDK's Close does no more than race with calls under way

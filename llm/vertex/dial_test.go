@@ -21,7 +21,7 @@ import (
 )
 
 // must dials, and closes the client with the test.
-func must(t *testing.T, ctx context.Context, cfg vertex.Config) *vertex.Client { //nolint:revive // t comes first in tests
+func must(ctx context.Context, t *testing.T, cfg vertex.Config) *vertex.Client {
 	t.Helper()
 	c, err := vertex.Dial(ctx, cfg)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestCredentialsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	each(t, func(t *testing.T, rest bool) {
-		must(t, t.Context(), vertex.Config{Project: "p", Model: "m", REST: rest, CredentialsFile: file})
+		must(t.Context(), t, vertex.Config{Project: "p", Model: "m", REST: rest, CredentialsFile: file})
 	})
 }
 
@@ -89,6 +89,7 @@ func TestTokenFailures(t *testing.T) {
 		{"busy", &auth.Error{Response: &http.Response{StatusCode: 503}}, llm.ErrUnavailable},
 		{"limited", &auth.Error{Response: &http.Response{StatusCode: 429}}, llm.ErrUnavailable},
 		{"unreachable", fmt.Errorf("fetch: %w", timeout{}), llm.ErrUnavailable},
+		{"deadline of its own", fmt.Errorf("fetch: %w", context.DeadlineExceeded), llm.ErrUnavailable},
 		{"unreadable", errors.New("private key should be a PEM"), llm.ErrAuth},
 	}
 	each(t, func(t *testing.T, rest bool) {
@@ -103,6 +104,9 @@ func TestTokenFailures(t *testing.T) {
 				var failed *llm.Error
 				if !errors.Is(err, test.want) || !errors.As(err, &failed) || !strings.Contains(failed.Message, "no token") {
 					t.Errorf("Generate = %v, want %v for want of a token", err, test.want)
+				}
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("Generate = %v, but the call's context has not ended", err)
 				}
 				if errors.Is(test.want, llm.ErrAuth) != strings.Contains(failed.Message, "gcloud") {
 					t.Errorf("Generate = %v: the advice is for who has no credentials", err)

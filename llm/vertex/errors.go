@@ -41,7 +41,6 @@ func (k *call) failed(ctx context.Context, err error) error {
 	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
 		e.Err = nil // a context that the caller does not know
 	}
-	e.Usage = k.usage
 	return e.Redact(k.secret)
 }
 

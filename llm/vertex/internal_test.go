@@ -3,17 +3,18 @@ package vertex
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/iotest"
+	"time"
 
 	"cloud.google.com/go/vertexai/genai"
 	"google.golang.org/api/option"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -55,62 +56,6 @@ func generate(c *Client) (text string, done bool, err error) {
 		done = done || chunk.Done
 	}
 	return text, done, nil
-}
-
-// Whatever a server sends: no panic, one end, and no success without the end of the array and a reason for the end of the
-// answer. How the bytes are cut into reads makes no difference.
-func FuzzArray(f *testing.F) {
-	for _, seed := range []string{
-		`[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":1}],"usageMetadata":{"promptTokenCount":3}}]`,
-		"[{\"candidates\": [{\"content\": {\"role\": \"model\", \"parts\": [{\"text\": \"a\"}]}}]}\r\n,\r\n{\"candidates\": [{\"finishReason\": \"STOP\"}]}\n]",
-		`[{"candidates":[{"content":{"parts":[{"functionCall":{"name":"decide","args":{"kind":"respond","say":"x"}}}]},"finishReason":1}]}]`,
-		`[{"candidates":[{"content":{"parts":[{"thoughtSignature":"QUJD"},{"executableCode":{"language":1,"code":"x"}},{"text":"x","thought":true}]}}]}]`,
-		`[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"2s"}]}}]`,
-		`[{"promptFeedback":{"blockReason":4}}]`,
-		`[{"candidates":[null]}]`, `[null]`, `[[]]`, `{}`, `[`, `]`, `[,]`, `[{}`, `[{},`, "\n", "[" + strings.Repeat("[", 50),
-		`[{"candidates":[{"finishReason":1}]}`, `[{"candidates":[{"citationMetadata":{"citations":[{"publicationDate":{"year":99999}}]},"finishReason":1}]}]`,
-	} {
-		f.Add([]byte(seed))
-	}
-	var answer roundTrip
-	var clients []*Client
-	for _, mode := range []llm.Structured{llm.StructuredSchema, llm.StructuredTools} {
-		clients = append(clients, stubbed(f, mode, func(r *http.Request) (*http.Response, error) { return answer(r) }))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, c := range clients {
-			answer = answers(func(r io.Reader) io.Reader { return r }, body)
-			text, done, err := generate(c)
-			answer = answers(iotest.OneByteReader, body)
-			slowText, slowDone, slowErr := generate(c)
-			if text != slowText || done != slowDone || fmt.Sprint(err) != fmt.Sprint(slowErr) {
-				t.Fatalf("at once %q, %v, %v; byte by byte %q, %v, %v", text, done, err, slowText, slowDone, slowErr)
-			}
-			if done == (err != nil) {
-				t.Fatalf("Done is %v and the error %v", done, err)
-			}
-			if err != nil {
-				var failed *llm.Error
-				if !errors.As(err, &failed) {
-					t.Fatalf("the error is a %T: %v", err, err)
-				}
-				continue
-			}
-			var whole []struct {
-				Candidates []struct{ FinishReason any }
-			}
-			if err := json.NewDecoder(bytes.NewReader(body)).Decode(&whole); err != nil {
-				t.Fatalf("Done, but the array has no end: %v", err)
-			}
-			finished := false
-			for _, m := range whole {
-				finished = finished || len(m.Candidates) > 0 && m.Candidates[0].FinishReason != nil
-			}
-			if !finished || text == "" {
-				t.Fatalf("Done with %q, but without a reason", text)
-			}
-		}
-	})
 }
 
 // A panic of the SDK is an error that shows its words.
@@ -158,36 +103,22 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A message that is too large ends the answer before it is held in memory as a whole.
-func TestMessageBound(t *testing.T) {
-	body := []byte(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]},` + strings.Repeat(" ", 2*maxFrame))
-	var read int
-	counting := func(r io.Reader) io.Reader {
-		return readerFunc(func(p []byte) (int, error) {
-			n, err := r.Read(p)
-			read += n
-			return n, err
-		})
+// A deadline that the server sees first is the caller's; without one it is the server's.
+func TestDeadlineOfTheServer(t *testing.T) {
+	k := &call{client: &Client{cfg: Config{Model: "m"}}}
+	k.trailer.Store(true)
+	said := status.Error(codes.DeadlineExceeded, "deadline exceeded")
+	soon, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+	defer cancel()
+	if err := k.failed(soon, said); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("just before the deadline: %v, want %v", err, context.DeadlineExceeded)
 	}
-	text, done, err := generate(stubbed(t, "", answers(counting, body)))
-	if text != "hi" || done || !errors.Is(err, llm.ErrUnavailable) {
-		t.Errorf("Generate = %q, %v, %v, want hi and %v", text, done, err, llm.ErrUnavailable)
-	}
-	if read > maxFrame+1<<12 {
-		t.Errorf("%d bytes were read, want at most %d for a message", read, maxFrame)
-	}
-}
-
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
-// Text in mode tools is held back only so far.
-func TestHeldBound(t *testing.T) {
-	piece := `{"candidates":[{"content":{"parts":[{"text":"` + strings.Repeat("a", 1<<18) + `"}]}}]}`
-	body := []byte("[" + strings.Repeat(piece+",", 6) + `{"candidates":[{"finishReason":1}]}]`)
-	if text, done, err := generate(stubbed(t, llm.StructuredTools, answers(func(r io.Reader) io.Reader { return r }, body))); text != "" || done || !errors.Is(err, llm.ErrLength) {
-		t.Errorf("Generate = %d bytes, %v, %v, want %v", len(text), done, err, llm.ErrLength)
+	late, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for _, ctx := range []context.Context{t.Context(), late} {
+		if err := k.failed(ctx, said); !errors.Is(err, llm.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the server's own deadline: %v, want %v", err, llm.ErrUnavailable)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ var (
 // rewriting lets the call of a request's context edit it, and see its answer: what intercept is for gRPC.
 type rewriting struct{ next http.RoundTripper }
 
-// RoundTrip implements [http.RoundTripper]. An answer that is an error is returned as an [llm.Error].
+// RoundTrip implements [http.RoundTripper]. Every answer but a good one is returned as an [llm.Error]; a redirect, too, which
+// else would be followed with the credentials.
 func (t rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 	k := callOf(r.Context())
 	if k == nil || r.Body == nil {

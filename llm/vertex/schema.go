@@ -120,7 +120,7 @@ func (o *oneOrMore) UnmarshalJSON(b []byte) error {
 }
 
 // arguments returns those of a function call as JSON. The protocol loses the order of their names: they are written in the
-// schema's, and those that it does not have, which could have stood anywhere, sorted before the last of it.
+// schema's, and those that it does not have come sorted behind them.
 func (s schema) arguments(args map[string]any) string {
 	if args == nil {
 		args = map[string]any{}
@@ -136,7 +136,7 @@ func appendJSON(b []byte, v any, s *pb.Schema) []byte {
 			return !ok
 		})
 		others := slices.DeleteFunc(slices.Sorted(maps.Keys(v)), func(name string) bool { return s.GetProperties()[name] != nil })
-		names = slices.Insert(names, max(len(names)-1, 0), others...)
+		names = append(names, others...)
 		b = append(b, '{')
 		for i, name := range names {
 			if i > 0 {

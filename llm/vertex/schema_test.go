@@ -65,7 +65,7 @@ func TestArguments(t *testing.T) {
 	for _, want := range []string{
 		`{}`,
 		`{"kind":"respond","say":"<b> & \"x\" 🌍","delegations":[],"reason":""}`,
-		`{"kind":"delegate","say":null,"aside":{},"delegations":[{"id":"1","agent":"a","skill":null,"task":"t","input":null,"more":[{"b":1.5,"a":true}],"depends_on":["0"]}]}`,
+		`{"kind":"delegate","say":null,"delegations":[{"id":"1","agent":"a","skill":null,"task":"t","input":null,"depends_on":["0"],"more":[{"b":1.5,"a":true}]}],"aside":{}}`,
 	} {
 		var args map[string]any
 		if err := json.Unmarshal([]byte(want), &args); err != nil {

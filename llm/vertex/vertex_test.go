@@ -33,7 +33,7 @@ func config(rest bool, addr string) vertex.Config {
 	return vertex.Config{Project: "p", Model: llmtest.Model, Endpoint: addr, REST: rest}
 }
 
-// dial returns a client that sends a token to a server with TLS.
+// dialToken returns a client that sends a token to a server with TLS.
 func dialToken(t testing.TB, cfg vertex.Config, s *vertextest.Server, p auth.TokenProvider) *vertex.Client {
 	t.Helper()
 	c, err := vertex.DialToken(t.Context(), cfg, p, &tls.Config{RootCAs: s.Roots, ServerName: "example.com"})

@@ -49,6 +49,8 @@ func say(w http.ResponseWriter, c *llmtest.Call, r *llmtest.Reply) {
 		_, _ = io.WriteString(w, `data: {"candidates": [{"content": {"parts": [{"text": "a half`)
 		s.flush()
 		panic(http.ErrAbortHandler)
+	case r.Cut && r.Orderly:
+		return
 	case r.Cut:
 		panic(http.ErrAbortHandler)
 	}

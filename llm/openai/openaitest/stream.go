@@ -45,6 +45,8 @@ func (x *exchange) stream() {
 	}
 	x.unknown()
 	switch {
+	case r.Cut && r.Orderly:
+		return
 	case r.Cut:
 		panic(http.ErrAbortHandler) // closes the connection
 	case r.CutFrame:

@@ -88,9 +88,13 @@ func (w *grpcWire) fail(f *llmtest.Fault) error {
 }
 
 func (w *grpcWire) endless() error {
-	return w.stream.Send(&pb.GenerateContentResponse{Candidates: []*pb.Candidate{
+	if err := w.stream.Send(&pb.GenerateContentResponse{Candidates: []*pb.Candidate{
 		{Content: &pb.Content{Parts: []*pb.Part{{Data: text(strings.Repeat("a", 64<<20))}}}},
-	}})
+	}}); err != nil {
+		return err
+	}
+	<-w.stream.Context().Done()
+	return nil
 }
 
 // mark in a message has the connection cut behind it.

@@ -66,6 +66,8 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 		return s.err
 	case r.Error != nil:
 		return w.fail(r.Error)
+	case r.Cut && r.Orderly:
+		return nil
 	case r.Cut || r.CutFrame:
 		return w.cut(r.CutFrame)
 	}

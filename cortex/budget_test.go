@@ -1,0 +1,166 @@
+package cortex_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+func TestBudget(t *testing.T) {
+	type say struct {
+		user   string
+		budget llm.Budget // that the decider gets
+		want   string     // in the answer; "": it was decided
+	}
+	for name, test := range map[string]struct {
+		budget cortex.Budget
+		says   []say
+	}{
+		"none": {cortex.Budget{}, []say{{"a", llm.Budget{}, ""}, {"b", llm.Budget{}, ""}}},
+		"conversation, tokens": {cortex.Budget{Conversation: llm.Budget{Tokens: 200}}, []say{
+			{"a", llm.Budget{Tokens: 200}, ""},
+			{"b", llm.Budget{Tokens: 90}, ""},
+			{"c", llm.Budget{}, "The budget for this conversation is used up (220 of 200 tokens). Begin another one with /new, or have the budget of a conversation raised."},
+		}},
+		"conversation, exactly": {cortex.Budget{Conversation: llm.Budget{Tokens: 110}}, []say{
+			{"a", llm.Budget{Tokens: 110}, ""}, {"b", llm.Budget{}, "110 of 110 tokens"},
+		}},
+		"conversation, exactly its cost": {cortex.Budget{Conversation: llm.Budget{Cost: 0.25}}, []say{
+			{"a", llm.Budget{Cost: 0.25}, ""}, {"b", llm.Budget{}, "cost 0.25 of 0.25"},
+		}},
+		"conversation, cost": {cortex.Budget{Conversation: llm.Budget{Cost: 0.4}}, []say{
+			{"a", llm.Budget{Cost: 0.4}, ""},
+			{"b", llm.Budget{Cost: 0.15000000000000002}, ""},
+			{"c", llm.Budget{}, "The budget for this conversation is used up (cost 0.5 of 0.4)."},
+		}},
+		"turn": {cortex.Budget{Turn: llm.Budget{Tokens: 100}}, []say{
+			{"a", llm.Budget{Tokens: 100}, ""}, {"b", llm.Budget{Tokens: 100}, ""},
+		}},
+		"turn of two steps": {cortex.Budget{Turn: llm.Budget{Tokens: 100}}, []say{
+			{"work", llm.Budget{Tokens: 100}, "The budget for this request is used up (110 of 100 tokens). Ask for less at once"},
+		}},
+		"day": {cortex.Budget{Day: llm.Budget{Tokens: 150, Cost: 9}}, []say{
+			{"a", llm.Budget{Tokens: 150, Cost: 9}, ""},
+			{"b", llm.Budget{Tokens: 40, Cost: 8.75}, ""},
+			{"c", llm.Budget{}, "The budget for today is used up (220 of 150 tokens, cost 0.5 of 9). Go on tomorrow (UTC)"},
+		}},
+		"the smallest": {cortex.Budget{Turn: llm.Budget{Tokens: 150, Cost: 1}, Conversation: llm.Budget{Tokens: 200, Cost: 0.5}, Day: llm.Budget{Cost: 3}}, []say{
+			{"a", llm.Budget{Tokens: 150, Cost: 0.5}, ""},
+			{"b", llm.Budget{Tokens: 90, Cost: 0.25}, ""},
+			{"c", llm.Budget{}, "The budget for this conversation is used up (220 of 200 tokens, cost 0.5 of 0.5)."},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				decider := costing(answering)
+				w := newWorld(t, decider)
+				w.stop()
+				w.start(cortex.Config{Decider: decider, Budget: test.budget})
+				for i, s := range test.says {
+					id, before := fmt.Sprint("m", i), len(w.decisions())
+					w.say(id, s.user)
+					for _, task := range w.tasksOf("alpha") {
+						w.finish("alpha", task.TaskID, "done")
+					}
+					if s.want == "" || s.user == "work" {
+						if got := w.decisions()[before].Budget; got != s.budget {
+							t.Errorf("%s: the decision may spend %+v, want %+v", s.user, got, s.budget)
+						}
+					} else if n := len(w.decisions()) - before; n != 0 {
+						t.Errorf("%s: %d decisions, want 0", s.user, n)
+					}
+					if got := w.answers()[id]; s.want != "" && !strings.HasPrefix(got, s.want) && !strings.Contains(got, s.want) || s.want == "" && strings.Contains(got, "budget") {
+						t.Errorf("%s: answer %q, want %q", s.user, got, s.want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestDayIsOfAllConversations holds that the day's budget is one, and begins anew at midnight UTC, also after a restart.
+func TestDayIsOfAllConversations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := costing(answering)
+		w := newWorld(t, decider)
+		east := func() time.Time { return time.Now().In(time.FixedZone("", 5*60*60)) }
+		cfg := cortex.Config{Decider: decider, Budget: cortex.Budget{Day: llm.Budget{Tokens: 110}}, Now: east}
+		w.stop()
+		w.start(cfg)
+		other := userEvent("o1", "a")
+		other.ContextID = "other"
+		w.publish(other)
+		w.stop()
+		w.start(cfg)
+		w.say("m1", "a")
+		if got := w.answers()["m1"]; !strings.Contains(got, "The budget for today is used up") {
+			t.Errorf("answer %q, want that the budget is used up", got)
+		}
+		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		pass(time.Until(midnight) - time.Second)
+		w.say("m2", "a")
+		if got := w.answers()["m2"]; !strings.Contains(got, "The budget for today is used up") {
+			t.Errorf("a second before midnight: answer %q, want that the budget is used up", got)
+		}
+		pass(time.Second)
+		w.say("m3", "a")
+		w.wantAnswer("m3", "heard a")
+	})
+}
+
+// TestBudgetThatIsTooSmall has a decider that knows that a decision would cost more than is left.
+func TestBudgetThatIsTooSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := decideFunc(func(_ context.Context, turn *llm.Turn, _ func(string)) (*llm.Decision, error) {
+			if turn.Budget.Tokens < 100 {
+				return nil, fmt.Errorf("%w: it needs 100", llm.ErrBudget)
+			}
+			return &llm.Decision{Kind: llm.KindRespond, Say: "ok", Usage: each}, nil
+		})
+		w := newWorld(t, decider)
+		w.stop()
+		w.start(cortex.Config{Decider: decider, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 500}, Conversation: llm.Budget{Tokens: 150}}})
+		w.say("m1", "a")
+		w.say("m2", "b")
+		w.wantAnswer("m2", "The budget for this conversation has not enough left for a decision (110 of 150 tokens). "+
+			"Begin another one with /new, or have the budget of a conversation raised.")
+	})
+}
+
+// TestBudgetIsSpentOnSummaries has a summary use up what the decision would have needed.
+func TestBudgetIsSpentOnSummaries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := window(2)
+		w := newWorld(t, decider)
+		w.stop()
+		w.start(cortex.Config{Decider: decider, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 11}}})
+		for i := range 4 {
+			w.say(fmt.Sprint("m", i), "u")
+		}
+		if got := w.answers()["m2"]; !strings.Contains(got, "The budget for this request is used up (11 of 11 tokens") {
+			t.Errorf("answer %q, want that the budget is used up", got)
+		}
+		if diff := cmp.Diff([]string{"1 u; 0", "1 u;u; 0"}, summaries(t, w.store)); diff != "" {
+			t.Errorf("summaries (-want +got):\n%s", diff)
+		}
+		w.wantFold()
+	})
+}
+
+func TestDayNeedsALedger(t *testing.T) {
+	w := noSnapshots{}
+	_, err := cortex.New(cortex.Config{
+		Transport: &recorder{}, Store: w, Decider: answering, Agents: offered, Budget: cortex.Budget{Day: llm.Budget{Cost: 1}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "Budget.Day") {
+		t.Errorf("New = %v, want an error that names Budget.Day", err)
+	}
+}
