@@ -56,6 +56,9 @@ type Chunk struct {
 	Done  bool   // the last chunk
 	Model string // with Done: what answered, as the endpoint names it
 	Usage Usage  // with Done
+	// Prompt is, with Done, how many tokens the prompt of this one answer had, where Usage has those of failed attempts too;
+	// 0 is Usage.Input.
+	Prompt int
 }
 
 // Usage counts the tokens of a call, as the provider reports them, and what they cost.
