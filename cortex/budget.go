@@ -19,6 +19,16 @@ type Budget struct {
 	Day          llm.Budget // all conversations of the tenant, from midnight to midnight UTC
 }
 
+// check returns why b cannot be a budget, or nil.
+func (b *Budget) check() error {
+	for name, of := range map[string]llm.Budget{"Turn": b.Turn, "Conversation": b.Conversation, "Day": b.Day} {
+		if of.Tokens < 0 || !(of.Cost >= 0) || math.IsInf(of.Cost, 0) {
+			return fmt.Errorf("cortex: Config.Budget.%s is %d tokens and a cost of %v; neither can be negative or endless, and 0 is no bound", name, of.Tokens, of.Cost)
+		}
+	}
+	return nil
+}
+
 // account is one of the budgets, with what was spent of it before this decision.
 type account struct {
 	whose  string
@@ -38,7 +48,7 @@ func (o *Orchestrator) accounts(ctx context.Context, conv *Conversation, turn *T
 		{"this conversation", b.Conversation, conv.Usage.Add(entry.Usage), "Begin another one with /new, or have the budget of a conversation raised."},
 	}
 	if b.Day != (llm.Budget{}) {
-		spent, err := o.cfg.Store.(Ledger).Spent(ctx, conv.Tenant, day(entry.Time))
+		spent, err := o.spentToday(ctx, entry.Time)
 		if err != nil {
 			return nil, fmt.Errorf("what was spent today: %w", err)
 		}

@@ -3,6 +3,7 @@ package cortex_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -162,5 +164,23 @@ func TestDayNeedsALedger(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "Budget.Day") {
 		t.Errorf("New = %v, want an error that names Budget.Day", err)
+	}
+}
+
+// TestImpossibleConfig holds that bounds that bound nothing are refused at the start.
+func TestImpossibleConfig(t *testing.T) {
+	for name, set := range map[string]func(*cortex.Config){
+		"Budget.Turn":         func(c *cortex.Config) { c.Budget.Turn.Tokens = -1 },
+		"Budget.Conversation": func(c *cortex.Config) { c.Budget.Conversation.Cost = math.NaN() },
+		"Budget.Day":          func(c *cortex.Config) { c.Budget.Day.Cost = math.Inf(1) },
+		"TaskTimeout":         func(c *cortex.Config) { c.TaskTimeout = -1 },
+		"ReplyTimeout":        func(c *cortex.Config) { c.ReplyTimeout = -1 },
+		"DecideTimeout":       func(c *cortex.Config) { c.DecideTimeout = -1 },
+	} {
+		cfg := cortex.Config{Transport: &recorder{}, Store: memstore.New(), Decider: answering, Agents: offered}
+		set(&cfg)
+		if _, err := cortex.New(cfg); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: New = %v, want an error that names it", name, err)
+		}
 	}
 }

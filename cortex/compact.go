@@ -2,6 +2,7 @@ package cortex
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func (d *decision) compact(ctx context.Context) error {
 	if _, ok := d.o.cfg.Decider.(llm.Compactor); !ok {
 		return nil
 	}
-	for n := 0; n < maxSummaries && d.conv.crowded(d.summarised()); n++ {
+	for n := 0; n < maxSummaries && d.conv.crowded(d.turn, d.summarised()); n++ {
 		if more, err := d.summarise(ctx, crowded); err != nil {
 			return err
 		} else if !more {
@@ -59,11 +60,14 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	if err != nil {
 		return false, err
 	}
-	// What a slow model leaves undone here must not cost the decision its time.
-	end, _ := ctx.Deadline()
-	half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
-	defer cancel()
-	s, err := callCompactor(half, d.o.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
+	sctx := ctx
+	if why == crowded { // what a slow model leaves undone here must not cost the decision its time; else there is none without it
+		end, _ := ctx.Deadline()
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		sctx = half
+	}
+	s, err := callCompactor(sctx, d.o.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
 	switch {
 	case s == nil && err == nil:
 		return false, nil // it fits
@@ -75,6 +79,9 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
+	if s == nil && errors.Is(err, llm.ErrTooLong) { // for whoever explains it: it is not the conversation that is too long
+		t.History = nil
+	}
 	if s == nil && why != crowded { // nor could anything be decided
 		return false, err
 	}
@@ -85,7 +92,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		return false, nil
 	}
 	turns, text := min(s.Turns, len(t.History)), strings.TrimSpace(strings.ToValidUTF8(s.Text, "\uFFFD"))
-	if turns <= 0 || (text == "" && why == crowded) { // there is room still: the next decision tries again
+	if turns <= 0 || (text == "" && why == crowded) { // there is room still
 		return false, nil
 	}
 	made := d.entry.Summary

@@ -185,7 +185,7 @@ func TestSummaryThatCannotBeMade(t *testing.T) {
 			if len(t.History) < 2 {
 				return nil, nil
 			}
-			return &llm.Summary{Turns: 1}, llm.ErrUnavailable
+			return &llm.Summary{Turns: 1}, llm.ErrRefused
 		}
 		w := newWorld(t, decider)
 		for i := range 5 {
@@ -196,14 +196,19 @@ func TestSummaryThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestSummaryThatHangs holds that a slow summary neither ends the decision nor delays another conversation.
+// TestSummaryThatHangs holds that a slow summary has all the time of the decision that needs it, is no reason to forget
+// anything, and does not delay another conversation.
 func TestSummaryThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		decider := window(1)
+		decider, takes, most := window(1), time.Hour, 0
 		decider.compact = func(ctx context.Context, turn *llm.Turn, _ bool) (*llm.Summary, error) {
-			if turn.ContextID != conversation && len(turn.History) > 0 {
-				<-ctx.Done()
-				return &llm.Summary{Turns: len(turn.History)}, ctx.Err()
+			if turn.ContextID != conversation && len(turn.History) > most {
+				select {
+				case <-ctx.Done():
+					return &llm.Summary{Turns: len(turn.History)}, ctx.Err()
+				case <-time.After(takes):
+					return summaryOf(turn), nil
+				}
 			}
 			return nil, nil
 		}
@@ -215,14 +220,27 @@ func TestSummaryThatHangs(t *testing.T) {
 		}
 		w.say("m1", "quick")
 		w.wantAnswer("m1", "[] 0 ")
-		pass(time.Minute) // half of what the decision may take
-		conv, err := cortex.Load(t.Context(), w.store, "", "slow")
-		if err != nil {
-			t.Fatal(err)
+		answered := func(id, want string) {
+			t.Helper()
+			conv, err := cortex.Load(t.Context(), w.store, "", "slow")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, ok := conv.AnswerOf(id); !ok || !strings.Contains(transport.Text(m.Parts), want) {
+				t.Errorf("answer %v to %s, want one with %q", m, id, want)
+			}
+			if conv.Omitted > 0 {
+				t.Errorf("%d turns are forgotten", conv.Omitted)
+			}
 		}
-		if m, ok := conv.AnswerOf("s2"); !ok || transport.Text(m.Parts) != "[] 1 " {
-			t.Errorf("answer %v, want one without the turn that could not be summarised", m)
-		}
+		pass(2 * time.Minute) // what a decision may take
+		answered("s2", "took too long")
+		takes, most = 90*time.Second, 1
+		slow := userEvent("s3", "s3")
+		slow.ContextID = "slow"
+		w.publish(slow)
+		pass(2 * time.Minute)
+		answered("s3", "[s1;] 0 s2")
 	})
 }
 
@@ -245,6 +263,39 @@ func TestSummaryOfAFailedDecision(t *testing.T) {
 			t.Errorf("summaries (-want +got):\n%s", diff)
 		}
 		w.wantAnswer("m3", "[u0;u1;] 0 fail")
+		w.wantFold()
+	})
+}
+
+// TestFailedDecisionForgetsNothing has a model that cannot make a summary, and then no decision either.
+func TestFailedDecisionForgetsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider, down := window(2), true
+		decide := decider.decideFunc
+		decider.decideFunc = func(ctx context.Context, turn *llm.Turn, s func(string)) (*llm.Decision, error) {
+			if down && len(turn.History) > 0 {
+				return nil, llm.ErrUnavailable
+			}
+			return decide(ctx, turn, s)
+		}
+		compact := decider.compact
+		decider.compact = func(ctx context.Context, turn *llm.Turn, force bool) (*llm.Summary, error) {
+			s, err := compact(ctx, turn, force)
+			if s != nil && down && turn.Summary != "" { // the first one it makes
+				s.Text, err = "", llm.ErrRefused
+			}
+			return s, err
+		}
+		w := newWorld(t, decider)
+		for i := range 5 {
+			w.say(fmt.Sprint("m", i), fmt.Sprint("u", i))
+		}
+		if conv := w.load(); conv.Omitted != 0 {
+			t.Errorf("%d turns are forgotten", conv.Omitted)
+		}
+		down = false
+		w.say("m5", "u5")
+		w.wantAnswer("m5", "[u0;u1;u2;u3;] 0 u4")
 		w.wantFold()
 	})
 }

@@ -62,12 +62,9 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	if err == nil {
 		unpaid = unpaid.Add(decided.Usage)
 	}
-	if lerr := o.spend(ctx, unpaid); lerr != nil {
-		o.log.Error("what was spent is not in the account of the day", "context_id", conv.ContextID, "tokens", unpaid.Tokens(), "cost", unpaid.Cost, "err", lerr)
-		if err == nil && o.cfg.Budget.Day != (llm.Budget{}) {
-			d.pay(decided.Usage)
-			err = noAccount(lerr)
-		}
+	o.spend(ctx, unpaid)
+	if err != nil && (entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // what can be left out is known when there is a decision without it
+		entry.Summary, entry.Omitted = nil, 0
 	}
 	switch {
 	case ctx.Err() != nil:

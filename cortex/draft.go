@@ -3,6 +3,7 @@ package cortex
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -16,13 +17,16 @@ const (
 
 // draft shows the text of an answer on Live while it is being written.
 type draft struct {
-	o       *Orchestrator
-	ctx     context.Context //nolint:containedctx // lives as long as the one call it is made for
-	topic   transport.Topic
-	turn    string
+	o     *Orchestrator
+	ctx   context.Context //nolint:containedctx // lives as long as the one call it is made for
+	topic transport.Topic
+	turn  string
+
+	mu      sync.Mutex
 	attempt string
 	pending strings.Builder
 	sent    time.Time
+	late    *time.Timer // sends what is pending when the model is silent
 }
 
 func (o *Orchestrator) newDraft(ctx context.Context, conv *Conversation, turn *Turn) *draft {
@@ -30,13 +34,29 @@ func (o *Orchestrator) newDraft(ctx context.Context, conv *Conversation, turn *T
 }
 
 func (d *draft) write(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.pending.WriteString(text)
-	if d.pending.Len() >= draftBytes || time.Since(d.sent) >= draftAge {
-		d.flush()
+	switch {
+	case d.pending.Len() >= draftBytes || time.Since(d.sent) >= draftAge:
+		d.send()
+	case d.late == nil:
+		d.late = time.AfterFunc(draftAge, d.flush)
 	}
 }
 
+// flush sends what is pending.
 func (d *draft) flush() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.send()
+}
+
+func (d *draft) send() {
+	if d.late != nil {
+		d.late.Stop()
+		d.late = nil
+	}
 	if d.pending.Len() == 0 {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -58,6 +60,15 @@ func (d *decision) explain(err error) string {
 				what = a.text
 				break
 			}
+		}
+	}
+	var vendor *llm.Error
+	if errors.As(err, &vendor) {
+		if vendor.Provider != "" {
+			what = strings.ReplaceAll(what, "check NAME", "check "+prompt.Clean(vendor.Provider, 64))
+		}
+		if vendor.RetryAfter >= time.Minute && errors.Is(err, llm.ErrRateLimited) {
+			what = strings.ReplaceAll(what, "Wait a minute and ask again", "Ask again in "+vendor.RetryAfter.Round(time.Second).String()+", or choose another model")
 		}
 	}
 	return "I could not decide what to do: " + what + " (" + oneLine(err.Error()) + ")"

@@ -25,16 +25,17 @@ func TestFailuresAreExplained(t *testing.T) {
 		want string // what to do
 		end  string
 	}{
-		{vendor(llm.ErrAuth), "Set another key; `cortex llm check NAME` tries it.", said},
+		{vendor(llm.ErrAuth), "Set another key; `cortex llm check openai` tries it.", said},
 		{vendor(llm.ErrQuota), "Raise it there, or choose another model.", said},
-		{vendor(llm.ErrNoModel), "Choose another one; `cortex llm check NAME` tries it.", said},
+		{vendor(llm.ErrNoModel), "Choose another one; `cortex llm check openai` tries it.", said},
 		{vendor(llm.ErrRefused), "Say it in other words", said},
 		{vendor(llm.ErrLength), "Ask for less at once", said},
 		{vendor(llm.ErrRateLimited), "Wait a minute and ask again.", said},
-		{fmt.Errorf("after 4 attempts: %w", vendor(llm.ErrUnavailable)), "Ask again in a minute; `cortex llm check NAME`", said},
+		{&llm.Error{Kind: llm.ErrRateLimited, Provider: "openai", RetryAfter: time.Hour}, "Ask again in 1h0m0s, or choose another model.", ")"},
+		{fmt.Errorf("after 4 attempts: %w", vendor(llm.ErrUnavailable)), "Ask again in a minute; `cortex llm check openai`", said},
 		{vendor(llm.ErrTruncated), "broke off. Ask again.", said},
 		{vendor(llm.ErrEmpty), "answered nothing. Ask again", said},
-		{vendor(llm.ErrBadRequest), "`cortex llm check NAME` tries the settings.", said},
+		{vendor(llm.ErrBadRequest), "`cortex llm check openai` tries the settings.", said},
 		{vendor(llm.ErrTooLong), "Begin again with /new", said},
 		{vendor(llm.ErrBudget), "have the budget raised", said},
 		{fmt.Errorf("after 2 corrections: %w: no JSON", llm.ErrInvalidDecision), "choose a more capable model", "(after 2 corrections: invalid decision: no JSON)"},

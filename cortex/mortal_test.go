@@ -135,8 +135,10 @@ func (c mortalCompactor) Compact(ctx context.Context, t *llm.Turn, force bool) (
 	return s, err
 }
 
-// mortalConfig is cfg with everything that the orchestrator does counted by m.
+// mortalConfig is cfg with everything that the orchestrator does counted by m. It has a budget for the day, so that the account
+// of the day is written before the log.
 func mortalConfig(cfg cortex.Config, m *mortal) cortex.Config {
+	cfg.Budget.Day.Tokens = 1 << 40
 	cfg.Transport = mortalTransport{cfg.Transport, m}
 	cfg.Store = mortalStore{cfg.Store, m}
 	d := mortalDecider{cfg.Decider, m}

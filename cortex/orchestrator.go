@@ -51,11 +51,13 @@ type Config struct {
 
 // Orchestrator runs the turns of a tenant's conversations. Make one with New and let it work with Run.
 type Orchestrator struct {
-	cfg    Config
-	log    *slog.Logger
-	cache  *cache
-	stats  counters
-	offers offers
+	cfg      Config
+	log      *slog.Logger
+	cache    *cache
+	unstored *unstored
+	book     *book
+	stats    counters
+	offers   offers
 
 	mu       sync.Mutex
 	deciding map[conversationKey]deciding // the decisions that run now, so that a Cancel can end them
@@ -67,7 +69,7 @@ type deciding struct {
 	cancel context.CancelCauseFunc
 }
 
-// New returns an Orchestrator. It does no I/O. An error names the field that is missing.
+// New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.
 func New(cfg Config) (*Orchestrator, error) {
 	switch {
 	case cfg.Transport == nil:
@@ -78,6 +80,11 @@ func New(cfg Config) (*Orchestrator, error) {
 		return nil, errors.New("cortex: Config.Decider is missing")
 	case cfg.Agents == nil:
 		return nil, errors.New("cortex: Config.Agents is missing")
+	case cfg.TaskTimeout < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0:
+		return nil, errors.New("cortex: Config.TaskTimeout, ReplyTimeout or DecideTimeout is negative")
+	}
+	if err := cfg.Budget.check(); err != nil {
+		return nil, err
 	}
 	if _, ok := cfg.Store.(Ledger); !ok && cfg.Budget.Day != (llm.Budget{}) {
 		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store keeps no account of a day")
@@ -100,7 +107,9 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewString
 	}
-	return &Orchestrator{cfg: cfg, log: cfg.Logger, cache: newCache(), deciding: map[conversationKey]deciding{}}, nil
+	return &Orchestrator{
+		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), deciding: map[conversationKey]deciding{},
+	}, nil
 }
 
 // Run takes events from the inbox of the orchestrator until ctx ends, and returns nil then. Events that are being handled
@@ -124,6 +133,12 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	}
 	defer control.Close()
 
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	handled := make(chan struct{}) // everything, so that nothing more will be spent
+	defer close(handled)
+	writer.Go(func() { o.book.serve(ctx, handled) })
+
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
 	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
@@ -141,6 +156,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	var conflictAt Version
 	failure := ""       // why the entry is made without a decision
 	var spent llm.Usage // on decisions of entries that were not stored
+	key := unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}
 	for {
 		conv, fresh, err := o.fold(ctx, e)
 		if err != nil {
@@ -153,6 +169,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			}
 		}
 		if seq, ok := conv.SeenEntry(e); ok {
+			o.unstored.take(key) // it was stored after all, or another one was
 			if err := o.send(ctx, conv, seq); err != nil {
 				return err
 			}
@@ -168,6 +185,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 				}
 			}
 			if conv.Version == cached {
+				o.unstored.take(key)
 				return o.ignore(ctx, conv, e, why)
 			}
 			o.cache.put(conv)
@@ -175,6 +193,11 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		}
 		after := conv.Version
 		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
+		if kept := o.unstored.take(key); kept != nil && kept.after == after {
+			entry = kept.entry // only to be stored
+		} else if kept != nil {
+			entry.Usage = entry.Usage.Add(kept.entry.spent())
+		}
 		err = o.advance(ctx, conv, entry)
 		spent = entry.spent()
 		switch {
@@ -215,20 +238,24 @@ func (o *Orchestrator) tellUnstorable(ctx context.Context, e *transport.Event) {
 }
 
 // advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
-// decided: the turn ends with it.
+// decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
 func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *Entry) error {
 	after, e := conv.Version, entry.Cause
 	entry.Turn = conv.turnOf(e, entry.Time)
-	entry.Deadline = entry.Time.Add(o.cfg.TaskTimeout)
+	now := o.cfg.Now() // later than entry.Time when it could not be stored at first
+	entry.Deadline = now.Add(o.cfg.TaskTimeout)
 	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
-		entry.ReplyBy = entry.Time.Add(o.cfg.ReplyTimeout)
+		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
 	if err := conv.applyCause(entry); err != nil {
 		return err
 	}
 	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
 		o.show(ctx, conv, entry.Seq)
-		if entry.Failure == "" {
+		if entry.Failure == "" && entry.Decision == nil {
+			if o.unstored.full(now) {
+				return fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID)
+			}
 			if err := o.decide(ctx, conv, turn, entry); err != nil {
 				return err
 			}
@@ -239,6 +266,9 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
 		return fmt.Errorf("%w: %w", errUnstorable, err)
 	case err != nil:
+		if !errors.Is(err, ErrConflict) {
+			o.unstored.put(conv, after, entry, now)
+		}
 		return fmt.Errorf("append to %s: %w", conv.ContextID, err)
 	}
 	entry.Version = version

@@ -49,6 +49,54 @@ func TestTooLongAfterAll(t *testing.T) {
 	}
 }
 
+// TestTooLongForgetsNothing has a message that does not fit, whatever is summarised for it: what was paid for that counts, and the
+// next message finds the conversation as it was.
+func TestTooLongForgetsNothing(t *testing.T) {
+	decider := window(100)
+	decide, compact := decider.decideFunc, decider.compact
+	decider.decideFunc = func(ctx context.Context, turn *llm.Turn, s func(string)) (*llm.Decision, error) {
+		if turn.User == "doomed" {
+			return nil, llm.ErrTooLong
+		}
+		return decide(ctx, turn, s)
+	}
+	knows := decider
+	knows.compact = func(ctx context.Context, turn *llm.Turn, force bool) (*llm.Summary, error) {
+		if turn.User == "doomed" {
+			return nil, llm.ErrTooLong
+		}
+		return compact(ctx, turn, force)
+	}
+	for _, test := range []struct {
+		name    string
+		decider llm.Decider
+		want    string // in the answer
+		paid    llm.Usage
+	}{
+		{"the decider knows", knows, "for this request alone", llm.Usage{}},
+		{"the endpoint says it", decider, "this conversation is too long", llm.Usage{Input: 30, Output: 3}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, test.decider)
+				for i := range 9 {
+					w.say(fmt.Sprint("m", i), fmt.Sprint("u", i))
+				}
+				w.say("doomed", "doomed")
+				if got := w.answers()["doomed"]; !strings.Contains(got, test.want) {
+					t.Errorf("answer %q, want one with %q", got, test.want)
+				}
+				if got := entries(t, w.store)[9].Usage; got != test.paid {
+					t.Errorf("the entry cost %+v, want %+v", got, test.paid)
+				}
+				w.say("next", "next")
+				w.wantAnswer("next", "[] 0 u0,u1,u2,u3,u4,u5,u6,u7,u8,doomed")
+				w.wantFold()
+			})
+		})
+	}
+}
+
 // TestTooLongWithoutHistory has nothing that could be summarised.
 func TestTooLongWithoutHistory(t *testing.T) {
 	tooLong := decideFunc(func(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) { return nil, llm.ErrTooLong })

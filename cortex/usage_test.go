@@ -137,6 +137,26 @@ func TestIncredibleUsage(t *testing.T) {
 	})
 }
 
+// TestHugeCost holds that costs which are numbers have a sum that is one.
+func TestHugeCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
+			return &llm.Decision{Kind: llm.KindRespond, Say: "ok", Usage: llm.Usage{Input: 1, Cost: math.MaxFloat64}}
+		}))
+		for i := range 3 {
+			w.say(fmt.Sprint("m", i), "a")
+		}
+		conv := w.load()
+		if _, err := conv.Snapshot(); err != nil || conv.Usage.Cost != 3e12 {
+			t.Errorf("the conversation cost %v, its snapshot is %v; want 3e12 and a snapshot", conv.Usage.Cost, err)
+		}
+		if u := w.spentOn(time.Now()); u.Cost != 3e12 {
+			t.Errorf("spent today %+v, want a cost of 3e12", u)
+		}
+		w.wantFold()
+	})
+}
+
 // TestUsageOfAnEntryThatWasNotStored counts what was paid for a decision that came second, or did not fit.
 func TestUsageOfAnEntryThatWasNotStored(t *testing.T) {
 	decider := costing(simple(func(t *llm.Turn) *llm.Decision { return respond(strings.Repeat("x", 100<<10)) }))

@@ -51,10 +51,30 @@ func (c *Conversation) shrink() {
 }
 
 // crowded reports whether it is time to have the window summarised, of which the first turns are already, before shrink
-// leaves something out.
-func (c *Conversation) crowded(summarised int) bool {
+// leaves something out. When no summary can be made, turn's later decisions and those of the next turns do not try in vain: it is
+// time again when another eighth of the window is full.
+func (c *Conversation) crowded(turn *Turn, summarised int) bool {
 	turns := c.history()[summarised:]
-	return len(turns) >= maxWindow*3/4 || weightOf(turns) >= maxWeight*3/4
+	n := len(turns)
+	if n == 0 || (turn.Decisions > 0 && turns[n-1].Answered.Before(turn.Began)) {
+		return false
+	}
+	full := eighths(turns)
+	return full >= 6 && full > eighths(turns[:n-1])
+}
+
+// eighths returns how many eighths of the window turns fill. The newest one, which the next question is most likely about, has
+// no weight as long as shrink would keep it.
+func eighths(turns []*Turn) int {
+	n := len(turns)
+	if n == 0 {
+		return 0
+	}
+	full := max(n*8/maxWindow, weightOf(turns[:n-1])*8/maxWeight)
+	if weightOf(turns) > maxWeight {
+		full = max(full, 8)
+	}
+	return full
 }
 
 func weightOf(turns []*Turn) (n int) {

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -61,13 +64,63 @@ func TestCrowdedWindowIsKept(t *testing.T) {
 			},
 		}
 		w := newWorld(t, decider)
-		for i := range 52 {
+		for i := range 56 {
 			w.say(fmt.Sprint("m", i), "x")
 		}
 		down = false
 		w.say("now", "x")
-		if last := w.decisions()[52]; last.Omitted != 0 || last.Summary != "before" || len(last.History) != 26 {
-			t.Errorf("%d omitted, summary %q, %d shown; want 0, before, 26", last.Omitted, last.Summary, len(last.History))
+		if last := w.decisions()[56]; last.Omitted != 0 || last.Summary != "before" || len(last.History) != 28 {
+			t.Errorf("%d omitted, summary %q, %d shown; want 0, before, 28", last.Omitted, last.Summary, len(last.History))
+		}
+		w.wantFold()
+	})
+}
+
+// TestCrowdedWindowIsTriedNowAndThen has a model that never makes a summary: that is paid for, and waited for, at one turn in eight.
+func TestCrowdedWindowIsTriedNowAndThen(t *testing.T) {
+	for name, refused := range map[string]*llm.Summary{"refused": {Turns: 24}, "failed": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var tries []int // turns in the window
+				decider := window(1000)
+				decider.compact = func(_ context.Context, turn *llm.Turn, force bool) (*llm.Summary, error) {
+					if !force {
+						return nil, nil
+					}
+					tries = append(tries, len(turn.History))
+					return refused, llm.ErrRefused
+				}
+				w := newWorld(t, decider)
+				w.diligent = true
+				for i := range 100 {
+					pass(time.Second)
+					w.say(fmt.Sprint("m", i), "work") // two decisions
+				}
+				if diff := cmp.Diff([]int{48, 56, 64, 48, 56, 64}, tries); diff != "" {
+					t.Errorf("turns at each try (-want +got):\n%s", diff)
+				}
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// TestNewestTurnIsKept has pasted what nearly fills the window: the next question is about that.
+func TestNewestTurnIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := window(1000)
+		decider.decideFunc = simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
+		w := newWorld(t, decider)
+		w.say("m0", "a")
+		w.say("m1", strings.Repeat("x", 800<<10))
+		w.say("m2", "b")
+		w.say("m3", "c")
+		var shown []string
+		for _, turn := range w.decisions()[2:] {
+			shown = append(shown, fmt.Sprintf("%d %d %.3s", len(turn.History), turn.Omitted, turn.Summary))
+		}
+		if diff := cmp.Diff([]string{"2 0 ", "1 0 a;x"}, shown); diff != "" {
+			t.Errorf("turns, turns left out and the summary that were shown (-want +got):\n%s", diff)
 		}
 		w.wantFold()
 	})

@@ -68,11 +68,16 @@ type Usage struct {
 	Output int `json:"output,omitempty"` // all that was written, a model's thoughts included
 	// Cost is in the currency of the prices that were configured, most likely US dollars; 0 when there are none.
 	Cost float64 `json:"cost,omitempty"`
+	// Estimated says that an endpoint did not count some of the tokens, and the decider did, by the length of the texts.
+	Estimated bool `json:"estimated,omitempty"`
 }
 
 // Add returns the sum of u and v.
 func (u Usage) Add(v Usage) Usage {
-	return Usage{Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output, Cost: u.Cost + v.Cost}
+	return Usage{
+		Input: u.Input + v.Input, Cached: u.Cached + v.Cached, Output: u.Output + v.Output, Cost: u.Cost + v.Cost,
+		Estimated: u.Estimated || v.Estimated,
+	}
 }
 
 // Tokens returns all tokens, read and written.

@@ -12,37 +12,34 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// What a summary may have: an eighth of the window and so many tokens, and so many bytes where a model does not keep to it.
+// What a summary should have: an eighth of the window and so many tokens. A model may write more than that, since its thoughts
+// may count; its text is cut to twice that share of the window, and so many bytes.
 const (
 	summaryShare = 8
 	summaryMost  = 2048
 	summaryBytes = 16<<10 - 64 // with the note of a cut it is within what a prompt shows
 )
 
-// Compact implements [Compactor]. What would keep the model from deciding too, such as an endpoint that is not reached or a
-// budget that is used up, is an error without a summary: then no turn is to be left out. A model that does not make it until
-// ctx's deadline cannot do it: there would be no end of trying.
+// Compact implements [Compactor]. Turns are left out only where it is the model that cannot summarise them. All else, such as
+// an endpoint that is not reached, an answer that broke off, ctx's end or a budget that is used up, is an error without a
+// summary: the same question later may bring one.
 func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, error) {
+	need, fits, err := d.fits(t)
+	if err != nil || (fits && !force) {
+		return nil, err
+	}
 	why := "the endpoint says that it does not fit into the model's window"
-	if !force {
-		need, fits, err := d.fits(t)
-		if fits || err != nil {
-			return nil, err
-		}
-		if len(t.History) == 0 && need <= d.options.Window {
-			return nil, nil // nothing can be taken away, and it may do with less than what is kept free
-		}
-		why = fmt.Sprintf("it has about %d tokens, and the model's window %d", need, d.options.Window)
+	if !fits {
+		why = d.tooMany(need)
 	}
 	if len(t.History) == 0 {
-		return nil, fmt.Errorf("%w: %s; shorten what is said, or take a model with a larger window", ErrTooLong, why)
+		return nil, fmt.Errorf("%w: %s; %s", ErrTooLong, why, shorten)
 	}
-	x := &exchange{decider: d, budget: t.Budget}
+	x := &exchange{decider: d, budget: t.Budget, want: max(summaryMost, d.options.MaxTokens)}
 	s := &Summary{Turns: (len(t.History) + 1) / 2}
-	var err error
 	if s.Text, s.Model, err = x.summarise(ctx, &t.Input, s.Turns); err != nil {
 		err = x.fail(fmt.Errorf("summarise %d turns: %w", s.Turns, err))
-		if end := ctx.Err(); errors.Is(end, context.Canceled) || (end == nil && deciding(err)) {
+		if ctx.Err() != nil || !unable(err) {
 			return nil, err
 		}
 	}
@@ -50,27 +47,59 @@ func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, e
 	return s, err
 }
 
-// deciding reports whether err is one that a decision would meet as well.
-func deciding(err error) bool {
-	return slices.ContainsFunc([]error{ErrUnavailable, ErrRateLimited, ErrQuota, ErrAuth, ErrNoModel, ErrBudget}, func(kind error) bool {
-		return errors.Is(err, kind)
-	})
+// unable reports whether err says that the model cannot make a summary, and nothing else: of several endpoints that were asked,
+// one may just not have been reached.
+func unable(err error) bool {
+	is := func(kind error) bool { return errors.Is(err, kind) }
+	return slices.ContainsFunc([]error{ErrRefused, ErrTooLong, ErrEmpty, ErrLength, ErrInvalidDecision}, is) &&
+		!slices.ContainsFunc([]error{ErrUnavailable, ErrRateLimited, ErrTruncated, ErrQuota, ErrAuth, ErrNoModel, ErrBadRequest, ErrBudget}, is)
 }
 
-// fits reports whether the prompt for t leaves room for an answer, and how many tokens it has if it does not.
+const shorten = "shorten what is said, or take a model with a larger window"
+
+// tooMany says that so many tokens are more than there is room for.
+func (d *decider) tooMany(tokens int) string {
+	return fmt.Sprintf("it has about %d tokens, and the model's window %d", tokens, d.options.Window)
+}
+
+// fits reports whether the prompt for t leaves room for an answer, and how many tokens it has if it does not. What nothing can
+// be taken away from may do with less room than usual, and so may then the conversation before it: else each of its turns
+// would be summarised at once. It returns an [ErrTooLong] when no summary can make t fit.
 func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
-	if d.options.Window <= 0 {
+	window := d.options.Window
+	if window <= 0 {
 		return 0, true, nil
 	}
-	room := d.gauge.bytes(d.options.room(d.options.MaxTokens))
-	if d.base+len(DecisionSchema(t))+atMost(&t.Input) <= room {
+	room := d.options.room(d.options.MaxTokens)
+	if d.base+len(DecisionSchema(t))+atMost(&t.Input) <= d.gauge.bytes(room) {
 		return 0, true, nil
 	}
-	r, err := d.request(t)
+	alone := *t
+	alone.History, alone.Summary = nil, ""
+	least, err := d.promptFor(&alone)
+	if err == nil && least > window {
+		err = fmt.Errorf("%w: %s, also without the conversation before; %s", ErrTooLong, d.tooMany(least), shorten)
+	}
 	if err != nil {
 		return 0, false, err
 	}
-	return d.gauge.tokens(size(r)), size(r) <= room, nil
+	if least > room {
+		room = window - window/leastShare
+	}
+	if least > room || len(t.History) == 0 {
+		room = window
+	}
+	need, err = d.promptFor(t)
+	return need, err == nil && need <= room, err
+}
+
+// promptFor returns how many tokens the prompt for t has.
+func (d *decider) promptFor(t *Turn) (int, error) {
+	r, err := d.request(t)
+	if err != nil {
+		return 0, err
+	}
+	return d.gauge.tokens(size(r)), nil
 }
 
 // summarise asks for a summary of in.Summary and the first turns of in.History.
@@ -114,7 +143,6 @@ func (x *exchange) summaryRequest(in *prompt.Input, turns int) (*Request, error)
 			return true
 		}
 		r := x.requestOf(p)
-		r.MaxTokens = most
 		if x.options.Window > 0 && size(r) > room {
 			return false
 		}

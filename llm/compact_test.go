@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestCompact(t *testing.T) {
 		t.Errorf("Compact = %+v, want %+v", *got, want)
 	}
 	r := client.Requests()[0]
-	if r.Schema != nil || r.MaxTokens != 1000 || r.Temperature == nil || len(r.Messages) != 1 || r.Messages[0].Role != llm.RoleUser {
+	if r.Schema != nil || r.MaxTokens != 2048 || r.Temperature == nil || len(r.Messages) != 1 || r.Messages[0].Role != llm.RoleUser {
 		t.Errorf("request = %+v", r)
 	}
 	for text, there := range map[string]bool{"They had met before.": true, "question-0": true, "answer-2": true, "question-3": false} {
@@ -120,6 +121,54 @@ func TestCompactIsCalibrated(t *testing.T) {
 	}
 }
 
+// again is a client whose usage is that of two attempts.
+type again struct{ *llmtest.Client }
+
+func (a again) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for chunk, err := range a.Client.Generate(ctx, r) {
+			if chunk.Prompt = chunk.Usage.Input; chunk.Done {
+				chunk.Usage.Input *= 2
+			}
+			if !yield(chunk, err) {
+				return
+			}
+		}
+	}
+}
+
+// What attempts that failed read is no part of the prompt.
+func TestCompactIsCalibratedByOneAttempt(t *testing.T) {
+	client := again{llmtest.Script(answered(hello, 12_000))}
+	d := llm.NewDecider(client, templates(t), &llm.DeciderOptions{Window: 24_000, MaxTokens: 100})
+	got, err := d.Decide(t.Context(), talk(4, 10_000), nil)
+	if err != nil || got.Usage.Input != 24_000 {
+		t.Fatalf("Decide = %+v, %v, want one for 24000 tokens", got, err)
+	}
+	if s, err := d.(llm.Compactor).Compact(t.Context(), talk(4, 10_000), false); s != nil || err != nil {
+		t.Errorf("a prompt of 12000 tokens in a window of 24000: Compact = %+v, %v", s, err)
+	}
+}
+
+// A model that thinks for long has as much room for it as in a decision, as far as the window goes.
+func TestCompactHasRoomForThoughts(t *testing.T) {
+	for _, c := range []struct{ window, limit, want int }{
+		{0, 0, 2048}, {0, 32_000, 32_000}, {1_000_000, 32_000, 32_000}, {1_000_000, 100, 2048}, {8_000, 32_000, 0},
+	} {
+		d, client := compactor(t, llm.DeciderOptions{Window: c.window, MaxTokens: c.limit}, llmtest.Text("They talked."))
+		if _, err := d.Compact(t.Context(), talk(4, 4000), true); err != nil {
+			t.Fatal(err)
+		}
+		r := client.Requests()[0]
+		if c.want == 0 {
+			c.want = c.window - (sizeOf(r)+2)/3
+		}
+		if r.MaxTokens != c.want {
+			t.Errorf("MaxTokens %d in a window of %d: %d are asked for, want %d", c.limit, c.window, r.MaxTokens, c.want)
+		}
+	}
+}
+
 // However little fits, compacting comes to an end: each time a turn less, and at last there is nothing left to take away.
 func TestCompactConverges(t *testing.T) {
 	rambling := llmtest.Func(func(context.Context, *llm.Request) llmtest.Answer {
@@ -130,13 +179,14 @@ func TestCompactConverges(t *testing.T) {
 		window  int
 		answer  llmtest.Answer
 		summary bool // fits in the end
+		left    int  // turns
 	}{
-		{"roomy", 20_000, llmtest.Text("short"), true},
-		{"small", 4_000, llmtest.Text("short"), true},
-		{"small and rambling", 8_000, rambling, true},
-		{"tiny", 1_000, llmtest.Text("short"), false},
-		{"nothing", 10, llmtest.Text("short"), false},
-		{"small and refusing", 4_000, llmtest.Fail(llm.ErrRefused), true},
+		{"roomy", 20_000, llmtest.Text("short"), true, 5},
+		{"small", 4_000, llmtest.Text("short"), true, 0},
+		{"small and rambling", 8_000, rambling, true, 0},
+		{"tiny", 1_000, llmtest.Text("short"), false, 20}, // nor would it without them
+		{"nothing", 10, llmtest.Text("short"), false, 20},
+		{"small and refusing", 4_000, llmtest.Fail(llm.ErrRefused), true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tn := talk(20, 6_000)
@@ -161,7 +211,7 @@ func TestCompactConverges(t *testing.T) {
 					tn.Omitted += s.Turns
 				}
 			}
-			if c.summary != (err == nil) || (err != nil && (!errors.Is(err, llm.ErrTooLong) || len(tn.History) > 0)) {
+			if c.summary != (err == nil) || (err != nil && !errors.Is(err, llm.ErrTooLong)) || len(tn.History) != c.left {
 				t.Errorf("after %d calls %d turns are left: %v", calls, len(tn.History), err)
 			}
 			if err != nil && !strings.Contains(err.Error(), "larger window") {
@@ -228,9 +278,12 @@ func TestCompactFails(t *testing.T) {
 		{"empty", []llmtest.Answer{answered(" ", 1), failed(llm.ErrEmpty, "", 10)}, llm.ErrEmpty, 11, true, ""},
 		{"invisible", []llmtest.Answer{answered("\u200b", 1)}, llm.ErrEmpty, 1, true, ""},
 		{"too long for the endpoint", []llmtest.Answer{failed(llm.ErrTooLong, "", 0)}, llm.ErrTooLong, 0, true, ""},
-		{"not understood", []llmtest.Answer{failed(llm.ErrBadRequest, "", 0)}, llm.ErrBadRequest, 0, true, ""},
-		{"something else", []llmtest.Answer{llmtest.Fail(boom)}, boom, 0, true, ""},
-		{"endless", []llmtest.Answer{llmtest.Text(strings.Repeat("x", 2<<20))}, llm.ErrInvalidDecision, 0, true, ""},
+		{"not understood", []llmtest.Answer{failed(llm.ErrBadRequest, "", 0)}, llm.ErrBadRequest, 0, false, ""},
+		{"something else", []llmtest.Answer{llmtest.Fail(boom)}, boom, 0, false, ""},
+		{"cut twice", []llmtest.Answer{failed(llm.ErrTruncated, "The", 1), failed(llm.ErrTruncated, "The", 10)}, llm.ErrTruncated, 11, false, ""},
+		{"too slow for the endpoint", []llmtest.Answer{llmtest.Fail(context.DeadlineExceeded)}, context.DeadlineExceeded, 0, false, ""},
+		{"one does not fit, the other is down", []llmtest.Answer{llmtest.Fail(errors.Join(llm.ErrTooLong, llm.ErrUnavailable))}, llm.ErrTooLong, 0, false, ""},
+		{"thoughts that begin in the prompt", []llmtest.Answer{answered("They {agreed}?\n</think>\nThe end.", 1)}, nil, 1, true, "The end."},
 		{"cut, then well", []llmtest.Answer{failed(llm.ErrTruncated, "The", 1), answered("The end.", 10)}, nil, 11, true, "The end."},
 		{"longer than asked for", []llmtest.Answer{failed(llm.ErrLength, "The", 1), failed(llm.ErrLength, "The end", 10)}, nil, 11, true, "The end"},
 		{"longer in thoughts", []llmtest.Answer{failed(llm.ErrLength, "", 1), failed(llm.ErrLength, "<think>The end", 10)}, llm.ErrLength, 11, true, ""},
@@ -259,7 +312,7 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
-// Nothing is left out because the budget is used up or the user does not want to wait.
+// Nothing is left out because the budget is used up, the user does not want to wait, or there was not enough time.
 func TestCompactIsStopped(t *testing.T) {
 	tn := talk(3, 100)
 	tn.Budget.Tokens = 10
@@ -278,8 +331,8 @@ func TestCompactIsStopped(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	d = llm.NewDecider(deaf{func() { <-ctx.Done() }, llm.ErrUnavailable}, templates(t), nil).(llm.Compactor)
-	if s, err := d.Compact(ctx, talk(3, 100), true); s == nil || s.Turns != 2 || s.Text != "" || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("when it is too slow: %+v, %v, want a summary without text, and context.DeadlineExceeded", s, err)
+	if s, err := d.Compact(ctx, talk(3, 100), true); s != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("when it is too slow: %+v, %v, want context.DeadlineExceeded", s, err)
 	}
 	d, _ = compactor(t, llm.DeciderOptions{Window: 1000})
 	for _, force := range []bool{true, false} {
@@ -300,6 +353,59 @@ func TestCompactWithoutHistory(t *testing.T) {
 		d, client := compactor(t, llm.DeciderOptions{Window: window})
 		if s, err := d.Compact(t.Context(), turn(), false); s != nil || !errors.Is(err, want) || len(client.Requests()) > 0 {
 			t.Errorf("a prompt of %d tokens for a window of %d: %+v, %v, want %v", need, window, s, err, want)
+		}
+	}
+}
+
+// What no window could hold is not worth a summary, and the conversation before it is not the reason.
+func TestCompactNotInVain(t *testing.T) {
+	tn := talk(20, 40)
+	tn.Summary, tn.User = "They had met before.", strings.Repeat("x", 60<<10)
+	for _, force := range []bool{true, false} {
+		d, client := compactor(t, llm.DeciderOptions{Window: 8192, MaxTokens: 1000})
+		s, err := d.Compact(t.Context(), tn, force)
+		if s != nil || !errors.Is(err, llm.ErrTooLong) || !strings.Contains(fmt.Sprint(err), "also without the conversation") || len(client.Requests()) > 0 {
+			t.Errorf("force %t: %+v, %v after %d requests, want an ErrTooLong after none", force, s, err, len(client.Requests()))
+		}
+	}
+}
+
+// A prompt that is too long without any conversation leaves less room for the answer, and what is left of the window is for the
+// conversation: its turns are not summarised one by one.
+func TestCompactInASmallWindow(t *testing.T) {
+	_, _, client, err := decide(t, turn(), llmtest.Text(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := (sizeOf(client.Requests()[0]) + 2) / 3
+	for _, c := range []struct {
+		name   string
+		window int
+		turn   *llm.Turn
+		want   bool // a summary
+	}{
+		{"an eighth is left for the answer", alone * 4 / 3, talk(2, 50), false},
+		{"less than that", alone * 4 / 3, talk(2, 1000), true},
+		{"nor is it without the conversation", alone * 9 / 8, talk(1, 50), false},
+		{"more than the window", alone * 9 / 8, talk(2, 500), true},
+	} {
+		d, client := compactor(t, llm.DeciderOptions{Window: c.window, MaxTokens: c.window / 2}, llmtest.Text("short"))
+		if s, err := d.Compact(t.Context(), c.turn, false); err != nil || (s != nil) != c.want || (len(client.Requests()) > 0) != c.want {
+			t.Errorf("%s: Compact = %+v, %v, want a summary: %t", c.name, s, err, c.want)
+		}
+	}
+}
+
+// An endpoint that counts only what its cache did not have is not believed.
+func TestCompactIsNotMisled(t *testing.T) {
+	for _, u := range []llm.Usage{{Input: 40}, {Input: 40, Cached: 1400}} {
+		client := llmtest.Script(llmtest.Answer{Text: hello, Usage: u}, llmtest.Text("short"))
+		d := llm.NewDecider(client, templates(t), &llm.DeciderOptions{Window: 12_000, MaxTokens: 100})
+		if _, err := d.Decide(t.Context(), turn(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := d.(llm.Compactor).Compact(t.Context(), talk(10, 6000), false); s == nil || err != nil {
+			t.Errorf("after an answer with %+v, 60 kB fit into 12000 tokens: %v", u, err)
 		}
 	}
 }

@@ -24,13 +24,14 @@ type DeciderOptions struct {
 // A reply that is no decision, or not one that passes [Check], is sent back to the model with the error, at most twice;
 // then Decide returns an [ErrInvalidDecision]. An agent id that can only mean one agent, being another in nothing but
 // its case or one letter, is corrected without asking. Decide streams the answer of the first reply that has one; words
-// of a later reply are not streamed behind those of one that was not accepted. Thoughts that a reply begins with, between
-// <think> and </think>, are no part of it.
+// of a later reply are not streamed behind those of one that was not accepted. Thoughts that a reply begins with, see
+// [ParseDecision], are no part of it.
 //
-// A reply that is empty, or that broke off after its first words, is asked for once more, and one that ended at MaxTokens
-// once more with twice as many. All other errors of c are returned as they are and nothing is tried again: that is for a
-// Client around c. What was spent on a decision that failed is told by [UsageOf]. Before each call, Turn.Budget has to have
-// room for it, by an estimate of the prompt's tokens; else Decide returns [ErrBudget].
+// A reply that is empty, or that broke off after its first words (cut, or the endpoint unavailable or rate limited), is asked for
+// once more, and one that ended at MaxTokens once more with twice as many; one that goes on beyond that is not. All other errors of c are returned as they are and nothing is tried again: that is for a
+// Client around c. What was spent on a decision that failed is told by [UsageOf]. Before each call, Turn.Budget.Tokens has to
+// have room for it and a short answer, by an estimate of the prompt's tokens, and the answer may have what is left; else
+// Decide returns [ErrBudget]. Tokens of a reply that the endpoint did not count are estimated too, see [Usage].
 //
 // The Decider is a [Compactor]. Without a Window it compacts only when it is forced to.
 func NewDecider(c Client, tmpl *prompt.Templates, o *DeciderOptions) Decider {
@@ -65,7 +66,7 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 	if err != nil {
 		return nil, err
 	}
-	x := &exchange{decider: d, budget: t.Budget, stream: stream}
+	x := &exchange{decider: d, budget: t.Budget, stream: stream, want: d.options.MaxTokens}
 	for repairs := 0; ; repairs++ {
 		reply, model, err := x.ask(ctx, r)
 		if err != nil {
@@ -79,7 +80,8 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 		if repairs == maxRepairs {
 			return nil, x.fail(fmt.Errorf("after %d corrections: %w", maxRepairs, err))
 		}
-		r.Messages = append(r.Messages, Message{RoleAssistant, replyFor(reply)}, Message{RoleUser, correction(t, err)})
+		wrong := correction(t, err)
+		r.Messages = append(r.Messages, Message{RoleAssistant, replyFor(reply, x.left(r)-len(wrong))}, Message{RoleUser, wrong})
 	}
 }
 
@@ -94,7 +96,6 @@ func (d *decider) request(t *Turn) (*Request, error) {
 	if t.Tenant != "" {
 		r.CacheKey = t.Tenant + "/" + t.ContextID
 	}
-	r.MaxTokens = d.answer(r, d.options.MaxTokens)
 	return r, nil
 }
 
@@ -106,10 +107,11 @@ func (d *decider) requestOf(p *prompt.Prompt) *Request {
 	return r
 }
 
+// accept returns the decision of a reply without thoughts.
 func accept(t *Turn, text string) (*Decision, error) {
-	d, err := ParseDecision(text)
+	d, err := parseReply(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrInvalidDecision, err)
 	}
 	correctAgents(t, d.Delegations)
 	if err := Check(t, d); err != nil {

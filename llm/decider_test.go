@@ -155,7 +155,7 @@ func TestRepairIsBounded(t *testing.T) {
 	for i := range 500 {
 		tn.Agents = append(tn.Agents, agent(fmt.Sprint("z", i)))
 	}
-	_, _, c, err := decide(t, tn, llmtest.Text(strings.Repeat("prose ", 100_000)), llmtest.Text(hello))
+	_, _, c, err := decide(t, tn, llmtest.Text(strings.Repeat("prose ", 10_000)), llmtest.Text(hello))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,6 +166,35 @@ func TestRepairIsBounded(t *testing.T) {
 	if n := len(ms[2].Text); n > 2<<10 || !strings.Contains(ms[2].Text, "and 483 more") {
 		t.Errorf("the correction has %d bytes: %q", n, ms[2].Text)
 	}
+}
+
+// A correction makes the prompt longer: what the model is shown of its reply, and what its next one may have, is what the
+// window leaves.
+func TestRepairFitsIntoTheWindow(t *testing.T) {
+	const window, limit = 16_000, 8_000
+	long := llmtest.Text("I would say: " + strings.Repeat("no JSON here. ", 1000))
+	client := llmtest.Script(long, long, llmtest.Text(hello))
+	d := llm.NewDecider(client, templates(t), &llm.DeciderOptions{Window: window, MaxTokens: limit})
+	if _, err := d.Decide(t.Context(), talk(1, 20_000), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range client.Requests() {
+		if sum := sizeOf(r)/3 + r.MaxTokens; sum > window {
+			t.Errorf("request %d has about %d tokens, and %d for the answer: %d in a window of %d", i+1, sizeOf(r)/3, r.MaxTokens, sum, window)
+		}
+	}
+	if ms := client.Requests()[2].Messages; !strings.HasPrefix(ms[len(ms)-2].Text, "I would say") {
+		t.Errorf("the model is shown %q of its second reply", ms[len(ms)-2].Text)
+	}
+}
+
+// sizeOf is the bytes of a request.
+func sizeOf(r *llm.Request) int {
+	n := len(r.System) + len(r.Schema)
+	for _, m := range r.Messages {
+		n += len(m.Text)
+	}
+	return n
 }
 
 func TestCorrectedAgent(t *testing.T) {
@@ -239,7 +268,7 @@ func TestDecideErrors(t *testing.T) {
 		{"client, kind", llmtest.Fail(fmt.Errorf("%w: %w", llm.ErrUnavailable, boom)), llm.ErrUnavailable},
 		{"in the middle", llmtest.Answer{Text: half, Err: boom}, boom},
 		{"cut before the first word", llmtest.Answer{Cut: true}, llm.ErrTruncated},
-		{"too long", llmtest.Answer{Text: strings.Repeat(" ", 600<<10), Pieces: []string{strings.Repeat(" ", 600<<10)}}, llm.ErrInvalidDecision},
+		{"too long", llmtest.Answer{Text: strings.Repeat(" ", 600<<10), Pieces: []string{strings.Repeat(" ", 600<<10)}}, llm.ErrLength},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, _, client, err := decide(t, turn(), c.answer, llmtest.Text(hello))

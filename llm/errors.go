@@ -2,10 +2,14 @@ package llm
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +21,7 @@ var (
 	ErrUnavailable     = errors.New("model unavailable") // down, overloaded, too slow, or not reached; trying again is right
 	ErrRateLimited     = errors.New("rate limited")      // too many requests; trying again later is right
 	ErrTruncated       = errors.New("answer cut off")    // the stream broke off; trying again is right
-	ErrEmpty           = errors.New("empty answer")      // the model wrote nothing; trying again once is right
+	ErrEmpty           = errors.New("empty answer")      // the model wrote nothing; the Decider asks once more
 	ErrQuota           = errors.New("quota used up")     // trying again does not help
 	ErrAuth            = errors.New("not authorized")    // wrong or missing key, or it may not do this
 	ErrNoModel         = errors.New("no such model")     // the endpoint does not know the model
@@ -95,14 +99,14 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
-// Redact takes each secret out of e's texts, also where it is written as in a URL, and replaces the cause by its text if
+// Redact takes each secret out of e's texts, also where it is written as in a URL, in JSON, in HTML or in base64, and replaces the cause by its text if
 // anything in it shows one: endpoints like to repeat the key that they did not accept. That the cause was ctx's end can
 // still be seen. Redact changes e, so it is for whoever makes it; it returns e.
 func (e *Error) Redact(secrets ...string) *Error {
 	var forms []string
 	for _, s := range secrets {
 		if s != "" {
-			forms = append(forms, s, url.QueryEscape(s), url.PathEscape(s))
+			forms = append(forms, formsOf(s)...)
 		}
 	}
 	// The longest first: of a secret that begins with another one nothing must be left.
@@ -118,6 +122,20 @@ func (e *Error) Redact(secrets ...string) *Error {
 		e.Err = &redacted{text: clean(e.Err.Error()), cause: ctxError(e.Err)}
 	}
 	return e
+}
+
+// formsOf returns the ways in which an endpoint may repeat a secret that it was sent.
+func formsOf(s string) []string {
+	quoted := strconv.Quote(s)
+	forms := []string{s, url.QueryEscape(s), url.PathEscape(s), html.EscapeString(s), quoted[1 : len(quoted)-1]}
+	if b, err := json.Marshal(s); err == nil {
+		forms = append(forms, string(b[1:len(b)-1]))
+	}
+	// Without padding a text in base64 is part of the one with it. Basic authentication has a name, mostly none, before it.
+	for _, plain := range []string{s, ":" + s} {
+		forms = append(forms, base64.RawStdEncoding.EncodeToString([]byte(plain)), base64.RawURLEncoding.EncodeToString([]byte(plain)))
+	}
+	return forms
 }
 
 // shows reports whether printing err, or anything that it wraps, shows one of the texts.

@@ -2,8 +2,11 @@ package llm_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
 	"strings"
 	"testing"
@@ -162,6 +165,30 @@ func TestRedactTakesTheWholeOfALongerSecret(t *testing.T) {
 	e := (&llm.Error{Kind: llm.ErrAuth, Message: "not key-12345"}).Redact("key-1", "key-12345")
 	if want := "not [secret]"; e.Message != want {
 		t.Errorf("Message = %q, want %q", e.Message, want)
+	}
+}
+
+// An endpoint may repeat a key in whatever its answer is written.
+func TestRedactOtherForms(t *testing.T) {
+	key := `sk-a/b+c=<d>&"e"0123456789~?`
+	basic := base64.StdEncoding.EncodeToString([]byte(":" + key))
+	quoted, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, form := range map[string]string{
+		"base64":              base64.StdEncoding.EncodeToString([]byte(key)),
+		"base64 of URLs":      base64.URLEncoding.EncodeToString([]byte(key)),
+		"basic authorization": basic,
+		"JSON":                string(quoted[1 : len(quoted)-1]),
+		"Go":                  fmt.Sprintf("%q", key),
+		"HTML":                html.EscapeString(key),
+	} {
+		e := (&llm.Error{Kind: llm.ErrAuth, Message: "You sent " + form + ".", Err: errors.New("key " + form)}).Redact(key)
+		secret := strings.Trim(form, `="`)
+		if find(e, secret) != "" || strings.Contains(e.Message, secret) || !strings.Contains(e.Message, "[secret]") {
+			t.Errorf("%s: %q is still in %#v", name, secret, e)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -12,19 +13,21 @@ type exchange struct {
 	*decider
 	budget Budget
 	stream func(string) // nil: none
+	want   int          // how many tokens each answer should have; 0: not bounded
 	spent  Usage
-	// untold estimates the tokens of calls that told nothing about them, so that they count against the budget.
+	// untold estimates the tokens of calls that failed without a word, also about these, so that they count against the budget.
 	untold        int
 	streamed      bool // words were shown; those of a later reply are not put behind them
 	again, longer bool // was asked again for that reason
 }
 
 // ask sends r and returns the reply, without thoughts, and the name of the model. When the model wrote nothing, or the reply
-// broke off, it asks once more; when the reply was too long for r.MaxTokens, once more with twice as much. Beside
-// [ErrLength] stands what there is of the reply.
+// broke off, it asks once more; when the reply was too long for r.MaxTokens, which it sets, once more with twice as much.
+// Beside [ErrLength] stands what there is of the reply.
 func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, err error) {
 	for {
-		if err := x.afford(r); err != nil {
+		tight, err := x.afford(r)
+		if err != nil {
 			return "", "", err
 		}
 		text, done, err := x.call(ctx, r)
@@ -35,20 +38,41 @@ func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, er
 		}
 		switch {
 		case err == nil:
-			x.gauge.measured(size(r), done.Usage.Input)
+			x.gauge.measured(size(r), promptOf(&done))
 			return reply, done.Model, nil
 		case ctx.Err() != nil || errors.Is(err, ErrRefused):
 			return "", "", err
-		case !x.again && (errors.Is(err, ErrEmpty) || (errors.Is(err, ErrTruncated) && text != "")):
-			x.again = true // without a word of it, a cut answer was tried again by a Client around this one
+		case errors.Is(err, errEndless):
+			return reply, "", err
+		case !x.again && (errors.Is(err, ErrEmpty) || (text != "" && brokeOff(err))):
+			x.again = true // without a word of it, a Client around this one tried again
 		case !x.longer && errors.Is(err, ErrLength) && x.lengthen(r):
 			x.longer = true
+		case errors.Is(err, ErrLength) && tight:
+			return reply, "", fmt.Errorf("%w: the answer could have only %d tokens: %w", ErrBudget, r.MaxTokens, err)
 		case errors.Is(err, ErrLength):
 			return reply, "", err
 		default:
 			return "", "", err
 		}
 	}
+}
+
+// errEndless is an [ErrLength] that more tokens would not help.
+var errEndless = fmt.Errorf("%w: the reply does not end", ErrLength)
+
+// brokeOff reports whether err, behind words of a reply, says that the same question may well have a whole one. An endpoint that
+// was asked before may have been down, too: what is too long did not break off.
+func brokeOff(err error) bool {
+	return !errors.Is(err, ErrLength) && (errors.Is(err, ErrTruncated) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrRateLimited))
+}
+
+// mostBytes bounds a reply to r. Eight bytes are more than a token has; thoughts may be in it that an endpoint does not count.
+func mostBytes(r *Request) int {
+	if r.MaxTokens <= 0 || r.MaxTokens > MaxDecision/8 {
+		return MaxDecision
+	}
+	return max(8*r.MaxTokens, 64<<10)
 }
 
 // call calls the model once and returns what it wrote, also beside an error, and its last chunk.
@@ -69,8 +93,9 @@ func (x *exchange) call(ctx context.Context, r *Request) (string, Chunk, error) 
 			}
 			return text.String(), Chunk{}, fmt.Errorf("ask the model: %w", err)
 		}
-		if text.Len()+len(chunk.Text) > MaxDecision {
-			return text.String(), Chunk{}, fmt.Errorf("%w: the reply is longer than %d bytes", ErrInvalidDecision, MaxDecision)
+		if left := mostBytes(r) - text.Len(); len(chunk.Text) > left {
+			text.WriteString(chunk.Text[:left])
+			return text.String(), Chunk{}, fmt.Errorf("%w: it is longer than %d bytes", errEndless, mostBytes(r))
 		}
 		text.WriteString(chunk.Text)
 		say.write(chunk.Text)
@@ -84,34 +109,69 @@ func (x *exchange) call(ctx context.Context, r *Request) (string, Chunk, error) 
 	return text.String(), Chunk{}, fmt.Errorf("ask the model: %w after %d bytes", ErrTruncated, text.Len())
 }
 
-// lengthen doubles r.MaxTokens, as far as the window goes, and reports whether that is more.
+// lengthen doubles what an answer may have, and reports whether the window and the budget have more of it than the last one had.
 func (x *exchange) lengthen(r *Request) bool {
-	more := x.answer(r, 2*r.MaxTokens)
-	if more <= r.MaxTokens {
-		return false
-	}
-	r.MaxTokens = more
-	return true
+	next := *r
+	x.want *= 2
+	_, err := x.afford(&next)
+	return err == nil && next.MaxTokens > r.MaxTokens
 }
 
-// count adds what a call cost.
+// count adds what a call cost. Of one that gave text, tokens that nobody counted are estimated, so that budgets hold.
 func (x *exchange) count(r *Request, text string, u Usage) {
-	x.spent = x.spent.Add(u)
-	if u.Tokens() == 0 {
-		x.untold += x.gauge.tokens(size(r) + len(text))
+	u = plausible(u)
+	switch {
+	case u.Tokens() > 0:
+	case text == "":
+		x.untold += x.gauge.tokens(size(r))
+	default:
+		u.Input, u.Output, u.Estimated = x.gauge.tokens(size(r)), x.gauge.tokens(len(text)), true
 	}
+	x.spent = x.spent.Add(u)
 }
 
-// afford returns an [ErrBudget] when the budget has no room for r.
-func (x *exchange) afford(r *Request) error {
-	need, used := x.gauge.tokens(size(r)), x.spent.Tokens()+x.untold
-	switch b := x.budget; {
-	case b.Tokens != 0 && used+need > b.Tokens:
-		return fmt.Errorf("%w: the next question to the model has about %d tokens, and %d of %d are left", ErrBudget, need, max(0, b.Tokens-used), b.Tokens)
-	case b.Cost != 0 && x.spent.Cost >= b.Cost:
-		return fmt.Errorf("%w: the next question to the model costs money, and nothing is left of %.4g; %.4g is spent", ErrBudget, b.Cost, x.spent.Cost)
+// What a single call can have cost at most; the sum of some does not overflow.
+const (
+	mostTokens = 1 << 40
+	mostCost   = 1e12
+)
+
+// plausible returns an endpoint's counts without those that cannot be.
+func plausible(u Usage) Usage {
+	u.Input, u.Cached, u.Output = min(max(u.Input, 0), mostTokens), min(max(u.Cached, 0), mostTokens), min(max(u.Output, 0), mostTokens)
+	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {
+		u.Cost = 0
 	}
-	return nil
+	u.Cost = min(u.Cost, mostCost)
+	return u
+}
+
+// leastAnswer is how many tokens an answer has to be given: one that is cut is paid for in vain.
+const leastAnswer = 128
+
+// afford sets how many tokens the answer to r may have, and reports whether it is the budget that allows no more. It returns an
+// [ErrBudget] when there is no room for r and a short answer.
+func (x *exchange) afford(r *Request) (tight bool, err error) {
+	r.MaxTokens = x.answer(r, x.want)
+	b := x.budget
+	if b.Cost != 0 && x.spent.Cost >= b.Cost {
+		return false, fmt.Errorf("%w: the next question to the model costs money, and nothing is left of %.4g; %.4g is spent", ErrBudget, b.Cost, x.spent.Cost)
+	}
+	if b.Tokens == 0 {
+		return false, nil
+	}
+	need, left, least := x.gauge.tokens(size(r)), b.Tokens-x.spent.Tokens()-x.untold, leastAnswer
+	if r.MaxTokens > 0 {
+		least = min(least, r.MaxTokens)
+	}
+	if need+least > left {
+		return false, fmt.Errorf("%w: the next question to the model has about %d tokens, its answer %d or more, and %d of %d are left",
+			ErrBudget, need, least, max(0, left), b.Tokens)
+	}
+	if tight = r.MaxTokens <= 0 || r.MaxTokens > left-need; tight {
+		r.MaxTokens = left - need
+	}
+	return tight, nil
 }
 
 // fail returns err with what was spent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ func answered(text string, spent int) llmtest.Answer {
 // What is worth asking again for is asked for once, with the same request, and the words of one reply are shown.
 func TestDecideAsksAgain(t *testing.T) {
 	half := hello[:28] // up to "Hel
+	need := (sizeOf(firstRequest(t)) + 2) / 3
 	for _, c := range []struct {
 		name    string
 		first   llmtest.Answer
@@ -35,8 +37,10 @@ func TestDecideAsksAgain(t *testing.T) {
 		repairs int
 	}{
 		{"cut", failed(llm.ErrTruncated, half, 1), "Hel", 11, 99, 0},
-		{"cut silently", llmtest.Answer{Text: half, Cut: true}, "Hel", 10, 99, 0},
-		{"cut behind the object", llmtest.Answer{Text: hello, Cut: true}, "Hello!", 10, 99, 0},
+		{"cut silently", llmtest.Answer{Text: half, Cut: true}, "Hel", 10 + need, 99, 0},
+		{"cut behind the object", llmtest.Answer{Text: hello, Cut: true}, "Hello!", 10 + need, 99, 0},
+		{"silent in the middle", failed(llm.ErrUnavailable, half, 1), "Hel", 11, 99, 0},
+		{"rate limited in the middle", failed(llm.ErrRateLimited, half, 1), "Hel", 11, 99, 0},
 		{"cut before the words", failed(llm.ErrTruncated, hello[:9], 1), "Hello!", 11, 99, 0},
 		{"empty", failed(llm.ErrEmpty, "", 1), "Hello!", 11, 99, 0},
 		{"nothing", answered("", 1), "Hello!", 11, 99, 0},
@@ -44,6 +48,7 @@ func TestDecideAsksAgain(t *testing.T) {
 		{"thoughts only", answered("<think>"+hello+"</think>\n", 1), "Hello!", 11, 99, 0},
 		{"thoughts without an end", answered("<think>"+hello, 1), "Hello!", 11, 99, 0},
 		{"too long", failed(llm.ErrLength, half, 1), "Hel", 11, 198, 0},
+		{"too long, after one that was down", llmtest.Answer{Text: half, Err: errors.Join(llm.ErrUnavailable, failed(llm.ErrLength, "", 1).Err)}, "Hel", 11, 198, 0},
 		{"too long in thoughts", failed(llm.ErrLength, "<think>hm {", 1), "Hello!", 11, 198, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,14 +88,16 @@ func TestDecideGivesUp(t *testing.T) {
 		{"too long twice", []llmtest.Answer{failed(llm.ErrLength, half, 1), failed(llm.ErrLength, half, 10)}, llm.ErrLength, 11},
 		{"refused", []llmtest.Answer{failed(llm.ErrRefused, half, 1)}, llm.ErrRefused, 1},
 		{"refused and empty", []llmtest.Answer{llmtest.Fail(errors.Join(llm.ErrEmpty, llm.ErrRefused))}, llm.ErrRefused, 0},
-		{"unavailable", []llmtest.Answer{failed(llm.ErrUnavailable, half, 1)}, llm.ErrUnavailable, 1},
+		{"unavailable", []llmtest.Answer{failed(llm.ErrUnavailable, "", 1)}, llm.ErrUnavailable, 1},
+		{"unavailable in the middle, twice", []llmtest.Answer{failed(llm.ErrUnavailable, half, 1), failed(llm.ErrUnavailable, half, 10)}, llm.ErrUnavailable, 11},
+		{"rate limited in the middle, then cut", []llmtest.Answer{failed(llm.ErrRateLimited, half, 1), failed(llm.ErrTruncated, half, 10)}, llm.ErrTruncated, 11},
 		{"rate limited", []llmtest.Answer{failed(llm.ErrRateLimited, "", 1)}, llm.ErrRateLimited, 1},
 		{"quota", []llmtest.Answer{failed(llm.ErrQuota, "", 1)}, llm.ErrQuota, 1},
 		{"auth", []llmtest.Answer{failed(llm.ErrAuth, "", 1)}, llm.ErrAuth, 1},
 		{"no model", []llmtest.Answer{failed(llm.ErrNoModel, "", 1)}, llm.ErrNoModel, 1},
 		{"bad request", []llmtest.Answer{failed(llm.ErrBadRequest, "", 1)}, llm.ErrBadRequest, 1},
 		{"too long a prompt", []llmtest.Answer{failed(llm.ErrTooLong, "", 1)}, llm.ErrTooLong, 1},
-		{"unknown", []llmtest.Answer{{Text: half, Err: errors.ErrUnsupported}}, errors.ErrUnsupported, 0},
+		{"unknown", []llmtest.Answer{{Text: half, Err: errors.ErrUnsupported}}, errors.ErrUnsupported, (sizeOf(firstRequest(t)) + 2) / 3},
 		{"refused in a repair", []llmtest.Answer{answered("prose", 1), failed(llm.ErrRefused, "", 10)}, llm.ErrRefused, 11},
 		{"all of it", []llmtest.Answer{
 			answered("", 1), failed(llm.ErrLength, half, 10), answered("prose", 100), answered("prose", 1000), answered(invalid, 10000),
@@ -202,12 +209,12 @@ func TestDecideBudget(t *testing.T) {
 		want    string // in the error; "" for none
 	}{
 		{"none", llm.Budget{}, []llmtest.Answer{paid, paid, llmtest.Text(hello)}, 3, ""},
-		{"enough", llm.Budget{Tokens: need, Cost: 0.01}, []llmtest.Answer{llmtest.Text(hello)}, 1, ""},
-		{"one token short", llm.Budget{Tokens: need - 1}, nil, 0, fmt.Sprintf("has about %d tokens, and %d of %d are left", need, need-1, need-1)},
+		{"enough", llm.Budget{Tokens: need + 99, Cost: 0.01}, []llmtest.Answer{llmtest.Text(hello)}, 1, ""},
+		{"one token short", llm.Budget{Tokens: need + 98}, nil, 0, fmt.Sprintf("has about %d tokens, its answer 99 or more, and %d of %d are left", need, need+98, need+98)},
 		{"negative tokens", llm.Budget{Tokens: -1}, nil, 0, "0 of -1 are left"},
 		{"negative cost", llm.Budget{Cost: -1}, nil, 0, "nothing is left of -1"},
-		{"none for a repair", llm.Budget{Tokens: 2*need + 7}, []llmtest.Answer{paid}, 1, fmt.Sprintf("and %d of %d are left", need, 2*need+7)},
-		{"enough for a repair", llm.Budget{Tokens: 3*need + 7}, []llmtest.Answer{paid, llmtest.Text(hello)}, 2, ""},
+		{"none for a repair", llm.Budget{Tokens: 2*need + 99}, []llmtest.Answer{paid}, 1, fmt.Sprintf("and %d of %d are left", need+92, 2*need+99)},
+		{"enough for a repair", llm.Budget{Tokens: 3*need + 99}, []llmtest.Answer{paid, llmtest.Text(hello)}, 2, ""},
 		{"no money for a repair", llm.Budget{Cost: 0.5}, []llmtest.Answer{paid}, 1, "nothing is left of 0.5; 0.5 is spent"},
 		{"money for a repair", llm.Budget{Cost: 0.51}, []llmtest.Answer{paid, llmtest.Text(hello)}, 2, ""},
 		{"none to ask again", llm.Budget{Cost: 0.5}, []llmtest.Answer{{Text: "", Usage: llm.Usage{Cost: 0.5}}}, 1, "nothing is left of 0.5"},
@@ -225,11 +232,130 @@ func TestDecideBudget(t *testing.T) {
 				t.Errorf("Decide = %v", err)
 			case c.want != "" && (!errors.Is(err, llm.ErrBudget) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("Decide = %v, want an ErrBudget with %q", err, c.want)
-			case c.want != "" && c.calls == 1 && llm.UsageOf(err) != c.answers[0].Usage:
+			case c.want != "" && c.calls == 1 && llm.UsageOf(err) != c.answers[0].Usage && !llm.UsageOf(err).Estimated:
 				t.Errorf("UsageOf(%v) = %+v, want %+v", err, llm.UsageOf(err), c.answers[0].Usage)
 			}
 		})
 	}
+}
+
+// Budgets hold also where an endpoint counts nothing: what was said to the model and by it is estimated.
+func TestDecideEstimates(t *testing.T) {
+	need := (sizeOf(firstRequest(t)) + 2) / 3
+	told := llm.Usage{Input: 10, Output: 1}
+	for _, c := range []struct {
+		name    string
+		answers []llmtest.Answer
+		want    llm.Usage
+	}{
+		{"told", []llmtest.Answer{{Text: hello, Usage: told}}, told},
+		{"not told", []llmtest.Answer{llmtest.Text(hello)}, llm.Usage{Input: need, Output: (len(hello) + 2) / 3, Estimated: true}},
+		{"one of two", []llmtest.Answer{{Text: "{", Cut: true}, {Text: hello, Usage: told}}, llm.Usage{Input: need + 10, Output: 2, Estimated: true}},
+		{"nothing was said", []llmtest.Answer{llmtest.Text(""), {Text: hello, Usage: told}}, told},
+	} {
+		d, _, _, err := decide(t, turn(), c.answers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Usage != c.want {
+			t.Errorf("%s: usage %+v, want %+v", c.name, d.Usage, c.want)
+		}
+	}
+}
+
+// No count of an endpoint makes a decision cost less than nothing, or the sum overflow.
+func TestDecideUsageIsPlausible(t *testing.T) {
+	const most = 1 << 40
+	for _, c := range []struct{ first, want llm.Usage }{
+		{llm.Usage{Input: math.MaxInt, Cached: math.MaxInt, Output: math.MaxInt, Cost: math.MaxFloat64}, llm.Usage{Input: most + 100, Cached: most, Output: most + 1, Cost: 1e12 + 1}},
+		{llm.Usage{Input: 1, Cached: math.MinInt, Output: math.MinInt, Cost: -5}, llm.Usage{Input: 101, Output: 1, Cost: 1}},
+		{llm.Usage{Input: math.MinInt, Output: 1, Cost: math.NaN()}, llm.Usage{Input: 100, Output: 2, Cost: 1}},
+		{llm.Usage{Input: 1, Cost: math.Inf(1)}, llm.Usage{Input: 101, Output: 1, Cost: 1}},
+	} {
+		d, _, _, err := decide(t, turn(), llmtest.Answer{Text: "prose", Usage: c.first}, llmtest.Answer{Text: hello, Usage: llm.Usage{Input: 100, Output: 1, Cost: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Usage != c.want {
+			t.Errorf("after %+v: usage %+v, want %+v", c.first, d.Usage, c.want)
+		}
+	}
+	tn := turn()
+	tn.Budget.Tokens = 100_000
+	_, _, client, err := decide(t, tn, llmtest.Answer{Text: "prose", Usage: llm.Usage{Input: math.MaxInt, Output: math.MaxInt}}, llmtest.Text(hello))
+	if n := len(client.Requests()); n != 1 || !errors.Is(err, llm.ErrBudget) {
+		t.Errorf("after a count above all budgets: %d requests, %v, want one and an ErrBudget", n, err)
+	}
+}
+
+// A reply that goes on and on is ended, and not asked for again with more tokens.
+func TestDecideEndless(t *testing.T) {
+	for _, c := range []struct{ limit, most int }{{0, llm.MaxDecision}, {99, 64 << 10}, {10_000, 80_000}, {math.MaxInt, llm.MaxDecision}} {
+		pieces := slices.Repeat([]string{strings.Repeat(" and on", 1000)}, 160)
+		client := llmtest.Script(llmtest.Answer{Pieces: pieces}, llmtest.Text(hello))
+		tn := turn()
+		tn.Budget.Tokens = 1 << 40
+		_, err := llm.NewDecider(client, templates(t), &llm.DeciderOptions{MaxTokens: c.limit}).Decide(t.Context(), tn, nil)
+		if n := len(client.Requests()); n != 1 || !errors.Is(err, llm.ErrLength) || errors.Is(err, llm.ErrBudget) || !strings.Contains(err.Error(), "does not end") {
+			t.Errorf("MaxTokens %d: %d requests, %v, want one and an ErrLength", c.limit, n, err)
+		}
+		if got, want := llm.UsageOf(err).Output, (c.most+2)/3; got != want {
+			t.Errorf("MaxTokens %d: about %d tokens were read, want %d", c.limit, got, want)
+		}
+	}
+}
+
+// An answer may have what the budget leaves, also the second time, when it may be longer.
+func TestDecideBudgetBoundsTheAnswer(t *testing.T) {
+	const limit = 1000
+	need := (sizeOf(firstRequest(t)) + 2) / 3
+	for _, c := range []struct {
+		name   string
+		max    int   // of the options
+		budget int   // of tokens
+		asked  []int // MaxTokens of the requests
+		want   error
+	}{
+		{"enough", limit, 3*need + 10*limit, []int{limit, 2 * limit}, llm.ErrLength},
+		{"some", limit, need + limit/2, []int{limit / 2}, llm.ErrBudget},
+		{"no limit", 0, need + limit/2, []int{limit / 2}, llm.ErrBudget},
+		{"not for one that is longer", limit, 2*need + 2*limit, []int{limit}, llm.ErrLength},
+		{"for one that is a bit longer", limit, 2*need + 2*limit + 100, []int{limit, limit + 100}, llm.ErrBudget},
+		{"not for a short one", 0, need + 50, nil, llm.ErrBudget},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			long := llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer {
+				return llmtest.Fail(&llm.Error{Kind: llm.ErrLength, Usage: llm.Usage{Input: need, Output: r.MaxTokens}})
+			})
+			client := llmtest.Script(long, long, long)
+			tn := turn()
+			tn.Budget.Tokens = c.budget
+			_, err := llm.NewDecider(client, templates(t), &llm.DeciderOptions{MaxTokens: c.max}).Decide(t.Context(), tn, nil)
+			if !errors.Is(err, c.want) || (c.want == llm.ErrLength && errors.Is(err, llm.ErrBudget)) {
+				t.Errorf("Decide = %v, want %v", err, c.want)
+			}
+			if spent := llm.UsageOf(err).Tokens(); spent > c.budget {
+				t.Errorf("%d tokens are spent, of %d", spent, c.budget)
+			}
+			var asked []int
+			for _, r := range client.Requests() {
+				asked = append(asked, r.MaxTokens)
+			}
+			if diff := cmp.Diff(c.asked, asked); diff != "" {
+				t.Errorf("MaxTokens (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// firstRequest is what a decider asks in turn().
+func firstRequest(t *testing.T) *llm.Request {
+	t.Helper()
+	_, _, client, err := decide(t, turn(), llmtest.Text(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Requests()[0]
 }
 
 // An error of a context is no reason to ask again.

@@ -9,26 +9,29 @@ import (
 )
 
 // ParseDecision reads the decision that a model wrote: a JSON object with kind, say, delegations and reason. Other keys
-// are ignored, so a model cannot write its own Usage; a key twice is an error. Text around the object, such as a code
-// fence or a sentence before it, is tolerated, and only the first object counts: what a model writes after its decision
-// is a conversation that it makes up. Thoughts before it, between <think> and </think>, are no part of the reply, whatever
-// they hold. What is accepted can be written as JSON and is the same when read again. Errors wrap [ErrInvalidDecision]. Whether the decision makes sense is for [Check].
+// are ignored, so a model cannot write its own Usage; a key twice, in the decision or in a delegation, is an error. Text around
+// the object, such as a code fence or a sentence before it, is tolerated, and only the first object counts: what a model
+// writes after its decision is a conversation that it makes up. Thoughts before it are no part of the reply, whatever they
+// hold: what stands between marks such as <think> and </think>, and, unless the text begins with an object, what stands before
+// an end mark alone. What is accepted can be written as JSON and is the same when read again. Errors wrap
+// [ErrInvalidDecision]. Whether the decision makes sense is for [Check].
 func ParseDecision(text string) (*Decision, error) {
-	d, err := parseDecision(text)
+	if len(text) > MaxDecision {
+		return nil, fmt.Errorf("%w: the reply is %d bytes, at most %d are allowed", ErrInvalidDecision, len(text), MaxDecision)
+	}
+	reply := withoutThoughts(text)
+	if reply == "" && text != "" {
+		return nil, fmt.Errorf("%w: the reply has thoughts but no decision behind them", ErrInvalidDecision)
+	}
+	d, err := parseReply(reply)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidDecision, err)
 	}
 	return d, nil
 }
 
-func parseDecision(text string) (*Decision, error) {
-	if len(text) > MaxDecision {
-		return nil, fmt.Errorf("the reply is %d bytes, at most %d are allowed", len(text), MaxDecision)
-	}
-	reply := withoutThoughts(text)
-	if reply == "" && text != "" {
-		return nil, errors.New("the reply has thoughts but no decision behind them")
-	}
+// parseReply reads the decision in a reply without thoughts.
+func parseReply(reply string) (*Decision, error) {
 	object, err := firstObject(reply)
 	if err != nil {
 		return nil, err
@@ -69,39 +72,52 @@ func readDelegations(raw json.RawMessage) ([]Delegation, error) {
 		if n > maxDelegations {
 			return nil, fmt.Errorf("more than %d delegations", maxDelegations)
 		}
-		var w written
-		if err := r.Decode(&w); err != nil {
-			if bad, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && bad.Field != "" {
-				return nil, fmt.Errorf("delegation %d: %q cannot be a JSON %s", n, bad.Field, bad.Value)
-			}
+		var object json.RawMessage
+		if err := r.Decode(&object); err != nil || (object[0] != '{' && string(object) != "null") {
 			return nil, wrong()
 		}
-		input, err := w.input()
+		d, err := readDelegation(object)
 		if err != nil {
-			return nil, fmt.Errorf("delegation %s: %w", excerpt(w.ID), err)
+			if d.ID != "" {
+				return nil, fmt.Errorf("delegation %s: %w", excerpt(d.ID), err)
+			}
+			return nil, fmt.Errorf("delegation %d: %w", n, err)
 		}
-		if len(w.DependsOn) == 0 {
-			w.DependsOn = nil
-		}
-		ds = append(ds, Delegation{ID: w.ID, Agent: w.Agent, Skill: w.Skill, Task: w.Task, Input: input, DependsOn: w.DependsOn})
+		ds = append(ds, d)
 	}
 	return ds, nil
 }
 
-// written is a delegation as a model writes it.
-type written struct {
-	ID        string          `json:"id"`
-	Agent     string          `json:"agent"`
-	Skill     string          `json:"skill"`
-	Task      string          `json:"task"`
-	Input     json.RawMessage `json:"input"`
-	DependsOn []string        `json:"depends_on"`
+// readDelegation reads an object, or null. Beside an error stands what was read before it.
+func readDelegation(raw json.RawMessage) (d Delegation, err error) {
+	if raw[0] != '{' {
+		return d, nil
+	}
+	fields, err := readFields(string(raw))
+	if err != nil {
+		return d, err
+	}
+	for _, f := range []struct {
+		key string
+		to  any
+	}{{"id", &d.ID}, {"agent", &d.Agent}, {"skill", &d.Skill}, {"task", &d.Task}, {"depends_on", &d.DependsOn}} {
+		if raw := fields[f.key]; len(raw) > 0 {
+			if bad := (*json.UnmarshalTypeError)(nil); errors.As(json.Unmarshal(raw, f.to), &bad) {
+				return d, fmt.Errorf("%q cannot be a JSON %s", f.key, bad.Value)
+			}
+		}
+	}
+	if len(d.DependsOn) == 0 {
+		d.DependsOn = nil
+	}
+	d.Input, err = readInput(fields["input"])
+	return d, err
 }
 
-// input returns the structured input, as a log of JSON keeps it. A strict schema has no room for any object, so it is asked
+// readInput returns the structured input, as a log of JSON keeps it. A strict schema has no room for any object, so it is asked
 // for as a string that holds JSON; models without one write the object itself.
-func (w *written) input() (json.RawMessage, error) {
-	raw := bytes.TrimSpace(w.Input)
+func readInput(raw json.RawMessage) (json.RawMessage, error) {
+	raw = bytes.TrimSpace(raw)
 	if len(raw) > 0 && raw[0] == '"' {
 		var s string
 		if err := json.Unmarshal(raw, &s); err != nil {

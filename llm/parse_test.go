@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -42,6 +43,23 @@ func TestParseDecision(t *testing.T) {
 		{"thoughts twice", `<think></think> <think>{</think>{"kind":"respond","say":"hi"}`, respond},
 		{"thoughts and a fence", "<think>{}</think>\n```json\n{\"kind\":\"respond\",\"say\":\"hi\"}\n```", respond},
 		{"thoughts in what is said", `{"kind":"respond","say":"<think>{</think>"}`, &llm.Decision{Kind: "respond", Say: "<think>{</think>"}},
+		{"thoughts that begin in the prompt", `I use {kind, say}: {"kind":"refuse","say":"no"}? No.` + "\n</think>\n\n" + `{"kind":"respond","say":"hi"}`, respond},
+		{"thoughts that begin in the prompt, twice", "a</think>b</think>Sure: {\"kind\":\"respond\",\"say\":\"hi\"}", respond},
+		{"thoughts with half an object", `Maybe {"kind":"refuse","say":"no` + "</think></think>\n```json\n{\"kind\":\"respond\",\"say\":\"hi\"}\n```", respond},
+		{"thoughts behind an object", `a {"say":"</think>"} b</think>{"kind":"respond","say":"hi"}`, respond},
+		{"a mark behind the decision", `{"kind":"respond","say":"hi"}</think>{"kind":"refuse","say":"no"}`, respond},
+		{"a mark in what is said", `Sure: {"kind":"respond","say":"<think>{</think>"}`, &llm.Decision{Kind: "respond", Say: "<think>{</think>"}},
+		{"Mistral's thoughts", `[THINK]{"kind":"refuse"}[/THINK]{"kind":"respond","say":"hi"}`, respond},
+		{"thinking", ` <thinking>{"kind":"refuse"}</think></thinking>{"kind":"respond","say":"hi"}`, respond},
+		{"thought", `<thought>{"kind":"refuse"}</thought>{"kind":"respond","say":"hi"}`, respond},
+		{
+			"harmony with thoughts",
+			`<|channel|>analysis<|message|>{"kind":"refuse"}<|end|><|start|>assistant<|channel|>final<|message|>{"kind":"respond","say":"hi"}<|return|>`, respond,
+		},
+		{
+			"keys of another case in a delegation", `{"kind":"delegate","delegations":[{"id":"a","agent":"b","AGENT":"c","tasK":"d","Depends_On":["e"]}]}`,
+			&llm.Decision{Kind: "delegate", Delegations: []llm.Delegation{{ID: "a", Agent: "b"}}},
+		},
 		{"harmony", `<|channel|>final<|message|>{"kind":"respond","say":"hi"}<|return|>`, respond},
 		{"input empty", `{"kind":"delegate","delegations":[{"id":"a","input":" "}]}`, input("")},
 	} {
@@ -76,13 +94,17 @@ func TestParseDecision(t *testing.T) {
 		{"delegations are no list", `{"kind":"delegate","delegations":{"id":"a"}}`, `"delegations" has the wrong form: "{\"id\":\"a\"}"`},
 		{"delegation is a word", `{"kind":"delegate","delegations":["agent_echo"]}`, `"delegations" has the wrong form: "[\"agent_echo\"]"`},
 		{"wrong type inside", `{"kind":"delegate","delegations":[{"id":"a"},{"id":1}]}`, `delegation 2: "id" cannot be a JSON number`},
+		{"wrong type behind the id", `{"kind":"delegate","delegations":[{"task":[],"id":"a"}]}`, `delegation "a": "task" cannot be a JSON array`},
 		{"wrong list inside", `{"kind":"delegate","delegations":[{"depends_on":{}}]}`, `delegation 1: "depends_on" cannot be a JSON object`},
+		{"a key of a delegation twice", `{"kind":"delegate","delegations":[{"id":"a"},{"id":"b","agent":"c","agent":"d"}]}`, `delegation 2: it has the key "agent" twice`},
 		{"too many", `{"kind":"delegate","delegations":[` + strings.Repeat("{},", 1000) + `{}]}`, `more than 1000 delegations`},
 		{"input no JSON", `{"kind":"delegate","delegations":[{"id":"a","input":"{n"}]}`, `delegation "a": input "{n" is not a JSON text`},
 		{"input text in text", `{"kind":"delegate","delegations":[{"id":"a","input":"\"n\""}]}`, `input "\"n\"" is not a JSON text`},
 		{"input too deep", `{"kind":"delegate","delegations":[{"id":"a","input":"` + nested(101) + `"}]}`, `is nested deeper than 100 levels`},
 		{"thoughts without an end", `<think> {"kind":"respond","say":"hi"}`, "thoughts but no decision behind them"},
 		{"thoughts only", `<think> {"kind":"respond","say":"hi"} </think>`, "thoughts but no decision behind them"},
+		{"no decision behind the thoughts", `{hm} </think>`, "is not a decision"},
+		{"nothing behind the thoughts", `Well, {hm} </think>`, "thoughts but no decision behind them"},
 		{"braces", strings.Repeat("{", 1<<20), "is not complete"},
 		{"objects", strings.Repeat(`{"a":`, 1<<17), "is not complete"},
 		{"large", `{"kind":"` + strings.Repeat("x", 1<<20) + `"}`, "at most 1048576"},
@@ -97,6 +119,22 @@ func TestParseDecision(t *testing.T) {
 				t.Errorf("the error has %d bytes", len(err.Error()))
 			}
 		})
+	}
+}
+
+// However marks, braces and quotes are mixed, a reply is read once or twice, and not again from every one of them.
+func TestParseDecisionIsFast(t *testing.T) {
+	for _, piece := range []string{
+		"</think>x", "x{</think>", `x{"":["</think>x",`, `{ {"</think>`, `x{"`, "<", "[/", "<think></think>", `x{"a":"</think>"}`, `x{"a":"</think>`,
+	} {
+		reply := "x" + strings.Repeat(piece, llm.MaxDecision/len(piece)-1)
+		start := time.Now()
+		if _, err := llm.ParseDecision(reply); err == nil {
+			t.Errorf("%q, again and again, is a decision", piece)
+		}
+		if took := time.Since(start); took > 20*time.Second { // by the square it were minutes
+			t.Errorf("%q, again and again, takes %v", piece, took)
+		}
 	}
 }
 

@@ -10,9 +10,16 @@ import (
 // maxRepairs is how often a model is told what was wrong with its reply.
 const maxRepairs = 2
 
-// replyFor returns what the model wrote, for showing it to the model again. Endpoints refuse empty messages.
-func replyFor(text string) string {
-	if text = prompt.CleanText(text, 16<<10); strings.TrimSpace(text) == "" {
+// What a model is shown of its own reply, in bytes. The least may be more than the window has room for.
+const (
+	mostReply  = 16 << 10
+	leastReply = 256
+)
+
+// replyFor returns what the model wrote, for showing it to the model again, cut to so many bytes. Endpoints refuse empty
+// messages.
+func replyFor(text string, limit int) string {
+	if text = prompt.CleanText(text, min(max(limit, leastReply), mostReply)); strings.TrimSpace(text) == "" {
 		return "{}"
 	}
 	return text

@@ -8,8 +8,9 @@ import (
 
 // sayReader finds the words for the user in a decision while it is still being written. It is fed the reply in pieces
 // of any size and hands on the value of "say" as it comes, provided that "kind" came before and is not delegate: only
-// then is it known to be the answer. It reads the first JSON object behind the thoughts, as [ParseDecision] does, and hands
-// on nothing more once something is not as it should be; the judgement on that is ParseDecision's.
+// then is it known to be the answer. It reads the first JSON object behind the thoughts, as [ParseDecision] does, provided that
+// nothing else stands before it, for that may turn out to be thoughts. It hands on nothing more once something is not as it
+// should be; the judgement on that is ParseDecision's.
 type sayReader struct {
 	emit func(string)
 
@@ -21,7 +22,9 @@ type sayReader struct {
 	text  strings.Builder          // a key or the kind
 	depth int                      // of a value that is skipped
 
-	matched int // bytes of the mark around thoughts
+	tail   []byte // what was read last, before the reply
+	end    string // the mark that ends the thoughts
+	braces bool   // were among what may be thoughts
 }
 
 func newSayReader(emit func(string)) *sayReader {
@@ -38,12 +41,6 @@ func (r *sayReader) write(piece string) {
 	}
 }
 
-func (r *sayReader) start(c byte) {
-	if c == '{' {
-		r.state = (*sayReader).beforeKey
-	}
-}
-
 func (r *sayReader) beforeKey(c byte) {
 	switch {
 	case isSpace(c):
@@ -51,7 +48,10 @@ func (r *sayReader) beforeKey(c byte) {
 		r.key = ""
 		r.readString(func(r *sayReader, s string) { r.text.WriteString(s) }, func(r *sayReader) {
 			r.key = r.text.String()
-			r.state = (*sayReader).colon
+			if r.state = (*sayReader).colon; r.braces && r.key != "kind" {
+				r.state = nil
+			}
+			r.braces = false
 		})
 	default:
 		r.state = nil

@@ -2,6 +2,7 @@ package llm
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -20,7 +21,11 @@ func streamed(pieces ...string) string {
 func TestSayReader(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"kind":"respond","say":"hello"}`, "hello"},
-		{"Sure:\n```json\n{ \"kind\" : \"clarify\" ,\n \"say\" : \"a b\" , \"reason\":\"say\"}", "a b"},
+		{"\n```json\n{ \"kind\" : \"clarify\" ,\n \"say\" : \"a b\" , \"reason\":\"say\"}", "a b"},
+		{"```\r\n\n{\"kind\":\"clarify\",\"say\":\"yes\"}", "yes"},
+		{"```json {\"kind\":\"clarify\",\"say\":\"not shown early\"}", ""},
+		{"```json\nSure: {\"kind\":\"clarify\",\"say\":\"not shown early\"}", ""},
+		{"Sure:\n```json\n{\"kind\":\"clarify\",\"say\":\"not shown early\"}", ""},
 		{`{"kind":"refuse","say":"\"\\\/\b\f\n\r\t\u0041\u00e9\u65e5\ud83d\ude00"}`, "\"\\/\b\f\n\r\tAé日😀"},
 		{`{"kind":"respond","say":"日本語 é 😀"}`, "日本語 é 😀"},
 		{`{"kind":"respond","say":"\ud83dx\ud83d\n\ude00\ud83d\ud83d\ude00\ud83dé\ud83d"}`, "\ufffdx\ufffd\n\ufffd\ufffd😀\ufffdé\ufffd"},
@@ -42,9 +47,24 @@ func TestSayReader(t *testing.T) {
 		{` <think></think><think>{<</think> {"kind":"respond","say":"<think>yes</think>"}`, "<think>yes</think>"},
 		{`<think>{"kind":"respond","say":"no"}`, ""},
 		{`<think>{"kind":"respond","say":"no"}</think>`, ""},
-		{`<thin{"kind":"respond","say":"yes"}`, "yes"},
-		{`<<think>{"kind":"respond","say":"yes"}</think>`, "yes"},
-		{`Well: <think>{"kind":"respond","say":"yes"}</think>`, "yes"},
+		{`<thin{"kind":"respond","say":"not shown early"}`, ""},
+		{`<<think>{"kind":"respond","say":"no"}</think>`, ""},
+		{`Well: <think>{"kind":"respond","say":"no"}</think>{"kind":"respond","say":"yes"}`, "yes"},
+		{`I use {kind, say}, {"kind":"respond","say":"no"}?</think> {"kind":"respond","say":"yes"}`, "yes"},
+		{`</think>{"kind":"respond","say":"yes"}`, "yes"},
+		{"<</think>```json\n{\"kind\":\"respond\",\"say\":\"yes\"}", "yes"},
+		{"```</think>{\"kind\":\"respond\",\"say\":\"yes\"}", "yes"},
+		{`a</think>b</think>{"kind":"respond","say":"yes"} c</think>{"kind":"respond","say":"no"}`, "yes"},
+		{`a</think><thought>{"kind":"respond","say":"no"}</think></thought>{"kind":"respond","say":"yes"}`, "yes"},
+		{`[THINK]{"kind":"respond","say":"no"}[/THINK]{"kind":"respond","say":"yes"}`, "yes"},
+		{`<thinking>{</think></thinking>{"kind":"respond","say":"yes"}`, "yes"},
+		{
+			`<|channel|>analysis<|message|>{"kind":"respond","say":"no"}<|end|><|start|>assistant<|channel|>final<|message|>{"kind":"respond","say":"yes"}<|return|>`,
+			"yes",
+		},
+		{`Sure: {"kind":"respond","say":"The mark is </think> {\"a\":1}"}`, ""},
+		{`Sure: {"a":"</think>{"} ":1,"kind":"respond","say":"no"} </think>{"kind":"respond","say":"not shown early"}`, ""},
+		{`Sure: {"a":"</think><think>"} <thinking></thinking>{"kind":"respond","say":"not shown early"}</think>{"kind":"respond","say":"no"}`, ""},
 		{`{"kind":"respond",say:"no"}`, ""},
 		{`{"kind""respond","say":"no"}`, ""},
 		{`{"kind":,"say":"no"}`, ""},
@@ -82,10 +102,40 @@ func TestSayReaderIsPrompt(t *testing.T) {
 	}
 }
 
+// Whatever marks, braces and quotes a reply is made of, nothing is shown but what the decision says.
+func TestSayReaderAgreesWithParseDecision(t *testing.T) {
+	pieces := []string{
+		"{", "}", "[", "]", `"`, `"`, ":", ",", `\`, "\n", " ", "x", "<", "`", "```", "json", "kind", `"kind":`, `"respond",`, `"say":`, `"a"`, `"b"}`,
+		`{"kind":"respond","say":"a"}`, `{"kind":"respond","say":"b"}`, `{"x":"`, `"}`, `{"a":"</think>`,
+	}
+	for _, m := range thoughtMarks {
+		pieces = append(pieces, m.start, m.end)
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 50_000 {
+		var b strings.Builder
+		for range 1 + rnd.IntN(24) {
+			b.WriteString(pieces[rnd.IntN(len(pieces))])
+		}
+		b.WriteString(`{"kind":"respond","say":"c"}`)
+		text := b.String()
+		if d, err := ParseDecision(text); err == nil {
+			if got := streamed(text); got != "" && got != d.Say {
+				t.Fatalf("streamed(%q) = %q, want %q", text, got, d.Say)
+			}
+		}
+		if reply := withoutThoughts(text); withoutThoughts(reply) != reply {
+			t.Fatalf("withoutThoughts(%q) = %q, which has thoughts", text, reply)
+		}
+	}
+}
+
 // FuzzSayReader compares with encoding/json: of a reply that is accepted, nothing is streamed but what it says.
 func FuzzSayReader(f *testing.F) {
 	f.Add(`{"kind":"respond","say":"\ud83d\ude00\u00e9 \"x\""}`, "", 20)
 	f.Add(`{"a":[{"b":"]"}],"kind":"clarify","say":"日本"}`, "no {\"kind\":\"respond\",\"say\":\"x\"} </think", 3)
+	f.Add(`a {"b":"</think>{"} ":1} <thought></think>{"kind":"respond","say":"x"}`, "", 30)
+	f.Add("{[THINK]```json\n{</think>```json\n{\"kind\":\"respond\",\"say\":\"</think>\"}", "{", 12)
 	f.Add(` <think> <think>{</think>{"kind":"refuse","say":"<think>"}`, "<", 30)
 	f.Fuzz(func(t *testing.T, text, thought string, at int) {
 		at = min(max(at, 0), len(text))

@@ -11,6 +11,7 @@ import (
 // KindOfStatus returns the kind of error that an HTTP status most likely is. What a vendor says in its body is more exact:
 // a quota hides behind 429, an unknown model and a prompt that is too long behind 400.
 func KindOfStatus(status int) error {
+	const noCapacity = 498 // Groq's, for its cheapest tier
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return ErrAuth
@@ -22,13 +23,14 @@ func KindOfStatus(status int) error {
 		return ErrTooLong
 	case http.StatusTooManyRequests:
 		return ErrRateLimited
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, noCapacity:
 		return ErrUnavailable
 	}
-	if status >= 500 || status < 400 {
-		return ErrUnavailable
+	switch status / 100 {
+	case 3, 4: // a redirect is not followed, since the key would go with it: the address is wrong
+		return ErrBadRequest
 	}
-	return ErrBadRequest
+	return ErrUnavailable
 }
 
 // RetryAfter returns how long an endpoint asks to wait, at most a day, or 0: retry-after-ms, else Retry-After in seconds,

@@ -14,7 +14,7 @@ func TestKindOfStatus(t *testing.T) {
 	for status, want := range map[int]error{
 		0:   llm.ErrUnavailable, // no answer
 		200: llm.ErrUnavailable, // an answer that was none
-		302: llm.ErrUnavailable,
+		302: llm.ErrBadRequest,
 		400: llm.ErrBadRequest,
 		401: llm.ErrAuth,
 		402: llm.ErrQuota,
@@ -29,6 +29,7 @@ func TestKindOfStatus(t *testing.T) {
 		422: llm.ErrBadRequest,
 		425: llm.ErrUnavailable,
 		429: llm.ErrRateLimited,
+		498: llm.ErrUnavailable, // no capacity
 		500: llm.ErrUnavailable,
 		502: llm.ErrUnavailable,
 		503: llm.ErrUnavailable,

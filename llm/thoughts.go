@@ -1,49 +1,217 @@
 package llm
 
-import "strings"
-
-// What a model that thinks aloud writes before its reply, where the server does not take it out: DeepSeek's and Qwen's
-// mark. A brace in a thought is not the beginning of a decision.
-const (
-	thoughtStart = "<think>"
-	thoughtEnd   = "</think>"
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
 )
 
-// withoutThoughts returns text behind the blocks of thoughts that it begins with; nothing when the last one has no end.
+// thoughtMarks stand around what a model that thinks aloud writes before its reply, where the server does not take it out. A
+// brace in a thought is not the beginning of a decision.
+var thoughtMarks = []struct{ start, end string }{
+	{"<think>", "</think>"}, // DeepSeek, Qwen
+	{"<thinking>", "</thinking>"},
+	{"<thought>", "</thought>"},
+	{"[THINK]", "[/THINK]"}, // Mistral
+	{"<|channel|>analysis<|message|>", "<|channel|>final<|message|>"}, // gpt-oss
+}
+
+const (
+	thoughtFirst = "<[" // what a mark can begin with
+	thoughtMost  = 32   // bytes of a mark, at most
+)
+
+// withoutThoughts returns text behind the thoughts that it begins with; nothing when the last ones have no end. Thoughts whose
+// start was part of the prompt, as some templates have it, show only their end: what stands before that is no part of the
+// reply, unless the text begins as a decision does.
 func withoutThoughts(text string) string {
 	for {
 		lead := strings.TrimLeft(text, " \t\r\n")
-		thought, ok := strings.CutPrefix(lead, thoughtStart)
-		if !ok {
+		if beginsDecision(lead) {
 			return text
 		}
-		_, text, _ = strings.Cut(thought, thoughtEnd)
+		if end, thought, ok := cutThoughtStart(lead); ok {
+			_, text, _ = strings.Cut(thought, end)
+		} else if text, ok = behindThoughts(text); !ok {
+			return text
+		}
 	}
 }
 
-// lead is the state of a sayReader before the reply: it skips thoughts.
-func (r *sayReader) lead(c byte) {
-	switch {
-	case r.matched == 0 && isSpace(c):
-	case c == thoughtStart[r.matched]:
-		if r.matched++; r.matched == len(thoughtStart) {
-			r.matched, r.state = 0, (*sayReader).thought
+// beginsDecision reports whether text begins with an object, or with one in a code fence: what it is then need not be known to
+// show it.
+func beginsDecision(text string) bool {
+	if fenced, ok := strings.CutPrefix(text, codeFence); ok {
+		info, code, _ := strings.Cut(fenced, "\n")
+		if strings.ContainsFunc(info, func(r rune) bool { return !inFence(r) }) {
+			return false
 		}
-	default: // what looked like the mark is prose, and has no brace
-		r.state = (*sayReader).start
-		r.start(c)
+		text = strings.TrimLeft(code, " \t\r\n")
+	}
+	return strings.HasPrefix(text, "{")
+}
+
+const codeFence = "```"
+
+// inFence reports whether r can stand behind the mark of a code fence, in its line.
+func inFence(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == ' ' || r == '\t' || r == '\r'
+}
+
+// cutThoughtStart returns what follows the mark that text begins with, and the mark that ends it.
+func cutThoughtStart(text string) (end, thought string, ok bool) {
+	for _, m := range thoughtMarks {
+		if thought, ok = strings.CutPrefix(text, m.start); ok {
+			return m.end, thought, true
+		}
+	}
+	return "", "", false
+}
+
+// behindThoughts returns text behind the first end of thoughts that is not in a JSON object, or text when there is none. Where
+// something only begins as an object, the last end in that counts: so no byte is looked at again and again.
+func behindThoughts(text string) (rest string, ok bool) {
+	end, behind := nextThoughtEnd(text, 0)
+	for at := 0; end >= 0; {
+		brace := strings.IndexByte(text[at:end], '{')
+		if brace < 0 {
+			return text[behind:], true
+		}
+		at += brace
+		size, object := objectAt(text[at:])
+		if at += size; end >= at {
+			continue
+		}
+		for more, after := end, behind; more >= 0 && more < at; more, after = nextThoughtEnd(text, after) {
+			end, behind = more, after
+		}
+		if !object {
+			return text[behind:], true
+		}
+		end, behind = nextThoughtEnd(text, at)
+	}
+	return text, false
+}
+
+// nextThoughtEnd returns where the next end of thoughts begins, from at on, and what is behind it; -1 when there is none.
+func nextThoughtEnd(text string, at int) (begin, behind int) {
+	for {
+		i := strings.IndexAny(text[at:], thoughtFirst)
+		if i < 0 {
+			return -1, -1
+		}
+		at += i
+		for _, m := range thoughtMarks {
+			if strings.HasPrefix(text[at:], m.end) {
+				return at, at + len(m.end)
+			}
+		}
+		at++
+	}
+}
+
+// objectAt reports whether text, which has a brace there, begins with a JSON object, and how long that is, or what could have
+// become one.
+func objectAt(text string) (size int, ok bool) {
+	var raw json.RawMessage
+	d := json.NewDecoder(strings.NewReader(text))
+	err := d.Decode(&raw)
+	if err == nil {
+		return int(d.InputOffset()), true
+	}
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return max(1, int(bad.Offset)-1), false // what is wrong may be the beginning of another one
+	}
+	return len(text), false
+}
+
+// The states of a sayReader before the reply follow withoutThoughts, byte by byte. They do not know whether an end of thoughts
+// behind a brace is in a JSON string. If it is, what follows it is too, up to the next quote, which no key follows: so they go
+// on only if the first key is there at once.
+
+// lead finds out what comes: a decision, thoughts, or something else.
+func (r *sayReader) lead(c byte) {
+	if len(r.tail) == 0 && isSpace(c) {
+		return
+	}
+	if len(r.tail) == 0 && c == '{' {
+		r.state = (*sayReader).beforeKey
+		return
+	}
+	r.tail = append(r.tail, c)
+	seen := string(r.tail)
+	switch end, _, ok := cutThoughtStart(seen); {
+	case ok && r.braces: // it may be in a string
+		r.state = nil
+	case ok:
+		r.begin((*sayReader).thought)
+		r.end = end
+	case seen == codeFence:
+		r.begin((*sayReader).fence)
+	case strings.HasPrefix(codeFence, seen) || slices.ContainsFunc(thoughtMarks, func(m struct{ start, end string }) bool {
+		return strings.HasPrefix(m.start, seen)
+	}):
+	default:
+		r.prose(c)
+	}
+}
+
+// begin has next read what follows.
+func (r *sayReader) begin(next func(*sayReader, byte)) { r.tail, r.state = r.tail[:0], next }
+
+// fence reads the rest of the line that begins a code fence.
+func (r *sayReader) fence(c byte) {
+	switch {
+	case c == '\n':
+		r.begin((*sayReader).fenced)
+	case !inFence(rune(c)):
+		r.remember(c)
+		r.prose(c)
+	}
+}
+
+func (r *sayReader) fenced(c byte) {
+	switch {
+	case c == '{':
+		r.state = (*sayReader).beforeKey
+	case !isSpace(c):
+		r.remember(c)
+		r.prose(c)
+	}
+}
+
+// prose waits for an end of thoughts. Without one, what stands here is the reply, which is known when it is complete.
+func (r *sayReader) prose(c byte) {
+	r.braces = r.braces || c == '{'
+	r.state = func(r *sayReader, c byte) {
+		r.braces = r.braces || c == '{'
+		r.remember(c)
+		for _, m := range thoughtMarks {
+			if r.at(m.end) {
+				r.begin((*sayReader).lead)
+				return
+			}
+		}
 	}
 }
 
 func (r *sayReader) thought(c byte) {
-	switch {
-	case c == thoughtEnd[r.matched]:
-		if r.matched++; r.matched == len(thoughtEnd) {
-			r.matched, r.state = 0, (*sayReader).lead
-		}
-	case c == thoughtEnd[0]:
-		r.matched = 1
-	default:
-		r.matched = 0
+	if r.remember(c); r.at(r.end) {
+		r.begin((*sayReader).lead)
 	}
+}
+
+// at reports whether mark was just read.
+func (r *sayReader) at(mark string) bool {
+	n := len(r.tail) - len(mark)
+	return n >= 0 && string(r.tail[n:]) == mark
+}
+
+// remember keeps the last bytes, as many as a mark has.
+func (r *sayReader) remember(c byte) {
+	if len(r.tail) >= 4*thoughtMost {
+		r.tail = append(r.tail[:0], r.tail[len(r.tail)-thoughtMost:]...)
+	}
+	r.tail = append(r.tail, c)
 }

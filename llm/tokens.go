@@ -12,11 +12,12 @@ type gauge struct {
 }
 
 // How many bytes a token has. Three is on the safe side for prose, code and Chinese alike; the bounds keep an endpoint that
-// counts strangely from making every prompt fit, or none.
+// counts strangely from making every prompt fit, or none. No text has more than the most, but a prompt of which only the tokens
+// were counted that no cache had: that tells nothing.
 const (
 	usualRatio = 3
 	leastRatio = 1
-	mostRatio  = 8
+	mostRatio  = 6
 	gaugeGain  = 0.25 // what a measurement counts for, against all before
 )
 
@@ -40,13 +41,28 @@ func (g *gauge) measured(bytes, tokens int) {
 	if bytes <= 0 || tokens <= 0 {
 		return
 	}
-	ratio := min(max(float64(bytes)/float64(tokens), leastRatio), mostRatio)
+	ratio := max(float64(bytes)/float64(tokens), leastRatio)
+	if ratio > mostRatio {
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.ratio != 0 {
 		ratio = g.ratio + gaugeGain*(ratio-g.ratio)
 	}
 	g.ratio = ratio
+}
+
+// promptOf returns how many tokens the prompt of an answer had, as its last chunk tells; 0 when it does not. What is said to be
+// cached of less than that was not counted with it.
+func promptOf(done *Chunk) int {
+	if done.Prompt != 0 {
+		return done.Prompt
+	}
+	if u := done.Usage; u.Cached > u.Input {
+		return u.Input + u.Cached
+	}
+	return done.Usage.Input
 }
 
 // size is the bytes of r that a model reads. The schema is part of the prompt wherever it is not known how it gets there.
@@ -70,6 +86,17 @@ func (o *DeciderOptions) room(answer int) int {
 	return max(0, o.Window-(o.Window+9)/10-min(answer, o.Window/4))
 }
 
+// left is how many bytes can be added to r so that it has still room for an answer.
+func (d *decider) left(r *Request) int {
+	if d.options.Window <= 0 {
+		return math.MaxInt
+	}
+	return d.gauge.bytes(d.options.room(d.options.MaxTokens)) - size(r)
+}
+
+// leastShare is the share of the window that an answer may always have.
+const leastShare = 8
+
 // answer is how many tokens the answer to r may have, when so many are wanted: endpoints refuse a request for more than the
 // window leaves. Since that is estimated, there is always some of it.
 func (d *decider) answer(r *Request, want int) int {
@@ -77,5 +104,5 @@ func (d *decider) answer(r *Request, want int) int {
 	if w <= 0 || want <= 0 {
 		return want
 	}
-	return min(want, max(w-d.gauge.tokens(size(r)), w/8))
+	return min(want, max(w-d.gauge.tokens(size(r)), w/leastShare))
 }

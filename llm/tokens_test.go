@@ -29,12 +29,13 @@ func TestGauge(t *testing.T) {
 	tokens(334) // nothing was told
 	g.measured(4000, 1000)
 	tokens(250) // the first measurement counts in full
-	g.measured(8000, 1000)
-	tokens(200) // then a quarter of each: 4 + (8-4)/4
+	g.measured(6000, 1000)
+	tokens(223) // then a quarter of each: 4 + (6-4)/4
 	for range 100 {
 		g.measured(1_000_000, 1)
+		g.measured(6001, 1000)
 	}
-	tokens(126) // at most 8 bytes, all but reached
+	tokens(223) // no text has so few tokens
 	for range 100 {
 		g.measured(1, 1_000_000)
 	}
@@ -55,6 +56,22 @@ func TestGaugeConcurrent(t *testing.T) {
 	wg.Wait()
 	if got := g.tokens(1000); got != 250 {
 		t.Errorf("tokens(1000) = %d, want 250", got)
+	}
+}
+
+func TestPromptOf(t *testing.T) {
+	for _, c := range []struct {
+		chunk Chunk
+		want  int
+	}{
+		{Chunk{}, 0},
+		{Chunk{Usage: Usage{Input: 100, Cached: 90, Output: 7}}, 100},
+		{Chunk{Usage: Usage{Input: 100, Cached: 900}}, 1000}, // these do not include those
+		{Chunk{Usage: Usage{Input: 200, Cached: 900}, Prompt: 500}, 500},
+	} {
+		if got := promptOf(&c.chunk); got != c.want {
+			t.Errorf("promptOf(%+v) = %d, want %d", c.chunk, got, c.want)
+		}
 	}
 }
 

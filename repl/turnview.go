@@ -102,7 +102,9 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 		text = ""
 	default:
 		v.ui.EndStream()
-		v.ui.Print(v.ui.style.dim("(the whole answer:)"))
+		if !failed { // a failure says itself what it is
+			v.ui.Print(v.ui.style.dim("(the whole answer:)"))
+		}
 	}
 	if failed {
 		text = v.ui.style.red(text)

@@ -127,8 +127,8 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		if e.Failure != "" {
 			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
 		}
-		if s := e.Summary; s != nil {
-			fmt.Fprintf(&out, "%s\n", summaryLine(s))
+		if e.Summary != nil {
+			fmt.Fprintf(&out, "%s\n", summaryLine(e))
 		}
 		if e.Usage != (llm.Usage{}) {
 			fmt.Fprintf(&out, "   %s\n", usageLine(e.Usage))
@@ -162,7 +162,7 @@ func costLine(d *llm.Decision) string {
 		parts = append(parts, usageLine(d.Usage))
 	}
 	if d.Repairs > 0 {
-		parts = append(parts, fmt.Sprintf("%d repairs", d.Repairs))
+		parts = append(parts, fmt.Sprintf("corrected %d times", d.Repairs))
 	}
 	return strings.Join(parts, ", ")
 }

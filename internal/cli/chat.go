@@ -182,7 +182,7 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- s.reign(ctx, log) }()
+	go func() { done <- s.adopting(a.Deciding).reign(ctx, log) }()
 	return func() error {
 		stop()
 		return <-done

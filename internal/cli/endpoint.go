@@ -2,10 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +45,8 @@ type endpoint struct {
 
 	openAIKeys
 	googleKeys
+
+	local bool // runs on this machine, and may have to be loaded first
 }
 
 // openAIKeys are for endpoints that speak OpenAI's protocol.
@@ -66,12 +73,15 @@ type duration time.Duration
 
 func (d *duration) UnmarshalText(b []byte) error {
 	v, err := time.ParseDuration(string(b))
-	if err == nil && v <= 0 {
-		err = fmt.Errorf("%s: it must be more than nothing", b)
+	if err != nil {
+		return fmt.Errorf("timeout: %q is no time: write it with its unit, such as 60s", b)
 	}
 	*d = duration(v)
-	return err
+	return nil
 }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // readEndpoint reads the entry name of the config file, on top of the built-in endpoint that it is like.
 func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
@@ -81,10 +91,12 @@ func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
 	if err := json.Unmarshal(raw, &head); err != nil {
 		return nil, fmt.Errorf("llms.%s: want keys and values, such as `provider: openai`", name)
 	}
-	if head.Provider == "" {
-		head.Provider = name
-	}
 	all := providers()
+	if head.Provider == "" {
+		if head.Provider = name; all[name].open == nil {
+			return nil, fmt.Errorf("llms.%s: provider is missing: it is one of %s", name, joinNames(all))
+		}
+	}
 	p, ok := all[head.Provider]
 	if !ok {
 		return nil, fmt.Errorf("llms.%s: provider %q is not known: it is one of %s", name, head.Provider, joinNames(all))
@@ -96,52 +108,113 @@ func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&ep); err != nil {
-		return nil, fmt.Errorf("llms.%s: %s", name, explainJSON(err))
+		return nil, fmt.Errorf("llms.%s%s", name, explainJSON(err))
 	}
 	ep.Name, ep.Provider = name, head.Provider
-	return &ep, ep.check(p)
+	if err := ep.check(p); err != nil {
+		return nil, err
+	}
+	for _, file := range []*string{&ep.KeyFile, &ep.CredentialsFile} {
+		if *file != "" { // others read it too, from where they are
+			if abs, err := filepath.Abs(*file); err == nil {
+				*file = abs
+			}
+		}
+	}
+	return &ep, nil
 }
 
-// explainJSON puts an error of encoding/json into the words of somebody who wrote YAML.
+// explainJSON puts an error of encoding/json into the words of somebody who wrote YAML, to stand behind the name of what
+// was read.
 func explainJSON(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if key, ok := strings.CutPrefix(text, "unknown field "); ok {
 		if strings.Contains(key, "api_key") || strings.Contains(key, `"key"`) {
-			return "a key does not belong into this file: name a variable with api_key_env, or a file that only you can read with api_key_file"
+			return ": a key does not belong into this file: name a variable with api_key_env, or a file that only you can read with api_key_file"
 		}
-		return "unknown key " + key
+		return ": unknown key " + key
 	}
-	if wrong, ok := err.(*json.UnmarshalTypeError); ok { //nolint:errorlint // it is this type itself
-		return fmt.Sprintf("%s: want a %s, not a %s", wrong.Field, kindWord(wrong.Type.Kind().String()), wrong.Value)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Sprintf(".%s: want %s, not %s", wrong.Field, kindWord(wrong.Type), valueWord(wrong.Value))
 	}
-	return text
+	return ": " + text
 }
 
-func kindWord(kind string) string {
-	switch kind {
-	case "int", "float64":
-		return "number"
-	case "slice":
-		return "list"
-	case "map", "struct":
-		return "set of keys and values"
-	case "bool":
+func kindWord(t reflect.Type) string {
+	switch {
+	case t == reflect.TypeFor[duration]():
+		return "a time with its unit, such as 60s"
+	case t.Kind() == reflect.Int:
+		return "a whole number"
+	case t.Kind() == reflect.Float64:
+		return "a number"
+	case t.Kind() == reflect.Slice:
+		return "a list"
+	case t.Kind() == reflect.Bool:
 		return "true or false"
+	case t.Kind() == reflect.String:
+		return "a text"
 	}
-	return kind
+	return "keys and values"
 }
 
-// secretHeaders are not for the config file.
-var secretHeaders = []string{"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"}
+// valueWord is what encoding/json calls a value.
+func valueWord(v string) string {
+	switch n, isNumber := strings.CutPrefix(v, "number "); {
+	case isNumber:
+		return n
+	case v == "object":
+		return "keys and values"
+	case v == "bool":
+		return "true or false"
+	case v == "array":
+		return "a list"
+	}
+	return "a " + v
+}
+
+// ownHeaders are those that a request has of its own.
+var ownHeaders = []string{"host", "content-length", "content-type", "transfer-encoding", "connection", "accept"}
+
+var (
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.6.2
+	secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|password|secret|token`)
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// minWindow is the smallest window that a conversation can be held in, in tokens.
+const minWindow = 2048
 
 func (ep *endpoint) check(p provider) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("llms.%s: %s", ep.Name, fmt.Sprintf(format, args...))
 	}
 	for h := range ep.Headers {
-		if slices.Contains(secretHeaders, strings.ToLower(h)) {
+		if secretHeader.MatchString(h) {
 			return bad("headers: the value of %s is a secret: name the variable that holds it in headers_env", h)
 		}
+	}
+	for _, h := range slices.Concat(slices.Collect(maps.Keys(ep.Headers)), slices.Collect(maps.Keys(ep.HeadersEnv))) {
+		if !headerName.MatchString(h) || slices.Contains(ownHeaders, strings.ToLower(h)) {
+			return bad("headers: %q cannot be set", h)
+		}
+	}
+	for _, names := range append(slices.Collect(maps.Values(ep.HeadersEnv)), cmp.Or(ep.KeyEnv, "NONE")) {
+		for name := range strings.SplitSeq(names, ",") {
+			if !variableName.MatchString(name) { // not shown: it may be the key itself
+				return bad("api_key_env and headers_env name variables, such as OPENAI_API_KEY: the value itself does not belong into this file")
+			}
+		}
+	}
+	if ep.Timeout < 0 {
+		return bad("timeout %v: it cannot be less than nothing", time.Duration(ep.Timeout))
+	}
+	if w := ep.ContextWindow; w > 0 && w < minWindow {
+		return bad("context_window %d: the instructions alone need more; it is at least %d", w, minWindow)
+	}
+	if ep.ContextWindow > 0 && ep.MaxTokens >= ep.ContextWindow {
+		return bad("max_tokens %d: the answer has to fit into context_window %d, with the prompt", ep.MaxTokens, ep.ContextWindow)
 	}
 	if !slices.Contains([]llm.Structured{"", llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt}, ep.Structured) {
 		return bad("structured %q: it is json_schema, tools, json_object or prompt", ep.Structured)
@@ -172,10 +245,12 @@ func (ep *endpoint) check(p provider) error {
 	if pr := ep.Price; pr != nil && (pr.Input < 0 || pr.Cached < 0 || pr.Output < 0) {
 		return bad("price: it cannot be less than nothing")
 	}
-	if u, err := url.Parse(ep.BaseURL); ep.BaseURL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")) {
+	u, err := url.Parse(ep.BaseURL)
+	switch {
+	case err == nil && (u.User != nil || u.RawQuery != ""):
+		return bad("base_url: keys and passwords do not belong into it: use api_key_env or headers_env")
+	case ep.BaseURL != "" && (err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https")):
 		return bad("base_url %q: want a URL such as http://localhost:11434/v1", ep.BaseURL)
-	} else if err == nil && u.User != nil {
-		return bad("base_url: a password does not belong into this file: use api_key_env or headers_env")
 	}
 	if p.google && (ep.openAIKeys != openAIKeys{} || len(ep.Headers)+len(ep.HeadersEnv) > 0) {
 		return bad("headers and %s are nothing for %s", jsonKeys(openAIKeys{}), ep.Provider)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -58,6 +57,9 @@ func (e *env) newLLMList() *cobra.Command {
 		Example: "  cortex llm list\n  cortex llm list --config cortex.yaml --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
+			if _, err := e.settings.chain(); err != nil && e.settings.endpoints()[e.settings.node.llm] == nil {
+				return err
+			}
 			list := e.settings.listLLMs()
 			if asJSON {
 				return writeJSON(e, list)
@@ -101,13 +103,14 @@ func (s *settings) listLLMs() []endpointJSON {
 		ep := all[name]
 		l := endpointJSON{Name: name, Provider: ep.Provider, Model: ep.Model, BaseURL: ep.BaseURL, Fallback: ep.Fallback, Ready: true, Selected: name == s.node.llm}
 		if ep.Provider != "fake" {
-			r, _, err := ep.resolved()
-			switch {
-			case err == nil:
+			if r, _, err := ep.resolved(); err == nil {
 				l.BaseURL = r.BaseURL
+			}
+			one := settings{llms: s.llms, node: &nodeSettings{llm: name}}
+			switch err := one.checkLLM(); {
 			case ep.Model == "":
 				l.Ready, l.Missing = false, "needs --model"
-			default:
+			case err != nil:
 				l.Ready, l.Missing = false, missing(err)
 			}
 		}
@@ -126,7 +129,7 @@ func missing(err error) string {
 	case errors.As(err, &noProject):
 		return "needs GOOGLE_CLOUD_PROJECT"
 	}
-	return strings.TrimSpace(err.Error())
+	return strings.TrimSpace(strings.TrimPrefix(err.Error(), "llms."))
 }
 
 func (e *env) newLLMCheck() *cobra.Command {
@@ -140,10 +143,13 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := &e.settings
-			if len(args) > 0 {
-				s.node.llm = args[0]
-			}
 			s.node.model = model
+			if len(args) > 0 && args[0] != s.node.llm {
+				s.node.llm = args[0]
+				if !cmd.Flags().Changed("model") {
+					s.node.model = "" // the one of the file is meant for the llm of the file
+				}
+			}
 			chain, err := s.chain()
 			if err != nil {
 				return err
@@ -162,34 +168,34 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 // checkTimeout bounds a check: a local model may have to be loaded first.
 const checkTimeout = 5 * time.Minute
 
-// checkEndpoint calls ep and prints what works. When the schema is refused, a second call without one tells about the rest.
+// checkEndpoint calls ep and prints what works. When it refuses the request, a few more calls find out which setting it
+// minds.
 func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	client, err := ep.open(ctx)
+	fmt.Fprintf(e.stderr, "asking %s …\n", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))
+	p, err := probe(limited, ep)
 	if err != nil {
 		return err
 	}
-	if closer, ok := client.(io.Closer); ok {
-		defer closer.Close()
-	}
-	fmt.Fprintf(e.stderr, "asking %s …\n", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))
-	p := probe(ctx, ep.measured(tempered{client, ep, false}), true)
-	var schemaErr error
+	remedy := ""
 	if errors.Is(p.err, llm.ErrBadRequest) {
-		if again := probe(ctx, ep.measured(tempered{client, ep, false}), false); again.err == nil {
-			schemaErr, p = p.err, again
+		if again, better, what := remedied(limited, ep); better != nil {
+			p, ep, remedy = again, better, what
 		}
 	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	t := newTable(e.stdout, "CHECK", "RESULT", "")
-	ok := p.report(t, schemaErr, ep)
+	usable := p.report(t, ep, remedy)
 	if err := t.flush(); err != nil {
 		return err
 	}
 	if p.err != nil {
 		return p.err
 	}
-	if !ok {
+	if !usable {
 		return errShown
 	}
 	return nil

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -233,6 +234,103 @@ llms:
 	}
 }
 
+// TestModelBelongsToItsLLM holds that a model that the file names for one endpoint is not asked of another.
+func TestModelBelongsToItsLLM(t *testing.T) {
+	var asked []string
+	url := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
+		asked = append(asked, c.Model)
+		return &llmtest.Reply{Pieces: []string{`{"kind":"respond",`, `"say":"Hi.","delegations":[],"reason":""}`}}
+	}).URL
+	t.Setenv("OPENAI_API_KEY", secret)
+	t.Setenv("OPENAI_BASE_URL", url+"/v1")
+	config := writeFile(t, "cortex.yaml", "llm: openai\nmodel: big\nllms: {small: {provider: vllm, model: tiny, base_url: "+url+"/v1}}")
+	data := t.TempDir()
+	run(t, "ask", "--data", data, "--config", config, "hello there")
+	run(t, "ask", "--data", data, "--config", config, "--llm", "small", "hello there")
+	run(t, "ask", "--data", data, "--config", config, "--llm", "small", "--model", "other", "hello there")
+	run(t, "llm", "check", "--config", config, "small")
+	run(t, "llm", "check", "--config", config)
+	if got, want := strings.Join(asked, " "), "big tiny other tiny big"; got != want {
+		t.Errorf("asked for %q, want %q", got, want)
+	}
+}
+
+// TestTakeover has a chat that knows nothing of models take over from one that was started with a model and a budget: it
+// goes on with both.
+func TestTakeover(t *testing.T) {
+	url := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply {
+		return &llmtest.Reply{Pieces: []string{`{"kind":"respond",`, `"say":"By the model.","delegations":[],"reason":""}`}, Usage: llm.Usage{Input: 3000, Output: 10}}
+	}).URL
+	t.Setenv("OPENAI_API_KEY", secret)
+	t.Setenv("OPENAI_BASE_URL", url+"/v1")
+	t.Setenv("GEMINI_API_KEY", secret)
+	data := t.TempDir()
+	config := writeFile(t, "cortex.yaml", "llm: openai\nllm_timeout: 30s\nllms: {openai: {model: big, timeout: 20s}}\nbudget: {conversation: {tokens: 7000}}")
+	first, _, firstDone := startChat(t, "--data", data, "--config", config)
+	eventually(t, "the first runs", func() bool { return run(t, "sessions", "--data", data).code == 0 })
+	second, said, secondDone := startChat(t, "--data", data, "--context", "c", "--llm", "gemini")
+	eventually(t, "the second has joined", func() bool {
+		return strings.Contains(said.String(), "decides with openai big: --llm gemini is not used")
+	})
+	io.WriteString(first, "hello\n")
+	first.Close()
+	if got := <-firstDone; got.stdout != "By the model.\n" {
+		t.Fatalf("first: %q, stderr %s", got.stdout, got.stderr)
+	}
+	eventually(t, "the second runs it", func() bool { return run(t, "sessions", "--data", data).code == 0 })
+	for range 2 {
+		if got := run(t, "ask", "--data", data, "--context", "x", "hello"); got.stdout != "By the model.\n" {
+			t.Fatalf("by the second: %q, stderr %s", got.stdout, got.stderr)
+		}
+	}
+	if got := run(t, "ask", "--data", data, "--context", "x", "hello"); !strings.Contains(got.stdout, "budget for this conversation") {
+		t.Errorf("the budget is gone: %q", got.stdout)
+	}
+	io.WriteString(second, "hello\n")
+	second.Close()
+	if got := <-secondDone; got.stdout != "By the model.\n" {
+		t.Errorf("second: %q, stderr %s", got.stdout, got.stderr)
+	}
+}
+
+// startChat runs `cortex chat` with a pipe that the test says things into.
+func startChat(t *testing.T, args ...string) (stdin io.WriteCloser, stderr *output, done <-chan ran) {
+	t.Helper()
+	r, w := io.Pipe()
+	t.Cleanup(func() { w.Close() })
+	stdout, stderr, end := new(output), new(output), make(chan ran, 1)
+	go func() {
+		code := cli.Run(t.Context(), append([]string{"chat"}, args...), r, stdout, stderr)
+		end <- ran{code, stdout.String(), stderr.String()}
+	}()
+	return w, stderr, end
+}
+
+// TestSilentModel has the next model answer when the first one takes the question and then says nothing, with the timeouts
+// that nobody has set.
+func TestSilentModel(t *testing.T) {
+	var asked atomic.Int64
+	silent := openaitest.Serve(t, func(*llmtest.Call) *llmtest.Reply {
+		asked.Add(1)
+		return &llmtest.Reply{Hold: make(chan struct{})}
+	}).URL
+	up := openaitest.Serve(t, orchestrate).URL
+	config := writeFile(t, "cortex.yaml", fmt.Sprintf(`
+llm: main
+llm_timeout: 6s
+llms:
+  main: {provider: vllm, model: big, base_url: %s/v1, fallback: [spare]}
+  spare: {provider: vllm, model: small, base_url: %s/v1}
+`, silent, up))
+	got := run(t, "ask", "--data", t.TempDir(), "--config", config, "hello")
+	if want := "It said: Echo: tea\n"; got.stdout != want || got.code != 0 {
+		t.Errorf("ask: %q, want %q; stderr:\n%s", got.stdout, want, got.stderr)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("the silent model was asked %d times in a turn with two decisions, want once", n)
+	}
+}
+
 // TestBudget ends a turn that has spent what it may, and says so.
 func TestBudget(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", secret)
@@ -272,17 +370,27 @@ func TestLLMCheck(t *testing.T) {
 				return &llmtest.Reply{Error: &llmtest.Fault{Status: 401, Message: "bad key {key}"}}
 			},
 			1,
-			[]string{`reach +ok`, `auth +failed`, `model +not tried`},
+			[]string{`reach +ok`, `auth +failed`, `model +not known`},
 		},
 		"no schema": {
 			func(c *llmtest.Call) *llmtest.Reply {
-				if len(c.Schema) > 0 {
+				if c.Mode == llm.StructuredSchema {
 					return &llmtest.Reply{Error: &llmtest.Fault{Status: 400, Message: "response_format is not supported"}}
 				}
 				return &llmtest.Reply{Pieces: []string{`{"kind":"respond","say":"one"}`}}
 			},
 			1,
-			[]string{`JSON +failed +.*json_object`, `stream +no`, `usage +no`},
+			[]string{`settings +failed +set structured: json_object`, `JSON +ok +json_object`, `stream +no`, `usage +no`},
+		},
+		"page": {
+			func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Error: &llmtest.Fault{Status: 500}} },
+			1,
+			[]string{`reach +ok`, `auth +not known`},
+		},
+		"half": {
+			func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Pieces: []string{"half"}, Cut: true} },
+			1,
+			[]string{`model +ok`, `JSON +not known`},
 		},
 		"no JSON": {
 			func(*llmtest.Call) *llmtest.Reply { return &llmtest.Reply{Pieces: []string{"one", " two"}} },

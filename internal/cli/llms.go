@@ -12,14 +12,29 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// defaultTimeout is how long a model may be silent.
-const defaultTimeout = 60 * time.Second
+// maxSilence is how long a model may be silent, unless its settings say otherwise.
+const maxSilence = 60 * time.Second
+
+// silence returns how long ep, one of a chain of n, may be silent when a decision may take limit: so long that there is
+// time left for the next of the chain, or for a second try. A model that has to be loaded first is given what there is.
+func (ep *endpoint) silence(limit time.Duration, n int) time.Duration {
+	switch {
+	case ep.Timeout > 0:
+		return time.Duration(ep.Timeout)
+	case ep.local && n == 1:
+		return limit * 9 / 10
+	case ep.local:
+		return limit / time.Duration(n+1)
+	}
+	return min(maxSilence, limit/time.Duration(n+1))
+}
 
 // endpoints returns everything that --llm can name: the built-in endpoints, and those of the config file in their place.
 func (s *settings) endpoints() map[string]*endpoint {
@@ -66,8 +81,11 @@ func (s *settings) checkLLM() error {
 	}
 	chain, err := s.chain()
 	for _, ep := range chain {
-		if _, _, err := ep.resolved(); err != nil {
+		if err := ep.ready(); err != nil {
 			return usageError{err}
+		}
+		if b := s.budget; ep.Price == nil && !ep.local && b.Turn.Cost+b.Conversation.Cost+b.Day.Cost > 0 {
+			return usagef("budget: a cost cannot be bounded without prices: set price for %s in the config file, or bound tokens", ep.Name)
 		}
 	}
 	return err
@@ -95,7 +113,7 @@ func (s *settings) openDecider(ctx context.Context, log *slog.Logger) (_ llm.Dec
 		return errors.Join(errs...)
 	}
 	var clients []middleware.Named
-	for i, ep := range chain {
+	for _, ep := range chain {
 		c, err := ep.open(ctx)
 		if err != nil {
 			return nil, nil, errors.Join(err, closeAll())
@@ -103,13 +121,22 @@ func (s *settings) openDecider(ctx context.Context, log *slog.Logger) (_ llm.Dec
 		if closer, ok := c.(io.Closer); ok {
 			closers = append(closers, closer)
 		}
-		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.guarded(c, i > 0)})
+		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.guarded(c, chain[0], ep.silence(s.node.llmTimeout, len(chain)))})
 	}
 	client := clients[0].Client
 	if len(clients) > 1 {
 		client = middleware.Fallback(clients, log)
 	}
 	return llm.NewDecider(client, templates, &llm.DeciderOptions{MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow}), closeAll, nil
+}
+
+// ready returns what keeps the endpoint from being asked, as far as it can be known without asking.
+func (ep *endpoint) ready() error {
+	if _, _, err := ep.resolved(); err != nil {
+		return err
+	}
+	_, err := ep.allHeaders()
+	return err
 }
 
 // open makes the endpoint's client.
@@ -121,9 +148,9 @@ func (ep *endpoint) open(ctx context.Context) (llm.Client, error) {
 	return providers()[ep.Provider].open(ctx, r, key)
 }
 
-// guarded puts around a client what its settings ask for. spare says that it stands in for another one.
-func (ep *endpoint) guarded(c llm.Client, spare bool) llm.Client {
-	c = ep.measured(tempered{c, ep, spare})
+// guarded puts around a client what its settings ask for, where first is the endpoint that is asked first.
+func (ep *endpoint) guarded(c llm.Client, first *endpoint, silence time.Duration) llm.Client {
+	c = ep.measured(tempered{c, ep, first}, silence)
 	c = middleware.RateLimit(c, middleware.Rate{Requests: ep.RequestsPerMinute, Tokens: ep.TokensPerMinute})
 	o := &middleware.RetryOptions{}
 	if ep.Retries != nil {
@@ -133,27 +160,68 @@ func (ep *endpoint) guarded(c llm.Client, spare bool) llm.Client {
 }
 
 // measured puts around a client what each single call needs.
-func (ep *endpoint) measured(c llm.Client) llm.Client {
+func (ep *endpoint) measured(c llm.Client, silence time.Duration) llm.Client {
 	if ep.Price != nil {
 		c = middleware.Prices(c, *ep.Price)
 	}
-	return middleware.Timeout(c, time.Duration(cmp.Or(ep.Timeout, duration(defaultTimeout))))
+	return middleware.Timeout(c, silence)
 }
 
 // tempered gives requests what is set for this endpoint, where they are made for the one that was asked first.
 type tempered struct {
 	llm.Client
-	ep    *endpoint
-	spare bool
+	ep, first *endpoint
 }
 
 func (t tempered) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	own := *r
 	own.Temperature = t.ep.Temperature
-	if t.spare && t.ep.MaxTokens > 0 {
-		own.MaxTokens = t.ep.MaxTokens
+	if t.ep != t.first {
+		own.MaxTokens = t.most(r.MaxTokens)
 	}
 	return t.Client.Generate(ctx, &own)
+}
+
+// most returns how many tokens a spare's answer may have, where n are asked for: not more than are set for it. A request for
+// more than the first endpoint's own comes after an answer that was too long; there the spare may write twice as many too.
+func (t tempered) most(n int) int {
+	own := t.ep.MaxTokens
+	if t.first.MaxTokens > 0 && n > t.first.MaxTokens {
+		own *= 2
+	}
+	if n == 0 || own == 0 {
+		return max(n, own) // the one that is set
+	}
+	return min(n, own)
+}
+
+// deciding is everything that is set for the model, but for keys.
+type deciding struct {
+	LLM     string               `json:"llm"`
+	Model   string               `json:"model,omitempty"`
+	Timeout duration             `json:"timeout"`
+	LLMs    map[string]*endpoint `json:"llms,omitempty"`
+	Budget  cortex.Budget        `json:"budget"`
+}
+
+func (s *settings) deciding() *deciding {
+	return &deciding{s.node.llm, s.node.model, duration(s.node.llmTimeout), s.llms, s.budget}
+}
+
+// adopting returns settings with d in the place of their own: a chat that takes over goes on as it was, with the same model
+// and the same budget.
+func (s *settings) adopting(d *deciding) *settings {
+	own, node := *s, *s.node
+	own.node = &node
+	if d == nil {
+		return &own
+	}
+	node.llm, node.model, node.llmTimeout = d.LLM, d.Model, time.Duration(d.Timeout)
+	own.llms, own.budget = d.LLMs, d.Budget
+	for name, ep := range own.llms {
+		ep.Name, ep.local = name, providers()[ep.Provider].preset.local
+	}
+	return &own
 }
 
 // describeLLM says which model decides, for people.

@@ -154,7 +154,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing, s.node.wellKnown, s.describeLLM()}); err != nil {
+		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing, s.node.wellKnown, s.describeLLM(), s.deciding()}); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,19 +30,24 @@ type probed struct {
 	usage  llm.Usage
 }
 
-// probe calls c once.
-func probe(ctx context.Context, c llm.Client, schema bool) probed {
+// probe calls ep's model once. An error is that of making the client.
+func probe(ctx context.Context, ep *endpoint) (p probed, err error) {
+	client, err := ep.open(ctx)
+	if err != nil {
+		return p, err
+	}
+	if closer, ok := client.(io.Closer); ok {
+		defer closer.Close()
+	}
+	c := ep.measured(tempered{client, ep, ep}, ep.silence(checkTimeout, 1))
 	r := &llm.Request{
 		System:    `You are being checked. Reply with exactly one JSON object of the form {"kind": "respond", "say": "..."} and nothing else.`,
 		Messages:  []llm.Message{{Role: llm.RoleUser, Text: `Let "say" be the numbers from one to ten, in words.`}},
 		CacheKey:  "check",
 		MaxTokens: 2048, // a model that thinks counts its thoughts
-	}
-	if schema {
-		r.Schema = json.RawMessage(probeSchema)
+		Schema:    json.RawMessage(probeSchema),
 	}
 	began := time.Now()
-	var p probed
 	var text strings.Builder
 	for chunk, err := range c.Generate(ctx, r) {
 		if err != nil {
@@ -57,63 +65,105 @@ func probe(ctx context.Context, c llm.Client, schema bool) probed {
 		}
 	}
 	p.text, p.took = text.String(), time.Since(began)
-	return p
+	return p, nil
 }
 
-// report adds a row for each thing that can work or not, and returns whether the endpoint can be used.
-func (p *probed) report(t *table, schemaErr error, ep *endpoint) bool {
-	const ok, failed, untried = "ok", "failed", "not tried"
+// remedies are settings that make an endpoint take what it refused.
+func remedies(ep *endpoint) map[string]func(*endpoint) {
+	never := false
+	all := map[string]func(*endpoint){
+		"structured: json_object": func(ep *endpoint) { ep.Structured = llm.StructuredObject },
+		"structured: prompt":      func(ep *endpoint) { ep.Structured = llm.StructuredPrompt },
+	}
+	if !providers()[ep.Provider].google {
+		all["stream_usage: false"] = func(ep *endpoint) { ep.StreamUsage = &never }
+		all["max_tokens_field: max_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_tokens" }
+		all["max_tokens_field: max_completion_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_completion_tokens" }
+	}
+	if ep.Temperature != nil {
+		all["no temperature"] = func(ep *endpoint) { ep.Temperature = nil }
+	}
+	return all
+}
+
+// remedied tries the remedies, until one helps.
+func remedied(ctx context.Context, ep *endpoint) (p probed, better *endpoint, remedy string) {
+	all := remedies(ep)
+	for _, remedy := range slices.Sorted(maps.Keys(all)) {
+		changed := *ep
+		all[remedy](&changed)
+		if p, err := probe(ctx, &changed); err == nil && p.err == nil {
+			return p, &changed, remedy
+		}
+	}
+	return p, nil, ""
+}
+
+// Words of the table.
+const (
+	works   = "ok"
+	fails   = "failed"
+	unknown = "not known"
+)
+
+// reportError adds a row for each thing that p.err tells about.
+func (p *probed) reportError(t *table) {
+	is := func(kinds ...error) bool {
+		return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(p.err, kind) })
+	}
+	reach, auth, model := works, unknown, unknown
+	var vendor *llm.Error
+	switch {
+	case is(llm.ErrAuth, llm.ErrQuota):
+		auth = fails
+	case is(llm.ErrNoModel):
+		auth, model = works, fails
+	case is(llm.ErrRefused, llm.ErrLength, llm.ErrEmpty, llm.ErrTruncated, llm.ErrTooLong), p.pieces > 0:
+		auth, model = works, works
+	case is(llm.ErrUnavailable, context.DeadlineExceeded) && !(errors.As(p.err, &vendor) && vendor.Status != 0):
+		reach = fails
+	}
+	t.row("reach", reach)
+	t.row("auth", auth)
+	t.row("model", model)
+	for _, step := range []string{"JSON", "stream", "usage"} {
+		t.row(step, unknown)
+	}
+}
+
+// report adds a row for each thing that works or not, and returns whether the endpoint can be used. remedy is the setting
+// that made it work, where its own did not.
+func (p *probed) report(t *table, ep *endpoint, remedy string) bool {
 	if p.err != nil {
-		// What answers with an error of this kind did not mind what comes before it.
-		steps := []string{"reach", "auth", "model", "JSON", "stream", "usage"}
-		at := 3
-		switch {
-		case errors.Is(p.err, llm.ErrAuth), errors.Is(p.err, llm.ErrQuota):
-			at = 1
-		case errors.Is(p.err, llm.ErrNoModel):
-			at = 2
-		case errors.Is(p.err, llm.ErrUnavailable), errors.Is(p.err, llm.ErrRateLimited), errors.Is(p.err, context.DeadlineExceeded):
-			at = 0
-		}
-		for i, step := range steps {
-			switch {
-			case i < at:
-				t.row(step, ok)
-			case i == at:
-				t.row(step, failed)
-			default:
-				t.row(step, untried)
-			}
-		}
+		p.reportError(t)
 		return false
 	}
 	usable := true
-	t.row("reach", ok, fmt.Sprintf("in %s", p.took.Round(time.Millisecond)))
-	t.row("auth", ok)
-	t.row("model", ok, p.model)
-	d, err := llm.ParseDecision(p.text)
-	switch {
-	case err != nil || d.Say == "":
+	t.row("reach", works, fmt.Sprintf("in %s", p.took.Round(time.Millisecond)))
+	t.row("auth", works)
+	t.row("model", works, p.model)
+	if remedy != "" {
 		usable = false
-		t.row("JSON", failed, "it wrote "+fmt.Sprintf("%.40q", p.text))
-	case schemaErr != nil:
+		t.row("settings", fails, "set "+remedy)
+	}
+	if d, err := llm.ParseDecision(p.text); err != nil || d.Say == "" {
 		usable = false
-		t.row("JSON", failed, "without a schema only: set structured: json_object")
-	default:
-		t.row("JSON", ok, string(cmp.Or(ep.Structured, llm.StructuredSchema)))
+		t.row("JSON", fails, "it wrote "+fmt.Sprintf("%.40q", p.text))
+	} else {
+		t.row("JSON", works, string(cmp.Or(ep.Structured, llm.StructuredSchema)))
 	}
 	if p.pieces > 1 {
-		t.row("stream", ok, fmt.Sprintf("%d pieces, the first after %s", p.pieces, p.first.Round(time.Millisecond)))
+		t.row("stream", works, fmt.Sprintf("%d pieces, the first after %s", p.pieces, p.first.Round(time.Millisecond)))
 	} else {
 		t.row("stream", "no", "the answer comes in one piece")
 	}
 	switch {
 	case p.usage.Tokens() == 0:
 		t.row("usage", "no", "tokens are not counted: no budget can hold")
-	case p.usage.Cost > 0:
-		t.row("usage", ok, usageLine(p.usage))
+	case ep.Price == nil:
+		t.row("usage", works, usageLine(p.usage)+", no price is set")
 	default:
-		t.row("usage", ok, usageLine(p.usage)+", no price is set")
+		t.row("usage", works, usageLine(p.usage))
 	}
 	return usable
 }

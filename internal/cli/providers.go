@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/gemini"
@@ -29,10 +28,10 @@ func providers() map[string]provider {
 		"openai":     openAI("OPENAI_BASE_URL", endpoint{Model: "gpt-5.4-mini", KeyEnv: "OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
 		"azure":      openAI("AZURE_OPENAI_ENDPOINT", endpoint{KeyEnv: "AZURE_OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
 		"openrouter": openAI("", endpoint{BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
-		"ollama":     openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, Timeout: localTimeout}),
-		"lmstudio":   openAI("", endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, Timeout: localTimeout}),
-		"llamacpp":   openAI("", endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, Timeout: localTimeout}),
-		"vllm":       openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, Timeout: localTimeout}),
+		"ollama":     openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
+		"lmstudio":   openAI("", endpoint{BaseURL: "http://localhost:1234/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
+		"llamacpp":   openAI("", endpoint{BaseURL: "http://localhost:8080/v1", Model: "default", MaxTokens: 2048, ContextWindow: 8192, local: true}),
+		"vllm":       openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, local: true}),
 		"gemini": {
 			google:  true,
 			baseEnv: "GOOGLE_GEMINI_BASE_URL",
@@ -53,17 +52,11 @@ func providers() map[string]provider {
 // newTokensField is what OpenAI's newer models take, also through a proxy.
 var newTokensField = openAIKeys{MaxTokensField: "max_completion_tokens"}
 
-// localTimeout is for models that are loaded from a disk when they are asked first.
-const localTimeout = duration(5 * time.Minute)
-
 func openAI(baseEnv string, preset endpoint) provider {
 	return provider{preset: preset, baseEnv: baseEnv, open: openOpenAI}
 }
 
 func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error) {
-	if ep.Provider == "azure" && ep.BaseURL == "" {
-		return nil, fmt.Errorf("--llm %s: base_url is missing: set AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com/openai/v1", ep.Name)
-	}
 	headers, err := ep.allHeaders()
 	if err != nil {
 		return nil, err
@@ -100,6 +93,9 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 	}
 	if r.Project != "" && r.KeyFile == "" {
 		r.KeyEnv = "" // it was chosen
+	}
+	if r.Provider == "azure" && r.BaseURL == "" {
+		return nil, "", fmt.Errorf("--llm %s: base_url is missing: set AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com/openai/v1", r.Name)
 	}
 	key, err := r.key()
 	if project, _ := r.googleProject(); err != nil && p.google && project != "" && r.KeyFile == "" {

@@ -22,8 +22,9 @@ type address struct {
 	Passing bool `json:"passing,omitempty"`
 	// WellKnown is the file of --well-known, for those who join.
 	WellKnown string `json:"wellKnown,omitempty"`
-	// LLM is what decides, for people.
-	LLM string `json:"llm,omitempty"`
+	// LLM is what decides, for people; Deciding is how, for who takes over.
+	LLM      string    `json:"llm,omitempty"`
+	Deciding *deciding `json:"deciding,omitempty"`
 }
 
 // sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that

@@ -21,18 +21,27 @@ func (ep *endpoint) key() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("llms.%s: api_key_file: %w", ep.Name, err)
 		}
-		return key, nil
+		return key, checkKey("api_key_file", key)
 	}
 	if ep.KeyEnv == "" {
 		return "", nil
 	}
 	names := strings.Split(ep.KeyEnv, ",")
 	for _, name := range names {
-		if key := strings.TrimSpace(os.Getenv(strings.TrimSpace(name))); key != "" {
-			return key, nil
+		if key := strings.TrimSpace(os.Getenv(name)); key != "" {
+			return key, checkKey(name, key)
 		}
 	}
 	return "", errNoKey{ep.Name, names[0]}
+}
+
+// checkKey finds what people paste with a key.
+func checkKey(from, key string) error {
+	if strings.HasPrefix(strings.ToLower(key), "bearer ") || strings.ContainsAny(key, "\"' \t\r\n") ||
+		strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
+		return fmt.Errorf("%s: this is no key: want the key alone, without quotes, spaces or Bearer", from)
+	}
+	return nil
 }
 
 // errNoKey says that a key is not there.
@@ -82,7 +91,7 @@ func (ep *endpoint) allHeaders() (map[string]string, error) {
 	for h, name := range ep.HeadersEnv {
 		v := os.Getenv(name)
 		if v == "" {
-			return nil, fmt.Errorf("llms.%s: headers_env: %s is not set", ep.Name, name)
+			return nil, fmt.Errorf("--llm %s: %s is not set: it holds a header of the config file", ep.Name, name)
 		}
 		all[h] = v
 	}

@@ -56,7 +56,7 @@ type nodeSettings struct {
 
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
-	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -")
+	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models")
 	f.StringVar(&s.data, "data", "", "`DIR` for everything that is kept (default $XDG_STATE_HOME/cortex)")
 	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder")
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
@@ -108,21 +108,30 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		return err
 	}
 	var bad error
+	rank := map[string]int{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed {
+			rank[f.Name] = 3
+		}
 		if f.Changed || bad != nil || f.Name == "help" || f.Name == "config" {
 			return
 		}
 		name := envName(f.Name)
 		if v, ok := os.LookupEnv(name); ok && v != "" {
+			rank[f.Name] = 2
 			if err := f.Value.Set(v); err != nil {
 				bad = usagef("%s: %w", name, err)
 			}
 		} else if v, ok := file[key(f.Name)]; ok {
+			rank[f.Name] = 1
 			if err := f.Value.Set(v); err != nil {
 				bad = usagef("%s: %s: %w", s.config, key(f.Name), err)
 			}
 		}
 	})
+	if f := cmd.Flags().Lookup("model"); f != nil && bad == nil && rank["model"] < rank["llm"] {
+		bad = f.Value.Set("") // it was meant for another one than the one that is named here
+	}
 	if bad != nil {
 		return bad
 	}
@@ -175,9 +184,13 @@ func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, error) {
 	for _, k := range slices.Sorted(maps.Keys(raw)) {
 		switch {
 		case k == "llms":
-			err = s.readEndpoints(raw[k])
+			if err := s.readEndpoints(raw[k]); err != nil {
+				return nil, usagef("%s: %w", s.config, err)
+			}
 		case k == "budget":
-			err = readBudget(raw[k], &s.budget)
+			if err := readBudget(raw[k], &s.budget); err != nil {
+				return nil, usagef("%s: budget%w", s.config, err)
+			}
 		case known[k]:
 			values[k], err = plainValue(raw[k])
 		default:
@@ -233,12 +246,12 @@ func plainValue(raw json.RawMessage) (string, error) {
 func (s *settings) readEndpoints(raw json.RawMessage) error {
 	all := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &all); err != nil {
-		return errors.New("want names, each with its settings")
+		return errors.New("llms: want names, each with its settings")
 	}
 	s.llms = make(map[string]*endpoint, len(all))
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := transport.CheckID(name); err != nil || strings.ContainsAny(name, ",*") {
-			return fmt.Errorf("%q is no good name: use letters, digits and -", name)
+			return fmt.Errorf("llms: %q is no good name: use letters, digits and -", name)
 		}
 		ep, err := readEndpoint(name, all[name])
 		if err != nil {
@@ -250,17 +263,47 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 }
 
 func readBudget(raw json.RawMessage, to *cortex.Budget) error {
+	type bound struct {
+		Tokens *int     `json:"tokens"`
+		Cost   *float64 `json:"cost"`
+	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	var in struct{ Turn, Conversation, Day llm.Budget }
+	var in struct {
+		Turn         *bound `json:"turn"`
+		Conversation *bound `json:"conversation"`
+		Day          *bound `json:"day"`
+	}
 	if err := d.Decode(&in); err != nil {
 		return errors.New(explainJSON(err))
 	}
-	*to = cortex.Budget{Turn: in.Turn, Conversation: in.Conversation, Day: in.Day}
-	for _, b := range []llm.Budget{to.Turn, to.Conversation, to.Day} {
-		if b.Tokens < 0 || b.Cost < 0 {
-			return errors.New("it cannot be less than nothing")
+	none := true
+	for _, b := range []struct {
+		name string
+		in   *bound
+		to   *llm.Budget
+	}{{"turn", in.Turn, &to.Turn}, {"conversation", in.Conversation, &to.Conversation}, {"day", in.Day, &to.Day}} {
+		if b.in == nil {
+			continue
 		}
+		none = false
+		switch t, c := b.in.Tokens, b.in.Cost; { // who writes a budget and bounds nothing has made a mistake
+		case t == nil && c == nil:
+			return fmt.Errorf(".%s: want tokens, or cost, or both", b.name)
+		case t != nil && *t <= 0:
+			return fmt.Errorf(".%s.tokens: %d: it must be more than nothing", b.name, *t)
+		case c != nil && *c <= 0:
+			return fmt.Errorf(".%s.cost: %v: it must be more than nothing", b.name, *c)
+		}
+		if b.in.Tokens != nil {
+			b.to.Tokens = *b.in.Tokens
+		}
+		if b.in.Cost != nil {
+			b.to.Cost = *b.in.Cost
+		}
+	}
+	if none {
+		return errors.New(": want turn, conversation or day, each with tokens, or cost, or both")
 	}
 	return nil
 }

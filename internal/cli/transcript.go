@@ -40,6 +40,9 @@ func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
 	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
 		add(repl.LineUser, entry.Cause.From, transport.Text(m.Parts))
 	}
+	if entry.Summary != nil {
+		add(repl.LineNote, "", summaryLine(entry))
+	}
 	for _, out := range conv.Outputs(entry.Seq) {
 		switch p := out.Event.Payload.(type) {
 		case *a2a.TaskStatusUpdateEvent:

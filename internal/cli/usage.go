@@ -2,7 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -32,10 +34,14 @@ func costText(cost float64) string {
 	return fmt.Sprintf("%.2g", cost)
 }
 
-// summaryLine tells that the older part of a conversation was summarised for the model.
-func summaryLine(s *llm.Summary) string {
-	if s.Text == "" {
-		return fmt.Sprintf("the oldest %d turns were left out of the prompt: the model could not summarise them", s.Turns)
+// summaryLine tells that the older part of a conversation was summarised for the model, or left out.
+func summaryLine(e *cortex.Entry) string {
+	var parts []string
+	if n := e.Summary.Turns - e.Omitted; n > 0 && e.Summary.Text != "" {
+		parts = append(parts, fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", n, e.Summary.Model))
 	}
-	return fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", s.Turns, s.Model)
+	if e.Omitted > 0 {
+		parts = append(parts, fmt.Sprintf("%d turns were left out of the prompt: the model could not summarise them", e.Omitted))
+	}
+	return strings.Join(parts, "; ")
 }

@@ -1,7 +1,9 @@
 package gemini
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"google.golang.org/genai"
@@ -111,25 +113,41 @@ func (a *answer) verdict() *llm.Error {
 		e.Code = string(a.block)
 		return e
 	}
-	switch a.finish {
-	case "":
-		if a.some && !a.candidate {
-			return fail(llm.ErrEmpty, "a response without a candidate")
-		}
+	words, kind := ending(a.finish)
+	switch {
+	case a.finish == "" && a.some && !a.candidate:
+		return fail(llm.ErrEmpty, "a response without a candidate")
+	case a.finish == "":
 		return fail(llm.ErrTruncated, "the stream ended without a finish reason")
-	case genai.FinishReasonContinuation:
-		return fail(llm.ErrTruncated, "the endpoint wants to be asked for the rest")
-	case genai.FinishReasonMaxTokens:
-		return fail(llm.ErrLength, "the token limit ended the answer")
-	case genai.FinishReasonSafety, genai.FinishReasonRecitation, genai.FinishReasonLanguage, genai.FinishReasonBlocklist,
-		genai.FinishReasonProhibitedContent, genai.FinishReasonSPII, genai.FinishReasonImageSafety,
-		genai.FinishReasonImageProhibitedContent, genai.FinishReasonImageRecitation, "MODEL_ARMOR":
-		return fail(llm.ErrRefused, "a filter ended the answer")
-	case genai.FinishReasonMalformedFunctionCall, genai.FinishReasonUnexpectedToolCall, genai.FinishReasonTooManyToolCalls:
-		return fail(llm.ErrEmpty, "the model's function call cannot be read")
-	}
-	if !a.wrote {
+	case !a.wrote && (kind == nil || errors.Is(kind, llm.ErrTruncated)): // of nothing, nothing was cut off
 		return fail(llm.ErrEmpty, "no text")
+	case kind != nil:
+		return fail(kind, "%s", words)
 	}
 	return nil
+}
+
+// ends are the finish reasons that make an answer none, by the words in them: Google makes new ones of the old words.
+var ends = []struct {
+	reason *regexp.Regexp
+	kind   error
+	words  string
+}{
+	{regexp.MustCompile(`(?i)SAFETY|RECITATION|LANGUAGE|BLOCKLIST|PROHIBITED|SPII|ARMOR`), llm.ErrRefused, "a filter ended the answer"},
+	{regexp.MustCompile(`(?i)MALFORMED|TOOL_CALL`), llm.ErrEmpty, "what the model wrote cannot be read"},
+	{regexp.MustCompile(`(?i)^MAX_TOKENS$`), llm.ErrLength, "the token limit ended the answer"},
+	{regexp.MustCompile(`(?i)^(OTHER|NO_IMAGE|IMAGE_OTHER)$`), llm.ErrTruncated, "the endpoint ended the answer"},
+	{regexp.MustCompile(`(?i)^CONTINUATION$`), llm.ErrTruncated, "the endpoint wants to be asked for the rest"},
+	{regexp.MustCompile(`(?i)^MISSING_THOUGHT_SIGNATURE$`), llm.ErrBadRequest, "the endpoint wants the model's signatures back"},
+}
+
+// ending returns what is wrong with an answer that ended for the reason, or nil. A reason that nobody knows yet is a good
+// one.
+func ending(reason genai.FinishReason) (words string, kind error) {
+	for _, e := range ends {
+		if e.reason.MatchString(string(reason)) {
+			return e.words, e.kind
+		}
+	}
+	return "", nil
 }

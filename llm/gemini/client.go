@@ -67,7 +67,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		own := *cfg.HTTPClient
 		sdk.HTTPClient = &own
 	case cfg.Key != "":
-		sdk.HTTPClient = &http.Client{}
+		sdk.HTTPClient = &http.Client{Transport: newTransport()}
 	}
 	c, err := dialSDK(ctx, sdk)
 	switch {
@@ -182,7 +182,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 			if failed = err; err != nil {
 				break
 			}
-			if text := a.add(response); text != "" && !yield(llm.Chunk{Text: text}, nil) {
+			if !yield(llm.Chunk{Text: a.add(response)}, nil) { // also without text: the model is alive
 				return
 			}
 		}

@@ -250,7 +250,7 @@ func TestRedirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = ask(t.Context(), client, hello())
-	if e := asError(t, err, llm.ErrUnavailable); e.Status != http.StatusTemporaryRedirect {
+	if e := asError(t, err, llm.ErrBadRequest); e.Status != http.StatusTemporaryRedirect {
 		t.Errorf("status = %d, want %d", e.Status, http.StatusTemporaryRedirect)
 	}
 }

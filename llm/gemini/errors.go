@@ -95,7 +95,10 @@ func (x *exchange) error(now time.Time) *llm.Error {
 		RetryAfter: max(llm.RetryAfter(x.header, now), retryDelay(f)),
 		RequestID:  x.header.Get("X-Request-Id"),
 	}
-	if e.Message == "" {
+	switch {
+	case status >= 300 && status < 400:
+		e.Message = "the endpoint redirects to another address, which is not followed, since the key would go with it: set base_url to the right one"
+	case e.Message == "":
 		e.Message = http.StatusText(status)
 	}
 	if id, ok := detail(f, "RequestInfo")["requestId"].(string); ok {
@@ -124,6 +127,8 @@ func kindOf(f *genai.APIError, status int) error {
 		return llm.ErrQuota
 	case kind == llm.ErrBadRequest && tooLong.MatchString(f.Message):
 		return llm.ErrTooLong
+	case kind == llm.ErrBadRequest && notServed.MatchString(f.Message):
+		return llm.ErrAuth
 	default:
 		return kind
 	}
@@ -131,6 +136,9 @@ func kindOf(f *genai.APIError, status int) error {
 
 // What Google says of a prompt that does not fit: at the Gemini API, at Vertex AI, and of more than fits into a request.
 var tooLong = regexp.MustCompile(`(?i)token count.*(exceeds|only supports up to)|payload size exceeds the limit`)
+
+// What Google says of an account that it does not serve, with 400: for where it is, or for want of a way to pay.
+var notServed = regexp.MustCompile(`(?i)user location is not supported|enable billing`)
 
 // What Google says of a quota that is not one of the next minutes. That the plan and the billing should be looked at it says
 // of each.

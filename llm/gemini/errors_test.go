@@ -40,7 +40,9 @@ func TestFaults(t *testing.T) {
 		"no token":      {401, nil, rpc(401, "UNAUTHENTICATED", "who?"), llm.Error{Kind: llm.ErrAuth, Status: 401, Code: "UNAUTHENTICATED", Message: "who?"}},
 		"no model":      {404, nil, rpc(404, "NOT_FOUND", "models/m is not found"), llm.Error{Kind: llm.ErrNoModel, Status: 404, Code: "NOT_FOUND", Message: "models/m is not found"}},
 		"bad request":   {400, nil, rpc(400, "INVALID_ARGUMENT", "Invalid JSON payload"), llm.Error{Kind: llm.ErrBadRequest, Status: 400, Code: "INVALID_ARGUMENT", Message: "Invalid JSON payload"}},
-		"location":      {400, nil, rpc(400, "FAILED_PRECONDITION", "User location is not supported"), llm.Error{Kind: llm.ErrBadRequest, Status: 400, Code: "FAILED_PRECONDITION", Message: "User location is not supported"}},
+		"location":      {400, nil, rpc(400, "FAILED_PRECONDITION", "User location is not supported for the API use."), llm.Error{Kind: llm.ErrAuth, Status: 400, Code: "FAILED_PRECONDITION", Message: "User location is not supported for the API use."}},
+		"no billing":    {400, nil, rpc(400, "FAILED_PRECONDITION", "The free tier is not available in your country. Please enable billing on your project."), llm.Error{Kind: llm.ErrAuth, Status: 400, Code: "FAILED_PRECONDITION", Message: "The free tier is not available in your country. Please enable billing on your project."}},
+		"precondition":  {400, nil, rpc(400, "FAILED_PRECONDITION", "The file is not active"), llm.Error{Kind: llm.ErrBadRequest, Status: 400, Code: "FAILED_PRECONDITION", Message: "The file is not active"}},
 		"too long": {
 			400, nil, rpc(400, "INVALID_ARGUMENT", "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."),
 			llm.Error{Kind: llm.ErrTooLong, Status: 400, Code: "INVALID_ARGUMENT", Message: "The input token count (2000000) exceeds the maximum number of tokens allowed (1048576)."},

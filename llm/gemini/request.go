@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 
@@ -9,8 +10,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// function is what the model has to call with [llm.StructuredTools].
-const function = "decide"
+const (
+	// function is what the model has to call with [llm.StructuredTools].
+	function = "decide"
+	// emptyText stands for a message without words: the SDK leaves out its text, and the endpoint refuses that.
+	emptyText = "(empty)"
+)
 
 func contents(r *llm.Request) []*genai.Content {
 	var all []*genai.Content
@@ -19,7 +24,7 @@ func contents(r *llm.Request) []*genai.Content {
 		if m.Role == llm.RoleAssistant {
 			role = genai.RoleModel
 		}
-		all = append(all, &genai.Content{Role: role, Parts: []*genai.Part{{Text: m.Text}}})
+		all = append(all, &genai.Content{Role: role, Parts: []*genai.Part{{Text: cmp.Or(m.Text, emptyText)}}})
 	}
 	return all
 }

@@ -72,6 +72,22 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestEmptyMessage sends something for a message without words: the endpoint refuses a part that has nothing in it.
+func TestEmptyMessage(t *testing.T) {
+	r := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: ""}, {Role: llm.RoleAssistant, Text: ""}, {Role: llm.RoleUser, Text: "b"}}}
+	var got struct{ Contents any }
+	if err := json.Unmarshal(sent(t, "", r), &got); err != nil {
+		t.Fatal(err)
+	}
+	said := func(role, text string) any {
+		return map[string]any{"role": role, "parts": []any{map[string]any{"text": text}}}
+	}
+	want := []any{said("user", "(empty)"), said("model", "(empty)"), said("user", "b")}
+	if diff := cmp.Diff(any(want), got.Contents); diff != "" {
+		t.Errorf("the contents (-want +got):\n%s", diff)
+	}
+}
+
 // TestBadRequests has a request that cannot be sent fail for good.
 func TestBadRequests(t *testing.T) {
 	never := endpoint(func(r *http.Request) (*http.Response, error) {

@@ -20,6 +20,7 @@ func request(text string) *llm.Request {
 // answer is all that came of a call.
 type answer struct {
 	pieces []string    // the texts that are not empty
+	signs  int         // chunks without text before the first text
 	done   []llm.Chunk // those with Done
 	err    error
 	late   int    // chunks and errors that came behind the end
@@ -36,8 +37,11 @@ func (a *answer) add(chunk llm.Chunk, err error) {
 		a.err = err
 		return
 	}
-	if chunk.Text != "" {
+	switch {
+	case chunk.Text != "":
 		a.pieces = append(a.pieces, chunk.Text)
+	case len(a.pieces) == 0 && !chunk.Done:
+		a.signs++
 	}
 	if chunk.Done {
 		a.done = append(a.done, chunk)
@@ -48,6 +52,7 @@ func (a *answer) add(chunk llm.Chunk, err error) {
 type calling struct {
 	first chan struct{} // closed when the first text has come
 	ended chan struct{} // closed when the iteration has ended
+	alive chan int      // the number of signs, as they come
 	answer
 }
 
@@ -56,7 +61,7 @@ const label = "llmtest"
 
 // start begins a call. It leaves the loop after so many pieces of text; 0 reads to the end.
 func (e *env) start(ctx context.Context, c llm.Client, r *llm.Request, leaveAfter int) *calling {
-	k := &calling{first: make(chan struct{}), ended: make(chan struct{})}
+	k := &calling{first: make(chan struct{}), ended: make(chan struct{}), alive: make(chan int, 1000)}
 	go func() {
 		defer close(k.ended)
 		defer func() {
@@ -66,7 +71,13 @@ func (e *env) start(ctx context.Context, c llm.Client, r *llm.Request, leaveAfte
 		}()
 		pprof.Do(ctx, pprof.Labels(label, e.Name()), func(ctx context.Context) {
 			for chunk, err := range c.Generate(ctx, r) {
-				k.add(chunk, err)
+				before := k.signs
+				if k.add(chunk, err); k.signs > before {
+					select {
+					case k.alive <- k.signs:
+					default: // nobody waits for so many
+					}
+				}
 				if len(k.pieces) == 1 && chunk.Text != "" {
 					close(k.first)
 				}
@@ -88,6 +99,22 @@ func (e *env) awaitFirst(k *calling) {
 		e.Fatalf("the call ended with %q, %v, before the first piece", k.text(), k.err)
 	case <-time.After(e.wire.patience):
 		e.Fatal("the first piece does not come while the reply goes on")
+	}
+}
+
+// awaitSigns waits until so many chunks without text have come.
+func (e *env) awaitSigns(k *calling, n int) {
+	e.Helper()
+	until := time.After(e.wire.patience)
+	for {
+		select {
+		case got := <-k.alive:
+			if got >= n {
+				return
+			}
+		case <-until:
+			e.Fatal("the model thinks, and no chunk says that it is alive")
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -156,6 +157,26 @@ func together(w llmtest.Wire) llmtest.Wire {
 	})
 }
 
+// silent hands on nothing but text.
+var silent = chunks(func(c llm.Chunk, err error, yield yield) bool {
+	return err == nil && c.Text == "" && !c.Done || yield(c, err)
+})
+
+// unspent loses what errors of a kind have cost.
+func unspent(kind error) func(llmtest.Wire) llmtest.Wire {
+	return failures(func(e *llm.Error) error {
+		if errors.Is(e, kind) {
+			e.Usage = llm.Usage{}
+		}
+		return e
+	})
+}
+
+// opaque is an error with a key that its text does not show.
+type opaque struct{ key string }
+
+func (*opaque) Error() string { return "no connection" }
+
 // again asks once more after every error.
 func again(w llmtest.Wire) llmtest.Wire {
 	return client(w, func(c llm.Client) generate {
@@ -187,6 +208,34 @@ func once(w llmtest.Wire) llmtest.Wire {
 				}
 				for chunk, err := range c.Generate(ctx, r) {
 					if failed = err; !yield(chunk, err) {
+						return
+					}
+				}
+			}
+		}
+	})
+}
+
+// allEnded ends all calls when one fails.
+func allEnded(w llmtest.Wire) llmtest.Wire {
+	var mu sync.Mutex
+	var ends []context.CancelFunc
+	return client(w, func(c llm.Client) generate {
+		return func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+			ctx, cancel := context.WithCancel(ctx)
+			mu.Lock()
+			ends = append(ends, cancel)
+			mu.Unlock()
+			return func(yield func(llm.Chunk, error) bool) {
+				for chunk, err := range c.Generate(ctx, r) {
+					if err != nil {
+						mu.Lock()
+						for _, end := range ends {
+							end()
+						}
+						mu.Unlock()
+					}
+					if !yield(chunk, err) {
 						return
 					}
 				}

@@ -2,13 +2,19 @@ package llmtest_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +66,18 @@ var brokenClients = []struct {
 		r.Pieces = append([]string{r.Thoughts}, r.Pieces...)
 	})},
 
+	{"silent while it thinks", "text/alive while it thinks", "no chunk says that it is alive", silent},
+	{"silent in a mode", "structured/alive json_object", "no chunk says that it is alive", silent},
+	{"silent before the call", "structured/alive before the call", "no chunk says that it is alive", silent},
+	{"alive when it is too late", "text/alive while it thinks", "no chunk says that it is alive", chunks(func(c llm.Chunk, err error, yield yield) bool {
+		if c.Text != "" {
+			_ = yield(llm.Chunk{}, nil)
+		} else if err == nil && !c.Done {
+			return true
+		}
+		return yield(c, err)
+	})},
+
 	{"one system message", "request/conversation", "the server got the messages", asking(func(c *llmtest.Call) {
 		c.Messages = append([]llm.Message{{Role: llm.RoleUser, Text: c.System}}, c.Messages...)
 	})},
@@ -67,6 +85,9 @@ var brokenClients = []struct {
 		for i := range c.Messages {
 			c.Messages[i].Role = llm.RoleUser
 		}
+	})},
+	{"empty messages left out", "request/empty messages", "the server got 3 messages, want 5", asking(func(c *llmtest.Call) {
+		c.Messages = slices.DeleteFunc(c.Messages, func(m llm.Message) bool { return m.Text == "" })
 	})},
 	{"no key", "request/key", "the server got the key", asking(func(c *llmtest.Call) { c.Key = "" })},
 	{"no token limit", "request/token limit", "the server got the token limit", asking(func(c *llmtest.Call) { c.MaxTokens = 0 })},
@@ -111,6 +132,10 @@ var brokenClients = []struct {
 		e.Usage = llm.Usage{}
 		return e
 	})},
+	{"usage of nothing lost", "finish/empty", "the error has the usage", unspent(llm.ErrEmpty)},
+	{"usage of thoughts lost", "finish/thoughts alone", "the error has the usage", unspent(llm.ErrEmpty)},
+	{"usage of a cut answer lost", "cut/usage", "the error has the usage", unspent(llm.ErrTruncated)},
+	{"usage before an error lost", "errors/usage after pieces", "the error has the usage", unspent(llm.ErrUnavailable)},
 	{"refusal is text", "finish/refused", "want the error", replying(func(_ *llmtest.Call, r *llmtest.Reply) { r.Finish = llmtest.Stop })},
 	{"refusal without words", "finish/refused", "want the model's words", failures(func(e *llm.Error) error {
 		e.Message = ""
@@ -162,12 +187,21 @@ var brokenClients = []struct {
 		return e
 	})},
 
+	{"tokens are not waited for", "retry after/reset of tokens", "RetryAfter = 0s", failures(func(e *llm.Error) error {
+		e.RetryAfter = 0
+		return e
+	})},
+
 	{"page taken for an answer", "garbage/page", "want the error", ends(llm.ErrUnavailable, llm.Chunk{Text: "<html>", Done: true}, nil)},
 	{"panics", "garbage/array", "the client panics: not an object", failures(func(*llm.Error) error { panic("not an object") })},
 	{"no bound", "garbage/endless", "the iteration does not end", replying(func(c *llmtest.Call, r *llmtest.Reply) {
 		if r.Endless {
 			r.Hold = c.Gone
 		}
+	})},
+
+	{"no bound of the whole", "garbage/flood", "want the error", replying(func(_ *llmtest.Call, r *llmtest.Reply) {
+		r.Pieces = r.Pieces[:min(len(r.Pieces), 3)]
 	})},
 
 	{"deaf", "end/canceled in mid-stream", "the iteration does not end", detached},
@@ -210,6 +244,19 @@ var brokenClients = []struct {
 		})(w)
 	}},
 
+	{"ended together", "concurrent/own ends", "context canceled", allEnded},
+	{"errors mixed up", "concurrent/own ends", "want that of call", func(w llmtest.Wire) llmtest.Wire {
+		var first sync.Once
+		var text string
+		return failures(func(e *llm.Error) error {
+			if errors.Is(e, llm.ErrUnavailable) {
+				first.Do(func() { text = e.Message })
+				e.Message = text
+			}
+			return e
+		})(w)
+	}},
+
 	{"key in the message", "secret/not accepted", "shows the key", failures(func(e *llm.Error) error {
 		e.Message = strings.ReplaceAll(e.Message, "[secret]", keyOf(e))
 		return e
@@ -225,6 +272,35 @@ var brokenClients = []struct {
 	{"key of a page", "secret/page", "shows the key", failures(func(e *llm.Error) error {
 		return fmt.Errorf("%w: %s", e, keyOf(e))
 	})},
+	{"key in a field of a cause", "secret/server error", "shows the key", failures(func(e *llm.Error) error {
+		e.Err = &opaque{keyOf(e)}
+		return e
+	})},
+	{"key in another form", "secret/as a password", "shows the key", failures(func(e *llm.Error) error {
+		e.Message = "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(":"+keyOf(e)))
+		return e
+	})},
+	{"key of a query", "secret/in a URL", "shows the key", failures(func(e *llm.Error) error {
+		e.Message = "GET /?key=" + url.QueryEscape(keyOf(e))
+		return e
+	})},
+	{"key in JSON", "secret/in JSON", "shows the key", failures(func(e *llm.Error) error {
+		e.Message = strconv.Quote(keyOf(e))
+		return e
+	})},
+	{"key sent elsewhere", "secret/redirected", "what another server gets shows the key", replying(func(c *llmtest.Call, r *llmtest.Reply) {
+		if r.Error != nil && r.Error.Location != "" {
+			if asked, err := http.NewRequestWithContext(context.Background(), http.MethodPost, r.Error.Location, http.NoBody); err == nil {
+				asked.Header.Set("Authorization", "Bearer "+c.Key)
+				if resp, err := http.DefaultClient.Do(asked); err == nil {
+					_ = resp.Body.Close()
+				}
+			}
+		}
+	})},
+	{"key in log", "secret/logged", "the log shows the key", asking(func(c *llmtest.Call) { log.Print("asked with ", c.Key) })},
+	{"key in slog", "secret/logged", "the log shows the key", asking(func(c *llmtest.Call) { slog.Debug("asked", "key", c.Key) })},
+	{"key on stderr", "secret/logged", "the log shows the key", asking(func(c *llmtest.Call) { fmt.Fprintln(os.Stderr, c.Key) })},
 	{"key in the URL", "errors/down", "shows the key", func(w llmtest.Wire) llmtest.Wire {
 		down := w.Down
 		w.Down = func(t *testing.T, o llmtest.Options) llm.Client {

@@ -1,8 +1,13 @@
 package llmtest
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 var concurrentCases = []testCase{
@@ -25,6 +30,58 @@ var concurrentCases = []testCase{
 		}
 		for i, k := range calls {
 			e.wantText(e.await(k), fmt.Sprint("you said number ", i))
+		}
+	}},
+	{name: "own ends", run: func(e *env) {
+		const n = 32
+		var mu sync.Mutex
+		arrived, all := 0, make(chan struct{}) // closed when all calls are under way
+		rest := make(chan struct{})            // closed when those that come to no good have ended
+		c := e.wire.Dial(e.T, func(c *Call) *Reply {
+			mu.Lock()
+			defer mu.Unlock()
+			if arrived++; arrived == n {
+				close(all)
+			}
+			text := c.Messages[len(c.Messages)-1].Text
+			switch kind, _, _ := strings.Cut(text, " "); kind {
+			case "fail":
+				return &Reply{Error: &Fault{Status: 503, Message: text}, Hold: all}
+			case "cut":
+				return &Reply{Pieces: []string{"you ", "said ", text}, Cut: true, Orderly: true, Hold: all} // the connection is not theirs alone
+			case "cancel":
+				return &Reply{Hold: e.over}
+			}
+			return &Reply{Pieces: []string{"you ", "said ", text}, Hold: rest}
+		}, Options{Key: key})
+		canceled, cancel := context.WithCancel(e.Context())
+		defer cancel()
+		calls := map[string][]*calling{}
+		for i := range n {
+			kind, ctx := []string{"answer", "fail", "cut", "cancel"}[i%4], e.Context()
+			if kind == "cancel" {
+				ctx = canceled
+			}
+			calls[kind] = append(calls[kind], e.start(ctx, c, request(fmt.Sprint(kind, " ", i)), 0))
+		}
+		select {
+		case <-all:
+		case <-time.After(e.wire.patience):
+			e.Fatalf("the server does not get %d calls at once", n)
+		}
+		cancel()
+		for i, k := range calls["cancel"] {
+			e.wantEnd(e.await(k), context.Canceled)
+			if err := e.wantError(e.await(calls["fail"][i]), llm.ErrUnavailable); !strings.Contains(err.Message, fmt.Sprint("fail ", 4*i+1)) {
+				e.Errorf("the error has the message %q, want that of call %d", err.Message, 4*i+1)
+			}
+			a := e.await(calls["cut"][i])
+			e.wantError(a, llm.ErrTruncated)
+			e.wantStart(a, fmt.Sprint("you said cut ", 4*i+2))
+		}
+		close(rest)
+		for i, k := range calls["answer"] {
+			e.wantText(e.await(k), fmt.Sprint("you said answer ", 4*i))
 		}
 	}},
 	{name: "one request", run: func(e *env) {

@@ -29,6 +29,12 @@ var cutCases = []testCase{
 		}
 		e.wantOnce(s)
 	}},
+	{name: "usage", run: func(e *env) {
+		c, _ := e.serve(&Reply{Pieces: []string{"Once ", "upon ", "a"}, Cut: true, Usage: spent, Early: true})
+		a := e.ask(c, request("hi"))
+		e.wantError(a, llm.ErrTruncated)
+		e.wantSpent(a.err)
+	}},
 	{name: "without pieces", run: func(e *env) {
 		c, s := e.serve(&Reply{Cut: true})
 		// Not every protocol tells this from a server that could not be reached.

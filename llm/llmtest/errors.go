@@ -85,6 +85,12 @@ func errorCases(w Wire) []testCase {
 		testCase{name: "rate limit after pieces", run: func(e *env) {
 			e.failsAfter(Fault{Status: 429, Message: words}, llm.ErrRateLimited)
 		}},
+		testCase{name: "usage after pieces", run: func(e *env) {
+			c, _ := e.serve(&Reply{Pieces: []string{"Once ", "upon"}, Error: &Fault{Status: 503}, Usage: spent, Early: true})
+			a := e.ask(c, request("hi"))
+			e.wantError(a, llm.ErrUnavailable)
+			e.wantSpent(a.err)
+		}},
 		testCase{name: "quota after pieces", run: func(e *env) { e.failsAfter(Fault{Kind: Quota, Status: 429}, llm.ErrQuota) }},
 		testCase{name: "usable after an error", run: usableAfterErrors},
 	)

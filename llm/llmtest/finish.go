@@ -70,23 +70,30 @@ var finishCases = []testCase{
 		e.wantOnce(s)
 	}},
 	{name: "unreadable call", run: func(e *env) {
-		c, _ := e.serve(&Reply{Finish: BadCall})
-		e.wantError(e.ask(c, request("hi")), llm.ErrEmpty)
+		c, _ := e.serve(&Reply{Finish: BadCall, Usage: spent})
+		a := e.ask(c, request("hi"))
+		e.wantError(a, llm.ErrEmpty)
+		e.wantSpent(a.err)
 	}},
 	{name: "nothing", run: func(e *env) {
-		c, s := e.serve(&Reply{Finish: Nothing})
-		e.wantError(e.ask(c, request("hi")), llm.ErrEmpty)
+		c, s := e.serve(&Reply{Finish: Nothing, Usage: spent})
+		a := e.ask(c, request("hi"))
+		e.wantError(a, llm.ErrEmpty)
+		e.wantSpent(a.err)
 		e.wantOnce(s)
 	}},
 	{name: "empty", run: func(e *env) {
-		c, s := e.serve(&Reply{})
-		e.wantError(e.ask(c, request("hi")), llm.ErrEmpty)
+		c, s := e.serve(&Reply{Usage: spent})
+		a := e.ask(c, request("hi"))
+		e.wantError(a, llm.ErrEmpty)
+		e.wantSpent(a.err)
 		e.wantOnce(s)
 	}},
 	{name: "thoughts alone", run: func(e *env) {
-		c, _ := e.serve(&Reply{Thoughts: "Better say nothing."})
+		c, _ := e.serve(&Reply{Thoughts: "Better say nothing.", Usage: spent})
 		a := e.ask(c, request("hi"))
 		e.wantError(a, llm.ErrEmpty)
+		e.wantSpent(a.err)
 		e.wantStart(a, "")
 	}},
 	{name: "never seen", run: func(e *env) {

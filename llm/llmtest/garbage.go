@@ -1,6 +1,9 @@
 package llmtest
 
 import (
+	"context"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -33,9 +36,33 @@ var garbageCases = func() []testCase {
 			e.wantOnce(s)
 		}})
 	}
-	return append(cases, testCase{name: "endless", run: func(e *env) {
-		c, s := e.serve(&Reply{Endless: true})
-		e.wantError(e.ask(c, request("hi")), llm.ErrUnavailable, llm.ErrTruncated)
-		s.gone()
-	}})
+	return append(
+		cases,
+		testCase{name: "endless", run: func(e *env) {
+			c, s := e.serve(&Reply{Endless: true})
+			e.wantError(e.ask(c, request("hi")), llm.ErrUnavailable, llm.ErrTruncated)
+			s.gone()
+		}},
+		// Each piece could be one of an answer; all together are not.
+		testCase{name: "flood", run: func(e *env) {
+			e.wire.patience *= 8 // tens of megabytes take their time, with the race detector above all
+			c, s := e.serve(&Reply{Pieces: slices.Repeat([]string{strings.Repeat("0123456789abcdef", 16<<10)}, 1024)})
+			e.wantError(e.ask(forgetful{c}, request("hi")), llm.ErrUnavailable, llm.ErrTruncated, llm.ErrLength)
+			s.gone()
+		}},
+	)
 }()
+
+// forgetful is a client of whose answers no text is kept.
+type forgetful struct{ llm.Client }
+
+func (f forgetful) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+	return func(yield func(llm.Chunk, error) bool) {
+		for chunk, err := range f.Client.Generate(ctx, r) {
+			chunk.Text = ""
+			if !yield(chunk, err) {
+				return
+			}
+		}
+	}
+}

@@ -51,6 +51,9 @@ func (l *local) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 		}
 		c.Mode, c.Schema = asked(l.options.Mode, r.Schema)
 		reply := l.handler(c)
+		if alive := reply.Thoughts != "" || c.Mode == llm.StructuredTools && reply.Before != ""; alive && !yield(llm.Chunk{}, nil) {
+			return
+		}
 		for chunk, err := range llmtest.Script(l.answer(reply, c)).Generate(ctx, r) {
 			if !yield(chunk, err) {
 				return
@@ -87,7 +90,7 @@ func (l *local) answer(r *llmtest.Reply, c *llmtest.Call) llmtest.Answer {
 		l.fail(failed, r.Error)
 	case r.Garbage != "":
 		failed.Kind, failed.Message = llm.ErrUnavailable, r.Garbage
-	case r.Endless, r.Cut:
+	case r.Endless, r.Cut, len(strings.Join(r.Pieces, "")) > 64<<20:
 		failed.Kind = llm.ErrTruncated
 	case r.Finish == llmtest.Length:
 		failed.Kind = llm.ErrLength

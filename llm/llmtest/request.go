@@ -67,6 +67,25 @@ var requestCases = []testCase{
 			e.Errorf("the server got the messages (-want +got):\n%s", diff)
 		}
 	}},
+	{name: "empty messages", run: func(e *env) {
+		// Some endpoints refuse a message without text, so what stands in its place is the client's choice.
+		r := &llm.Request{Messages: []llm.Message{
+			{Role: llm.RoleUser, Text: "first"},
+			{Role: llm.RoleAssistant},
+			{Role: llm.RoleUser, Text: "second"},
+			{Role: llm.RoleAssistant, Text: "answer"},
+			{Role: llm.RoleUser},
+		}}
+		got := e.sent(r)
+		if len(got.Messages) != len(r.Messages) {
+			e.Fatalf("the server got %d messages, want %d", len(got.Messages), len(r.Messages))
+		}
+		for i, m := range r.Messages {
+			if got := got.Messages[i]; got.Role != m.Role || m.Text != "" && got.Text != m.Text {
+				e.Errorf("the server got the message %+v, want %+v", got, m)
+			}
+		}
+	}},
 	{name: "big", run: func(e *env) {
 		r := request(strings.Repeat("0123456789abcdef", 1<<15))
 		r.System = strings.Repeat("Be brief. ", 1<<15)

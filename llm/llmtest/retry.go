@@ -34,4 +34,7 @@ var retryCases = []testCase{
 		e.wantRetryAfter(429, RetryReset, 4*time.Second, 0)
 		e.wantRetryAfter(429, RetryReset, 90*time.Second, 0) // "1m30s"
 	}},
+	{name: "reset of tokens", needs: []Feature{NoRetryAfter, NoReset}, run: func(e *env) {
+		e.wantRetryAfter(429, RetryTokens, 6*time.Second, 0)
+	}},
 }

@@ -28,7 +28,7 @@ type testCase struct {
 // Run checks that the client behind w keeps what [llm.Client] promises, each promise in a subtest of its own:
 //
 //   - One Done chunk ends a complete answer, with the model's name and the usage; text comes as it is written. What the
-//     model thought, and what the client does not know, is no text.
+//     model thought, and what the client does not know, is no text; while it thinks, chunks without text come.
 //   - What the request says arrives, in order and unchanged, and so does the schema, in each of w.Modes.
 //   - A call that fails ends with one error, which is an [llm.Error] with Provider, Model, Status, the endpoint's words
 //     and its RetryAfter, and wraps exactly one of package llm's kinds. It is tried once.
@@ -36,7 +36,7 @@ type testCase struct {
 //     all is one of the two or [llm.ErrEmpty]; one without text, and a function call that cannot be read, is [llm.ErrEmpty].
 //     What came before was yielded.
 //   - The end of the context, and leaving the loop, end the request and leave no goroutine behind.
-//   - No error shows the key. Nothing that a server sends makes the client panic, wait or grow without end.
+//   - No error and no log shows the key, in any form, and no other server gets it. Nothing that a server sends makes the client panic, wait or grow without end.
 //
 // Cases that need one of w.Lacks are left out.
 func Run(t *testing.T, w Wire) {

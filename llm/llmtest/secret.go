@@ -1,25 +1,62 @@
 package llmtest
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
+// awkward is a key that looks different in each way to write it.
+const awkward = `sk-suite/0123+456"789\abc<def>&ghi?jklmnop=`
+
+// formsOf are the ways to write a key in which somebody could still read it.
+func formsOf(key string) []string {
+	quoted, _ := json.Marshal(key)
+	forms := []string{
+		key, url.QueryEscape(key), url.PathEscape(key), html.EscapeString(key),
+		strings.Trim(string(quoted), `"`), strings.Trim(strconv.Quote(key), `"`),
+	}
+	for _, text := range []string{key, ":" + key} { // as the password of nobody
+		forms = append(forms, base64.RawStdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)))
+	}
+	return forms
+}
+
+// wantHidden wants no key in a text.
+func (e *env) wantHidden(what, text string) {
+	e.Helper()
+	for _, form := range append(formsOf(key), formsOf(awkward)...) {
+		if strings.Contains(text, form) {
+			e.Errorf("%s shows the key as %s: %s", what, form, brief(text))
+			return
+		}
+	}
+}
+
 // wantNoKey wants no error in err's tree to show the key, however it is printed.
 func (e *env) wantNoKey(err error) {
 	e.Helper()
-	texts := []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err)}
+	texts := []string{fmt.Sprintf("%v", err), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", err)}
 	var failed *llm.Error
 	if errors.As(err, &failed) {
 		texts = append(texts, fmt.Sprintf("%+v", *failed))
 	}
 	for _, text := range texts {
-		if strings.Contains(text, key) {
-			e.Errorf("a %T shows the key: %s", err, brief(text))
-		}
+		e.wantHidden(fmt.Sprintf("a %T", err), text)
 	}
 	switch err := err.(type) {
 	case interface{ Unwrap() error }:
@@ -35,6 +72,10 @@ func (e *env) wantNoKey(err error) {
 
 // echo has a server repeat the key, and looks for it in the error.
 func echo(name string, feature Feature, reply func(*Call) *Reply) testCase {
+	return echoOf(key, name, feature, reply)
+}
+
+func echoOf(key, name string, feature Feature, reply func(*Call) *Reply) testCase {
 	needs := []Feature{NoKey}
 	if feature != "" {
 		needs = append(needs, feature)
@@ -52,6 +93,13 @@ func echo(name string, feature Feature, reply func(*Call) *Reply) testCase {
 // repeated is what endpoints say of a key.
 const repeated = "Incorrect API key provided: {key}. You can find yours in your account. Authorization: Bearer {key}"
 
+// encoded has a server repeat the key in another form.
+func encoded(name string, form func(key string) string) testCase {
+	return echoOf(awkward, name, "", func(c *Call) *Reply {
+		return &Reply{Error: &Fault{Status: 401, Message: "Incorrect API key provided: " + form(c.Key) + "."}}
+	})
+}
+
 var secretCases = []testCase{
 	echo("not accepted", "", func(*Call) *Reply { return &Reply{Error: &Fault{Status: 401, Message: repeated}} }),
 	echo("bad request", "", func(*Call) *Reply { return &Reply{Error: &Fault{Status: 400, Message: repeated}} }),
@@ -64,4 +112,75 @@ var secretCases = []testCase{
 	echo("refused", NoRefusal, func(c *Call) *Reply {
 		return &Reply{Pieces: []string{"I do not like ", c.Key}, Finish: Refused}
 	}),
+	encoded("awkward", func(key string) string { return key }),
+	encoded("in a URL", url.QueryEscape),
+	encoded("in a path", url.PathEscape),
+	encoded("in JSON", func(key string) string { quoted, _ := json.Marshal(key); return string(quoted) }),
+	encoded("in HTML", html.EscapeString),
+	encoded("in base64", func(key string) string { return base64.StdEncoding.EncodeToString([]byte(key)) }),
+	encoded("as a password", func(key string) string { return base64.StdEncoding.EncodeToString([]byte(":" + key)) }),
+	{name: "redirected", needs: []Feature{NoKey, NoRetryAfter}, run: redirected},
+	{name: "logged", needs: []Feature{NoKey}, run: logged},
+}
+
+// redirected has the endpoint send the client to another server, which is not meant to get the key.
+func redirected(e *env) {
+	got := make(chan string, 100)
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dump, _ := httputil.DumpRequest(r, true)
+		select {
+		case got <- string(dump):
+		default: // a client that never stops
+		}
+		http.NotFound(w, r)
+	}))
+	e.Cleanup(other.Close)
+	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect} {
+		c, _ := e.serve(&Reply{Error: &Fault{Status: status, Location: other.URL + "/"}})
+		if a := e.ask(c, request("hi")); a.err == nil {
+			e.Errorf("status %d: Generate = %q, want an error", status, a.text())
+		}
+	}
+	for len(got) > 0 {
+		e.wantHidden("what another server gets", <-got)
+	}
+}
+
+// logged makes calls of all kinds and looks for the key in what is logged, by anybody: a client is given no logger.
+func logged(e *env) {
+	file, err := os.Create(filepath.Join(e.TempDir(), "log"))
+	if err != nil {
+		e.Fatal(err)
+	}
+	stderr, logger, out, flags := os.Stderr, slog.Default(), log.Writer(), log.Flags()
+	defer func() {
+		os.Stderr = stderr
+		slog.SetDefault(logger)
+		log.SetOutput(out)
+		log.SetFlags(flags)
+		_ = file.Close()
+	}()
+	os.Stderr = file
+	slog.SetDefault(slog.New(slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	log.SetOutput(file)
+
+	c, s := e.serve(&Reply{})
+	for _, reply := range []*Reply{
+		{Pieces: []string{"Hel", "lo."}},
+		{},
+		{Pieces: []string{"Once"}, Cut: true},
+		{Pieces: []string{"Once"}, Error: &Fault{Status: 503, Message: repeated}},
+		{Error: &Fault{Status: 401, Message: repeated}},
+	} {
+		s.say(reply)
+		e.ask(c, request("hi"))
+		s.call()
+	}
+	s.say(&Reply{Pieces: []string{"Once ", "upon"}, Hold: e.over})
+	canceledInStream(e, c, s)
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		e.Fatal(err)
+	}
+	e.wantHidden("the log", string(text))
 }

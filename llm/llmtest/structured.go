@@ -54,6 +54,17 @@ func structuredCases(w Wire) []testCase {
 				e.Errorf("Done has the usage %+v and the model %q, want %+v and %q", done.Usage, done.Model, usage, Model)
 			}
 		}),
+		each(w.Modes, "alive", func(e *env, mode llm.Structured) {
+			c, s := e.serveMode(mode, &Reply{Pieces: decision})
+			a := e.ask(c, structured())
+			e.wantText(a, whole)
+			s.say(&Reply{Thoughts: "Let me see.", Pieces: decision})
+			thought := e.ask(c, structured())
+			e.wantText(thought, whole)
+			if thought.signs <= a.signs {
+				e.Error("the model thinks, and no chunk says that it is alive")
+			}
+		}),
 		each(w.Modes, "unknown", func(e *env, mode llm.Structured) {
 			c, _ := e.serveMode(mode, &Reply{Unknown: true, Pieces: decision})
 			e.wantText(e.ask(c, structured()), whole)
@@ -91,6 +102,16 @@ var toolCases = []testCase{
 	{name: "text before the call", run: func(e *env) {
 		c, _ := e.serveMode(llm.StructuredTools, &Reply{Before: "I shall answer.", Pieces: decision})
 		e.wantText(e.ask(c, structured()), strings.Join(decision, ""))
+	}},
+	{name: "alive before the call", run: func(e *env) {
+		c, s := e.serveMode(llm.StructuredTools, &Reply{Pieces: decision})
+		a := e.ask(c, structured())
+		s.say(&Reply{Before: "I shall think aloud.", Pieces: decision})
+		talked := e.ask(c, structured())
+		e.wantText(talked, strings.Join(decision, ""))
+		if talked.signs <= a.signs {
+			e.Error("the model talks, and no chunk says that it is alive")
+		}
 	}},
 	{name: "second call", run: func(e *env) {
 		c, _ := e.serveMode(llm.StructuredTools, &Reply{Pieces: decision, Second: `{"kind":"refuse","say":"no"}`})

@@ -81,6 +81,20 @@ var textCases = []testCase{
 			e.Errorf("usage = %+v, want %+v", done.Usage, usage)
 		}
 	}},
+	{name: "alive while it thinks", run: func(e *env) {
+		// The first piece has no text, so that the server holds the reply behind the thoughts.
+		pieces := []string{"", "Hello."}
+		c, _ := e.serve(&Reply{Pieces: pieces})
+		a := e.ask(c, request("hi"))
+		e.wantText(a, "Hello.")
+
+		hold := make(chan struct{})
+		c, _ = e.serve(&Reply{Thoughts: "The user greets me. I greet back.", Pieces: pieces, Hold: hold})
+		k := e.start(e.Context(), c, request("hi"), 0)
+		e.awaitSigns(k, a.signs+1)
+		close(hold)
+		e.wantText(e.await(k), "Hello.")
+	}},
 	{name: "unknown", needs: []Feature{NoUnknown}, run: func(e *env) {
 		usage := llm.Usage{Input: 10, Output: 2}
 		c, _ := e.serve(&Reply{Unknown: true, Thoughts: "Hm.", Pieces: []string{"Hel", "lo", "."}, Usage: usage})

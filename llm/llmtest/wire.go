@@ -53,7 +53,7 @@ const (
 	NoUnknown     Feature = "unknown parts"         // answers have no parts
 	NoCutFrame    Feature = "cut inside of a frame" // the transport delivers frames whole
 	NoStatus      Feature = "http status"           // errors have a code of another kind; [llm.Error].Status may be 0
-	NoReset       Feature = "ratelimit reset"       // the provider does not send x-ratelimit-reset-requests
+	NoReset       Feature = "ratelimit reset"       // the provider does not send x-ratelimit-reset-requests and -tokens
 	NoFragments   Feature = "fragments of a call"   // a function call comes whole: Pieces are joined in mode tools
 	NoGarbage     Feature = "garbage"               // the transport delivers nothing but well-formed messages
 )
@@ -95,6 +95,7 @@ type Reply struct {
 	// Finish is how the answer ends.
 	Finish Finish
 	Usage  llm.Usage
+	Early  bool   // Usage is said with each piece already, as some endpoints do, and not only at the end
 	Model  string // "" is Model
 
 	// Error is said instead of the answer, or with Pieces, in the middle of it.
@@ -137,6 +138,7 @@ type Fault struct {
 	Message    string // "" is a sentence of the wire's; the key that the client sent replaces {key} in it
 	RetryAfter time.Duration
 	Form       RetryForm // how RetryAfter is said
+	Location   string    // where else to ask, with a status of a redirection: a URL
 	Shape      int       // which of the provider's shapes of error body; 0 is the usual one. See Shapes of the wire's package
 }
 
@@ -161,10 +163,14 @@ const (
 	RetryMillis  RetryForm = "millis"  // retry-after-ms
 	RetryInfo    RetryForm = "info"    // in the body: google.rpc.RetryInfo
 	RetryReset   RetryForm = "reset"   // x-ratelimit-reset-requests: 2s
+	RetryTokens  RetryForm = "tokens"  // x-ratelimit-reset-tokens: 2s
 )
 
-// Header sets the header by which f says how long to wait, if it does so by a header.
+// Header sets the headers by which f says where else to ask, and how long to wait if it does so by a header.
 func (f *Fault) Header(h http.Header, now time.Time) {
+	if f.Location != "" {
+		h.Set("Location", f.Location)
+	}
 	if f.RetryAfter <= 0 {
 		return
 	}
@@ -178,5 +184,8 @@ func (f *Fault) Header(h http.Header, now time.Time) {
 	case RetryReset:
 		h.Set("X-Ratelimit-Remaining-Requests", "0")
 		h.Set("X-Ratelimit-Reset-Requests", f.RetryAfter.String())
+	case RetryTokens:
+		h.Set("X-Ratelimit-Remaining-Tokens", "0")
+		h.Set("X-Ratelimit-Reset-Tokens", f.RetryAfter.String())
 	}
 }

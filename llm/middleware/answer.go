@@ -34,6 +34,15 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
+// added returns an answer's last chunk with what failed attempts before it spent. Its Prompt stays that of the answer alone.
+func added(last llm.Chunk, before llm.Usage) llm.Chunk {
+	if last.Prompt == 0 && before.Input != 0 {
+		last.Prompt = last.Usage.Input
+	}
+	last.Usage = before.Add(last.Usage)
+	return last
+}
+
 // withUsage returns err as one of which [llm.UsageOf] is u. It does not change err, which others may have too.
 func withUsage(err error, u llm.Usage) error {
 	if u == llm.UsageOf(err) {

@@ -25,6 +25,7 @@ const (
 	unknown outcome = iota
 	works
 	fails
+	silent // and took long for it
 )
 
 // admit reports whether to ask the client, and whether that call is the trial on which the others wait.
@@ -51,11 +52,15 @@ func (b *breaker) report(o outcome, trial bool) (opened bool) {
 	switch o {
 	case works:
 		b.failures = 0
-	case fails:
+	case fails, silent:
+		was := b.failures
 		b.failures++
+		if o == silent {
+			b.failures = max(b.failures, breakAfter)
+		}
 		if b.failures >= breakAfter {
 			b.till = time.Now().Add(breakFor)
-			return b.failures == breakAfter
+			return was < breakAfter
 		}
 	}
 	return false

@@ -31,11 +31,13 @@ type Named struct {
 //
 // So a wrong key ends no turn, but it is no secret either: each time that another client is asked is logged as a warning.
 //
-// A client that failed three times in a row is asked last for 30 s, so that not each call waits for a dead endpoint first;
+// A client that failed three times in a row, or was silent once (see [Timeout]), is asked last for 30 s, so that not each call waits for a dead endpoint first;
 // then one call tries it. Nothing else is remembered between calls.
 //
-// The last chunk, or the error, has the usage of all clients that were asked. The error has the errors of all, in order
-// and with their names; errors.Is finds the kind of each.
+// The last chunk, or the error, has the usage of all clients that were asked, and the chunk the prompt of the one that
+// answered. The error has the errors of all, in order and with their names; errors.Is finds the kind of each, but
+// [llm.ErrTooLong] only when the first of clients said so: conversations are kept as long as its window allows, and that it
+// cannot be asked for once is no reason to shorten one, for ever, to the window of another.
 func Fallback(clients []Named, log *slog.Logger) llm.Client {
 	switch len(clients) {
 	case 0:
@@ -79,7 +81,11 @@ func (f *fallback) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.C
 			if failure == nil {
 				return
 			}
-			all.errs = append(all.errs, fmt.Errorf("%s: %w", m.Name, failure))
+			said := failure
+			if m != f.members[0] && errors.Is(failure, llm.ErrTooLong) {
+				said = withUsage(errors.New(failure.Error()), llm.UsageOf(failure)) // of that kind no more
+			}
+			all.errs = append(all.errs, fmt.Errorf("%s: %w", m.Name, said))
 			if begun || !othersMay(ctx, failure) {
 				break
 			}
@@ -128,7 +134,7 @@ func (f *fallback) ask(ctx context.Context, m *member, trial bool, r *llm.Reques
 			begun, result = true, works
 		}
 		if chunk.Done {
-			chunk.Usage = before.Add(chunk.Usage)
+			chunk = added(chunk, before)
 		}
 		if !yield(chunk, nil) {
 			break
@@ -144,6 +150,8 @@ func outcomeOf(ctx context.Context, err error) outcome {
 		return unknown
 	case !othersMay(ctx, err), errors.Is(err, llm.ErrTooLong):
 		return works
+	case errors.Is(err, errSilent):
+		return silent
 	}
 	return fails
 }

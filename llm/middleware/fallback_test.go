@@ -108,6 +108,34 @@ func TestFallbackAddsUpWhatWasSpent(t *testing.T) {
 	}
 }
 
+// A spare with a small window does not make the conversation too long for the first.
+func TestFallbackTooLong(t *testing.T) {
+	long := func(provider string) llm.Client {
+		return llmtest.Script(llmtest.Fail(&llm.Error{Kind: llm.ErrTooLong, Provider: provider, Usage: llm.Usage{Input: 7}}))
+	}
+	down := func() llm.Client { c, _ := always(failure(llm.ErrUnavailable)); return c }
+	for name, tt := range map[string]struct {
+		clients []llm.Client
+		want    bool
+	}{
+		"the first is down":         {[]llm.Client{down(), long("small")}, false},
+		"the first does not fit":    {[]llm.Client{long("big"), down()}, true},
+		"none fits":                 {[]llm.Client{long("big"), long("small")}, true},
+		"the first of many is down": {[]llm.Client{down(), long("small"), long("tiny")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := call(t, t.Context(), middleware.Fallback(named(tt.clients...), nil))
+			if errors.Is(g.Err, llm.ErrTooLong) != tt.want {
+				t.Errorf("errors.Is(%q, ErrTooLong) = %v, want %v", g.Err, !tt.want, tt.want)
+			}
+			said := strings.Count(g.Err.Error(), "prompt too long")
+			if spent := llm.UsageOf(g.Err).Input; said == 0 || spent != 7*said {
+				t.Errorf("%q has the usage %d, want 7 for each that says so", g.Err, spent)
+			}
+		})
+	}
+}
+
 // switched is a client that fails with *err while that is not nil.
 func switched(err *error) (c llm.Client, calls func() int) {
 	return calling(func(int) llmtest.Answer {

@@ -148,6 +148,43 @@ func TestChunksAreHandedOnAtOnce(t *testing.T) {
 	})
 }
 
+// What failed attempts read is paid for, and is no part of the answer's prompt.
+func TestPromptOfTheAnswerThatCame(t *testing.T) {
+	for name, around := range map[string]func(first, second llm.Client) llm.Client{
+		"retry": func(first, second llm.Client) llm.Client {
+			calls := 0
+			return middleware.Retry(client(func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+				if calls++; calls == 1 {
+					return first.Generate(ctx, r)
+				}
+				return second.Generate(ctx, r)
+			}), nil)
+		},
+		"fallback": func(first, second llm.Client) llm.Client { return middleware.Fallback(named(first, second), nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				failed := llmtest.Fail(&llm.Error{Kind: llm.ErrTruncated, Usage: llm.Usage{Input: 900, Output: 5}})
+				ok := llmtest.Answer{Text: "a", Usage: llm.Usage{Input: 1000, Output: 10}}
+				g := call(t, t.Context(), around(llmtest.Script(failed), llmtest.Script(ok)))
+				if g.Err != nil || g.Done.Prompt != 1000 || g.Done.Usage.Input != 1900 {
+					t.Errorf("Done = %+v, %v, want a prompt of 1000 and an input of 1900", g.Done, g.Err)
+				}
+				// One inside has known it already.
+				within := yielding(func(_ context.Context, yield func(llm.Chunk, error) bool) {
+					yield(llm.Chunk{Done: true, Prompt: 400, Usage: llm.Usage{Input: 800}}, nil)
+				})
+				if g := call(t, t.Context(), around(llmtest.Script(failed), within)); g.Done.Prompt != 400 {
+					t.Errorf("Prompt = %d, want the 400 of the one inside", g.Done.Prompt)
+				}
+				if g := call(t, t.Context(), around(llmtest.Script(ok), nil)); g.Done.Prompt != 0 {
+					t.Errorf("Prompt = %d, want 0: Usage says it", g.Done.Prompt)
+				}
+			})
+		})
+	}
+}
+
 // A client that does not keep to its contract does not make the middleware break it too.
 func TestNothingComesAfterTheEnd(t *testing.T) {
 	for name, end := range map[string]struct {

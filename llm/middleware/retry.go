@@ -15,18 +15,21 @@ import (
 // RetryOptions configures Retry.
 type RetryOptions struct {
 	Attempts int           // how often a call is made, the first time included; 0 is 4
-	Base     time.Duration // the longest wait before the second attempt; it doubles with each one after it; 0 is 500 ms
+	Base     time.Duration // the longest wait before the second attempt; it doubles with each one after it; 0 is 1 s
 	Max      time.Duration // the longest wait, also when the endpoint asks for one; 0 is 30 s
 }
 
 // Retry returns a client that tries a call of c again where that is right: after [llm.ErrUnavailable],
-// [llm.ErrRateLimited] and [llm.ErrTruncated], and once after [llm.ErrEmpty]; never once it handed on any text. o may be nil.
+// [llm.ErrRateLimited] and [llm.ErrTruncated]; never after a silence that [Timeout] ended, and never once it handed on any
+// text. An [llm.ErrEmpty] is for the decider, which
+// asks once more: here it would be paid for twice as often. o may be nil.
 //
 // The waits are random, between nothing and a bound that doubles (full jitter), so that calls that failed together do not
 // come back together. When the endpoint says how long to wait, it is at least that long. Where it would be longer than
 // Max, or past ctx's deadline, the call ends at once with the error, so that another model can be asked. ctx's end ends a wait.
 //
-// The last chunk, or the error, has the usage of all attempts. An error tells how many there were.
+// The last chunk, or the error, has the usage of all attempts, and the chunk the prompt of the one that answered. An error
+// tells how many there were.
 func Retry(c llm.Client, o *RetryOptions) llm.Client {
 	t := &retried{client: c}
 	if o != nil {
@@ -36,7 +39,7 @@ func Retry(c llm.Client, o *RetryOptions) llm.Client {
 		t.options.Attempts = 4
 	}
 	if t.options.Base <= 0 {
-		t.options.Base = 500 * time.Millisecond
+		t.options.Base = time.Second
 	}
 	if t.options.Max <= 0 {
 		t.options.Max = 30 * time.Second
@@ -55,7 +58,6 @@ func (t *retried) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 	return func(yield func(llm.Chunk, error) bool) {
 		var usage llm.Usage
 		waits := t.schedule()
-		empty := false
 		for attempt := 1; ; attempt++ {
 			begun := false
 			var failure error
@@ -65,7 +67,7 @@ func (t *retried) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 					break
 				}
 				if chunk.Done {
-					chunk.Usage = chunk.Usage.Add(usage)
+					chunk = added(chunk, usage)
 				}
 				begun = begun || chunk.Text != ""
 				if !yield(chunk, nil) || chunk.Done {
@@ -73,7 +75,7 @@ func (t *retried) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 				}
 			}
 			usage = usage.Add(llm.UsageOf(failure))
-			if begun || attempt >= t.options.Attempts || !mayPass(failure) || empty && errors.Is(failure, llm.ErrEmpty) ||
+			if begun || attempt >= t.options.Attempts || !mayPass(failure) ||
 				!t.pause(ctx, waits.NextBackOff(), failure) {
 				if failure = ended(ctx, failure); attempt > 1 {
 					failure = fmt.Errorf("after %d attempts: %w", attempt, failure)
@@ -81,7 +83,6 @@ func (t *retried) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 				yield(llm.Chunk{}, withUsage(failure, usage))
 				return
 			}
-			empty = empty || errors.Is(failure, llm.ErrEmpty)
 		}
 	}
 }
@@ -121,8 +122,8 @@ func (t *retried) pause(ctx context.Context, random time.Duration, err error) bo
 
 // mayPass reports whether err is of a kind that may be gone at the next attempt, and of no kind that stays.
 func mayPass(err error) bool {
-	return isAny(err, llm.ErrUnavailable, llm.ErrRateLimited, llm.ErrTruncated, llm.ErrEmpty) &&
-		!isAny(err, llm.ErrQuota, llm.ErrAuth, llm.ErrNoModel, llm.ErrBadRequest, llm.ErrTooLong, llm.ErrLength,
+	return isAny(err, llm.ErrUnavailable, llm.ErrRateLimited, llm.ErrTruncated) &&
+		!isAny(err, errSilent, llm.ErrEmpty, llm.ErrQuota, llm.ErrAuth, llm.ErrNoModel, llm.ErrBadRequest, llm.ErrTooLong, llm.ErrLength,
 			llm.ErrRefused, llm.ErrBudget, llm.ErrInvalidDecision)
 }
 

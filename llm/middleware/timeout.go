@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strconv"
 	"time"
@@ -13,6 +14,9 @@ import (
 // between two: with an [llm.ErrUnavailable] that says so. An answer that keeps coming is never too slow for it, however slow
 // it is; that is for the deadline of ctx, whose end stays ctx's error. The time that the caller takes for a chunk does not
 // count. d <= 0 bounds nothing: c itself is returned.
+//
+// Retry does not try such a call again, and Fallback leaves the client out at once: to wait as long for it once more is the
+// last thing that may help.
 //
 // The call is ended by ending the context that c has, without a goroutine of Timeout's own. So a client that
 // does not end with its context, as [llm.Client] asks, is not ended by Timeout either: nothing can end it.
@@ -56,6 +60,9 @@ func (t *timed) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 	}
 }
 
+// errSilent is the cause of an error of Timeout.
+var errSilent = errors.New("silent")
+
 // tooLong is the error of a call that was silent for too long. That its context was canceled is not a cause that the caller
 // should find: it would look like the caller's own.
 func (t *timed) tooLong(begun bool, u llm.Usage) error {
@@ -63,5 +70,5 @@ func (t *timed) tooLong(begun bool, u llm.Usage) error {
 	if begun {
 		message += ", in the middle of one"
 	}
-	return &llm.Error{Kind: llm.ErrUnavailable, Message: message, Usage: u}
+	return &llm.Error{Kind: llm.ErrUnavailable, Message: message, Usage: u, Err: errSilent}
 }

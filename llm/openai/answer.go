@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/sashabaranov/go-openai"
@@ -32,7 +33,7 @@ var errLeft = errors.New("left")
 // maxRefusal bounds what is kept of a refusal's words, in bytes.
 const maxRefusal = 4 << 10
 
-// read reads stream to its end. An answer that is none is an error, but only when all was read: its usage comes last.
+// read reads stream to its end. It yields for each chunk, also for one without text: the model has not fallen silent. An answer that is none is an error, but only when all was read: its usage comes last.
 func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text string) bool) error {
 	for {
 		chunk, err := stream.Recv()
@@ -48,12 +49,19 @@ func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text strin
 		if chunk.Usage != nil {
 			a.count(chunk.Usage)
 		}
+		var text strings.Builder
 		for i := range chunk.Choices {
 			if c := &chunk.Choices[i]; c.Index == 0 {
-				if err := a.add(c, yield); err != nil {
+				piece, err := a.add(c)
+				if err != nil {
 					return err
 				}
+				text.WriteString(piece)
 			}
+		}
+		a.wrote = a.wrote || text.Len() > 0
+		if !yield(text.String()) {
+			return errLeft
 		}
 	}
 	if err := a.judge(); err != nil {
@@ -82,8 +90,8 @@ func unread(err error) error {
 	return &llm.Error{Kind: llm.ErrUnavailable, Message: "a piece of the answer cannot be read: " + err.Error()}
 }
 
-// add takes what a chunk has of the answer.
-func (a *answer) add(c *openai.ChatCompletionStreamChoice, yield func(text string) bool) error {
+// add takes what a chunk has of the answer, and returns what there is to yield.
+func (a *answer) add(c *openai.ChatCompletionStreamChoice) (string, error) {
 	if c.FinishReason != "" {
 		a.finish = string(c.FinishReason)
 	}
@@ -93,19 +101,12 @@ func (a *answer) add(c *openai.ChatCompletionStreamChoice, yield func(text strin
 	text := c.Delta.Content
 	if a.structured {
 		if a.aside.Len()+len(text) > llm.MaxDecision {
-			return &llm.Error{Kind: llm.ErrLength, Message: fmt.Sprintf("more than %d bytes, and no function call", llm.MaxDecision)}
+			return "", &llm.Error{Kind: llm.ErrLength, Message: fmt.Sprintf("more than %d bytes, and no function call", llm.MaxDecision)}
 		}
 		a.aside.WriteString(text)
 		text = a.arguments(c.Delta.ToolCalls)
 	}
-	if text == "" && c.Delta.ReasoningContent == "" {
-		return nil
-	}
-	a.wrote = a.wrote || text != ""
-	if !yield(text) {
-		return errLeft
-	}
-	return nil
+	return text, nil
 }
 
 // arguments returns what pieces add to the arguments of the first call. Each call begins with a piece that has the
@@ -128,20 +129,33 @@ func (a *answer) arguments(pieces []openai.ToolCall) string {
 	return text.String()
 }
 
+// endings are the reasons, in lower case or a part of them, for which an answer is not what was asked for; the first that
+// fits counts. What is not listed, such as "stop", is the end of a complete answer.
+var endings = []struct {
+	reasons []string
+	kind    error
+	says    string
+}{
+	{[]string{"malformed_function_call"}, llm.ErrEmpty, "the model's function call could not be read"}, // Google's
+	{[]string{"context_window"}, llm.ErrLength, "the model had to stop before it was done: prompt and answer fill its window"},
+	{[]string{"length", "max_tokens"}, llm.ErrLength, "the model had to stop before it was done: set max_tokens higher"},
+	{[]string{"abort", "insufficient_system_resource", "network_error"}, llm.ErrTruncated, "the endpoint gave up the answer"},
+	{
+		[]string{"filter", "safety", "sensitive", "recitation", "prohibited_content", "blocklist", "spii", "refusal", "guardrail"},
+		llm.ErrRefused, "a filter of the endpoint stopped the answer",
+	},
+}
+
 // judge returns an error for an answer that is not what was asked for.
 func (a *answer) judge() error {
-	finish := strings.ToLower(a.finish)
-	switch {
-	case a.refusal.Len() > 0:
+	if a.refusal.Len() > 0 {
 		return &llm.Error{Kind: llm.ErrRefused, Code: "refusal", Message: strings.ToValidUTF8(a.refusal.String(), "")}
-	case finish == string(openai.FinishReasonLength), finish == "model_length", finish == "max_tokens":
-		return &llm.Error{Kind: llm.ErrLength, Code: a.finish, Message: "the model had to stop before it was done: set max_tokens higher"}
-	case finish == string(openai.FinishReasonContentFilter), finish == "safety":
-		return &llm.Error{Kind: llm.ErrRefused, Code: a.finish, Message: "a filter of the endpoint stopped the answer"}
-	case finish == "abort":
-		return &llm.Error{Kind: llm.ErrTruncated, Code: a.finish, Message: "the endpoint gave up the answer"}
-	case strings.Contains(finish, "malformed_function_call"): // Google's
-		return &llm.Error{Kind: llm.ErrEmpty, Code: a.finish, Message: "the model's function call could not be read"}
+	}
+	finish := strings.ToLower(a.finish)
+	for _, e := range endings {
+		if slices.ContainsFunc(e.reasons, func(s string) bool { return strings.Contains(finish, s) }) {
+			return &llm.Error{Kind: e.kind, Code: a.finish, Message: e.says}
+		}
 	}
 	return nil
 }

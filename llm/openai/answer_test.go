@@ -95,6 +95,15 @@ func TestEndings(t *testing.T) {
 		{"refusal", []string{delta(`{"refusal":"I will "}`), delta(`{"refusal":"not."}`), end("stop")}, llm.ErrRefused, "I will not."},
 		{"refusal and text", []string{text, delta(`{"refusal":"I will not."}`), end("stop")}, llm.ErrRefused, "I will not."},
 		{"abort", []string{text, end("abort")}, llm.ErrTruncated, ""},
+		{"no resources", []string{text, end("insufficient_system_resource")}, llm.ErrTruncated, ""},
+		{"network", []string{text, end("network_error")}, llm.ErrTruncated, ""},
+		{"window", []string{text, end("model_context_window_exceeded")}, llm.ErrLength, "window"},
+		{"sensitive", []string{text, end("sensitive")}, llm.ErrRefused, "filter"},
+		{"recitation", []string{text, end("RECITATION")}, llm.ErrRefused, ""},
+		{"prohibited", []string{text, end("PROHIBITED_CONTENT")}, llm.ErrRefused, ""},
+		{"block list", []string{text, end("BLOCKLIST")}, llm.ErrRefused, ""},
+		{"personal data", []string{text, end("SPII")}, llm.ErrRefused, ""},
+		{"filter with a reason", []string{text, end("content_filter: RECITATION")}, llm.ErrRefused, ""},
 		{"unreadable call", []string{end("function_call_filter: MALFORMED_FUNCTION_CALL")}, llm.ErrEmpty, "function call"},
 		{"nothing", []string{end("stop")}, llm.ErrEmpty, ""},
 		{"thoughts alone", []string{delta(`{"reasoning_content":"Hm."}`), end("stop")}, llm.ErrEmpty, ""},
@@ -140,13 +149,21 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestThinkingAloud holds that a model that thinks does not look as if it had fallen silent.
-func TestThinkingAloud(t *testing.T) {
-	base := raw(t, 200, nil, stream(delta(`{"role":"assistant","content":""}`), delta(`{"reasoning_content":"Hm, "}`), delta(`{"reasoning_content":"hi."}`), delta(`{"content":"Hello."}`), end("stop")))
-	for _, mode := range []llm.Structured{llm.StructuredSchema, llm.StructuredTools} {
-		res := generate(t, newClient(t, openai.Config{BaseURL: base, Structured: mode}), decide())
-		if res.err != nil || res.text != "Hello." || res.silent != 2 {
-			t.Errorf("%s: Generate = %+v, want Hello. and 2 silent chunks", mode, res)
+// TestAlive holds that a model does not look as if it had fallen silent while its endpoint says anything.
+func TestAlive(t *testing.T) {
+	for _, tt := range []struct{ name, says string }{
+		{"thoughts", "data: " + delta(`{"reasoning_content":"Hm."}`) + "\n\n"},
+		{"thoughts by another name", "data: " + delta(`{"content":"","reasoning":"Hm."}`) + "\n\n"},
+		{"empty delta", "data: " + delta(`{"content":""}`) + "\n\n"},
+		{"comment", ": PROCESSING\n\n"},
+		{"ping", "event: ping\ndata: {\"type\":\"ping\"}\n\n"},
+	} {
+		base := raw(t, 200, nil, strings.Repeat(tt.says, 3)+stream(delta(`{"content":"Hello."}`), end("stop")))
+		for mode, want := range map[llm.Structured]int{llm.StructuredSchema: 4, llm.StructuredTools: 5} { // the end, and text beside the call
+			res := generate(t, newClient(t, openai.Config{BaseURL: base, Structured: mode}), decide())
+			if res.err != nil || res.text != "Hello." || res.silent != want {
+				t.Errorf("%s, %s: Generate = %+v, want Hello. and %d silent chunks", tt.name, mode, res, want)
+			}
 		}
 	}
 }

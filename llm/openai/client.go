@@ -38,7 +38,8 @@ type Config struct {
 	NoStreamUsage bool
 	// ParallelToolCalls is sent with [llm.StructuredTools]; nil leaves it out.
 	ParallelToolCalls *bool
-	// PromptCacheKey sends [llm.Request].CacheKey as prompt_cache_key; nil does for OpenAI and Azure only.
+	// PromptCacheKey sends [llm.Request].CacheKey as prompt_cache_key; nil does for OpenAI only: not all
+	// of Azure's deployments take it.
 	PromptCacheKey *bool
 	// ReasoningEffort is sent as it is; "" leaves it out.
 	ReasoningEffort string
@@ -75,10 +76,10 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
-	own := cfg.APIVersion != "" || isVendor(base.Hostname())
+	own := isOf(base.Hostname(), "api.openai.com")
 	if cfg.MaxTokensField == "" {
 		cfg.MaxTokensField = maxTokens
-		if own {
+		if own || cfg.APIVersion != "" || isOf(base.Hostname(), azure...) {
 			cfg.MaxTokensField = maxCompletionTokens
 		}
 	}
@@ -124,11 +125,13 @@ func baseURL(cfg *Config) (*url.URL, error) {
 	return u, nil
 }
 
-// isVendor reports whether host is OpenAI's or Azure's, whose newest fields no other endpoint is sure to know.
-func isVendor(host string) bool {
+// azure are the domains of Azure, also of its clouds for the US government and for China.
+var azure = []string{"openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com", "openai.azure.us", "openai.azure.cn"}
+
+// isOf reports whether host is one of these domains, or in it.
+func isOf(host string, domains ...string) bool {
 	host = "." + strings.ToLower(host)
-	return slices.ContainsFunc([]string{".api.openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"},
-		func(s string) bool { return strings.HasSuffix(host, s) })
+	return slices.ContainsFunc(domains, func(s string) bool { return strings.HasSuffix(host, "."+s) })
 }
 
 func (cfg *Config) check() error {
@@ -175,8 +178,8 @@ func secretsOf(cfg *Config) []string {
 	return slices.Compact(secrets)
 }
 
-// Generate implements [llm.Client]. While the model thinks aloud, it yields chunks without text: what it thinks is no part
-// of the answer, but shows that it has not fallen silent.
+// Generate implements [llm.Client]. For whatever else the endpoint sends, such as what the model thinks, it yields chunks
+// without text: that is no part of the answer, but shows that it has not fallen silent.
 func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	return func(yield func(llm.Chunk, error) bool) {
 		ctx, stop := context.WithCancel(ctx)
@@ -202,7 +205,7 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 		return err
 	}
 	sdk := c.sdk
-	sdk.HTTPClient = &doer{http: c.http, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == ""}
+	sdk.HTTPClient = &doer{http: c.http, headers: c.cfg.Headers, extra: extra, keyless: c.cfg.Key == "", secrets: c.secrets}
 	stream, err := openai.NewClientWithConfig(sdk).CreateChatCompletionStream(ctx, req)
 	if err != nil {
 		return err

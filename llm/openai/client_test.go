@@ -106,7 +106,7 @@ func TestRequest(t *testing.T) {
 		{name: "key in a header", cfg: openai.Config{Key: "sk-1", Headers: map[string]string{"Authorization": "Basic xyz"}}, head: map[string]string{"Authorization": "Basic xyz"}},
 		{
 			name: "Azure", cfg: openai.Config{Model: "gpt-3.5:a b", Key: "sk-1", APIVersion: "2024-10-21"}, r: llm.Request{MaxTokens: 9, CacheKey: "c"},
-			want: `{"model":"gpt-3.5:a b",` + messages + `,` + usage + `,"max_completion_tokens":9,"prompt_cache_key":"c"}`,
+			want: `{"model":"gpt-3.5:a b",` + messages + `,` + usage + `,"max_completion_tokens":9}`,
 			path: "/v1/openai/deployments/gpt-3.5:a%20b/chat/completions?api-version=2024-10-21",
 			head: map[string]string{"Authorization": "", "Api-Key": "sk-1"},
 		},
@@ -224,13 +224,15 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestVendorDefaults holds what is sent to OpenAI and Azure only.
+// TestVendorDefaults holds what is sent to OpenAI only, or to Azure too.
 func TestVendorDefaults(t *testing.T) {
 	for base, want := range map[string]string{
 		"":                                       "max_completion_tokens prompt_cache_key",
 		"https://eu.api.openai.com":              "max_completion_tokens prompt_cache_key",
-		"https://x.openai.azure.com/openai/v1":   "max_completion_tokens prompt_cache_key",
-		"https://x.services.ai.azure.com/openai": "max_completion_tokens prompt_cache_key",
+		"https://x.openai.azure.com/openai/v1":   "max_completion_tokens",
+		"https://x.openai.azure.us/openai/v1":    "max_completion_tokens",
+		"https://x.openai.azure.cn/openai/v1":    "max_completion_tokens",
+		"https://x.services.ai.azure.com/openai": "max_completion_tokens",
 		"https://notapi.openai.com.example/v1":   "max_tokens",
 		"http://localhost:11434/v1":              "max_tokens",
 	} {
@@ -324,7 +326,7 @@ func TestSecrets(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	secrets := []string{"sk-0123456789", "header-value-0123", "dXNlcjpwYXNz"}
+	secrets := []string{"sk:0123456789|" + strings.Repeat("x", 40), "header-value-0123", "dXNlcjpwYXNz"}
 	for _, path := range []string{"/json", "/page", "/text", "/location"} {
 		c := newClient(t, openai.Config{BaseURL: server.URL + path, Key: secrets[0], Headers: map[string]string{"X-Secret": secrets[1], "X-Basic": "Basic " + secrets[2]}})
 		var e *llm.Error

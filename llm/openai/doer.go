@@ -23,6 +23,7 @@ type doer struct {
 	headers map[string]string
 	extra   map[string]any // fields of the body
 	keyless bool
+	secrets []string // what must not be in an error
 }
 
 var _ openai.HTTPDoer = (*doer)(nil)
@@ -43,7 +44,9 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		return nil, networkError(err, req.URL)
 	}
 	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
-		resp.Body = newRepair(resp.Body, resp.Header, target)
+		body := newRepair(resp.Body, resp.Header, target)
+		body.secrets = d.secrets
+		resp.Body = body
 		return resp, nil
 	}
 	defer resp.Body.Close()                                        //nolint:errcheck // it was only read
@@ -53,7 +56,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		e = &llm.Error{Kind: llm.ErrBadRequest, Status: resp.StatusCode, Message: fmt.Sprintf(
 			"%s sends elsewhere, to %s, and that is not followed: set base_url to where the endpoint is", target, resp.Header.Get("Location"))}
 	} else {
-		e = errorOf(resp.StatusCode, body, target)
+		e = errorOf(resp.StatusCode, hide(body, d.secrets), target)
 	}
 	return nil, withHeader(e, resp.Header)
 }

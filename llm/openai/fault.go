@@ -175,17 +175,23 @@ var (
 		"exceeded max context", "greater than the context length", "exceeds the available context", "context size has been exceeded",
 		"exceeds context size", "exceed context window", "exceeds the context window", "exceeds the maximum number of tokens",
 		"longer than the maximum model length", "maximum model length", "prompt is too long", "prompt too long", "input is too long",
-		"too large for model with", "request too large for",
+		"too large for model with", "request too large for", "longer than the model's context length", "maximum prompt length is",
+		"exceeded model token limit", "range of input length", "`max_new_tokens` must be <=", "prompt exceeds max length",
 	}
 	saysNoModel = []string{
 		"model_not_found", "model_not_available", "deploymentnotfound", "is not a valid model", "invalid model",
-		"no models loaded", "no endpoints found for", "model_not_exist",
+		"no models loaded", "no endpoints found for", "model_not_exist", "model_decommissioned",
 	}
 	saysRefused = []string{
 		"content_filter", "content_policy", "responsibleaipolicy", "content management policy", "invalid_prompt",
 		"requires moderation", "was flagged",
 	}
-	saysAuth     = []string{"invalid_api_key", "incorrect api key", "unsupported_country", "account_deactivated", "authentication_error", "permission_error", "api key not valid", "no auth credentials"}
+	saysAuth = []string{
+		"invalid_api_key", "incorrect api key", "unsupported_country", "account_deactivated", "authentication_error", "permission_error",
+		"api key not valid", "no auth credentials", "user location is not supported", "please enable billing",
+	}
+	saysLength   = []string{"could not finish the message because max_tokens", "model output limit was reached"}
+	saysEmpty    = []string{"json_validate_failed", "tool_use_failed"} // Groq's, of what the model wrote
 	saysLimited  = []string{"rate_limit", "rate limit", "resource_exhausted", "too_many_requests", "toomanyrequests", "too many requests"}
 	saysBusy     = []string{"overloaded", "server_error", "internal_error", "service_unavailable", "timeout", "capacity"}
 	saysBad      = []string{"invalid_request", "badrequest", "bad_request", "invalid_argument", "unsupported_parameter", "unsupported_value"}
@@ -208,14 +214,20 @@ func (w *words) classify(status int) error {
 		return llm.ErrAuth
 	case says(saysQuota) && w.retry == 0: // Google says the same, and when to come back, of a limit by the minute
 		return llm.ErrQuota
-	case says(saysTooLong):
+	case says(saysTooLong) && !leavesNoRoom(said):
 		return llm.ErrTooLong
+	case says(saysLength):
+		return llm.ErrLength
+	case says(saysEmpty):
+		return llm.ErrEmpty
 	case says(saysRefused):
 		return llm.ErrRefused
 	case says(saysAuth):
 		return llm.ErrAuth
 	case says(saysNoModel), status == 0 && strings.Contains(said, "model") && says(saysNotFound):
 		return llm.ErrNoModel
+	case status == statusNoCapacity:
+		return llm.ErrUnavailable
 	case status >= 400:
 		return llm.KindOfStatus(status)
 	case says(saysLimited):
@@ -226,6 +238,23 @@ func (w *words) classify(status int) error {
 		return llm.ErrBadRequest
 	}
 	return llm.ErrUnavailable
+}
+
+// statusNoCapacity is Groq's.
+const statusNoCapacity = 498
+
+var limits = regexp.MustCompile(`is too large: (\d+)\. this model's maximum context length is (\d+) `)
+
+// leavesNoRoom reports whether what vLLM says is of a token limit that alone is as large as the window: no prompt would be
+// short enough.
+func leavesNoRoom(said string) bool {
+	m := limits.FindStringSubmatch(said)
+	if m == nil {
+		return false
+	}
+	limit, err1 := strconv.Atoi(m[1])
+	window, err2 := strconv.Atoi(m[2])
+	return err1 == nil && err2 == nil && limit >= window
 }
 
 // isWrongPath reports whether the URL is not one of the endpoint's: what it says does not speak of a model, and is what
@@ -332,8 +361,12 @@ func excerpt(b []byte) string {
 	return cut(string(b[:min(len(b), most+1)]), most)
 }
 
-// cut is s, or its beginning of at most n bytes and "…". It does not cut through a word: half a key is not found any more by
-// what takes keys out of errors.
+// hide returns a stranger's text without the secrets. It is for what will be cut: half a secret is not found any more.
+func hide(b []byte, secrets []string) []byte {
+	return []byte((&llm.Error{Message: string(b)}).Redact(secrets...).Message)
+}
+
+// cut is s, or its beginning of at most n bytes and "…". It does not cut through a word.
 func cut(s string, n int) string {
 	if len(s) > n {
 		s = strings.TrimRightFunc(s[:n], func(r rune) bool {

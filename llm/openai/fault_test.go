@@ -66,6 +66,20 @@ func TestErrors(t *testing.T) {
 		{"too long for Mistral", 400, `{"object":"error","message":"Prompt contains 5000 tokens and 0 draft tokens, too large for model with 4096 maximum context length","type":"invalid_request_prompt","code":null}`, llm.ErrTooLong, "", ""},
 		{"more than a minute may have", 429, `{"error":{"message":"Request too large for gpt-x on tokens per min (TPM): Limit 30000, Requested 40000.","type":"tokens","code":"rate_limit_exceeded"}}`, llm.ErrTooLong, "", ""},
 		{"token limit too high", 400, `{"error":{"message":"max_tokens is too large: 100000. This model supports at most 16384 completion tokens","type":"invalid_request_error","param":"max_tokens","code":"invalid_value"}}`, llm.ErrBadRequest, "", ""},
+		{"too long for SGLang", 400, `{"object":"error","message":"The input (5000 tokens) is longer than the model's context length (4096 tokens).","type":"BadRequestError","code":400}`, llm.ErrTooLong, "", ""},
+		{"too long for xAI", 400, `{"code":"Client specified an invalid argument","error":"This model's maximum prompt length is 131072 but the request contains 200000 tokens."}`, llm.ErrTooLong, "", ""},
+		{"too long for Moonshot", 400, `{"error":{"message":"Invalid request: Your request exceeded model token limit: 8192 (requested: 9000)","type":"invalid_request_error"}}`, llm.ErrTooLong, "", ""},
+		{"too long for TGI", 422, "{\"error\":{\"message\":\"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens and 100 `max_new_tokens`\",\"type\":\"validation\"}}", llm.ErrTooLong, "", ""},
+		{"too long for DashScope", 400, `{"error":{"code":"invalid_parameter_error","message":"Range of input length should be [1, 30720]","type":"invalid_request_error"}}`, llm.ErrTooLong, "", ""},
+		{"too long for Z.ai", 400, `{"error":{"code":"1261","message":"Prompt exceeds max length"}}`, llm.ErrTooLong, "", ""},
+		{"token limit beyond vLLM's window", 400, `{"object":"error","message":"'max_tokens' or 'max_completion_tokens' is too large: 50000. This model's maximum context length is 32768 tokens and your request has 100 input tokens (50000 > 32768 - 100).","type":"BadRequestError","code":400}`, llm.ErrBadRequest, "", ""},
+		{"no room for the token limit at vLLM", 400, `{"object":"error","message":"'max_tokens' or 'max_completion_tokens' is too large: 8192. This model's maximum context length is 32768 tokens and your request has 30000 input tokens (8192 > 32768 - 30000).","type":"BadRequestError","code":400}`, llm.ErrTooLong, "", ""},
+		{"thoughts took all", 400, `{"error":{"message":"Could not finish the message because max_tokens or model output limit was reached.","type":"invalid_request_error","code":null}}`, llm.ErrLength, "", ""},
+		{"no JSON from the model", 400, `{"error":{"message":"Failed to generate JSON.","type":"invalid_request_error","code":"json_validate_failed"}}`, llm.ErrEmpty, "", ""},
+		{"no call from the model", 400, `{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed"}}`, llm.ErrEmpty, "", ""},
+		{"retired model", 400, `{"error":{"message":"The model has been decommissioned.","type":"invalid_request_error","code":"model_decommissioned"}}`, llm.ErrNoModel, "", ""},
+		{"no capacity", 498, `{"error":{"message":"Flex tier capacity exceeded, try again later","type":"capacity_exceeded"}}`, llm.ErrUnavailable, "", ""},
+		{"location", 400, `[{"error":{"code":400,"message":"User location is not supported for the API use.","status":"FAILED_PRECONDITION"}}]`, llm.ErrAuth, "", ""},
 		{"no model", 404, `{"error":{"message":"The model does not exist","type":"invalid_request_error","code":"model_not_found"}}`, llm.ErrNoModel, "", ""},
 		{"no model at Ollama", 404, `{"error":"model \"x\" not found, try pulling it first"}`, llm.ErrNoModel, "", "try pulling it first"},
 		{"no model at vLLM", 404, `{"object":"error","message":"The model x does not exist.","type":"NotFoundError","code":404}`, llm.ErrNoModel, "", ""},
@@ -240,7 +254,7 @@ func TestTLS(t *testing.T) {
 		secure.URL: "TLS: the certificate of",
 		strings.Replace(plain.URL, "http:", "https:", 1): "should base_url begin with http://?",
 	} {
-		e := failure(t, generate(t, newClient(t, openai.Config{BaseURL: url, Key: "sk-secret"}), hi()), llm.ErrUnavailable)
+		e := failure(t, generate(t, newClient(t, openai.Config{BaseURL: url, Key: "sk-secret"}), hi()), llm.ErrBadRequest)
 		if !strings.Contains(e.Message, want) {
 			t.Errorf("the error says %q, want %q", e.Message, want)
 		}

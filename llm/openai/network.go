@@ -14,7 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// networkError is for a call that got no response, with what to check.
+// networkError is for a call that got no response, with what to check. A server that does not speak TLS, or not with a
+// certificate that is accepted, will not do so on a second try.
 func networkError(err error, u *url.URL) *llm.Error {
 	e := &llm.Error{Kind: llm.ErrUnavailable, Err: err}
 	server := u.Scheme + "://" + u.Host
@@ -42,8 +43,10 @@ func networkError(err error, u *url.URL) *llm.Error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		e.Message = fmt.Sprintf("connection refused: is the server at %s running?", server)
 	case plain:
+		e.Kind = llm.ErrBadRequest
 		e.Message = fmt.Sprintf("TLS: %s does not speak it: should base_url begin with http://?", u.Host)
 	case isTLS:
+		e.Kind = llm.ErrBadRequest
 		e.Message = fmt.Sprintf("TLS: the certificate of %s is not accepted: %s", u.Host, text)
 	case strings.Contains(text, "tls: "):
 		e.Message = fmt.Sprintf("TLS: with %s: %s", u.Host, text)

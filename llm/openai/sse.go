@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -17,20 +18,28 @@ const (
 	// maxLine bounds a line and a frame, in bytes. An answer may come in one of them.
 	maxLine = 8 << 20
 	// maxBody bounds a response, in bytes. A frame has some 300 bytes around a word or two.
-	maxBody = 128 << 20
+	maxBody = 16 << 20
+	// maxStray bounds what is kept of text that has no place in a stream: more than is shown, so that no secret in it is cut
+	// in two before it is taken out.
+	maxStray = 4 << 10
+	// What comes behind [DONE], mostly nothing, is waited for so long and read so far: only a response that was read to its
+	// end leaves a connection of HTTP/1.1 for the next call.
+	maxRest, restTime = 4 << 10, 100 * time.Millisecond
 )
 
-// repair reads the body of a response, whatever the endpoint made of it, as what the SDK reads without loss: frames of one
-// line with one JSON object each, then [DONE]. Everything else that a body can be ends it with an error, which the
+// repair reads the body of a response, whatever the endpoint made of it, as what the SDK reads: frames of one line with one
+// JSON object each, which has what is read of it and nothing else, then [DONE]. What an endpoint sends to show that it is
+// there becomes a frame without anything in it. Everything else that a body can be ends it with an error, which the
 // SDK hands on as it is: an [llm.Error] for what the endpoint says or does not say to the end, the reader's own for the
 // end of ctx. In particular, io.EOF comes only behind [DONE], and [DONE] only when the endpoint said so or gave a reason
 // for the answer's end.
 type repair struct {
-	body   io.Closer
-	in     *bufio.Reader
-	limit  *io.LimitedReader // behind in
-	header http.Header
-	target string // the URL, for errors
+	body    io.Closer
+	in      *bufio.Reader
+	limit   *io.LimitedReader // behind in
+	header  http.Header
+	target  string   // the URL, for errors
+	secrets []string // what must not be in them
 
 	out      bytes.Buffer // repaired and not yet read
 	err      error        // what comes behind it
@@ -39,7 +48,7 @@ type repair struct {
 	event    string       // its name
 	frames   int
 	finished bool   // the answer has an end
-	stray    string // the last data that was no frame; maybe it tells why there was no more
+	stray    []byte // the last data that was no frame; maybe it tells why there was no more
 }
 
 func newRepair(body io.ReadCloser, header http.Header, target string) *repair {
@@ -59,7 +68,14 @@ func (r *repair) Read(p []byte) (int, error) {
 }
 
 // Close implements [io.Closer].
-func (r *repair) Close() error { return r.body.Close() }
+func (r *repair) Close() error {
+	if errors.Is(r.err, io.EOF) {
+		enough := time.AfterFunc(restTime, func() { _ = r.body.Close() }) // which ends the reading
+		_, _ = io.CopyN(io.Discard, r.in, maxRest)
+		enough.Stop()
+	}
+	return r.body.Close()
+}
 
 // step reads a line.
 func (r *repair) step() {
@@ -116,7 +132,7 @@ func (r *repair) begin(line []byte) []byte {
 	case '<':
 		page := bytes.Clone(text)
 		rest, _ := io.ReadAll(io.LimitReader(r.in, maxErrorBody)) // what is there is enough
-		r.fail(errorOf(0, append(page, rest...), r.target))
+		r.fail(r.errorOf(append(page, rest...)))
 		return nil
 	}
 	return line
@@ -134,7 +150,9 @@ func (r *repair) take(line []byte) {
 		r.addData(bytes.TrimPrefix(value, []byte(" ")))
 	case "event":
 		r.event = string(bytes.TrimSpace(value))
-	case "", "id", "retry": // a comment, or what is of no use here
+	case "": // a comment
+		r.alive()
+	case "id", "retry": // of no use here
 	default:
 		// No field. Some frameworks put an error there, as it is.
 		if line[0] != '{' || !r.frame(line) {
@@ -174,11 +192,12 @@ func (r *repair) dispatch() {
 		r.done()
 	case r.frame(data):
 	case event == eventError:
-		r.fail(errorOf(0, data, r.target))
+		r.fail(r.errorOf(data))
 	case data[0] == '{':
-		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it sent what is no JSON: %s", excerpt(data))})
+		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it sent what is no JSON: %s", r.excerpt(data))})
 	default: // another kind of event, or a word to keep the connection alive
 		r.keep(data)
+		r.alive()
 	}
 }
 
@@ -186,82 +205,31 @@ func (r *repair) dispatch() {
 const eventError = "error"
 
 // keep remembers text that has no place in a stream.
-func (r *repair) keep(text []byte) { r.stray = excerpt(text) }
+func (r *repair) keep(text []byte) { r.stray = append(r.stray[:0], text[:min(len(text), maxStray)]...) }
 
-// head is what the repair has to know of a frame.
-type head struct {
-	Object, Type string
-	Error        json.RawMessage
-	Choices      []struct {
-		FinishReason string `json:"finish_reason"`
-		Error        json.RawMessage
-		Message      json.RawMessage
-	}
-	Model json.RawMessage
-	Usage json.RawMessage
+// excerpt is what is shown of text.
+func (r *repair) excerpt(text []byte) string {
+	return excerpt(hide(text[:min(len(text), maxStray)], r.secrets))
+}
+
+// errorOf is the error that body says. Of a large one it shows the beginning.
+func (r *repair) errorOf(body []byte) *llm.Error {
+	return errorOf(0, hide(body[:min(len(body), maxErrorBody)], r.secrets), r.target)
 }
 
 // frame hands on data if it is JSON, and returns false if not.
 func (r *repair) frame(data []byte) bool {
 	h, ok := readHead(data)
-	if !ok {
+	switch {
+	case !ok:
 		return false
-	}
-	if h.says(r.event) {
-		r.fail(errorOf(0, data, r.target))
-		return true
-	}
-	if data[0] != '{' { // a number or a word, or a list without an error in it
+	case h.says(r.event):
+		r.fail(r.errorOf(data))
+	case data[0] != '{', !h.hasAnswer(): // a number or a word, a list without an error in it, or some other kind of event
 		r.keep(data)
-		return true
-	}
-	for _, c := range h.Choices {
-		if c.FinishReason == "error" {
-			r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: "it ended the answer with an error, and does not say which"})
-			return true
-		}
-		r.finished = r.finished || c.FinishReason != ""
-	}
-	if h.Choices == nil && !isSet(h.Usage) { // some other kind of event
-		r.keep(data)
-		return true
-	}
-	r.emit(data)
-	return true
-}
-
-// readHead returns false if data is no JSON. A field that has another type than usual counts as missing.
-func readHead(data []byte) (*head, bool) {
-	var h head
-	var other *json.UnmarshalTypeError
-	err := json.Unmarshal(data, &h)
-	if data[0] == '[' && err != nil && errors.As(err, &other) {
-		var list []head // Google's
-		if json.Unmarshal(data, &list) == nil && len(list) > 0 {
-			return &list[0], true
-		}
-	}
-	return &h, err == nil || errors.As(err, &other)
-}
-
-// says reports whether the frame, of an event of this name, is an error.
-func (h *head) says(event string) bool {
-	if isSet(h.Error) {
-		return true
-	}
-	for _, c := range h.Choices {
-		if isSet(c.Error) {
-			return true
-		}
-	}
-	return len(h.Choices) == 0 && (h.Object == "error" || h.Type == "error" || event == eventError)
-}
-
-// isSet reports whether raw is a value that says something.
-func isSet(raw json.RawMessage) bool {
-	switch string(raw) {
-	case "", "null", "false", `""`:
-		return false
+		r.alive()
+	default:
+		r.emit(h)
 	}
 	return true
 }
@@ -277,7 +245,7 @@ func (r *repair) object(start []byte) {
 		r.end(errTooBig)
 		return
 	case errors.As(err, &syntax):
-		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it answered with what is no JSON: %s", excerpt(start))})
+		r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: fmt.Sprintf("it answered with what is no JSON: %s", r.excerpt(start))})
 		return
 	case err != nil:
 		r.end(err)
@@ -285,41 +253,40 @@ func (r *repair) object(start []byte) {
 	}
 	h, _ := readHead(raw)
 	if h.Choices == nil || h.says("") {
-		r.fail(errorOf(0, raw, r.target))
+		r.fail(r.errorOf(raw))
 		return
 	}
-	type choice struct {
-		Delta        json.RawMessage `json:"delta,omitempty"`
-		FinishReason string          `json:"finish_reason"`
-	}
-	whole := struct {
-		Model   json.RawMessage `json:"model,omitempty"`
-		Choices []choice        `json:"choices"`
-		Usage   json.RawMessage `json:"usage,omitempty"`
-	}{Model: h.Model, Usage: h.Usage}
 	if len(h.Choices) > 0 {
-		whole.Choices = []choice{{Delta: h.Choices[0].Message, FinishReason: h.Choices[0].FinishReason}}
+		h.Choices = h.Choices[:1]
+		h.Choices[0].Delta = h.Choices[0].Message
 	}
-	frame, err := json.Marshal(whole)
-	if err != nil { // its parts were JSON
-		r.end(err)
-		return
-	}
-	if r.frame(frame); r.err == nil {
+	if r.emit(h); r.err == nil {
 		r.done()
 	}
 }
 
 // emit writes a frame.
-func (r *repair) emit(data []byte) {
-	r.frames++
-	r.out.WriteString("data: ")
-	if bytes.IndexByte(data, '\n') < 0 {
-		r.out.Write(data)
-	} else {
-		_ = json.Compact(&r.out, data) // it is JSON
+func (r *repair) emit(h *head) {
+	for _, c := range h.Choices {
+		if c.FinishReason == "error" {
+			r.fail(&llm.Error{Kind: llm.ErrUnavailable, Message: "it ended the answer with an error, and does not say which"})
+			return
+		}
+		r.finished = r.finished || c.FinishReason != ""
 	}
-	r.out.WriteString("\n\n")
+	r.frames++
+	r.write(h.reduced())
+}
+
+// alive writes a frame without anything in it: the endpoint said something, if only that it is there.
+func (r *repair) alive() { r.write(&frame{Choices: []choice{}}) }
+
+func (r *repair) write(f *frame) {
+	r.out.WriteString("data: ")
+	e := json.NewEncoder(&r.out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(f) // its parts were JSON; it ends the line
+	r.out.WriteByte('\n')
 }
 
 // done ends a complete answer.
@@ -334,23 +301,25 @@ func (r *repair) fail(e *llm.Error) { r.err = withHeader(e, r.header) }
 // end ends the answer where reading ends.
 func (r *repair) end(err error) {
 	e := &llm.Error{Kind: llm.ErrTruncated, Message: fmt.Sprintf("the stream broke off after %d frames", r.frames)}
-	switch tooBig := errors.Is(err, errTooBig) || r.limit.N <= 0; {
+	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		r.err = err
 		return
-	case tooBig:
+	case r.limit.N <= 0: // trying again would read all of it again
+		e.Kind, e.Message, e.Err = llm.ErrLength, fmt.Sprintf("the answer has no end, after %d frames", r.frames), errTooBig
+	case errors.Is(err, errTooBig):
 		e.Message, e.Err = fmt.Sprintf("the answer is too big, after %d frames", r.frames), errTooBig
 	case r.finished:
 		r.done()
 		return
 	case r.event == eventError && len(r.data) > 0:
-		e = errorOf(0, r.data, r.target)
-	case r.frames == 0 && len(r.data) == 0 && r.stray != "":
-		e.Kind, e.Message = llm.ErrUnavailable, "it answered with no event stream, but with: "+r.stray
+		e = r.errorOf(r.data)
+	case r.frames == 0 && len(r.data) == 0 && len(r.stray) > 0:
+		e.Kind, e.Message = llm.ErrUnavailable, "it answered with no event stream, but with: "+r.excerpt(r.stray)
 	case !r.begun:
 		e.Message = "the answer has no body"
-	case r.stray != "":
-		e.Message += ": " + r.stray
+	case len(r.stray) > 0:
+		e.Message += ": " + r.excerpt(r.stray)
 	}
 	if !errors.Is(err, io.EOF) && e.Err == nil {
 		e.Err = err

@@ -22,6 +22,9 @@ const (
 	finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 )
 
+// alive is the frame for what is a sign of life and no more.
+const alive = `{"choices":[]}`
+
 // frames are what the SDK is given, without "data: ".
 func frames(data ...string) string {
 	var b strings.Builder
@@ -38,6 +41,10 @@ func repaired(body io.Reader) (string, error) {
 
 func TestRepair(t *testing.T) {
 	whole := frames(hello, world, finish, "[DONE]")
+	odd := func(choice, rest string) string {
+		return frames(`{"choices":[{"index":0,`+choice+`}]`+rest+`}`, "[DONE]")
+	}
+	hi := odd(`"delta":{"content":"Hi"}`, "")
 	tests := []struct {
 		name, body string
 		want       string
@@ -45,7 +52,7 @@ func TestRepair(t *testing.T) {
 		says       string // in its message
 	}{
 		{name: "as it should be", body: whole, want: whole},
-		{name: "comments", body: ": hi\n\n:\n\n" + strings.Repeat(": PROCESSING\n\n", 1000) + whole, want: whole},
+		{name: "comments", body: ": hi\n\n:\n\n" + strings.Repeat(": PROCESSING\n\n", 1000) + whole, want: strings.Repeat(frames(alive), 1002) + whole},
 		{name: "other fields", body: "id: 1\nretry: 5\nevent: message\nmood: good\n" + whole, want: whole},
 		{name: "byte order mark", body: "\ufeff" + whole, want: whole},
 		{name: "blank lines first", body: "\n\r\n  \n" + whole, want: whole},
@@ -57,29 +64,37 @@ func TestRepair(t *testing.T) {
 		{name: "several data lines", body: "data: {\ndata: \"choices\": [\ndata:  ]}\n\n" + whole, want: frames(`{"choices":[]}`) + whole},
 		{name: "several data lines and no end", body: whole[:len(whole)-len("data: [DONE]\n\n")] + "data: {\ndata: \"a\"", want: whole},
 		{name: "empty data", body: "data:\n\ndata: \n\n" + whole, want: whole},
-		{name: "unknown events", body: "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: pong\ndata: pong\n\ndata: 7\n\n" + whole, want: whole},
-		{name: "usage without choices", body: frames(`{"usage":{}}`) + whole, want: frames(`{"usage":{}}`) + whole},
+		{name: "unknown events", body: "event: ping\ndata: {\"type\":\"ping\"}\n\nevent: pong\ndata: pong\n\ndata: 7\n\n" + whole, want: frames(alive, alive, alive) + whole},
+		{name: "usage without choices", body: frames(`{"usage":{}}`) + whole, want: frames(`{"choices":[],"usage":{}}`) + whole},
 		{name: "behind the end", body: whole + frames(`{"error":{"message":"late"}}`), want: whole},
 		{name: "no end mark", body: frames(hello, finish), want: frames(hello, finish, "[DONE]")},
 		{name: "no end mark and no line end", body: strings.TrimSpace(frames(hello, finish)), want: frames(hello, finish, "[DONE]")},
 		{name: "no reason", body: frames(hello, "[DONE]"), want: frames(hello, "[DONE]")},
-		{name: "empty reason", body: frames(`{"choices":[{"finish_reason":""}]}`), want: frames(`{"choices":[{"finish_reason":""}]}`), err: llm.ErrTruncated},
-		{name: "error of the wrong type", body: frames(`{"choices":[],"error":null}`, `{"choices":[],"error":""}`) + whole, want: frames(`{"choices":[],"error":null}`, `{"choices":[],"error":""}`) + whole},
+		{name: "empty reason", body: frames(`{"choices":[{"finish_reason":""}]}`), want: frames(`{"choices":[{"index":0,"delta":{}}]}`), err: llm.ErrTruncated},
+		{name: "error of the wrong type", body: frames(`{"choices":[],"error":null}`, `{"choices":[],"error":""}`) + whole, want: frames(alive, alive) + whole},
+
+		{name: "no error, said first", body: frames(`{"error":null,`+hello[1:], `{"error":null,`+finish[1:], "[DONE]"), want: frames(hello, finish, "[DONE]")},
+		{name: "time as a fraction", body: odd(`"delta":{"content":"Hi"}`, `,"created":1763600000.25`), want: hi},
+		{name: "id as a number", body: odd(`"delta":{"content":"Hi"}`, `,"id":7,"system_fingerprint":1`), want: hi},
+		{name: "list of probabilities", body: odd(`"delta":{"content":"Hi"},"logprobs":[]`, ""), want: hi},
+		{name: "index as text", body: frames(`{"choices":[{"index":"0","delta":{"content":"Hi"}}]}`, "[DONE]"), want: hi},
+		{name: "tokens as fractions", body: odd(`"delta":{"content":"Hi"}`, `,"usage":{"prompt_tokens":10.0,"completion_tokens":"1","total_tokens":null}`), want: odd(`"delta":{"content":"Hi"}`, `,"usage":{"prompt_tokens":10,"completion_tokens":1}`)},
+		{name: "content in parts", body: odd(`"delta":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"H"},{"type":"text","text":"i"}]}`, ""), want: hi},
 
 		{name: "cut", body: frames(hello, world), want: frames(hello, world), err: llm.ErrTruncated, says: "after 2 frames"},
 		{name: "cut in a frame", body: frames(hello) + `data: {"choices":[{"ind`, want: frames(hello), err: llm.ErrTruncated},
 		{name: "cut in a word", body: frames(hello) + "dat", want: frames(hello), err: llm.ErrTruncated},
 		{name: "empty body", body: "", err: llm.ErrTruncated, says: "no body"},
 		{name: "blank body", body: "\n \n", err: llm.ErrTruncated, says: "no body"},
-		{name: "comments alone", body: ": hi\n\n", err: llm.ErrTruncated},
+		{name: "comments alone", body: ": hi\n\n", want: frames(alive), err: llm.ErrTruncated},
 		{name: "text", body: "upstream connect error", err: llm.ErrUnavailable, says: "upstream connect error"},
-		{name: "text in a frame", body: "data: upstream connect error\n\n", err: llm.ErrUnavailable, says: "upstream connect error"},
-		{name: "text behind frames", body: frames(hello) + "data: worker died\n\n", want: frames(hello), err: llm.ErrTruncated, says: "worker died"},
+		{name: "text in a frame", body: "data: upstream connect error\n\n", want: frames(alive), err: llm.ErrUnavailable, says: "upstream connect error"},
+		{name: "text behind frames", body: frames(hello) + "data: worker died\n\n", want: frames(hello, alive), err: llm.ErrTruncated, says: "worker died"},
 		{name: "broken frame", body: frames(hello) + "data: {\"choices\":[}\n\n" + whole, want: frames(hello), err: llm.ErrUnavailable, says: "no JSON"},
 
 		{name: "error", body: frames(hello, `{"error":{"message":"it broke","type":"server_error","param":null,"code":null}}`), want: frames(hello), err: llm.ErrUnavailable, says: "it broke"},
 		{name: "error with spaces", body: `data:  {  "error" : { "message" : "it broke" } }` + "\n\n", err: llm.ErrUnavailable, says: "it broke"},
-		{name: "error behind a comment", body: ": PROCESSING\n\n" + frames(`{"error":{"message":"it broke","code":502}}`), err: llm.ErrUnavailable, says: "it broke"},
+		{name: "error behind a comment", body: ": PROCESSING\n\n" + frames(`{"error":{"message":"it broke","code":502}}`), want: frames(alive), err: llm.ErrUnavailable, says: "it broke"},
 		{name: "error event", body: "event: error\n" + frames(`{"error":{"message":"slow down","code":429}}`), err: llm.ErrRateLimited, says: "slow down"},
 		{name: "error event with words", body: frames(hello) + "event: error\ndata: rate limit reached\n\n", want: frames(hello), err: llm.ErrRateLimited, says: "reached"},
 		{name: "error event with words and no end", body: "event: error\ndata: it broke", err: llm.ErrUnavailable, says: "it broke"},
@@ -104,10 +119,10 @@ func TestRepair(t *testing.T) {
 		{name: "empty object", body: `{}`, err: llm.ErrUnavailable},
 
 		{
-			name: "whole answer", want: frames(`{"model":"m","choices":[{"delta":{"content":"Hello."},"finish_reason":"stop"}],"usage":{"total_tokens":3}}`, "[DONE]"),
+			name: "whole answer", want: frames(`{"model":"m","choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":"stop"}],"usage":{"total_tokens":3}}`, "[DONE]"),
 			body: "{\"model\": \"m\",\n\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":{\"content\":\"Hello.\"},\"finish_reason\":\"stop\"}],\"usage\":{\"total_tokens\":3}}",
 		},
-		{name: "whole answer without choices", body: `{"object":"chat.completion","choices":[]}`, want: frames("[DONE]")},
+		{name: "whole answer without choices", body: `{"object":"chat.completion","choices":[]}`, want: frames(alive, "[DONE]")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,8 +224,12 @@ func TestRepairBounds(t *testing.T) {
 				r.limit.N = small
 			}
 			_, err := io.ReadAll(r)
-			if !errors.Is(err, llm.ErrTruncated) || !errors.Is(err, errTooBig) {
-				t.Errorf("error %v, want %v and %v", err, llm.ErrTruncated, errTooBig)
+			kind := llm.ErrTruncated
+			if tt.bound == small {
+				kind = llm.ErrLength
+			}
+			if !errors.Is(err, kind) || !errors.Is(err, errTooBig) {
+				t.Errorf("error %v, want %v and %v", err, kind, errTooBig)
 			}
 			if most := tt.bound + 64<<10; tt.body.read > most {
 				t.Errorf("%d bytes were read, at most %d should be", tt.body.read, most)

@@ -38,6 +38,6 @@ func TestSuite(t *testing.T) {
 // TestSuiteAzure is for Azure's older URLs, where the key is in a header of another name.
 func TestSuiteAzure(t *testing.T) {
 	llmtest.Run(t, openaitest.Wire(func(t *testing.T, url string, o llmtest.Options) llm.Client {
-		return newClient(t, openai.Config{BaseURL: url, Key: o.Key, Structured: o.Mode, APIVersion: "2024-10-21"})
+		return newClient(t, openai.Config{BaseURL: url, Key: o.Key, Structured: o.Mode, APIVersion: "2024-10-21", PromptCacheKey: yes()})
 	}))
 }

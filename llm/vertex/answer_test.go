@@ -3,6 +3,7 @@ package vertex_test
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestEnds(t *testing.T) {
 		{"stop", `[` + hi + `,{"candidates":[{"finishReason":1}]}]`, nil, ""},
 		{"stop in words", `[` + hi + `,{"candidates":[{"finishReason":"STOP"}]}]`, nil, ""},
 		{"stop with the text", `[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":1}]}]`, nil, ""},
-		{"other with text", `[` + hi + `,{"candidates":[{"finishReason":5}]}]`, nil, ""},
+		{"other with text", `[` + hi + `,{"candidates":[{"finishReason":5}]}]`, llm.ErrTruncated, "OTHER"},
 		{"other", `[{"candidates":[{"finishReason":5}]}]`, llm.ErrEmpty, "OTHER"},
 		{"new with text", `[` + hi + `,{"candidates":[{"finishReason":99}]}]`, nil, ""},
 		{"new in words with text", `[` + hi + `,{"candidates":[{"finishReason":"BORED"}]}]`, nil, ""},
@@ -37,6 +38,20 @@ func TestEnds(t *testing.T) {
 		{"prohibited", `[` + hi + `,{"candidates":[{"finishReason":"PROHIBITED_CONTENT"}]}]`, llm.ErrRefused, "PROHIBITED_CONTENT"},
 		{"spii", `[` + hi + `,{"candidates":[{"finishReason":8}]}]`, llm.ErrRefused, "SPII"},
 		{"malformed call", `[` + hi + `,{"candidates":[{"finishReason":9}]}]`, llm.ErrEmpty, "MALFORMED_FUNCTION_CALL"},
+		{"unreadable", `[` + hi + `,{"candidates":[{"finishReason":"MALFORMED_RESPONSE"}]}]`, llm.ErrEmpty, "MALFORMED_RESPONSE"},
+		{"model armor", `[` + hi + `,{"candidates":[{"finishReason":10}]}]`, llm.ErrRefused, "MODEL_ARMOR"},
+		{"model armor in words", `[` + hi + `,{"candidates":[{"finishReason":"MODEL_ARMOR"}]}]`, llm.ErrRefused, "MODEL_ARMOR"},
+		{"image safety", `[` + hi + `,{"candidates":[{"finishReason":11}]}]`, llm.ErrRefused, "IMAGE_SAFETY"},
+		{"image prohibited", `[` + hi + `,{"candidates":[{"finishReason":12}]}]`, llm.ErrRefused, "IMAGE_PROHIBITED_CONTENT"},
+		{"image recitation", `[` + hi + `,{"candidates":[{"finishReason":13}]}]`, llm.ErrRefused, "IMAGE_RECITATION"},
+		{"other image", `[` + hi + `,{"candidates":[{"finishReason":14}]}]`, llm.ErrTruncated, "IMAGE_OTHER"},
+		{"unexpected call", `[` + hi + `,{"candidates":[{"finishReason":15}]}]`, llm.ErrEmpty, "UNEXPECTED_TOOL_CALL"},
+		{"no image", `[` + hi + `,{"candidates":[{"finishReason":16}]}]`, llm.ErrTruncated, "NO_IMAGE"},
+		{"too many calls", `[` + hi + `,{"candidates":[{"finishReason":"TOO_MANY_TOOL_CALLS"}]}]`, llm.ErrEmpty, "TOO_MANY_TOOL_CALLS"},
+		{"language", `[` + hi + `,{"candidates":[{"finishReason":"LANGUAGE"}]}]`, llm.ErrRefused, "LANGUAGE"},
+		{"filter of tomorrow", `[` + hi + `,{"candidates":[{"finishReason":"AUDIO_SAFETY"}]}]`, llm.ErrRefused, "AUDIO_SAFETY"},
+		{"to be continued", `[` + hi + `,{"candidates":[{"finishReason":"CONTINUATION"}]}]`, llm.ErrTruncated, "CONTINUATION"},
+		{"signatures", `[` + hi + `,{"candidates":[{"finishReason":"MISSING_THOUGHT_SIGNATURE"}]}]`, llm.ErrBadRequest, "MISSING_THOUGHT_SIGNATURE"},
 		{"blocked", `[{"promptFeedback":{"blockReason":4,"blockReasonMessage":"no"}}]`, llm.ErrRefused, "PROHIBITED_CONTENT"},
 		{"feedback without block", `[{"promptFeedback":{"safetyRatings":[{}]}},` + hi + `,{"candidates":[{"finishReason":1}]}]`, nil, ""},
 		{"no reason", `[` + hi + `]`, llm.ErrTruncated, ""},
@@ -66,6 +81,62 @@ func TestEnds(t *testing.T) {
 				t.Errorf("Generate = %q, %v, %v, want %v with the code %q", text, done, err, test.want, test.code)
 			}
 		})
+	}
+}
+
+// The endpoint's explanation is shown, also for a reason that has no number yet.
+func TestEndInWords(t *testing.T) {
+	for _, reason := range []string{`3`, `"LANGUAGE"`} {
+		c := raw(t, says(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]},"finishReason":`+reason+`,"finishMessage":"too spicy"}]}]`))
+		var failed *llm.Error
+		if _, _, err := ask(t.Context(), c, request("x")); !errors.As(err, &failed) || failed.Message != "too spicy" {
+			t.Errorf("reason %s: Generate = %v, want it to say too spicy", reason, err)
+		}
+	}
+}
+
+// Each message of an answer yields a chunk, also one without text: whoever waits must not take the model for silent.
+func TestAlive(t *testing.T) {
+	const call = `{"kind":"respond"}`
+	tests := []struct {
+		mode  llm.Structured
+		reply llmtest.Reply
+		want  []string
+	}{
+		{llm.StructuredSchema, llmtest.Reply{Thoughts: "Let me think.", Pieces: []string{"a"}}, []string{"", "a", ""}},
+		{llm.StructuredTools, llmtest.Reply{Before: "I call.", Pieces: []string{call}}, []string{"", call, ""}},
+	}
+	each(t, func(t *testing.T, rest bool) {
+		for _, test := range tests {
+			s := serve(t, rest, func(*llmtest.Call) *llmtest.Reply { return &test.reply }, false)
+			cfg := config(rest, s.Addr)
+			cfg.Structured = test.mode
+			r := request("hi")
+			r.Schema = llm.DecisionSchema(&llm.Turn{})
+			var got []string
+			for chunk, err := range dialPlain(t, cfg).Generate(t.Context(), r) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !chunk.Done {
+					got = append(got, chunk.Text)
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("%s: the texts of the chunks (-want +got):\n%s", test.mode, diff)
+			}
+		}
+	})
+}
+
+// An answer over gRPC that goes on and on is ended; TestAnswerBoundREST is for the other.
+func TestAnswerBoundGRPC(t *testing.T) {
+	const most = 32 << 20
+	endless := &llmtest.Reply{Pieces: slices.Repeat([]string{strings.Repeat("a", 1<<20)}, most>>20+8)}
+	s := serve(t, false, func(*llmtest.Call) *llmtest.Reply { return endless }, false)
+	text, _, err := ask(t.Context(), dialPlain(t, config(false, s.Addr)), request("hi"))
+	if len(text) > most || !errors.Is(err, llm.ErrUnavailable) {
+		t.Errorf("Generate = %d bytes, %v, want at most %d and %v", len(text), err, most, llm.ErrUnavailable)
 	}
 }
 
@@ -122,6 +193,9 @@ func TestKinds(t *testing.T) {
 		{400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", llm.ErrTooLong},
 		{400, "Unable to submit request because the input token count is 2000000 but model only supports up to 1048576", llm.ErrTooLong},
 		{400, "Unable to submit request because it has a maxOutputTokens value of 99999 but the supported range is from 1 to 65537", llm.ErrBadRequest},
+		{400, "Request payload size exceeds the limit: 20971520 bytes.", llm.ErrTooLong},
+		{400, "User location is not supported for the API use.", llm.ErrAuth},
+		{400, "The free tier is not available in your country. Please enable billing on your project.", llm.ErrAuth},
 		{400, "Unknown name \"x\"", llm.ErrBadRequest},
 		{403, "Permission 'aiplatform.endpoints.predict' denied", llm.ErrAuth},
 		{503, "The input token count is of no matter here", llm.ErrUnavailable},

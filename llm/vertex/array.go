@@ -26,7 +26,7 @@ type array struct {
 }
 
 func newArray(body io.ReadCloser, k *call) *array {
-	bound := &bounded{r: body, left: maxFrame}
+	bound := &bounded{r: body, message: maxFrame, answer: maxAnswer}
 	return &array{call: k, body: body, bound: bound, json: json.NewDecoder(bound)}
 }
 
@@ -68,7 +68,7 @@ func (a *array) next() error {
 	if err := a.json.Decode(&raw); err != nil {
 		return a.broken(err)
 	}
-	a.bound.left = maxFrame
+	a.bound.message = maxFrame
 	return a.message(raw)
 }
 
@@ -89,9 +89,9 @@ func (a *array) message(raw json.RawMessage) error {
 	}
 	a.call.observe(&m)
 	// A reason that has no number yet is gone from m.
-	if len(seen.Candidates) > 0 && !a.call.finished {
+	if len(seen.Candidates) > 0 && len(m.Candidates) > 0 && !a.call.finished {
 		if reason, ok := seen.Candidates[0].FinishReason.(string); ok && reason != "" && reason != pb.Candidate_FINISH_REASON_UNSPECIFIED.String() {
-			a.call.finished, a.call.code = true, reason
+			a.call.finished, a.call.code, a.call.reason = true, reason, m.Candidates[0].GetFinishMessage()
 		}
 	}
 	edited, err := writing.Marshal(&m)
@@ -113,7 +113,7 @@ func (a *array) fail(e *llm.Error) error {
 
 // strange is the error of an answer in another protocol.
 func (a *array) strange(why string) error {
-	return a.fail(a.call.fail(llm.ErrUnavailable, "the endpoint's answer cannot be read: "+why, nil))
+	return a.fail(a.call.fail(llm.ErrUnavailable, unreadable+why, nil))
 }
 
 // broken is the error of an answer that could not be read to its end.
@@ -128,19 +128,19 @@ func (a *array) broken(err error) error {
 	return a.fail(a.call.fail(llm.ErrTruncated, "the answer broke off: "+err.Error(), err))
 }
 
-var errTooLarge = errors.New("a message is larger than 8 MiB")
-
-// bounded reads so many bytes of r.
+// bounded reads so many bytes of r: what is left for a message, and for the answer.
 type bounded struct {
-	r    io.Reader
-	left int
+	r               io.Reader
+	message, answer int
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	left := min(b.message, b.answer)
+	if left <= 0 {
 		return 0, errTooLarge
 	}
-	n, err := b.r.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	n, err := b.r.Read(p[:min(len(p), left)])
+	b.message -= n
+	b.answer -= n
 	return n, err
 }

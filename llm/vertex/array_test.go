@@ -25,7 +25,7 @@ func FuzzArray(f *testing.F) {
 		`[{"candidates":[{"content":{"parts":[{"thoughtSignature":"QUJD"},{"executableCode":{"language":1,"code":"x"}},{"text":"x","thought":true}]}}]}]`,
 		`[{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"2s"}]}}]`,
 		`[{"promptFeedback":{"blockReason":4}}]`,
-		`[{"candidates":[null]}]`, `[null]`, `[[]]`, `{}`, `[`, `]`, `[,]`, `[{}`, `[{},`, "\n", "[" + strings.Repeat("[", 50),
+		`[{"CANDIDATES":[{"finishReason":"BORED"}]}]`, `[{"candidates":[null]}]`, `[null]`, `[[]]`, `{}`, `[`, `]`, `[,]`, `[{}`, `[{},`, "\n", "[" + strings.Repeat("[", 50),
 		`[{"candidates":[{"finishReason":1}]}`, `[{"candidates":[{"citationMetadata":{"citations":[{"publicationDate":{"year":99999}}]},"finishReason":1}]}]`,
 	} {
 		f.Add([]byte(seed))
@@ -75,19 +75,37 @@ func FuzzArray(f *testing.F) {
 func TestMessageBound(t *testing.T) {
 	body := []byte(`[{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]},` + strings.Repeat(" ", 2*maxFrame))
 	var read int
-	counting := func(r io.Reader) io.Reader {
-		return readerFunc(func(p []byte) (int, error) {
-			n, err := r.Read(p)
-			read += n
-			return n, err
-		})
-	}
-	text, done, err := generate(stubbed(t, "", answers(counting, body)))
+	text, done, err := generate(stubbed(t, "", answers(counting(&read), body)))
 	if text != "hi" || done || !errors.Is(err, llm.ErrUnavailable) {
 		t.Errorf("Generate = %q, %v, %v, want hi and %v", text, done, err, llm.ErrUnavailable)
 	}
 	if read > maxFrame+1<<12 {
 		t.Errorf("%d bytes were read, want at most %d for a message", read, maxFrame)
+	}
+}
+
+// An answer over REST that goes on and on is ended, whatever it is made of.
+func TestAnswerBoundREST(t *testing.T) {
+	message := `{"candidates":[{"content":{"parts":[{"text":"hi"}]}}]},` + strings.Repeat(" ", maxFrame/2)
+	body := []byte("[" + strings.Repeat(message, 2*maxAnswer/len(message)))
+	var read int
+	_, done, err := generate(stubbed(t, "", answers(counting(&read), body)))
+	if done || !errors.Is(err, llm.ErrUnavailable) {
+		t.Errorf("Generate = %v, %v, want %v", done, err, llm.ErrUnavailable)
+	}
+	if read > maxAnswer {
+		t.Errorf("%d bytes were read, want at most %d for an answer", read, maxAnswer)
+	}
+}
+
+// counting returns what adds to n the bytes that are read of a reader.
+func counting(n *int) func(io.Reader) io.Reader {
+	return func(r io.Reader) io.Reader {
+		return readerFunc(func(p []byte) (int, error) {
+			m, err := r.Read(p)
+			*n += m
+			return m, err
+		})
 	}
 }
 
@@ -136,7 +154,7 @@ func (c closer) Close() error {
 	return nil
 }
 
-// The bound is one of a message, not of the answer.
+// A message's bound is not that of the answer.
 func TestManyLargeMessages(t *testing.T) {
 	piece := strings.Repeat("a", 1<<20)
 	var body strings.Builder

@@ -3,6 +3,7 @@ package vertex
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -16,8 +17,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// maxFrame bounds one message of an answer, in bytes.
-const maxFrame = 8 << 20
+// How much is read of an answer, in bytes.
+const (
+	maxFrame  = 8 << 20 // one message
+	maxAnswer = 32 << 20
+)
+
+var errTooLarge = fmt.Errorf("a message of more than %d bytes, or an answer of more than %d", maxFrame, maxAnswer)
 
 // call is what is known of one call: it rides in the call's context, past the SDK, to the hook below it. All but trailer
 // is used by the goroutine alone that iterates.
@@ -33,11 +39,11 @@ type call struct {
 	tokenErr error
 	failure  *llm.Error // what the hook found wrong, for which the SDK has no words
 
-	messages  int  // how many came
-	candidate bool // one of them had an answer
-	finished  bool // one of them said why the answer ended
-	finish    pb.Candidate_FinishReason
-	code      string // finish in words
+	messages  int    // how many came
+	size      int    // gRPC: their bytes
+	candidate bool   // one of them had an answer
+	finished  bool   // one of them said why the answer ended
+	code      string // that reason
 	reason    string // the endpoint's explanation
 	usage     llm.Usage
 	model, id string
@@ -136,7 +142,7 @@ func (k *call) observe(r *pb.GenerateContentResponse) {
 	for _, c := range r.Candidates {
 		k.candidate = true
 		if c.FinishReason != 0 {
-			k.finished, k.finish, k.code, k.reason = true, c.FinishReason, c.FinishReason.String(), c.GetFinishMessage()
+			k.finished, k.code, k.reason = true, nameOf(c.FinishReason), c.GetFinishMessage()
 		}
 		for _, part := range c.Content.GetParts() {
 			k.observePart(part)
@@ -202,35 +208,20 @@ func (k *call) end() (rest string, err error) {
 	if !k.called {
 		rest = k.held.String()
 	}
-	if k.finished {
-		if kind, ok := finishKinds[k.finish]; ok {
-			e := k.fail(kind, k.reason, nil)
-			e.Code = k.code
-			return "", e
-		}
-	}
+	kind := ending(k.code)
 	switch {
 	case k.messages == 0, k.candidate && !k.finished:
 		return "", k.fail(llm.ErrTruncated, "the stream ended before the answer did", nil)
-	case !k.wrote && rest == "":
-		e := k.fail(llm.ErrEmpty, k.reason, nil)
-		if k.finished && k.finish != pb.Candidate_STOP {
-			e.Code = k.code
-		}
-		return "", e
+	case !k.wrote && rest == "" && (kind == nil || errors.Is(kind, llm.ErrTruncated)): // of nothing, nothing was cut off
+		kind = llm.ErrEmpty
+	case kind == nil:
+		return rest, nil
 	}
-	return rest, nil
-}
-
-// finishKinds are the ends of an answer that make it none. Any other with text is an answer.
-var finishKinds = map[pb.Candidate_FinishReason]error{
-	pb.Candidate_MAX_TOKENS:              llm.ErrLength,
-	pb.Candidate_SAFETY:                  llm.ErrRefused,
-	pb.Candidate_RECITATION:              llm.ErrRefused,
-	pb.Candidate_BLOCKLIST:               llm.ErrRefused,
-	pb.Candidate_PROHIBITED_CONTENT:      llm.ErrRefused,
-	pb.Candidate_SPII:                    llm.ErrRefused,
-	pb.Candidate_MALFORMED_FUNCTION_CALL: llm.ErrEmpty,
+	e := k.fail(kind, k.reason, nil)
+	if k.code != pb.Candidate_STOP.String() {
+		e.Code = k.code
+	}
+	return "", e
 }
 
 // remember keeps the signature of an answer that was given.

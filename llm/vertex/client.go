@@ -1,6 +1,7 @@
 package vertex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -142,7 +143,11 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 		if err != nil {
 			return err
 		}
-		for _, text := range k.texts(answer) {
+		texts := k.texts(answer)
+		if len(texts) == 0 {
+			texts = []string{""} // the model is alive
+		}
+		for _, text := range texts {
 			if !emit(text) {
 				return nil
 			}
@@ -162,8 +167,12 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 	return err
 }
 
-// functionName is what the model calls in mode tools.
-const functionName = "decide"
+const (
+	// functionName is what the model calls in mode tools.
+	functionName = "decide"
+	// emptyText stands for a message without words, which the endpoint refuses.
+	emptyText = "(empty)"
+)
 
 // chat returns the conversation of r up to its last message, and that message.
 func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part) {
@@ -199,7 +208,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 			turns = append(turns, &genai.Content{Role: role})
 		}
 		turn := turns[len(turns)-1]
-		turn.Parts = append(turn.Parts, genai.Text(valid(message.Text)))
+		turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(message.Text), emptyText)))
 	}
 	chat := m.StartChat()
 	n := len(turns) - 1

@@ -109,7 +109,7 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// The endpoint refuses turns that are not alternating, and texts that are not UTF-8.
+// The endpoint refuses turns that are not alternating, and texts that are empty or not UTF-8.
 func TestMessages(t *testing.T) {
 	each(t, func(t *testing.T, rest bool) {
 		calls := make(chan *llmtest.Call, 1)
@@ -121,7 +121,7 @@ func TestMessages(t *testing.T) {
 			{Role: llm.RoleUser, Text: "one"},
 			{Role: llm.RoleUser, Text: "t\xc3wo"},
 			{Role: llm.RoleAssistant, Text: "three"},
-			{Role: llm.RoleAssistant, Text: "four"},
+			{Role: llm.RoleAssistant, Text: ""},
 			{Role: llm.RoleUser, Text: "five"},
 			{Role: llm.RoleUser, Text: "six"},
 		}}
@@ -129,7 +129,7 @@ func TestMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := append([]llm.Message(nil), r.Messages...)
-		want[1].Text = "t\uFFFDwo"
+		want[1].Text, want[3].Text = "t\uFFFDwo", "(empty)"
 		got := <-calls
 		if diff := cmp.Diff(want, got.Messages); diff != "" || got.System != "a\uFFFDb" {
 			t.Errorf("the server got the instructions %q and the messages (-want +got):\n%s", got.System, diff)

@@ -97,13 +97,16 @@ func (k *call) tokenFailed() *llm.Error {
 	return k.fail(kind, message, k.tokenErr)
 }
 
+// unreadable is said of an answer before the reason why.
+const unreadable = "the endpoint's answer cannot be read: "
+
 // fromGRPC is the error of a status: the server's, or one that gRPC gives to a connection that broke.
 func (k *call) fromGRPC(s *status.Status, cause error) *llm.Error {
 	kind := kindOfCode(s.Code())
 	if !k.trailer.Load() {
 		switch s.Code() {
 		case codes.ResourceExhausted:
-			return k.fail(llm.ErrUnavailable, "the endpoint's answer cannot be read: "+s.Message(), cause)
+			return k.fail(llm.ErrUnavailable, unreadable+s.Message(), cause)
 		case codes.Unavailable, codes.Internal, codes.Unknown, codes.Canceled:
 			kind = llm.ErrUnavailable
 			if k.messages > 0 {
@@ -133,10 +136,12 @@ func kindOfCode(c codes.Code) error {
 	return llm.ErrUnavailable
 }
 
-// What Google says of a quota that does not come back soon, or at all, and of a prompt that is too long.
+// What Google says of a quota that does not come back soon, or at all, of a prompt that is too long, and of an account that it
+// does not serve: for where it is, or for want of a way to pay.
 var (
 	lastingQuota = regexp.MustCompile(`(?i)per.?day|daily|limit: 0\b|limit '0'`)
-	tooLong      = regexp.MustCompile(`(?i)(input|prompt) tokens?\b|token count|context (length|window)|prompt is too long`)
+	tooLong      = regexp.MustCompile(`(?i)(input|prompt) tokens?\b|token count|context (length|window)|prompt is too long|payload size exceeds the limit`)
+	notServed    = regexp.MustCompile(`(?i)user location is not supported|enable billing`)
 )
 
 // refine reads from the details of a status what is more exact than its code.
@@ -164,6 +169,8 @@ func refine(e *llm.Error, s *rpcstatus.Status) {
 		e.Kind = llm.ErrQuota
 	case errors.Is(e.Kind, llm.ErrBadRequest) && tooLong.MatchString(e.Message):
 		e.Kind = llm.ErrTooLong
+	case errors.Is(e.Kind, llm.ErrBadRequest) && notServed.MatchString(e.Message):
+		e.Kind = llm.ErrAuth
 	}
 }
 

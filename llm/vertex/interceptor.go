@@ -6,6 +6,9 @@ import (
 	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 // intercept lets the call of a context edit its request and see its answers.
@@ -38,6 +41,10 @@ func (s *stream) RecvMsg(m any) error {
 		return err
 	}
 	if answer, ok := m.(*pb.GenerateContentResponse); ok {
+		if s.call.size += proto.Size(answer); s.call.size > maxAnswer {
+			s.call.failure = s.call.fail(llm.ErrUnavailable, unreadable+errTooLarge.Error(), nil)
+			return s.call.failure
+		}
 		s.call.observe(answer)
 	}
 	return nil

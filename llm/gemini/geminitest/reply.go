@@ -95,10 +95,30 @@ func (s *stream) event(data object) {
 // response is a response as each event holds one.
 func (s *stream) response() object {
 	r := object{"modelVersion": cmp.Or(s.r.Model, s.c.Model), "responseId": "geminitest-1"}
-	if !s.ended { // what is known so far; the last one counts
+	switch {
+	case s.ended:
+	case s.r.Early:
+		r["usageMetadata"] = s.usage()
+	default: // what is known so far; the last one counts
 		r["usageMetadata"] = object{"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2, "trafficType": "ON_DEMAND"}
 	}
 	return r
+}
+
+func (s *stream) usage() object {
+	u := s.r.Usage
+	thoughts := 0
+	if s.r.Thoughts != "" {
+		thoughts = u.Output / 2
+	}
+	usage := object{"promptTokenCount": u.Input, "candidatesTokenCount": u.Output - thoughts, "totalTokenCount": u.Input + u.Output}
+	if thoughts > 0 {
+		usage["thoughtsTokenCount"] = thoughts
+	}
+	if u.Cached > 0 {
+		usage["cachedContentTokenCount"] = u.Cached
+	}
+	return usage
 }
 
 func (s *stream) parts(parts ...object) {
@@ -145,19 +165,7 @@ func (s *stream) calls() bool {
 
 func (s *stream) finish() {
 	e := s.response()
-	u := s.r.Usage
-	thoughts := 0
-	if s.r.Thoughts != "" {
-		thoughts = u.Output / 2
-	}
-	usage := object{"promptTokenCount": u.Input, "candidatesTokenCount": u.Output - thoughts, "totalTokenCount": u.Input + u.Output}
-	if thoughts > 0 {
-		usage["thoughtsTokenCount"] = thoughts
-	}
-	if u.Cached > 0 {
-		usage["cachedContentTokenCount"] = u.Cached
-	}
-	e["usageMetadata"], s.ended = usage, true
+	e["usageMetadata"], s.ended = s.usage(), true
 	last := object{"index": 0}
 	switch s.r.Finish {
 	case llmtest.Blocked:

@@ -153,6 +153,9 @@ func (x *exchange) chunk(delta object, finish any, choices []object) object {
 	}
 	if x.usage {
 		chunk["usage"] = nil
+		if x.reply.Early {
+			chunk["usage"] = x.tokens()
+		}
 	}
 	return chunk
 }

@@ -57,8 +57,9 @@ func say(ctx context.Context, w wire, c *llmtest.Call, r *llmtest.Reply) error {
 	for i, piece := range pieces {
 		s.part(&pb.Part{Data: text(piece)})
 		s.unknown()
-		if i == 0 {
+		if i == 0 && s.err == nil {
 			hold(ctx, r.Hold)
+			s.err = ctx.Err() // nobody waits for the rest
 		}
 	}
 	switch {
@@ -97,11 +98,26 @@ func (s *script) message(parts ...*pb.Part) *pb.GenerateContentResponse {
 	if m.ModelVersion == "" {
 		m.ModelVersion = llmtest.Model
 	}
-	if s.r.Usage.Input > 0 { // what is spent is counted on the way; only the last message has it all
+	if s.r.Early {
+		m.UsageMetadata = s.usage()
+	} else if s.r.Usage.Input > 0 { // what is spent is counted on the way; only the last message has it all
 		m.UsageMetadata.PromptTokenCount, m.UsageMetadata.CandidatesTokenCount = 1, 1
 	}
 	if len(parts) > 0 {
 		m.Candidates = []*pb.Candidate{{Content: &pb.Content{Role: "model", Parts: parts}}}
+	}
+	return m
+}
+
+func (s *script) usage() *pb.GenerateContentResponse_UsageMetadata {
+	u := s.r.Usage
+	m := &pb.GenerateContentResponse_UsageMetadata{
+		PromptTokenCount: int32(u.Input), CachedContentTokenCount: int32(u.Cached),
+		CandidatesTokenCount: int32(u.Output), TotalTokenCount: int32(u.Tokens()),
+	}
+	if s.r.Thoughts != "" {
+		m.ThoughtsTokenCount = int32(u.Output / 2)
+		m.CandidatesTokenCount -= m.ThoughtsTokenCount
 	}
 	return m
 }
@@ -173,15 +189,7 @@ func (s *script) last() {
 		end.ThoughtSignature = signature(strings.Join(s.r.Pieces, ""))
 	}
 	m := s.message(end)
-	u := s.r.Usage
-	m.UsageMetadata = &pb.GenerateContentResponse_UsageMetadata{
-		PromptTokenCount: int32(u.Input), CachedContentTokenCount: int32(u.Cached),
-		CandidatesTokenCount: int32(u.Output), TotalTokenCount: int32(u.Tokens()),
-	}
-	if s.r.Thoughts != "" {
-		m.UsageMetadata.ThoughtsTokenCount = int32(u.Output / 2)
-		m.UsageMetadata.CandidatesTokenCount -= m.UsageMetadata.ThoughtsTokenCount
-	}
+	m.UsageMetadata = s.usage()
 	switch s.r.Finish {
 	case llmtest.Nothing:
 		m.Candidates = nil

@@ -58,6 +58,9 @@ func (s *Server) call(r *pb.GenerateContentRequest, gone <-chan struct{}, author
 				}
 				s.signed.Add(1)
 			}
+			if part.GetText() == "" {
+				return nil, fmt.Errorf("content %d has an empty text parameter", i)
+			}
 			c.Messages = append(c.Messages, llm.Message{Role: role, Text: part.GetText()})
 		}
 	}

@@ -1,0 +1,121 @@
+package cortex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// full is a store whose disk is full, until there is room: it can be read.
+type full struct {
+	cortex.Store
+	cortex.Ledger
+	room  atomic.Bool
+	tries atomic.Int32
+}
+
+var errFull = errors.New("no space left on device")
+
+func (s *full) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	s.tries.Add(1)
+	if !s.room.Load() {
+		return 0, errFull
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+// fill starts w's orchestrator anew with a full disk.
+func (w *world) fill(cfg cortex.Config) *full {
+	w.stop()
+	s := &full{Store: w.store, Ledger: w.store.(cortex.Ledger)}
+	cfg.Store = s
+	w.start(cfg)
+	return s
+}
+
+// TestFullDisk holds that a decision is paid for once, however often its entry cannot be stored, and stored when it can be. Its
+// tasks have their whole time then.
+func TestFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := costing(answering)
+		w := newWorld(t, decider)
+		s := w.fill(cortex.Config{Decider: decider, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 1000}}})
+		w.say("m1", "work")
+		pass(time.Hour)
+		if n := len(w.decisions()); n != 1 || s.tries.Load() < 10 {
+			t.Errorf("%d decisions and %d tries to store, want 1 and many", n, s.tries.Load())
+		}
+		if got := w.spentOn(time.Now()); got != each {
+			t.Errorf("spent today %+v, want %+v", got, each)
+		}
+		s.room.Store(true)
+		pass(2 * time.Minute)
+		w.finish("alpha", w.onlyTask("alpha"), "done")
+		if n := len(w.decisions()); n != 2 {
+			t.Errorf("%d decisions, want 2", n)
+		}
+		if conv := w.load(); conv.Usage != times(2, each) || conv.Tasks[w.onlyTask("alpha")].State != a2a.TaskStateCompleted {
+			t.Errorf("the conversation cost %+v, its task is %+v", conv.Usage, conv.Tasks[w.onlyTask("alpha")])
+		}
+		w.wantFold()
+	})
+}
+
+// TestFullDiskAndAnother has the conversation go on elsewhere meanwhile: it is decided anew, and both count.
+func TestFullDiskAndAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		decider := costing(answering)
+		w := newWorld(t, decider)
+		s := w.fill(cortex.Config{Decider: decider})
+		w.say("m1", "a")
+		pass(time.Minute)
+		other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+		if _, err := w.store.Append(t.Context(), "", conversation, 0, other); err != nil {
+			t.Fatal(err)
+		}
+		s.room.Store(true)
+		pass(2 * time.Minute)
+		w.wantAnswer("m1", "heard a")
+		if n := len(w.decisions()); n != 2 || len(w.decisions()[1].History) != 1 {
+			t.Errorf("%d decisions, want 2, of which the second saw the other turn", n)
+		}
+		if got := w.load().Usage; got != times(2, each) {
+			t.Errorf("the conversation cost %+v, want %+v", got, times(2, each))
+		}
+	})
+}
+
+// TestUnstoredIsBounded holds that what is kept is bounded, that nothing is decided meanwhile, and that what nobody asks for
+// any more makes room.
+func TestUnstoredIsBounded(t *testing.T) {
+	u := cortex.NewUnstored()
+	paid := func(id string) *cortex.Entry {
+		return &cortex.Entry{Seq: 1, Cause: userEvent(id, "a"), Decision: respond("ok")}
+	}
+	n := 0
+	for ; !u.Full(t0); n++ {
+		u.Put(fmt.Sprint("c", n), 0, paid("m"), t0)
+	}
+	if n != 4096 {
+		t.Errorf("full with %d entries, want 4096", n)
+	}
+	if !u.Full(t0.Add(14*time.Minute)) || u.Full(t0.Add(16*time.Minute)) {
+		t.Error("it is not full for a quarter of an hour")
+	}
+	if n := u.Len(); n != 4095 {
+		t.Errorf("%d entries are left, want 4095", n)
+	}
+	u.Put("c5000", 0, &cortex.Entry{Seq: 1, Cause: userEvent("m", "a")}, t0)
+	if n := u.Len(); n != 4095 {
+		t.Errorf("%d entries are left, want 4095: one that cost nothing is not kept", n)
+	}
+}
