@@ -173,5 +173,6 @@ func credible(u llm.Usage) llm.Usage {
 	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {
 		u.Cost = 0
 	}
-	return llm.Usage{Input: tokens(u.Input), Cached: tokens(u.Cached), Output: tokens(u.Output), Cost: min(u.Cost, maxCost)}
+	u.Input, u.Cached, u.Output, u.Cost = tokens(u.Input), tokens(u.Cached), tokens(u.Output), min(u.Cost, maxCost)
+	return u
 }

@@ -28,10 +28,11 @@ type DeciderOptions struct {
 // [ParseDecision], are no part of it.
 //
 // A reply that is empty, or that broke off after its first words (cut, or the endpoint unavailable or rate limited), is asked for
-// once more, and one that ended at MaxTokens once more with twice as many; one that goes on beyond that is not. All other errors of c are returned as they are and nothing is tried again: that is for a
-// Client around c. What was spent on a decision that failed is told by [UsageOf]. Before each call, Turn.Budget.Tokens has to
-// have room for it and a short answer, by an estimate of the prompt's tokens, and the answer may have what is left; else
-// Decide returns [ErrBudget]. Tokens of a reply that the endpoint did not count are estimated too, see [Usage].
+// once more, and one that ended at MaxTokens once more with twice as many; one that goes on beyond that is not. All other errors
+// of c are returned as they are and nothing is tried again: that is for a Client around c. What was spent on a decision that
+// failed is told by [UsageOf]. Before each call, Turn.Budget.Tokens has to have room for it and a short answer, by an estimate of
+// the prompt's tokens, and the answer may have what is left; else Decide returns [ErrBudget]. Tokens of a reply that the endpoint
+// did not count are estimated too, see [Usage].
 //
 // The Decider is a [Compactor]. Without a Window it compacts only when it is forced to.
 func NewDecider(c Client, tmpl *prompt.Templates, o *DeciderOptions) Decider {

@@ -37,8 +37,8 @@ type Compactor interface {
 	// Compact returns nil when t fits. Else, or with force, it has the older half of t.History summarised, together with
 	// t.Summary, and returns the summary; the caller puts it in the place of what it stands for. When the model cannot do
 	// it, the summary has no Text, and the error says why: then those turns are left out. When a later call may do better, it is
-	// nil beside the error: nothing is left out, and what does not fit is not decided. A t without History cannot be
-	// made to fit: nil and [ErrTooLong]. It blocks for as long as a model takes.
+	// nil beside the error: nothing is left out, and what does not fit is not decided. A t that does not fit without its History
+	// either cannot be made to fit: nil and [ErrTooLong]. It blocks for as long as a model takes.
 	Compact(ctx context.Context, t *Turn, force bool) (*Summary, error)
 }
 

@@ -11,6 +11,9 @@ import (
 // usageLine is what was read and written, and what it cost.
 func usageLine(u llm.Usage) string {
 	line := fmt.Sprintf("%d tokens in", u.Input)
+	if u.Estimated {
+		line = "about " + line
+	}
 	if u.Cached > 0 {
 		line += fmt.Sprintf(" (%d cached)", u.Cached)
 	}
