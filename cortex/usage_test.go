@@ -157,6 +157,19 @@ func TestHugeCost(t *testing.T) {
 	})
 }
 
+// TestEstimatedUsage holds that a sum with an estimate in it says so.
+func TestEstimatedUsage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
+			return &llm.Decision{Kind: llm.KindRespond, Say: "ok", Usage: llm.Usage{Input: 7, Estimated: true}}
+		}))
+		w.say("m1", "a")
+		if conv := w.load(); !conv.Usage.Estimated || conv.Usage.Input != 7 {
+			t.Errorf("the conversation cost %+v, want an estimate of 7 tokens", conv.Usage)
+		}
+	})
+}
+
 // TestUsageOfAnEntryThatWasNotStored counts what was paid for a decision that came second, or did not fit.
 func TestUsageOfAnEntryThatWasNotStored(t *testing.T) {
 	decider := costing(simple(func(t *llm.Turn) *llm.Decision { return respond(strings.Repeat("x", 100<<10)) }))

@@ -39,6 +39,12 @@ func TestChat(t *testing.T) {
 	term.order(order{Do: "answer", Text: "Forty-two."})
 	term.shows("> again\nI thi\n(starting again)\nNo, th\n(the whole answer:)\nForty-two.\n>")
 
+	// A failure behind what was written is not taken for the answer.
+	term.say("once more")
+	term.order(order{Do: "delta", ID: "c", Text: "Once u"})
+	term.order(order{Do: "failure", Text: "The model broke off."})
+	term.shows("> once more\nOnce u\nThe model broke off.\n>")
+
 	// A missing end is added.
 	term.say("end")
 	term.order(order{Do: "delta", ID: "a", Text: "one\n"})

@@ -123,6 +123,10 @@ func (s *script) follow(o *order, said *transport.Event) {
 		s.settle(said, a2a.TaskID(o.ID), a2a.TaskStateFailed, o.Text)
 	case "answer":
 		s.answer(said, o.Text)
+	case "failure":
+		m := answerTo(said, o.Text)
+		m.Metadata[transport.MetaFailed] = true
+		s.live(said, transport.Cortex, m)
 	case "join":
 		s.announce(card(o.ID, "1", o.Text))
 	case "other":

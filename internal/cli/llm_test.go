@@ -319,9 +319,10 @@ func TestSilentModel(t *testing.T) {
 llm: main
 llm_timeout: 6s
 llms:
-  main: {provider: vllm, model: big, base_url: %s/v1, fallback: [spare]}
+  main: {provider: openai, base_url: %s/v1, fallback: [spare]}
   spare: {provider: vllm, model: small, base_url: %s/v1}
 `, silent, up))
+	t.Setenv("OPENAI_API_KEY", secret)
 	got := run(t, "ask", "--data", t.TempDir(), "--config", config, "hello")
 	if want := "It said: Echo: tea\n"; got.stdout != want || got.code != 0 {
 		t.Errorf("ask: %q, want %q; stderr:\n%s", got.stdout, want, got.stderr)
