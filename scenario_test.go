@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +22,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/llm/fake"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -56,7 +59,9 @@ var worlds = map[string]func(t *testing.T) (transport.Transport, cortex.Store){
 
 // TestScenarios plays conversations between a user, the orchestrator with the fake decider, and agents. A scenario is a txtar
 // file: its comment says what is shown; "script" has a command a line; "NAME.agent" is an agent whose first line describes
-// it and whose other lines say what it does with a task that contains a word; "want" is what the conversations are in the end.
+// it and whose other lines say what it does with a task that contains a word, and "NAME.spec" what its card says beyond that;
+// "crowd" has agents that are only known, to be chosen from; "model" has a reply a line of a model that decides in the place of fake;
+// "policy" has the rules; "timeout" is how long an agent may take for a task; "want" is what the conversations are in the end.
 //
 //	agent NAME       start a built-in agent, or the one of that section, and wait until it is online
 //	stop NAME        stop it, and wait until it is gone
@@ -66,6 +71,12 @@ var worlds = map[string]func(t *testing.T) (transport.Transport, cortex.Store){
 //	cancel CTX       cancel what is open in the conversation
 //	answered CTX     wait until all that was sent is answered
 //	restart          end the orchestrator and start another
+//	down             end the orchestrator
+//	up               start another
+//	overdue CTX      wait until an open task of the conversation is past its deadline
+//	extended CTX     wait until an open task of the conversation has worked on past its first deadline
+//	release NAME     let the tasks go on that the agent holds
+//	logged TEXT      wait until the orchestrator's log has this
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/scenario/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -86,14 +97,20 @@ func play(t *testing.T, file string, world func(*testing.T) (transport.Transport
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, sections: map[string]string{}, agents: map[string]func(){}, begun: map[string]chan struct{}{}, sent: map[string][]string{}}
+	s := &stage{t: t, sections: map[string]string{}, agents: map[string]func(){}, begun: map[string]chan struct{}{}, held: map[string]chan struct{}{}, sent: map[string][]string{}, over: make(chan struct{})}
 	for _, f := range archive.Files {
 		s.sections[f.Name] = string(f.Data)
+	}
+	if text, ok := s.sections["policy"]; ok {
+		if s.policy, err = policy.Parse(file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.bus, s.store = world(t)
 	t.Cleanup(func() { s.bus.Close() })
 	s.start()
 	defer func() { s.stop() }()
+	defer close(s.over)
 	for line := range strings.Lines(s.sections["script"]) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 			s.do(line)
@@ -123,18 +140,25 @@ type stage struct {
 	bus      transport.Transport
 	store    cortex.Store
 	registry *registry.Registry
+	policy   *policy.Policy
+	model    llm.Decider
 	stop     func() // the orchestrator
 	agents   map[string]func()
 	begun    map[string]chan struct{} // by agent: a value for each task begun
+	held     map[string]chan struct{} // by agent: closed when what it holds goes on
+	log      logged
 	contexts []string
 	sent     map[string][]string // ids of messages, by conversation
+	over     chan struct{}       // closed at the end
 }
 
 // start runs an orchestrator.
 func (s *stage) start() {
-	s.registry = registry.New(registry.Config{})
+	wellKnown, index, follow := s.crowd()
+	s.registry = registry.New(registry.Config{WellKnown: wellKnown, OnEvent: follow})
 	orch, err := cortex.New(cortex.Config{
-		Transport: s.bus, Store: s.store, Decider: fake.New(nil),
+		Transport: s.bus, Store: s.store, Decider: s.decider(), Router: index,
+		Policy: func() *policy.Policy { return s.policy }, TaskTimeout: s.timeout(), Logger: slog.New(slog.NewTextHandler(&s.log, nil)),
 		Agents: func(string) []prompt.Agent {
 			var list []prompt.Agent
 			for _, r := range s.registry.Snapshot().Routable() {
@@ -193,17 +217,88 @@ func (s *stage) do(line string) {
 		client := &repl.Client{Transport: s.bus}
 		s.check(client.Cancel(s.t.Context(), name, transport.Cancel{}))
 	case "restart":
-		running := s.agents
-		s.agents = map[string]func(){}
-		s.stop()
-		s.start()
-		s.agents = running
-		for id := range running {
-			s.wait(line, func() bool { _, ok := s.registry.Snapshot().Get(id); return ok })
-		}
+		s.down()
+		s.up(line)
+	case "down":
+		s.down()
+	case "up":
+		s.up(line)
+	case "overdue":
+		s.wait(line, func() bool {
+			for _, t := range s.load(name).Running() {
+				if t.Deadline.Before(time.Now()) {
+					return true
+				}
+			}
+			return false
+		})
+	case "extended":
+		s.wait(line, func() bool {
+			for _, t := range s.load(name).Running() {
+				if first := t.Sent.Add(t.Timeout); t.State == a2a.TaskStateWorking && time.Now().After(first) && t.Deadline.After(first) {
+					return true
+				}
+			}
+			return false
+		})
+	case "release":
+		close(s.held[name])
+	case "logged":
+		s.wait(line, func() bool { return s.log.has(rest) })
 	default:
 		s.t.Fatalf("unknown command %q", line)
 	}
+}
+
+// down ends the orchestrator, and up starts another.
+func (s *stage) down() {
+	running := s.agents
+	s.agents = map[string]func(){}
+	s.stop()
+	s.agents = running
+}
+
+func (s *stage) up(line string) {
+	s.start()
+	for id := range s.agents {
+		s.wait(line, func() bool { _, ok := s.registry.Snapshot().Get(id); return ok })
+	}
+}
+
+func (s *stage) timeout() time.Duration {
+	text := strings.TrimSpace(s.sections["timeout"])
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	s.check(err)
+	return d
+}
+
+func (s *stage) load(contextID string) *cortex.Conversation {
+	conv, err := cortex.Load(s.t.Context(), s.store, "", contextID)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return conv
+}
+
+// logged is what the orchestrators have logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logged) has(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Contains(l.text.String(), text)
 }
 
 // startAgent starts a built-in agent, or one that a section describes.
@@ -215,7 +310,11 @@ func (s *stage) startAgent(name string) {
 	if !ok {
 		description, rules, _ := strings.Cut(s.sections[name+".agent"], "\n")
 		card = &a2a.AgentCard{Name: name, Description: description, Version: "1.0.0", Skills: []a2a.AgentSkill{{ID: "do", Name: description, Description: description}}}
+		card = s.specified(name, card)
 		s.begun[name] = make(chan struct{}, 100)
+		if s.held[name] == nil {
+			s.held[name] = make(chan struct{})
+		}
 		handler = s.scripted(name, rules)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -228,8 +327,9 @@ func (s *stage) startAgent(name string) {
 	s.wait("agent "+name, func() bool { _, ok := s.registry.Snapshot().Get(card.Name); return ok })
 }
 
-// scripted handles a task as the first rule that matches it says: "WORD: reply TEXT", and fail, ask, wait
-// (for ever), or later (reply only when the task comes again).
+// scripted handles a task as the first rule that matches it says: "WORD: reply TEXT", and data (reply a JSON text as data),
+// given (reply what was given), fail, ask, wait (for ever), deaf (wait, and do not hear that the time is over), hold (likewise, and
+// reply when it is released), busy (show progress, and reply when it is released), again (fail, but reply to another attempt), or later (reply only when the task comes again).
 func (s *stage) scripted(name, rules string) agents.Handler {
 	return func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
 		s.begun[name] <- struct{}{}
@@ -242,10 +342,41 @@ func (s *stage) scripted(name, rules string) agents.Handler {
 			switch verb {
 			case "reply":
 				return agents.Text(text), nil
+			case "data":
+				return dataResult(json.RawMessage(text)), nil
+			case "given":
+				return given(task), nil
 			case "fail":
 				return nil, errors.New(text)
+			case "again":
+				if n, _ := task.Message.Metadata[transport.MetaAttempt].(float64); n < 2 {
+					return nil, errors.New("not in the mood")
+				}
+				return agents.Text(text), nil
 			case "ask":
 				return agents.InputRequired(text), nil
+			case "deaf":
+				<-s.over
+				return nil, ctx.Err()
+			case "busy":
+				tick := time.NewTicker(10 * time.Millisecond)
+				defer tick.Stop()
+				for n := 0; ; n++ {
+					select {
+					case <-tick.C:
+						task.Progress(fmt.Sprint("step ", n))
+					case <-s.held[name]:
+						return agents.Text(text), nil
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+			case "hold":
+				select {
+				case <-s.held[name]:
+				case <-s.over:
+				}
+				return agents.Text(text), nil
 			case "later":
 				if task.Delivery > 1 {
 					return agents.Text(text), nil
@@ -274,13 +405,17 @@ func (s *stage) send(contextID, text string) {
 
 func (s *stage) answered(line, contextID string) {
 	s.wait(line, func() bool {
-		conv, err := cortex.Load(s.t.Context(), s.store, "", contextID)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		conv := s.load(contextID)
 		for _, id := range s.sent[contextID] {
 			if _, ok := conv.AnswerOf(id); !ok {
 				return false
+			}
+		}
+		for _, task := range conv.Asked() { // the question was told, or a yes may be for something else
+			for _, turn := range conv.Turns {
+				if turn.ID == task.Turn && !turn.Told {
+					return false
+				}
 			}
 		}
 		return true
@@ -301,10 +436,7 @@ func (s *stage) wait(what string, ok func() bool) {
 func (s *stage) transcript() string {
 	var b strings.Builder
 	for _, id := range s.contexts {
-		conv, err := cortex.Load(s.t.Context(), s.store, "", id)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		conv := s.load(id)
 		fmt.Fprintf(&b, "== %s\n", id)
 		for _, turn := range conv.Turns {
 			fmt.Fprintf(&b, "user: %s\n", turn.User)

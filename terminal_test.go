@@ -29,6 +29,7 @@ func TestChatOnATerminal(t *testing.T) {
 // terminal is a program on a terminal of 100 columns and 30 lines.
 type terminal struct {
 	t     *testing.T
+	path  string // of the program
 	pty   *os.File
 	ended chan int
 
@@ -49,7 +50,7 @@ func open(t *testing.T, args ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, pty: f, ended: make(chan int, 1), screen: vt10x.New(vt10x.WithSize(100, 30), vt10x.WithWriter(f))}
+	term := &terminal{t: t, path: path, pty: f, ended: make(chan int, 1), screen: vt10x.New(vt10x.WithSize(100, 30), vt10x.WithWriter(f))}
 	go func() {
 		buf := make([]byte, 4096)
 		for {

@@ -23,7 +23,7 @@ func (a *agent) ttl() time.Duration { return max(3*a.o.Heartbeat, time.Second) }
 // announce keeps the card announced until ctx ends; then it returns nil.
 func (a *agent) announce(ctx context.Context) error {
 	for first := true; ; first = false {
-		e := a.cardEvent(&transport.Card{Card: a.card, TTL: a.ttl()})
+		e := a.cardEvent(&transport.Card{Card: a.card, TTL: a.ttl(), Heartbeat: min(a.o.Heartbeat, transport.MaxHeartbeat)})
 		if err := a.publish(ctx, transport.Cards(a.o.Tenant), e); err != nil {
 			return ended(ctx, fmt.Errorf("announce %s: %w", a.id, err))
 		}
@@ -95,7 +95,8 @@ func (a *agent) retry(ctx context.Context, what string, f func() error) error {
 	b.InitialInterval, b.MaxInterval = 50*time.Millisecond, 5*time.Second
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := f()
-		if errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrClosed) || errors.Is(err, transport.ErrIncompatible) {
+		if errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrForbidden) || errors.Is(err, transport.ErrClosed) ||
+			errors.Is(err, transport.ErrIncompatible) {
 			return struct{}{}, backoff.Permanent(err)
 		}
 		return struct{}{}, err

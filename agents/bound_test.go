@@ -2,8 +2,10 @@ package agents
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -43,5 +45,34 @@ func TestLinesAreBounded(t *testing.T) {
 	fmt.Fprint(w, "\r\n\nnext\n")
 	if len(got) != 2 || len(got[0]) != maxProgress || got[1] != "next" {
 		t.Errorf("lines = %q", got)
+	}
+}
+
+// A timer that fires while the time is prolonged ends nothing.
+func TestAllowanceProlongedAtItsEnd(t *testing.T) {
+	w := &allowance{expire: func() { t.Error("the run was ended") }}
+	w.give(time.Hour, time.Hour, 4*time.Hour)
+	w.check()
+	w.stop()
+}
+
+// What a program writes is a sign of life, on stdout as well.
+func TestExecOutputIsASignOfLife(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, want := range map[string]bool{"deaf": true, "silent": false} {
+		h, err := Exec(ExecOptions{Argv: []string{self}, Env: []string{"AGENTS_TEST_PROGRAM=" + program}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &pulse{news: make(chan struct{}, 1)}
+		if _, err := h(t.Context(), &Task{pulse: p}); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(p.news) == 1; got != want {
+			t.Errorf("%s has given a sign of life: %v, want %v", program, got, want)
+		}
 	}
 }

@@ -37,8 +37,14 @@ func echoCard() *a2a.AgentCard {
 	})
 }
 
-// echo answers with the task's own words, whatever skill was named.
-func echo(_ context.Context, t *Task) (*Result, error) { return Text("Echo: " + t.Text()), nil }
+// echo answers with the task's own words, and with its own data, whatever skill was named.
+func echo(_ context.Context, t *Task) (*Result, error) {
+	r := Text("Echo: " + t.Text())
+	if v := t.Input(); v != nil {
+		r.Parts = append(r.Parts, a2a.NewDataPart(v))
+	}
+	return r, nil
+}
 
 func clockCard() *a2a.AgentCard {
 	return textCard("agent_clock", "Tells the current time and date in any time zone, city or country", a2a.AgentSkill{

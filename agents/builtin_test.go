@@ -58,6 +58,15 @@ func TestEcho(t *testing.T) {
 	if got, err := run(t, h, &agents.Task{Message: message("Hello, world!")}); err != nil || got != "Echo: Hello, world!" {
 		t.Errorf("echo = %q, %v", got, err)
 	}
+	m := message("Hello, world!")
+	m.Parts = append(m.Parts, a2a.NewDataPart(map[string]any{"n": 1.0}))
+	r, err := h(t.Context(), &agents.Task{Message: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a2a.ContentParts{a2a.NewTextPart("Echo: Hello, world!"), m.Parts[1]}, r.Parts); diff != "" {
+		t.Errorf("echo of data (-want +got):\n%s", diff)
+	}
 }
 
 func TestClock(t *testing.T) {

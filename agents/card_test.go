@@ -15,14 +15,15 @@ import (
 )
 
 func TestLoadCard(t *testing.T) {
-	got, err := agents.LoadCard(filepath.Join("testdata", "older.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	got, warnings, err := agents.LoadCard(filepath.Join("testdata", "older.yaml"))
+	if err != nil || len(warnings) > 0 {
+		t.Fatal(warnings, err)
 	}
 	text := []string{"text/plain"}
 	want := &a2a.AgentCard{
 		Name: "agent_translator", Description: "Language translation service", Version: "1.0.0",
-		SupportedInterfaces: []*a2a.AgentInterface{}, DefaultInputModes: text, DefaultOutputModes: text,
+		SupportedInterfaces: []*a2a.AgentInterface{{URL: "http://localhost:9999/", ProtocolBinding: "JSONRPC", ProtocolVersion: "0.2"}},
+		DefaultInputModes:   text, DefaultOutputModes: text,
 		Skills: []a2a.AgentSkill{{
 			ID: "translate", Name: "Text Translation", Description: "Translates text between languages", Tags: []string{"language", "translation"},
 			Examples: []string{"Translate this to Spanish", "Convert to French"}, InputModes: text, OutputModes: text,
@@ -31,7 +32,7 @@ func TestLoadCard(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("card (-want +got):\n%s", diff)
 	}
-	if _, err := agents.LoadCard("testdata/none.yaml"); err == nil || err.Error() != "card testdata/none.yaml: no such file or directory" {
+	if _, _, err := agents.LoadCard("testdata/none.yaml"); err == nil || err.Error() != "testdata/none.yaml: no such file or directory" {
 		t.Errorf("LoadCard of no file = %v", err)
 	}
 }
@@ -49,7 +50,7 @@ func TestReadCardFillsIn(t *testing.T) {
 		{"name: w\nskills:\n- id: tell\n  description: Tells it\n", a2a.AgentSkill{ID: "tell", Name: "tell", Description: "Tells it", Tags: []string{}}, "Tells it", "0.1.0"},
 	}
 	for _, tt := range tests {
-		got, err := agents.ReadCard("f", strings.NewReader(tt.file))
+		got, _, err := agents.ReadCard("f", strings.NewReader(tt.file))
 		if err != nil {
 			t.Errorf("ReadCard(%q): %v", tt.file, err)
 			continue
@@ -67,18 +68,39 @@ func TestReadCardFillsIn(t *testing.T) {
 	}
 }
 
+func TestLoadSpec(t *testing.T) {
+	path := filepath.Join("..", "agentcard", "testdata", "product-search.yaml")
+	got, warnings, err := agents.LoadSpec(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _, err := agents.LoadCard(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("LoadCard of the same (-want +got):\n%s", diff)
+	}
+	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "product-search.yaml: ") {
+		t.Errorf("warnings = %q, want one of product-search.yaml", warnings)
+	}
+	if _, _, err := agents.LoadSpec("testdata/older.yaml"); err == nil || !strings.HasPrefix(err.Error(), "older.yaml: is an A2A card, not an AgentSpec") {
+		t.Errorf("LoadSpec of a card = %v, want an error", err)
+	}
+}
+
 func TestReadCardRefuses(t *testing.T) {
 	tests := []struct{ file, want string }{
 		{"", `f: name is missing; add a line such as "name: agent_weather"`},
 		{"description: x", `f: name is missing; add a line such as "name: agent_weather"`},
 		{"name: w\ndescripton: x", `f: unknown field "descripton"; did you mean "description"?`},
-		{"name: w\ndefault_input_modes: [x]", `f: unknown field "default_input_modes"; did you mean "defaultInputModes"?`},
+		{"name: w\ndefault_input_mode: [x]", `f: unknown field "default_input_mode"; did you mean "defaultInputModes"?`},
 		{"name: w\nfavourite: x", `f: unknown field "favourite"; remove it, or use one of supportedInterfaces, `},
 		{"name: w\nskills:\n- nmae: x", `f: unknown field "skills[0].nmae"; did you mean "skills[0].name"?`},
-		{"name: w\nskills: [tell]", `f: skills[0] must have fields such as "name: ..." and "description: ..."`},
-		{"name: w\nskills: tell", `f: skills must be a list, not string`},
+		{"name: w\nskills: [tell]", `f: skills[0] must have fields such as "name: ..." and "description: ...", not be a text`},
+		{"name: w\nskills: tell", `f: skills must be a list, not a text`},
 		{"name: w\nskills:\n- description: x", `f: card of w: skill 1 has neither id nor name`},
-		{"name: [w]", `f: name must be a text, not array`},
+		{"name: [w]", `f: name must be a text, not a list`},
 		{"name: w\nname: v", `f: is not the YAML or JSON of a card: line 2: key "name" already set in map`},
 		{"- name: w", `f: is not the YAML or JSON of a card: `},
 		{"{", `f: is not the YAML or JSON of a card: `},
@@ -88,7 +110,7 @@ func TestReadCardRefuses(t *testing.T) {
 		{strings.Repeat("# comment\n", 1<<17), `f: is over 256 KiB; a card is at most 64 KiB`},
 	}
 	for _, tt := range tests {
-		_, err := agents.ReadCard("f", strings.NewReader(tt.file))
+		_, _, err := agents.ReadCard("f", strings.NewReader(tt.file))
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.ContainsAny(err.Error(), "\n\x00") {
 			t.Errorf("ReadCard(%.60q) = %v, want %s", tt.file, err, tt.want)
 		}
@@ -100,7 +122,7 @@ func FuzzReadCard(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := agents.ReadCard("f", strings.NewReader(s))
+		c, _, err := agents.ReadCard("f", strings.NewReader(s))
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
 				t.Errorf("ReadCard(%q) = %v, want one line", s, err)

@@ -25,9 +25,15 @@ const (
 	// endGrace is the time from SIGTERM to SIGKILL, and how long output is read after the end of a program when something
 	// that it started still holds it open.
 	endGrace   = 2 * time.Second
-	errorLines = 10 // of stderr, in the text of a failure
+	endPoll    = 20 * time.Millisecond // to see whether what was told to end has ended
+	errorLines = 10                    // of stderr, in the text of a failure
 	errorBytes = 2 << 10
+
+	maxEnvInput = 64 << 10 // of structured input in the environment, where systems allow about twice as much
 )
+
+// markVar tells what belongs to a run of a program.
+const markVar = "CORTEX_RUN"
 
 var errFlood = errors.New("too much output")
 
@@ -39,6 +45,8 @@ type ExecOptions struct {
 	Dir string
 	// Env is added to the environment of this process, as KEY=value.
 	Env []string
+	// Card is the agent's card, or nil. For a skill that has an output schema there, output that is JSON becomes data.
+	Card *a2a.AgentCard
 	// JSON gives the program the whole task on stdin, as an A2A message in one line of JSON, instead of its text.
 	JSON bool
 	// MaxOutput bounds what is kept of stdout, in bytes; 0 is DefaultMaxOutput.
@@ -50,10 +58,15 @@ type ExecOptions struct {
 // Exec returns a handler that runs a program for each task. The program reads the task on stdin and may ignore it. What it
 // writes to stdout is the result, each line on stderr is progress. An exit status other than 0 fails the task with
 // the last lines of stderr. It finds CORTEX_TASK_ID, CORTEX_CONTEXT_ID, CORTEX_SKILL and CORTEX_DEADLINE (RFC 3339, empty
-// without one) in its environment.
+// without one) in its environment, and in CORTEX_INPUT the structured input of the task as JSON (empty without one, and when it
+// is 64 KiB or more: then only JSON has it).
 //
-// When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later
-// (where there are no process groups, the program alone is killed). A program that writes more than MaxOutput is ended at
+// When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later. On
+// Linux that includes what left the program's process group, as daemons do: it is known by the variable CORTEX_RUN in its
+// environment, and escapes only by a new environment or another user. Elsewhere the group is ended, and where there are no groups, the
+// program alone. When a program ends by itself, what is left of its group is killed; what it made a daemon stays. When the agent
+// itself is killed, on Linux its programs are killed with it, and what these had started when an agent of this user next starts.
+// A program that writes more than MaxOutput is ended at
 // once, since it may never stop; what it had written is the result, with a note. Output that is not UTF-8 is sent as bytes.
 //
 // Exec returns an error when the program cannot be found or run.
@@ -68,7 +81,8 @@ func Exec(o ExecOptions) (Handler, error) {
 	if o.MaxOutput <= 0 {
 		o.MaxOutput = DefaultMaxOutput
 	}
-	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0])}
+	killOrphans()
+	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}
 	return p.run, nil
 }
 
@@ -108,6 +122,7 @@ func findProgram(name, dir string) (string, error) {
 type program struct {
 	ExecOptions
 	path, name string
+	givesData  map[string]bool // by what a task calls the skill
 }
 
 func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
@@ -122,7 +137,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	stdout := &limited{limit: p.MaxOutput, over: func() { end(errFlood) }}
+	stdout := &limited{limit: p.MaxOutput, each: t.alive, over: func() { end(errFlood) }}
 	stderr := &lines{each: t.Progress}
 
 	// On Linux the program is told to die with the thread that starts it, which must then live as long as the program.
@@ -130,16 +145,25 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(running, p.path, p.Argv[1:]...)
 	cmd.Args[0] = p.Argv[0]
-	cmd.Dir, cmd.Env = p.Dir, p.env(t)
+	mark := newMark()
+	cmd.Dir, cmd.Env = p.Dir, append(p.env(t), markVar+"="+mark)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
 	isolate(cmd)
-	cmd.Cancel = func() error { return terminate(cmd.Process) }
+	var asked time.Time // when it was told to end
+	cmd.Cancel = func() error {
+		asked = time.Now()
+		return terminate(cmd.Process, mark)
+	}
 	cmd.WaitDelay = endGrace
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", p.name, pathless(err))
 	}
 	err = cmd.Wait()
-	// What the program left behind, or what did not want to go, ends with its task.
+	if !asked.IsZero() {
+		await(asked.Add(endGrace), func() bool { return isGone(cmd.Process.Pid, mark) })
+		killAll(cmd.Process.Pid, mark)
+	}
+	// What the program left behind ends with its task.
 	killGroup(cmd.Process.Pid)
 	stderr.flush()
 
@@ -151,7 +175,21 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return nil, p.failure(err, stderr)
 	}
+	if p.givesData[t.Skill] {
+		if r := data(stdout.kept()); r != nil {
+			return r, nil
+		}
+	}
 	return output(stdout.kept(), ""), nil
+}
+
+// await returns when something is so, or at the end.
+func await(end time.Time, so func() bool) {
+	poll := time.NewTicker(endPoll)
+	defer poll.Stop()
+	for time.Now().Before(end) && !so() {
+		<-poll.C
+	}
 }
 
 func (p *program) stdin(t *Task) ([]byte, error) {
@@ -180,7 +218,13 @@ func (p *program) env(t *Task) []string {
 	} {
 		env = append(env, v[0]+"="+line(v[1], 256))
 	}
-	return env
+	input := []byte(nil)
+	if v := t.Input(); v != nil {
+		if b, err := json.Marshal(v); err == nil && len(b) < maxEnvInput {
+			input = b
+		}
+	}
+	return append(env, "CORTEX_INPUT="+string(input))
 }
 
 // failure says how the program failed, in its own words where it has some.

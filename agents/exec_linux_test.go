@@ -1,16 +1,20 @@
 package agents_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// A program does not live on when its agent is killed.
-func TestExecDiesWithItsAgent(t *testing.T) {
-	t.Parallel()
-	g := newGrip(t)
-	host := exec.Command(os.Args[0], g.path)
+// killedHost runs a script by Exec in another process, and kills that when the script holds the grip.
+func killedHost(t *testing.T, g *grip, script string) {
+	t.Helper()
+	host := exec.Command(os.Args[0], script, g.path)
 	host.Env = append(os.Environ(), asProgram+"=host")
 	if err := host.Start(); err != nil {
 		t.Fatal(err)
@@ -21,5 +25,99 @@ func TestExecDiesWithItsAgent(t *testing.T) {
 	if err := host.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A program does not live on when its agent is killed.
+func TestExecDiesWithItsAgent(t *testing.T) {
+	t.Parallel()
+	g := newGrip(t)
+	killedHost(t, g, `exec 3>"$1"; exec sleep 1000`)
 	g.wait(t, g.gone, "the program lives on")
+}
+
+// What it had started lives no longer than until the agent is there again.
+func TestExecOrphans(t *testing.T) {
+	t.Parallel()
+	g := newGrip(t)
+	killedHost(t, g, `exec 3>"$1"; sleep 1000 & wait`)
+	if _, err := agents.Exec(agents.ExecOptions{Argv: []string{"/bin/sh"}}); err != nil {
+		t.Fatal(err)
+	}
+	g.wait(t, g.gone, "what the program had started lives on")
+}
+
+// Daemons, too, end with a task that is canceled.
+func TestExecCancelEndsDaemons(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"session":          `exec 3>"$1"; setsid sleep 1000 & wait`,
+		"forked twice":     `exec 3>"$1"; (setsid sleep 1000 >/dev/null 2>&1 </dev/null &) ; exec sleep 1000`,
+		"stubborn":         `exec 3>"$1"; (setsid sh -c 'trap "" TERM; sleep 1000; sleep 1000' >/dev/null 2>&1 </dev/null &) ; exec sleep 1000`,
+		"of a dead parent": `exec 3>"$1"; sh -c 'setsid sleep 1000 >/dev/null 2>&1 </dev/null &' ; exec sleep 1000 3>&-`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrip(t)
+			canceled := errors.New("canceled by a test")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				<-g.held
+				cancel(canceled)
+			}()
+			if r, err := g.shell(t, script)(ctx, &agents.Task{}); !errors.Is(err, canceled) {
+				t.Errorf("got %v, %v, want the cause", r, err)
+			}
+			g.wait(t, g.gone, "a daemon lives on")
+		})
+	}
+}
+
+// daemon is a script that makes a daemon, which holds the grip until somebody writes to the pipe "$1.end".
+const daemon = `
+	setsid sh -c 'exec 3>"$1"; : >"$1.up"; read -r end <"$1.end"; : >"$1.bye"' sh "$1" >/dev/null 2>&1 </dev/null &
+	until [ -e "$1.up" ]; do sleep 0.01; done
+`
+
+// A daemon that was not told to end stays: of a program that has done its work, and of one whose agent was killed.
+func TestExecLeavesDaemons(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T, g *grip){
+		"done": func(t *testing.T, g *grip) {
+			if got, err := run(t, g.shell(t, daemon+"echo done"), &agents.Task{}); err != nil || got != "done" {
+				t.Errorf("got %q, %v, want done", got, err)
+			}
+			g.wait(t, g.held, "the daemon is not there")
+		},
+		"killed": func(t *testing.T, g *grip) { killedHost(t, g, daemon+"exec sleep 1000") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGrip(t)
+			if err := syscall.Mkfifo(g.path+".end", 0o600); err != nil {
+				t.Fatal(err)
+			}
+			start(t, g)
+			if _, err := agents.Exec(agents.ExecOptions{Argv: []string{"/bin/sh"}}); err != nil {
+				t.Fatal(err)
+			}
+			end, err := os.OpenFile(g.path+".end", os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer end.Close()
+			if _, err := end.WriteString("now\n"); err != nil {
+				t.Error(err)
+			}
+			g.wait(t, g.gone, "the daemon lives on")
+			if _, err := os.Stat(g.path + ".bye"); err != nil {
+				t.Errorf("the daemon was ended: %v", err)
+			}
+		})
+	}
+}
+
+// Daemons, too, have time to end.
+func TestExecCancelIsGentleToDaemons(t *testing.T) {
+	t.Parallel()
+	gentle(t, `setsid sh -c 'trap "sleep 0.1; echo bye >\"\$1.bye\"; exit" TERM; exec 3>"$1"; while :; do sleep 0.1; done' sh "$1" >/dev/null 2>&1 </dev/null & wait`)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -27,7 +28,7 @@ const asProgram = "AGENTS_TEST_PROGRAM"
 var programs = map[string]func(args []string){
 	"cat": func([]string) { io.Copy(os.Stdout, os.Stdin) },
 	"env": func([]string) {
-		for _, k := range []string{"CORTEX_TASK_ID", "CORTEX_CONTEXT_ID", "CORTEX_SKILL", "CORTEX_DEADLINE", "EXTRA"} {
+		for _, k := range []string{"CORTEX_TASK_ID", "CORTEX_CONTEXT_ID", "CORTEX_SKILL", "CORTEX_DEADLINE", "CORTEX_INPUT", "EXTRA"} {
 			fmt.Println(k + "=" + os.Getenv(k))
 		}
 		wd, _ := os.Getwd()
@@ -42,7 +43,8 @@ var programs = map[string]func(args []string){
 		fmt.Fprint(os.Stderr, strings.Repeat("x", 1<<20), "\rwhy it failed")
 		os.Exit(3)
 	},
-	"deaf": func([]string) { fmt.Println("did not listen") },
+	"deaf":   func([]string) { fmt.Println("did not listen") },
+	"silent": func([]string) {},
 	"flood": func([]string) {
 		for {
 			if _, err := fmt.Print(strings.Repeat("é", 1000)); err != nil {
@@ -65,9 +67,9 @@ var programs = map[string]func(args []string){
 	"host": host,
 }
 
-// host is a process that runs a program by Exec, until it is killed.
+// host is a process that runs a script by Exec, until it is killed.
 func host(args []string) {
-	h, err := agents.Exec(agents.ExecOptions{Argv: []string{"/bin/sh", "-c", `exec 3>"$1"; exec sleep 1000`, "sh", args[0]}})
+	h, err := agents.Exec(agents.ExecOptions{Argv: append([]string{"/bin/sh", "-c", args[0], "sh"}, args[1:]...)})
 	if err != nil {
 		os.Exit(1)
 	}
@@ -128,13 +130,72 @@ func TestExec(t *testing.T) {
 		{"cat", agents.ExecOptions{}, "hello\nworld"},
 		{"args", agents.ExecOptions{Argv: []string{"a b", "$HOME", "*"}}, `["a b" "$HOME" "*"]`},
 		{"env", agents.ExecOptions{Dir: dir, Env: []string{"EXTRA=1"}}, "CORTEX_TASK_ID=t1\nCORTEX_CONTEXT_ID=c1\nCORTEX_SKILL=doit\n" +
-			"CORTEX_DEADLINE=2026-11-20T18:00:00.000000005Z\nEXTRA=1\n" + filepath.Base(dir)},
+			"CORTEX_DEADLINE=2026-11-20T18:00:00.000000005Z\nCORTEX_INPUT=\nEXTRA=1\n" + filepath.Base(dir)},
 		{"deaf", agents.ExecOptions{}, "did not listen"},
 	}
 	for _, tt := range tests {
 		got, err := run(t, program(t, tt.name, tt.o), task)
 		if err != nil || got != tt.want {
 			t.Errorf("%s: %q, %v, want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// What a skill with an output schema prints as JSON is data; else it is text.
+func TestExecData(t *testing.T) {
+	t.Parallel()
+	card := agentcard.Attach(&a2a.AgentCard{Name: "a", Skills: []a2a.AgentSkill{{ID: "search"}, {ID: "talk"}}}, &agentcard.Spec{
+		Abilities: map[string]agentcard.Ability{
+			"search": {OutputSchema: json.RawMessage(`{}`), DispatchKey: "product.search_request"},
+			"talk":   {InputSchema: json.RawMessage(`{}`)},
+		},
+	})
+	one := agentcard.Attach(&a2a.AgentCard{Name: "a", Skills: []a2a.AgentSkill{{ID: "search"}}}, &agentcard.Spec{
+		Abilities: map[string]agentcard.Ability{"search": {OutputSchema: json.RawMessage(`{}`)}},
+	})
+	found := a2a.NewDataPart(map[string]any{"n": 1.0})
+	tests := []struct {
+		card         *a2a.AgentCard
+		skill, print string
+		want         *a2a.Part
+	}{
+		{card, "search", ` {"n": 1}`, found},
+		{card, "product.search", `{"n": 1}`, found}, // as newTask reads the dispatch key
+		{card, "talk", `{"n": 1}`, a2a.NewTextPart(`{"n": 1}`)},
+		{card, "", `{"n": 1}`, a2a.NewTextPart(`{"n": 1}`)},
+		{one, "", `{"n": 1}`, found},
+		{nil, "search", `{"n": 1}`, a2a.NewTextPart(`{"n": 1}`)},
+		{card, "search", `{"n": 1} and more`, a2a.NewTextPart(`{"n": 1} and more`)},
+		{card, "search", `null`, a2a.NewTextPart(`null`)},
+	}
+	for _, tt := range tests {
+		r, err := program(t, "cat", agents.ExecOptions{Card: tt.card})(t.Context(), &agents.Task{Skill: tt.skill, Message: message(tt.print)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(a2a.ContentParts{tt.want}, r.Parts); diff != "" {
+			t.Errorf("skill %q prints %s (-want +got):\n%s", tt.skill, tt.print, diff)
+		}
+	}
+}
+
+func TestExecInput(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		input any
+		want  string
+	}{
+		{map[string]any{"query": "red\nshoes"}, `CORTEX_INPUT={"query":"red\nshoes"}`},
+		{strings.Repeat("x", 64<<10-3), "CORTEX_INPUT=\"" + strings.Repeat("x", 64<<10-3) + "\""},
+		{strings.Repeat("x", 64<<10-2), "CORTEX_INPUT="},
+	} {
+		m := message("find it")
+		m.Parts = append(m.Parts, a2a.NewDataPart(tt.input))
+		// The program itself may be run by another one.
+		o := agents.ExecOptions{Env: []string{"CORTEX_INPUT=old"}}
+		got, err := run(t, program(t, "env", o), &agents.Task{Message: m})
+		if err != nil || !strings.Contains(got, "\n"+tt.want+"\n") {
+			t.Errorf("environment %.200q, %v, want %.60s", got, err, tt.want)
 		}
 	}
 }

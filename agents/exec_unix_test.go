@@ -84,6 +84,29 @@ func TestExecCancelEndsTheGroup(t *testing.T) {
 	}
 }
 
+// What is told to end has time to do so, also when the program itself has ended at once.
+func TestExecCancelIsGentle(t *testing.T) {
+	t.Parallel()
+	gentle(t, `(trap 'sleep 0.1; echo bye >"$1.bye"; exit' TERM; exec 3>"$1"; while :; do sleep 0.1; done) >/dev/null 2>&1 </dev/null & wait`)
+}
+
+// gentle cancels a script that writes "$1.bye" when it is told to end.
+func gentle(t *testing.T, script string) {
+	t.Helper()
+	g := newGrip(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-g.held
+		cancel()
+	}()
+	if r, err := g.shell(t, script)(ctx, &agents.Task{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v, want the cause", r, err)
+	}
+	if _, err := os.Stat(g.path + ".bye"); err != nil {
+		t.Errorf("it was not given time to end: %v", err)
+	}
+}
+
 // What a program leaves behind neither holds up its result nor outlives it.
 func TestExecLeavesNothingBehind(t *testing.T) {
 	t.Parallel()

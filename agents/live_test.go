@@ -189,7 +189,7 @@ func TestHeartbeat(t *testing.T) {
 		if len(b.cards) != 4 {
 			t.Errorf("%d announcements in 95 s, want 4", len(b.cards))
 		}
-		want := &transport.Card{AgentID: "agent_x", Instance: "i1", TTL: 90 * time.Second, Card: card()}
+		want := &transport.Card{AgentID: "agent_x", Instance: "i1", TTL: 90 * time.Second, Heartbeat: 30 * time.Second, Card: card()}
 		want.Card.SupportedInterfaces = []*a2a.AgentInterface{}
 		want.Card.DefaultInputModes, want.Card.DefaultOutputModes = []string{"text/plain"}, []string{"text/plain"}
 		want.Card.Skills[0].Description, want.Card.Skills[0].Tags = "Do", []string{}

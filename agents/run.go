@@ -4,32 +4,45 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/google/uuid"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // run is a task that is being worked on.
 type run struct {
-	messageID string
-	contextID string
-	turn      string
-	cancel    context.CancelCauseFunc
-	done      chan struct{} // closed when it is no longer in agent.running
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	time   *allowance
+	done   chan struct{} // closed when it is no longer in agent.running
+
+	event *transport.Event // of the newest attempt that the run is for; guarded by agent.mu
+	task  *a2a.Message     // its payload; guarded by agent.mu
 }
 
 // outcome is what became of a task, or of one round of it.
 type outcome struct {
 	messageID string
+	attempt   int // the newest that it is for
 	state     a2a.TaskState
 	parts     a2a.ContentParts
 	artifacts []*a2a.Artifact
+}
+
+// stands reports whether the outcome is also that of a later event of its task. Work that was done is not done again; what
+// failed is, when Cortex asks once more; a question goes on with another message.
+func (o *outcome) stands(m *a2a.Message) bool {
+	return o.messageID == m.ID || o.state == a2a.TaskStateCompleted || o.state.Terminal() && attemptOf(m) <= o.attempt
+}
+
+// cancellation is a Cancel of a task that was not being worked on.
+type cancellation struct {
+	reason string
+	sent   time.Time
 }
 
 // receive handles one event of the inbox. Work is acknowledged when its result is stored.
@@ -43,9 +56,9 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 		return transport.Permanent(errors.New("the task has no id"))
 	}
 	for {
-		taskCtx, r, known := a.begin(id, e, m)
+		r, mine, known := a.begin(id, e, m)
 		switch {
-		case taskCtx != nil:
+		case mine:
 			// The transport's context ends when the agent takes no more tasks, which does not end this one. When it
 			// ends without that, the transport is gone, and the result with it.
 			stop := context.AfterFunc(ctx, func() {
@@ -53,9 +66,9 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 					r.cancel(ErrStopping)
 				}
 			})
-			out, ok := a.do(taskCtx, e, m)
+			out, ok := a.do(r, e, m)
 			stop()
-			a.end(id, r, out, ok)
+			out = a.end(id, r, out, ok)
 			if !ok {
 				return fmt.Errorf("%s did not finish task %s: %w", a.id, id, ErrStopping)
 			}
@@ -70,34 +83,71 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 	}
 }
 
-// begin decides what to do with a task: work on it (a context and its run), wait for the run that works on it already (no
-// context), send what is known to have come of it (no run), or nothing, because the agent stops.
-func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (context.Context, *run, *outcome) {
+// begin decides what to do with a task: work on it (a run, mine), wait for the run that works on it already, send what is known
+// to have come of it (no run), or nothing, because the agent stops.
+func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (r *run, mine bool, known *outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r, ok := a.running[id]; ok {
-		return nil, r, nil
+		// Another attempt at what is being done goes on with that, and has its own time for it.
+		if attemptOf(m) > attemptOf(r.task) && r.ctx.Err() == nil {
+			r.event, r.task = e, m
+			a.allow(r)
+		}
+		return r, false, nil
 	}
-	// A finished task stays finished; one that asked something goes on with another message.
-	if f, ok := a.finished.get(id); ok && (f.state.Terminal() || f.messageID == m.ID) {
-		return nil, nil, &f
+	if f, ok := a.finished.get(id); ok && f.stands(m) {
+		return nil, false, &f
 	}
-	if reason, ok := a.canceled.get(id); ok {
-		return nil, nil, &outcome{messageID: m.ID, state: a2a.TaskStateCanceled, parts: words(reason)}
+	if c, ok := a.canceled.get(id); ok && !isOlder(c.sent, e, m) {
+		return nil, false, &outcome{messageID: m.ID, attempt: attemptOf(m), state: a2a.TaskStateCanceled, parts: words(c.reason)}
 	}
 	if a.work.Err() != nil {
-		return nil, nil, nil
+		return nil, false, nil
 	}
-	ctx, cancel := context.WithCancelCause(a.work)
-	r := &run{messageID: m.ID, contextID: e.ContextID, turn: transport.MetaString(m, transport.MetaTurn), cancel: cancel, done: make(chan struct{})}
+	r = &run{event: e, task: m, done: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancelCause(a.work)
+	r.time = &allowance{expire: func() { r.cancel(context.DeadlineExceeded) }}
+	a.allow(r)
 	a.running[id] = r
-	return ctx, r, nil
+	return r, true, nil
 }
 
-// end removes a run, and remembers what came of it.
-func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) {
+// allow gives a run the time of its newest attempt.
+func (a *agent) allow(r *run) {
+	// A deadline that cannot be read is the orchestrator's to keep.
+	deadline, err := time.Parse(time.RFC3339Nano, transport.MetaString(r.task, transport.MetaDeadline))
+	if err != nil {
+		return
+	}
+	sent := r.event.Time
+	if sent.IsZero() {
+		sent = time.Now()
+	}
+	left, latest := a.clocks.left(sent, deadline), time.Duration(0)
+	if t, err := time.Parse(time.RFC3339Nano, transport.MetaString(r.task, transport.MetaLatest)); err == nil {
+		latest = left + t.Sub(deadline)
+	}
+	r.time.give(left, deadline.Sub(sent), latest)
+}
+
+// isOlder reports whether a Cancel is older than an attempt: then it was for the one before.
+func isOlder(cancel time.Time, e *transport.Event, m *a2a.Message) bool {
+	return attemptOf(m) > 1 && !cancel.After(e.Time)
+}
+
+// newest returns the message of the newest attempt that r is for.
+func (a *agent) newest(r *run) *a2a.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return r.task
+}
+
+// end removes a run, and remembers and returns what came of it.
+func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out.messageID, out.attempt = r.task.ID, attemptOf(r.task)
 	if ok {
 		size := sizeOf(out.parts)
 		for _, f := range out.artifacts {
@@ -106,47 +156,50 @@ func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) {
 		a.finished.put(id, out, size)
 	}
 	delete(a.running, id)
+	r.time.stop()
 	r.cancel(nil)
 	close(r.done)
+	return out
 }
 
 // do works on a task. It returns false when the agent stopped before the task was done.
-func (a *agent) do(ctx context.Context, e *transport.Event, m *a2a.Message) (outcome, bool) {
+func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	t := newTask(e, m)
+	t.Deadline = r.time.deadline()
 	started := time.Now()
 	log := a.log.With("task_id", t.ID, "context_id", t.ContextID)
 	failed := func(state a2a.TaskState, text string) (outcome, bool) {
 		log.Info("task not started", "state", state, "reason", text)
-		return outcome{messageID: m.ID, state: state, parts: words(text)}, true
+		return outcome{state: state, parts: words(text)}, true
 	}
 	if t.Delivery > MaxDeliveries {
 		return failed(a2a.TaskStateFailed, fmt.Sprintf("the agent stopped %d times while working on this", MaxDeliveries))
 	}
-	if !t.Deadline.IsZero() {
-		if !t.Deadline.After(started) {
-			return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, t.Deadline)
-		defer cancel()
+	if !t.Deadline.IsZero() && !t.Deadline.After(started) {
+		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
 	}
-	t.live = newLive(a, e, m)
-	log.Debug("task started", "skill", t.Skill, "delivery", t.Delivery)
-	result, err := a.call(ctx, t)
+	t.live, t.pulse = newLive(a, e, m), newPulse(a, e, r)
+	telling, stop := context.WithCancel(r.ctx)
+	var teller sync.WaitGroup
+	teller.Go(func() { t.pulse.tell(telling) })
+	log.Debug("task started", "skill", t.Skill, "delivery", t.Delivery, "attempt", attemptOf(m))
+	result, err := a.call(r.ctx, t)
+	stop()
 	t.live.close()
+	teller.Wait()
 
-	cause := context.Cause(ctx)
+	cause := context.Cause(r.ctx)
 	if errors.Is(cause, ErrStopping) && err != nil {
 		log.Info("task handed back", "after", time.Since(started))
 		return outcome{}, false
 	}
-	out := outcome{messageID: m.ID, artifacts: t.outputs()}
+	out := outcome{artifacts: t.outputs()}
 	switch {
 	case errors.Is(cause, ErrCanceled):
 		out.state, out.parts = a2a.TaskStateCanceled, words(cause.Error())
 	case err != nil && isRejected(err):
 		out.state, out.parts = a2a.TaskStateRejected, words(errorText(err))
-	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+	case errors.Is(cause, context.DeadlineExceeded) && isOver(err):
 		out.state, out.parts = a2a.TaskStateFailed, words("the agent was not done at the deadline")
 	case err != nil:
 		out.state, out.parts = a2a.TaskStateFailed, words(errorText(err))
@@ -174,63 +227,16 @@ func (a *agent) call(ctx context.Context, t *Task) (r *Result, err error) {
 	return a.h(ctx, t)
 }
 
-// answer sends the result of a task, and returns nil once it is stored.
-func (a *agent) answer(e *transport.Event, m *a2a.Message, out outcome) error {
-	inbox := transport.Inbox(a.o.Tenant, transport.Cortex)
-	err := a.publish(a.sending, inbox, a.resultEvent(e, m, out))
-	if errors.Is(err, transport.ErrInvalid) {
-		a.log.Warn("result refused by the transport", "task_id", taskID(e, m), "err", err)
-		out = outcome{messageID: m.ID, state: a2a.TaskStateFailed, parts: words("the agent's result cannot be sent: " + errorText(err))}
-		err = a.publish(a.sending, inbox, a.resultEvent(e, m, out))
-	}
-	if err != nil {
-		return fmt.Errorf("send the result of task %s: %w", taskID(e, m), err)
-	}
-	return nil
-}
-
-// resultNamespace is for the ids of results, which are derived so that sending one again is harmless.
-var resultNamespace = uuid.MustParse("5b0e2d9c-6f6c-4f0e-9b1f-0d6f4a1c7e55")
-
-func (a *agent) resultEvent(e *transport.Event, m *a2a.Message, out outcome) *transport.Event {
-	now, id := time.Now(), taskID(e, m)
-	round := "result"
-	if !out.state.Terminal() {
-		round = "question " + out.messageID
-	}
-	eventID := uuid.NewSHA1(resultNamespace, []byte(strings.Join([]string{a.o.Tenant, a.id, string(id), round}, "\x00"))).String()
-	meta := map[string]any{
-		transport.MetaTaskType: a.resultType(m), transport.MetaAgentID: a.id, transport.MetaTaskID: string(id),
-		transport.MetaOriginalMessage: m.ID, transport.MetaCreatedAt: now.Format(time.RFC3339),
-	}
-	t := &a2a.Task{
-		ID: id, ContextID: e.ContextID, Status: a2a.TaskStatus{State: out.state, Timestamp: &now}, Artifacts: out.artifacts, Metadata: meta,
-	}
-	if len(out.parts) > 0 {
-		t.Status.Message = &a2a.Message{
-			ID: eventID, ContextID: e.ContextID, TaskID: id, Role: a2a.MessageRoleAgent, Parts: out.parts, Metadata: maps.Clone(meta),
-		}
-	}
-	return &transport.Event{
-		ID: eventID, Time: now, From: a.id, To: transport.Cortex, Tenant: a.o.Tenant, ContextID: e.ContextID, TaskID: id,
-		Traceparent: e.Traceparent, Payload: t,
-	}
-}
-
-// resultType is the task_type of a result: "echo_result" for an "echo_request" or a task for the skill "echo".
-func (a *agent) resultType(m *a2a.Message) string {
-	skill := strings.TrimSuffix(transport.MetaString(m, transport.MetaTaskType), "_request")
-	if skill == "" && len(a.card.Skills) == 1 {
-		skill = a.card.Skills[0].ID
-	}
-	if skill == "" {
-		skill = "task"
-	}
-	return skill + "_result"
+// isOver reports whether err says no more than that a context has ended.
+func isOver(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // control handles one event of the agent's control topic.
 func (a *agent) control(_ context.Context, e *transport.Event) error {
+	if e.From == transport.Cortex && !e.Time.IsZero() {
+		a.clocks.heard(e.Time)
+	}
 	c, ok := e.Payload.(*transport.Cancel)
 	if !ok {
 		return nil
@@ -242,19 +248,18 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c.TaskID != "" {
-		if r, ok := a.running[c.TaskID]; ok {
+		switch r, ok := a.running[c.TaskID]; {
+		case !ok: // it may still be on its way
+			a.canceled.put(c.TaskID, cancellation{cause.Error(), e.Time}, len(cause.Error()))
+		case !isOlder(e.Time, r.event, r.task):
 			r.cancel(cause)
-		} else { // it may still be on its way
-			a.canceled.put(c.TaskID, cause.Error(), len(cause.Error()))
 		}
 		return nil
 	}
 	for _, r := range a.running {
-		if e.ContextID != "" && r.contextID == e.ContextID && (c.Turn == "" || c.Turn == r.turn) {
+		if e.ContextID != "" && r.event.ContextID == e.ContextID && (c.Turn == "" || c.Turn == transport.MetaString(r.task, transport.MetaTurn)) {
 			r.cancel(cause)
 		}
 	}
 	return nil
 }
-
-func words(text string) a2a.ContentParts { return a2a.ContentParts{a2a.NewTextPart(text)} }

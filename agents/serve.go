@@ -18,14 +18,14 @@ import (
 // Handler does one task. It returns the result, or an error whose text tells the user why there is none: then the task
 // has failed, or, for a [Rejected] error, was refused. A nil Result without an error is a task that was done without words.
 //
-// ctx ends at the task's deadline, when the task is canceled ([ErrCanceled]) and when the agent stops ([ErrStopping], as
-// [context.Cause] tells); the handler must then return soon. A task that was stopped before it was done is given to
+// ctx ends at the task's deadline, when the task is canceled and when the agent stops; [context.Cause] tells which. The handler
+// must then return soon. The deadline may move while the handler works (see [Task].Deadline), so that ctx names none. A task that was stopped before it was done is given to
 // another instance of the agent or to a later one, so that a handler may see a task again: see [Task].Delivery.
 //
 // Handlers of different tasks run at the same time. A panic fails the task and nothing else.
 type Handler func(ctx context.Context, t *Task) (*Result, error)
 
-// Why the context of a Handler ended, beside [context.DeadlineExceeded].
+// Why the context of a Handler ended, as [context.Cause] tells; at the deadline it is [context.DeadlineExceeded].
 var (
 	ErrCanceled = errors.New("the task was canceled")
 	ErrStopping = errors.New("the agent is stopping")
@@ -93,6 +93,8 @@ type agent struct {
 	log  *slog.Logger
 	seq  atomic.Uint64 // of events that need no derived id
 
+	clocks *clocks
+
 	work    context.Context // parent of all handlers' contexts; ends when the grace is over
 	sending context.Context // for results; ends a moment after work, so that what was done is not lost
 	take    context.Context // ends when no more tasks are to be taken
@@ -100,7 +102,7 @@ type agent struct {
 	mu       sync.Mutex
 	running  map[a2a.TaskID]*run
 	finished *memory[outcome]
-	canceled *memory[string] // reasons of cancellations that came before their task
+	canceled *memory[cancellation] // that came before their task
 }
 
 func newAgent(tr transport.Transport, card *a2a.AgentCard, h Handler, o *Options) (*agent, error) {
@@ -112,7 +114,8 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, h Handler, o *Options
 	}
 	a := &agent{
 		tr: tr, h: h, o: *o, log: o.Logger, card: complete(card),
-		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[string](),
+		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[cancellation](),
+		clocks: newClocks(),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package agents
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,17 +25,20 @@ type Task struct {
 	ID        a2a.TaskID
 	ContextID string // the conversation
 	Tenant    string
-	// Skill is the id of the skill that was asked for, or empty.
+	// Skill is the id of the skill that was asked for, or the dispatch key that the card has for it, or empty.
 	Skill string
 	// Message holds what is asked, and in its metadata what is known of the request; never nil in a task from Serve.
 	// A task that continues after [InputRequired] has the id of the first one and the user's reply as Message.
 	Message *a2a.Message
-	// Deadline is when the result is no longer of use; zero is never. The handler's context ends then.
+	// Deadline is when the result is no longer of use, by the clock of this machine; zero is never. The handler's context ends
+	// then. It is the deadline at the beginning: it moves on while the handler shows progress, as far as Cortex allows (its task
+	// says until when), and when Cortex asks for the task again; the context knows.
 	Deadline time.Time
 	// Delivery counts the attempts at this task, from 1: after 1, the agent or its connection was lost while it worked.
 	Delivery int
 
-	live *live // nil outside Serve
+	live  *live  // nil outside Serve
+	pulse *pulse // likewise
 
 	mu        sync.Mutex
 	artifacts []*a2a.Artifact
@@ -43,20 +47,33 @@ type Task struct {
 
 // newTask reads a task from its event.
 func newTask(e *transport.Event, m *a2a.Message) *Task {
-	t := &Task{
+	return &Task{
 		ID: taskID(e, m), ContextID: e.ContextID, Tenant: e.Tenant, Message: m, Delivery: e.Delivery,
-		Skill: strings.TrimSuffix(transport.MetaString(m, transport.MetaTaskType), "_request"),
+		Skill: skillOf(transport.MetaString(m, transport.MetaTaskType)),
 	}
-	// A deadline that cannot be read is the orchestrator's to keep.
-	t.Deadline, _ = time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline))
-	return t
 }
+
+// skillOf is the skill that a task's type asks for.
+func skillOf(taskType string) string { return strings.TrimSuffix(taskType, "_request") }
 
 func taskID(e *transport.Event, m *a2a.Message) a2a.TaskID {
 	if m.TaskID != "" {
 		return m.TaskID
 	}
 	return e.TaskID
+}
+
+// attemptOf returns which attempt at its task a message is, from 1.
+func attemptOf(m *a2a.Message) int {
+	switch n := m.Metadata[transport.MetaAttempt].(type) {
+	case float64: // as JSON has it
+		if n > 1 && n <= math.MaxInt32 {
+			return int(n)
+		}
+	case int:
+		return max(n, 1)
+	}
+	return 1
 }
 
 // Text returns the words of the task: its text parts, separated by newlines.
@@ -83,11 +100,19 @@ func (t *Task) Input() any {
 	return nil
 }
 
-// Progress tells whoever watches the conversation what is being done, in a line. It returns at once. When it is called
-// more often than people can read, some texts are left out, never the newest.
+// Progress tells whoever watches the conversation what is being done, in a line, and moves the deadline (see Task.Deadline). It
+// returns at once. When it is called more often than people can read, some texts are left out, never the newest.
 func (t *Task) Progress(text string) {
+	t.alive()
 	if t.live != nil {
 		t.live.progress(text)
+	}
+}
+
+// alive notes that the handler gets on.
+func (t *Task) alive() {
+	if t.pulse != nil {
+		t.pulse.beat()
 	}
 }
 
@@ -102,6 +127,7 @@ func (t *Task) Artifact(name string, parts ...*a2a.Part) error {
 	if err := t.addArtifact(a, size); err != nil {
 		return err
 	}
+	t.alive()
 	if t.live != nil {
 		t.live.publish(&a2a.TaskArtifactUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Artifact: a, LastChunk: true})
 	}

@@ -27,15 +27,28 @@ func newCache() *cache {
 	return &cache{order: list.New(), byKey: map[conversationKey]*list.Element{}}
 }
 
-// take removes and returns the fold, or nil.
-func (c *cache) take(k conversationKey) *Conversation {
+// take removes and returns the fold, or nil. One that was put there under another epoch is let go: others may have handled the
+// conversation since.
+func (c *cache) take(k conversationKey, epoch uint64) *Conversation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	el := c.byKey[k]
 	if el == nil {
 		return nil
 	}
-	return c.remove(el)
+	if conv := c.remove(el); conv.epoch == epoch {
+		return conv
+	}
+	return nil
+}
+
+// drop lets a fold go.
+func (c *cache) drop(k conversationKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el := c.byKey[k]; el != nil {
+		c.remove(el)
+	}
 }
 
 // put keeps a fold that stands for the log, and lets the oldest go when they are too many.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -108,6 +109,26 @@ func TestAgentsCancelOnlyTheirOwn(t *testing.T) {
 		a := w.answers()
 		if _, ok := a["m1"]; ok || a["m2"] != cortex.Canceled {
 			t.Errorf("answers %v, want only that m2 was canceled", a)
+		}
+	})
+}
+
+// TestCancelOfWhatWaits cancels the task of an agent that is not running: when it starts, it does not get it.
+func TestCancelOfWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(*llm.Turn) *llm.Decision { return delegate(llm.Delegation{ID: "1", Agent: "delta", Task: "a"}) })
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Agents: func(string) []prompt.Agent { return append(offered(""), actor("delta", "sleeps")) }})
+		w.say("m1", "go")
+		w.publish(cancelEvent("x1", &transport.Cancel{Turn: "m1"}))
+		w.say("m2", "go")
+		var got []string
+		w.listen(transport.Inbox("", "delta"), func(e *transport.Event) {
+			got = append(got, transport.MetaString(message(e), transport.MetaTurn))
+		})
+		synctest.Wait()
+		if !slices.Equal(got, []string{"m2"}) {
+			t.Errorf("delta got the tasks of %q, want that of m2", got)
 		}
 	})
 }

@@ -26,6 +26,7 @@ const (
 type Conversation struct {
 	Tenant    string
 	ContextID string
+	Life      string    // tells it from one of the same name that was erased; empty in old logs
 	Version   Version   // of the last entry applied
 	Seq       uint64    // its place in the conversation
 	Turns     []*Turn   // open turns and a window of answered ones, in the order they began
@@ -37,13 +38,17 @@ type Conversation struct {
 	Listed  []prompt.Agent
 	Changes []Change
 	Relist  bool
+	Choice  bool // Listed is a choice out of more agents
+	Told    int  // bytes of Listed and Changes in a prompt, where they are a choice
 	Tasks   map[a2a.TaskID]*Task
 	Seen    []SeenEvent // the newest events, a ring that begins at SeenAt once full
 	SeenAt  int
 
 	seen   map[string]uint64
-	cached int // weight when it was put into the cache
-	listed int // weight of Listed and Changes
+	epoch  uint64    // of the event that it was folded for last, see [transport.Event]
+	timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
+	cached int       // weight when it was put into the cache
+	listed int       // weight of Listed and Changes
 }
 
 // SeenEvent says which entry an event led to.
@@ -78,26 +83,39 @@ func (c *Conversation) applyCause(e *Entry) error {
 	}
 	c.forget()
 	c.Seq = e.Seq
+	if e.Seq == 1 {
+		c.Life = e.Life
+	}
 	c.remember(eventKey(e.Cause), e.Seq)
 	if m, ok := userMessage(e.Cause); ok {
-		c.Turns = append(c.Turns, newTurn(e, m))
+		turn := newTurn(e, m)
+		c.Turns = append(c.Turns, turn)
+		c.reply(e, turn)
 	} else if r, ok := resultOf(e.Cause); ok {
 		if t := c.Tasks[r.TaskID]; t != nil {
-			c.settle(e, t, r.State, r.Text, r.Artifacts)
+			c.result(e, t, r)
 		}
 	}
 	switch p := e.Cause.Payload.(type) {
 	case *transport.Deadline:
+		if told := c.told(e.Cause); told != nil {
+			told.Told = true
+		}
 		for _, t := range c.expired(p, e.Time) {
 			if t.Turn != e.Turn {
 				continue
 			}
-			if t.State == a2a.TaskStateInputRequired {
+			switch t.State {
+			case a2a.TaskStateInputRequired:
 				c.settle(e, t, a2a.TaskStateCanceled, "nobody replied in time", nil)
-			} else {
-				c.settle(e, t, a2a.TaskStateFailed, fmt.Sprintf("no result within %v", t.Deadline.Sub(t.Sent).Round(time.Millisecond)), nil)
+			case a2a.TaskStateAuthRequired:
+				c.settle(e, t, a2a.TaskStateCanceled, noYes, nil)
+			default:
+				c.lapse(e, t, t.missing(), nil)
 			}
 		}
+	case *transport.AgentEvent:
+		c.gone(e, p.AgentID)
 	case *transport.Cancel:
 		c.cancel(e, p)
 	}
@@ -119,6 +137,9 @@ func (c *Conversation) applyDecision(e *Entry) {
 		turn.Model = d.Model
 		if d.Kind == llm.KindDelegate {
 			c.delegate(e, turn, d)
+			if e.Consent != "" {
+				c.ask(e, turn, d)
+			}
 			return
 		}
 		turn.Kind, turn.Reason = d.Kind, d.Reason
@@ -128,6 +149,7 @@ func (c *Conversation) applyDecision(e *Entry) {
 		turn.Failed = true
 		c.answer(e, turn, e.Failure)
 	}
+	c.closeReply(e, turn)
 }
 
 // cancel settles one task, or ends one turn or all.
@@ -138,6 +160,9 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	}
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
+			if t.State == a2a.TaskStateAuthRequired { // a question is about all of its tasks or none
+				c.withdraw(e, c.askedIn(t.Turn), reason)
+			}
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}
 		return
@@ -153,7 +178,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		c.answer(e, turn, Canceled)
 	}
 	if p.Turn == "" && !isAgent(e.Cause.From) {
-		for _, t := range c.Waiting() {
+		for _, t := range append(c.Waiting(), c.Asked()...) {
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}
 	}
@@ -167,7 +192,7 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD") // or no transport would take it
 	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
 	for _, t := range c.tasksOf(turn) {
-		if t.State != a2a.TaskStateInputRequired { // that one may go on in a later turn
+		if t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired { // those may go on in a later turn
 			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
 		}
 	}

@@ -87,7 +87,7 @@ func TestSnapshotIsTheFold(t *testing.T) {
 			if diff := cmp.Diff(whole, resumed, cmpopts.IgnoreUnexported(cortex.Conversation{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("from the whole log (-), from the snapshot (+):\n%s", diff)
 			}
-			if diff := cmp.Diff(whole.Preview("next", nil, t0), resumed.Preview("next", nil, t0), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(preview(whole, "next"), preview(resumed, "next"), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("prompt of the whole log (-), of the snapshot (+):\n%s", diff)
 			}
 			if _, ok := resumed.SeenEntry(userEvent(fmt.Sprintf("m%d", turns-1), "")); !ok {
@@ -126,7 +126,7 @@ func TestWindow(t *testing.T) {
 	}{{"many turns", "text", 64}, {"long turns", strings.Repeat("x", 20<<10), 20}} {
 		t.Run(test.name, func(t *testing.T) {
 			conv := cortex.NewConversation("", conversation)
-			before, cuts := conv.Preview("", nil, t0), 0
+			before, cuts := preview(conv, ""), 0
 			for e, err := range writeLog(t, 200, test.text).Load(t.Context(), "", conversation, 0) {
 				if err != nil {
 					t.Fatal(err)
@@ -134,7 +134,7 @@ func TestWindow(t *testing.T) {
 				if err := conv.Apply(e); err != nil {
 					t.Fatal(err)
 				}
-				now := conv.Preview("", nil, t0)
+				now := preview(conv, "")
 				if n := len(conv.TaskList()); n > 1 {
 					t.Fatalf("%d tasks are kept, want only that of the last turn", n)
 				}
@@ -219,7 +219,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, want := range map[string]int{`{"form":2,`: 99, `{"form":1,`: 0} {
+	for form, want := range map[string]int{`{"form":5,`: 99, `{"form":4,`: 0} {
 		other := append([]byte(form), b[len(form):]...)
 		if err := store.PutSnapshot(t.Context(), "", conversation, conv.Version, other); err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestHistoryTellsWhatWasDone(t *testing.T) {
 	if err := conv.Apply(e); err != nil {
 		t.Fatal(err)
 	}
-	past := conv.Preview("next", nil, t0).History
+	past := preview(conv, "next").History
 	if past[0].Kind != "clarify" || past[1].Kind != "respond" {
 		t.Errorf("the answers are of kind %q and %q, want clarify and respond", past[0].Kind, past[1].Kind)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -139,7 +140,28 @@ func TestDeadlineOfAnother(t *testing.T) {
 		if a := w.answers(); len(a) != 0 {
 			t.Fatalf("answered %q long before the deadline", a)
 		}
+		if got := w.orch.Stats().Refused; got != 2 {
+			t.Errorf("%d events refused, want those of beta and the user", got)
+		}
 		pass(6 * time.Minute)
 		w.wantAnswer("m1", "alpha FAILED no result within 5m0s; ")
+	})
+}
+
+// TestClockBehind has the transport's clock be ahead of the orchestrator's, as on another machine: the deadline is kept by the
+// orchestrator's, though it comes too early at first, and soon after it was set.
+func TestClockBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := once(toAlpha)
+		w := newWorld(t, d)
+		w.restart(cortex.Config{
+			Decider: d, Agents: specified(map[string]agentcard.Spec{"alpha": within(10 * time.Second)}), Policy: rules(t, alone),
+			Now: func() time.Time { return time.Now().Add(-time.Second) },
+		})
+		w.say("m1", "go")
+		pass(9500 * time.Millisecond)
+		w.wantAnswer("m1", "")
+		pass(time.Second)
+		w.wantAnswer("m1", "alpha FAILED no result within 10s; ")
 	})
 }

@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -19,13 +21,18 @@ type decision struct {
 	conv     *Conversation
 	turn     *Turn
 	entry    *Entry
+	policy   *policy.Policy // the rules for this decision
+	all      []prompt.Agent // that are there, for whoever asks
 	agents   []prompt.Agent // that the turn may give work to
-	listed   []prompt.Agent // all of them, as prompts show them; nil when they are too many to be frozen
+	crowd    *crowd         // of these agents; nil when there is nothing that could choose some of them
 	accounts []account
 
 	seen   *llm.Turn // what was shown last
 	roster *Roster   // what is new in that
-	paid   llm.Usage // beside the decision itself
+	// What was offered out of many, and what cannot be given work at the moment.
+	shortlist   []Candidate
+	unavailable []prompt.Unavailable
+	paid        llm.Usage // beside the decision itself
 }
 
 // decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided, since
@@ -35,12 +42,17 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 		entry.Failure = why
 		return nil
 	}
+	if o.policy().DeniesTenant(conv.Tenant) {
+		entry.Failure = notServed
+		return nil
+	}
 	agents := o.cfg.Agents(conv.Tenant)
-	d := &decision{o: o, conv: conv, turn: turn, entry: entry, agents: agents, listed: o.offers.trim(agents)}
-	if isAgent(turn.From) { // no cycles
-		d.agents = slices.DeleteFunc(slices.Clone(agents), func(a prompt.Agent) bool {
-			return a.ID == turn.From || slices.Contains(turn.Ancestors, a.ID)
-		})
+	d := &decision{o: o, conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
+	d.permit()
+	if entry.Decision = d.answerReply(); entry.Decision != nil {
+		o.log.Info("decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
+			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
+		return nil
 	}
 
 	dctx, cancel := context.WithTimeoutCause(ctx, o.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, o.cfg.DecideTimeout))
@@ -79,17 +91,18 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 			attrs = append(attrs, "stack", string(p.stack))
 		}
 		o.log.Warn("no decision", attrs...) // the user is told
-		entry.Failure = d.explain(err)
+		entry.Failure, entry.Shortlist = d.explain(err), d.shortlist
 		return nil
 	}
-	entry.Decision, entry.Roster = decided, d.roster
+	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
+	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
 	o.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
 		"took", time.Since(began).Round(time.Microsecond))
 	return nil
 }
 
-// make asks the decider, with the conversation summarised until it fits. With an error there may be a decision that was
-// made and cannot be used.
+// make asks the decider, and again when an agent has no place left for what was decided. With an error there may be a decision
+// that was made and cannot be used.
 func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 	var err error
 	if d.accounts, err = d.o.accounts(ctx, d.conv, d.turn, d.entry); err != nil {
@@ -98,6 +111,25 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 	if err := d.compact(ctx); err != nil {
 		return nil, err
 	}
+	for again := 0; ; again++ {
+		decided, err := d.fit(ctx)
+		if err != nil {
+			return decided, err
+		}
+		full := d.take(decided, d.consent(decided) == "")
+		switch {
+		case len(full) == 0:
+			return decided, nil
+		case again == maxFull:
+			return decided, &failure{"Nothing was done, since agents have no place for it now (" + reasons(full) + "). Ask again in a while."}
+		}
+		d.pay(decided.Usage)
+		d.shut(full)
+	}
+}
+
+// fit asks the decider, with the conversation summarised until it fits.
+func (d *decision) fit(ctx context.Context) (*llm.Decision, error) {
 	for again := 0; ; again++ {
 		decided, err := d.ask(ctx)
 		if _, ok := d.o.cfg.Decider.(llm.Compactor); !ok || !errors.Is(err, llm.ErrTooLong) || again == maxTooLong {
@@ -121,7 +153,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 	}
 	text := d.o.newDraft(ctx, d.conv, d.turn)
 	decided, err := callDecider(ctx, d.o.cfg.Decider, t, text.write)
-	text.flush()
+	text.end()
 	d.o.stats.Decisions.Add(1)
 	if err != nil {
 		d.pay(llm.UsageOf(err))
@@ -129,6 +161,14 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 	}
 	if decided, err = asLogged(decided); err != nil {
 		return decided, err
+	}
+	for i := range decided.Delegations { // of a decider that does not look at it itself
+		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
+			return decided, &failure{"Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + "."}
+		}
+		if id := a2a.TaskID(decided.Delegations[i].ID); d.foreign(t, id) {
+			return decided, &failure{"Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give."}
+		}
 	}
 	return decided, llm.Check(t, decided)
 }
@@ -138,7 +178,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 func (d *decision) see() (*llm.Turn, error) {
 	t := d.conv.llmTurn(d.turn, d.entry.Time)
 	t.Last, t.MaxParallel = d.turn.Decisions+1 >= MaxSteps, MaxParallel
-	t.Agents = d.agents
+	d.restrict(t)
 	summary := d.entry.Summary
 	if summary != nil {
 		t.History = t.History[d.summarised():]
@@ -147,7 +187,7 @@ func (d *decision) see() (*llm.Turn, error) {
 			t.Summary = summary.Text
 		}
 	}
-	d.roster = d.conv.list(t, d.turn, d.listed, summary != nil)
+	d.offer(t, summary != nil)
 	d.seen = t
 	var used *account
 	if t.Budget, used = allowance(d.accounts, d.paid); used != nil {
@@ -178,6 +218,9 @@ func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(st
 	return dec, err
 }
 
+// maxSearch bounds the words of a search in the log, in characters.
+const maxSearch = 200
+
 // asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. With an
 // error it returns only what d cost.
 func asLogged(d *llm.Decision) (*llm.Decision, error) {
@@ -191,6 +234,10 @@ func asLogged(d *llm.Decision) (*llm.Decision, error) {
 	logged := new(llm.Decision)
 	if err := json.Unmarshal(b, logged); err != nil {
 		return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+	}
+	logged.Searches = first(prompt.MaxSearches, logged.Searches)
+	for i := range logged.Searches {
+		logged.Searches[i] = prompt.Clean(logged.Searches[i], maxSearch)
 	}
 	for _, del := range logged.Delegations {
 		var input any
@@ -239,9 +286,16 @@ func (o *Orchestrator) beginDeciding(conv *Conversation, turn *Turn, cancel cont
 	}
 }
 
-// interrupt handles what comes on the orchestrator's control topic: a Cancel ends the decision that its turn waits for. The
-// same Cancel comes through the inbox too, and cancels the turn's tasks.
+// interrupt handles what comes on the orchestrator's control topic. A Cancel ends the decision that its turn waits for; the same
+// Cancel comes through the inbox too, and cancels the turn's tasks. A Forget says what the store has no longer: its conversation, or
+// what was learned of an agent.
 func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
+	if f, ok := e.Payload.(*transport.Forget); ok {
+		if f.AgentID == "" {
+			o.cache.drop(conversationKey{o.cfg.Tenant, e.ContextID})
+		}
+		o.school.forget(e, f)
+	}
 	c, ok := e.Payload.(*transport.Cancel)
 	if !ok || c.TaskID != "" {
 		return nil

@@ -9,10 +9,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A draft is sent on when it has this much, or is this old, so that a fast model does not cost an event a word.
+// A draft is sent on when it has this much, or is this old: a fast model does not cost an event a word, and one that is done at
+// once costs none, since the answer itself follows.
 const (
-	draftBytes = 64
-	draftAge   = 50 * time.Millisecond
+	draftBytes = 1024
+	draftAge   = 25 * time.Millisecond
 )
 
 // draft shows the text of an answer on Live while it is being written.
@@ -25,7 +26,6 @@ type draft struct {
 	mu      sync.Mutex
 	attempt string
 	pending strings.Builder
-	sent    time.Time
 	late    *time.Timer // sends what is pending when the model is silent
 }
 
@@ -38,11 +38,21 @@ func (d *draft) write(text string) {
 	defer d.mu.Unlock()
 	d.pending.WriteString(text)
 	switch {
-	case d.pending.Len() >= draftBytes || time.Since(d.sent) >= draftAge:
+	case d.pending.Len() >= draftBytes:
 		d.send()
 	case d.late == nil:
 		d.late = time.AfterFunc(draftAge, d.flush)
 	}
+}
+
+// end sends what is pending, unless nothing was shown yet.
+func (d *draft) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.attempt == "" {
+		d.pending.Reset()
+	}
+	d.send()
 }
 
 // flush sends what is pending.
@@ -71,5 +81,4 @@ func (d *draft) send() {
 		d.o.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
 	}
 	d.pending.Reset()
-	d.sent = time.Now()
 }

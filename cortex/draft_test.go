@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -33,6 +35,39 @@ func TestDraftIsNotHeldBack(t *testing.T) {
 		}
 		if got, want := shown.String(), "Once upon a time"; got != want {
 			t.Errorf("shown while the model is silent: %q, want %q", got, want)
+		}
+	})
+}
+
+// TestWhatIsDoneAtOnce holds that people are told things once: no draft of an answer that follows at once, and how a task ended not
+// again behind the decision.
+func TestWhatIsDoneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, decideFunc(func(_ context.Context, turn *llm.Turn, stream func(string)) (*llm.Decision, error) {
+			if len(turn.Steps) == 0 {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "x"}), nil
+			}
+			for range 10 {
+				stream("done, ")
+			}
+			return respond("done"), nil
+		}))
+		w.say("m1", "go")
+		pass(time.Second)
+		w.finish("alpha", w.onlyTask("alpha"), "A")
+		pass(time.Second)
+		w.wantAnswer("m1", "done")
+		ended := 0
+		for _, e := range w.watched() {
+			switch e.Payload.(type) {
+			case *transport.Delta:
+				t.Errorf("a draft was shown: %+v", e.Payload)
+			case *a2a.TaskStatusUpdateEvent:
+				ended++
+			}
+		}
+		if ended != 1 {
+			t.Errorf("that the task ended was shown %d times, want once", ended)
 		}
 	})
 }

@@ -1,19 +1,25 @@
 package cortex
 
 import (
+	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Fold returns the fold of a conversation that o has in its cache, as a snapshot; nil when it has none.
 func (o *Orchestrator) Fold(contextID string) ([]byte, error) {
-	conv := o.cache.take(conversationKey{o.cfg.Tenant, contextID})
-	if conv == nil {
+	o.cache.mu.Lock()
+	defer o.cache.mu.Unlock()
+	el := o.cache.byKey[conversationKey{o.cfg.Tenant, contextID}]
+	if el == nil {
 		return nil, nil
 	}
-	defer o.cache.put(conv)
-	return conv.marshal()
+	return el.Value.(*Conversation).marshal()
 }
 
 // Snapshot returns c as a snapshot.
@@ -44,3 +50,34 @@ func (u *Unstored) Full(now time.Time) bool { return u.full(now) }
 
 // Len is how many entries are kept.
 func (u *Unstored) Len() int { return u.order.Len() }
+
+// Permit is what a policy leaves of the agents for whoever asks.
+func Permit(p *policy.Policy, from string, agents []prompt.Agent) int {
+	o := &Orchestrator{cfg: Config{Policy: func() *policy.Policy { return p }}, places: newPlaces()}
+	d := &decision{o: o, conv: NewConversation("", "c"), turn: &Turn{From: from}, entry: new(Entry), all: agents}
+	d.permit()
+	return len(d.agents)
+}
+
+// Waiting is how much waits where nothing is written: of n lessons about one agent, of n about as many, and of n notes that others
+// have changed.
+func Waiting(n int) (ofOne, ofAll, changed int) {
+	type store = Notes // so that the field does not hide the method
+	s := newSchool(&Config{Logger: slog.New(slog.DiscardHandler), Router: router.New(nil)})
+	s.notes = struct{ store }{}
+	for i := range n {
+		s.offer("one", &lesson{learned: []router.Evidence{{ID: fmt.Sprint(i)}}})
+	}
+	ofOne = s.size
+	for i := range n {
+		s.offer(fmt.Sprint(i), &lesson{wrong: []string{"x"}})
+		s.forget(&transport.Event{ID: fmt.Sprint(i)}, &transport.Forget{AgentID: fmt.Sprint(i)})
+		s.forget(&transport.Event{ID: fmt.Sprint(i), ContextID: fmt.Sprint(i)}, &transport.Forget{})
+	}
+	s.forget(&transport.Event{ID: "e"}, &transport.Forget{AgentID: "no id"})
+	sum := 0
+	for _, p := range s.pending {
+		sum += p.size()
+	}
+	return ofOne, sum, len(s.changed) + len(s.erased)
+}

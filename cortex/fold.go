@@ -15,10 +15,13 @@ const snapshotEvery = 64
 
 // fold returns the fold of e's conversation; fresh says that it was loaded just now. It is taken out of the cache.
 func (o *Orchestrator) fold(ctx context.Context, e *transport.Event) (conv *Conversation, fresh bool, err error) {
-	if conv = o.cache.take(conversationKey{o.cfg.Tenant, e.ContextID}); conv != nil {
+	if conv = o.cache.take(conversationKey{o.cfg.Tenant, e.ContextID}, e.Epoch); conv != nil {
 		return conv, false, nil
 	}
-	conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	if conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID); err == nil {
+		conv.epoch = e.Epoch
+		o.track(conv)
+	}
 	return conv, true, err
 }
 
@@ -90,13 +93,19 @@ func (c *Conversation) idle(e *transport.Event, now time.Time) string {
 		case t == nil:
 			return "unknown or finished task"
 		case t.Agent != e.From:
-			return "the task was given to " + t.Agent
+			return t.notFrom(e.From)
+		case t.State == a2a.TaskStateAuthRequired:
+			return "the task waits for the user's yes"
 		case t.SentSeq == 0:
 			return "the task was not sent yet"
 		case t.State.Terminal():
 			return "second result"
+		case r.State == a2a.TaskStateWorking && t.Running() && t.moves(now):
+			return ""
 		case !r.settles():
-			return "progress belongs on the live topic"
+			return "progress that moves no deadline belongs on the live topic"
+		case r.State.Terminal() && r.State != a2a.TaskStateCompleted && c.gaveUp(t, e):
+			return "an attempt at the task failed that was given up before"
 		case t.State == a2a.TaskStateInputRequired && r.State == a2a.TaskStateInputRequired:
 			return "the question was asked already"
 		}
@@ -104,11 +113,15 @@ func (c *Conversation) idle(e *transport.Event, now time.Time) string {
 	}
 	switch p := e.Payload.(type) {
 	case *transport.Deadline:
-		if len(c.expired(p, now)) == 0 {
+		if len(c.expired(p, now)) == 0 && c.told(e) == nil {
 			return "deadline of a finished task"
 		}
 	case *transport.Cancel:
 		return c.idleCancel(e.From, p)
+	case *transport.AgentEvent:
+		if len(c.left(p.AgentID)) == 0 {
+			return "the agent that has gone had no task"
+		}
 	}
 	return ""
 }
@@ -129,7 +142,7 @@ func (c *Conversation) idleCancel(from string, p *transport.Cancel) string {
 			return ""
 		}
 	}
-	if p.Turn == "" && !isAgent(from) && len(c.Waiting()) > 0 {
+	if p.Turn == "" && !isAgent(from) && len(c.Waiting())+len(c.Asked()) > 0 {
 		return ""
 	}
 	return "nothing to cancel"
@@ -148,6 +161,9 @@ func (c *Conversation) turnOf(e *transport.Event, now time.Time) string {
 	}
 	switch p := e.Payload.(type) {
 	case *transport.Deadline:
+		if told := c.told(e); told != nil {
+			return told.ID
+		}
 		return c.expired(p, now)[0].Turn
 	case *transport.Cancel:
 		if p.TaskID != "" {

@@ -25,7 +25,7 @@ import (
 )
 
 // serveEnv makes the test binary run an orchestrator with an embedded server, as a process that can be killed. Its value
-// is "DIR LISTEN STEP": the store, the address, and the step at which the process kills itself, or 0.
+// is "DIR LISTEN STEP WHAT": the store, the address, the step at which the process kills itself, or 0, and which turns it runs.
 const serveEnv = "CORTEX_TEST_SERVE"
 
 func TestMain(m *testing.M) {
@@ -48,12 +48,12 @@ var oneStep = simple(func(t *llm.Turn) *llm.Decision {
 })
 
 func serveChild(args string) error {
-	var dir, listen string
+	var dir, listen, what string
 	m := &mortal{die: func() error {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {}
 	}}
-	if _, err := fmt.Sscan(args, &dir, &listen, &m.dieAt); err != nil {
+	if _, err := fmt.Sscan(args, &dir, &listen, &m.dieAt, &what); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,8 +72,12 @@ func serveChild(args string) error {
 	if err != nil {
 		return err
 	}
-	cfg := mortalConfig(cortex.Config{Transport: bus, Store: store, Decider: frugal(oneStep), Agents: offered}, m)
-	cfg.Decider = frugal(oneStep) // it does nothing to the world: TestKilledAtEveryStep dies there too
+	decider, offer := llm.Decider(frugal(oneStep)), offered
+	if what == "retries" {
+		decider, offer = askingBack, hurried
+	}
+	cfg := mortalConfig(cortex.Config{Transport: bus, Store: store, Decider: decider, Agents: offer}, m)
+	cfg.Decider = decider // it does nothing to the world: TestKilledAtEveryStep dies there too
 	orch, err := cortex.New(cfg)
 	if err != nil {
 		return err
@@ -94,10 +98,10 @@ type child struct {
 	ended chan struct{}
 }
 
-func startChild(t *testing.T, dir, listen string, dieAt int) *child {
+func startChild(t *testing.T, dir, listen string, dieAt int, what string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), serveEnv+"="+strings.Join([]string{dir, listen, strconv.Itoa(dieAt)}, " "))
+	cmd.Env = append(os.Environ(), serveEnv+"="+strings.Join([]string{dir, listen, strconv.Itoa(dieAt), what}, " "))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -134,7 +138,7 @@ func (c *child) stop() {
 // orchestrator does in a turn; another process takes over its folder. Each turn is answered exactly once.
 func TestKill9AtEveryStep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	c := startChild(t, dir, "127.0.0.1:0", 0)
+	c := startChild(t, dir, "127.0.0.1:0", 0, "turns")
 	listen := strings.TrimPrefix(c.url, "nats://")
 	bus, err := nats.Dial(t.Context(), &nats.Options{URL: c.url, Name: "test"})
 	if err != nil {
@@ -149,7 +153,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 
 	for at := 1; ; at++ {
 		c.stop()
-		c = startChild(t, dir, listen, at)
+		c = startChild(t, dir, listen, at, "turns")
 		turn := fmt.Sprintf("m%d", at)
 		killed, published := false, false
 		poll := time.NewTicker(10 * time.Millisecond)
@@ -164,7 +168,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 			}
 			if !killed && c.hasEnded() {
 				killed = true
-				c = startChild(t, dir, listen, 0)
+				c = startChild(t, dir, listen, 0, "turns")
 			}
 		}
 		poll.Stop()

@@ -141,6 +141,7 @@ func (w *world) serveAgents() {
 func (w *world) do(agent string, e *transport.Event) {
 	text := "did " + transport.Text(e.Payload.(*a2a.Message).Parts)
 	r := resultEvent("r-"+string(e.TaskID), agent, e.TaskID, a2a.TaskStateCompleted, text)
+	r.ContextID = e.ContextID
 	if err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), r); err != nil {
 		w.t.Error(err)
 	}

@@ -113,6 +113,27 @@ func TestConflictIsResolvedByTheLog(t *testing.T) {
 	})
 }
 
+// TestLogGoesOnWhileDeciding has another writer append while the model thinks: what was decided about the log as it was before is
+// not put behind that.
+func TestLogGoesOnWhileDeciding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+		w = newWorld(t, simple(func(turn *llm.Turn) *llm.Decision {
+			if other != nil {
+				if _, err := w.store.Append(t.Context(), "", conversation, 0, other); err != nil {
+					t.Error(err)
+				}
+				other = nil
+			}
+			return respond(fmt.Sprintf("after %d others", len(turn.History)))
+		}))
+		w.say("m1", "second")
+		w.wantAnswer("m0", "yes")
+		w.wantAnswer("m1", "after 1 others")
+	})
+}
+
 // TestStaleCacheAcknowledgesNothing has a result come whose task another replica sent: the fold in the cache does not know
 // it, the log does.
 func TestStaleCacheAcknowledgesNothing(t *testing.T) {

@@ -51,6 +51,15 @@ func (t mortalTransport) Subscribe(ctx context.Context, topic transport.Topic, o
 	return mortalSubscription{sub, t.mortal}, err
 }
 
+// Withdraw makes a mortalTransport one that can take events back.
+func (t mortalTransport) Withdraw(ctx context.Context, topic transport.Topic, contextID, from, id string) error {
+	w, ok := t.Transport.(transport.Withdrawer)
+	if !ok {
+		return nil
+	}
+	return t.around(func() error { return w.Withdraw(ctx, topic, contextID, from, id) })
+}
+
 type mortalSubscription struct {
 	transport.Subscription
 	*mortal

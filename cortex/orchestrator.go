@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -23,6 +26,10 @@ const (
 	MaxParallel  = 8  // tasks of one decision
 	MaxOpenTurns = 32 // unanswered messages of one conversation
 	MaxHops      = 4  // agents that hand a request on to each other
+	MaxAgents    = 40 // agents that a prompt shows all of; of more, a shortlist
+
+	// MaxEntries is how long the log of a conversation can get: then new messages are refused, and what is open ends.
+	MaxEntries = 100_000
 )
 
 // Config is what an Orchestrator needs. The first four fields are required.
@@ -30,13 +37,27 @@ type Config struct {
 	Transport transport.Transport
 	Store     Store
 	Decider   llm.Decider
-	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision. What
-	// it returned is not changed afterwards, nor are the cards.
+	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision, and when
+	// work is tried again. What it returned is not changed afterwards, nor are the cards.
 	Agents func(tenant string) []prompt.Agent
+	// Router finds the agents that fit a request; it has to know the agents that Agents returns. nil: prompts show all agents,
+	// however many there are.
+	Router *router.Index
+	// Shortlist is how many agents a prompt shows when there are more than [MaxAgents], beside those that are in use or named;
+	// 0 is 20.
+	Shortlist int
+	// NoLearning says that delegations teach the Router nothing. Else what they teach is kept by a Store that is a [Notes].
+	NoLearning bool
+	// Policy returns the rules in force: who may ask which agents, and how often. nil, or a nil Policy, allows everything.
+	Policy func() *policy.Policy
 
 	Tenant string // "" is the default tenant
+	// Label says in the list of replicas which process this is, see [transport.SubscribeOptions].
+	Label string
 	// TaskTimeout is how long an agent may take for a task; 0 is 5 minutes.
 	TaskTimeout time.Duration
+	// GoneGrace is how long an agent that has gone may take to come back before its tasks are given to others; 0 is 10 seconds.
+	GoneGrace time.Duration
 	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
 	ReplyTimeout time.Duration
 	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes.
@@ -46,18 +67,22 @@ type Config struct {
 
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil is time.Now
-	NewID  func() string    // names attempts at an answer; nil is a random UUID
+	NewID  func() string    // names what is not derived from a log; nil is a random UUID
 }
 
 // Orchestrator runs the turns of a tenant's conversations. Make one with New and let it work with Run.
 type Orchestrator struct {
-	cfg      Config
-	log      *slog.Logger
-	cache    *cache
-	unstored *unstored
-	book     *book
-	stats    counters
-	offers   offers
+	cfg        Config
+	log        *slog.Logger
+	cache      *cache
+	unstored   *unstored
+	book       *book
+	places     *places
+	departures *departures
+	stats      counters
+	owned      atomic.Pointer[[]int]
+	offers     offers
+	school     *school
 
 	mu       sync.Mutex
 	deciding map[conversationKey]deciding // the decisions that run now, so that a Cancel can end them
@@ -80,8 +105,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		return nil, errors.New("cortex: Config.Decider is missing")
 	case cfg.Agents == nil:
 		return nil, errors.New("cortex: Config.Agents is missing")
-	case cfg.TaskTimeout < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0:
-		return nil, errors.New("cortex: Config.TaskTimeout, ReplyTimeout or DecideTimeout is negative")
+	case cfg.TaskTimeout < 0, cfg.GoneGrace < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0:
+		return nil, errors.New("cortex: Config.TaskTimeout, GoneGrace, ReplyTimeout or DecideTimeout is negative")
 	}
 	if err := cfg.Budget.check(); err != nil {
 		return nil, err
@@ -91,6 +116,9 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	if cfg.TaskTimeout == 0 {
 		cfg.TaskTimeout = 5 * time.Minute
+	}
+	if cfg.GoneGrace == 0 {
+		cfg.GoneGrace = 10 * time.Second
 	}
 	if cfg.ReplyTimeout == 0 {
 		cfg.ReplyTimeout = 24 * time.Hour
@@ -108,7 +136,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		cfg.NewID = uuid.NewString
 	}
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), deciding: map[conversationKey]deciding{},
+		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
+		departures: newDepartures(), school: newSchool(&cfg), deciding: map[conversationKey]deciding{},
 	}, nil
 }
 
@@ -122,7 +151,12 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 }
 
 func (o *Orchestrator) run(ctx context.Context) error {
-	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), nil)
+	if err := o.school.remember(ctx); err != nil {
+		return err
+	}
+	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.SubscribeOptions{
+		Label: o.cfg.Label, OnOwned: func(p []int) { o.owned.Store(&p) },
+	})
 	if err != nil {
 		return fmt.Errorf("subscribe to the inbox: %w", err)
 	}
@@ -138,11 +172,25 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	handled := make(chan struct{}) // everything, so that nothing more will be spent
 	defer close(handled)
 	writer.Go(func() { o.book.serve(ctx, handled) })
+	writer.Go(func() { o.school.serve(ctx, handled) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
 	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
+	g.Go(func() error {
+		o.departures.serve(gctx, o.tellGone)
+		return nil
+	})
 	return g.Wait()
+}
+
+// Owned returns the [transport.Partitions] whose conversations this orchestrator handles now, in their order; nil before Run, or
+// when the transport does not tell. It is safe for concurrent use.
+func (o *Orchestrator) Owned() []int {
+	if p := o.owned.Load(); p != nil {
+		return *p
+	}
+	return nil
 }
 
 // handle takes one event of a conversation through a turn's steps: fold, recognise, decide, append, send. It returns nil,
@@ -162,11 +210,15 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		if err != nil {
 			return err
 		}
+		if _, ok := e.Payload.(*transport.Deadline); ok {
+			conv.timer = time.Time{}
+		}
 		if conflictAt != 0 && conv.Version == conflictAt {
 			// Nothing new to load, and yet a conflict: the snapshot is not of this log.
 			if conv, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID); err != nil {
 				return err
 			}
+			conv.epoch = e.Epoch
 		}
 		if seq, ok := conv.SeenEntry(e); ok {
 			o.unstored.take(key) // it was stored after all, or another one was
@@ -175,6 +227,15 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			}
 			o.cache.put(conv)
 			return nil
+		}
+		if _, ok := userMessage(e); ok && conv.Seq >= MaxEntries {
+			if !fresh { // nor on that of one which was erased
+				continue // it is not in the cache: the next round loads it
+			}
+			o.stats.Refused.Add(1)
+			o.refuse(ctx, e, "This conversation is full. Begin another one with /new, and say it again there.")
+			o.cache.put(conv)
+			return transport.Permanent(fmt.Errorf("the conversation is full: it has %d entries", conv.Seq))
 		}
 		if why := conv.idle(e, o.cfg.Now()); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
@@ -193,6 +254,9 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		}
 		after := conv.Version
 		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
+		if entry.Seq == 1 {
+			entry.Life = e.ID
+		}
 		if kept := o.unstored.take(key); kept != nil && kept.after == after {
 			entry = kept.entry // only to be stored
 		} else if kept != nil {
@@ -210,7 +274,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			failure = "What came of this does not fit into the conversation's log."
 			continue
 		case errors.Is(err, errUnstorable):
-			o.tellUnstorable(ctx, e)
+			o.refuse(ctx, e, "The message is too large to be kept.")
 			return transport.Permanent(err) // it will not fit the next time either
 		}
 		return err
@@ -220,38 +284,27 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 // errUnstorable marks an entry that no store will keep.
 var errUnstorable = errors.New("entry cannot be stored")
 
-// tellUnstorable tells the user that a message was not even taken: there is no place in the log where it could be answered.
-func (o *Orchestrator) tellUnstorable(ctx context.Context, e *transport.Event) {
-	m, ok := userMessage(e)
-	if !ok {
-		return // a result: its task ends at its deadline
-	}
-	turn := newTurn(&Entry{Cause: e, Time: o.cfg.Now()}, m)
-	turn.Failed, turn.Answer, turn.Answered = true, "The message is too large to be kept.", o.cfg.Now()
-	var out []Output
-	outputter{c: NewConversation(o.cfg.Tenant, e.ContextID), out: &out}.answer(turn)
-	for _, out := range out {
-		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
-			o.log.Warn("nobody could be told", "context_id", e.ContextID, "err", err)
-		}
-	}
-}
-
 // advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
 // decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
 func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *Entry) error {
 	after, e := conv.Version, entry.Cause
 	entry.Turn = conv.turnOf(e, entry.Time)
 	now := o.cfg.Now() // later than entry.Time when it could not be stored at first
-	entry.Deadline = now.Add(o.cfg.TaskTimeout)
+	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
+	}
+	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
+		entry.Rejected = conv.reject(e)
+		entry.Withheld = o.withhold(conv, e)
+		entry.Retries = o.retries(conv, entry)
 	}
 	if err := conv.applyCause(entry); err != nil {
 		return err
 	}
+	var shown []string
 	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
-		o.show(ctx, conv, entry.Seq)
+		shown = o.show(ctx, conv, entry.Seq)
 		if entry.Failure == "" && entry.Decision == nil {
 			if o.unstored.full(now) {
 				return fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID)
@@ -259,8 +312,12 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 			if err := o.decide(ctx, conv, turn, entry); err != nil {
 				return err
 			}
+			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
+			decided := o.cfg.Now()
+			entry.Sent, entry.Deadline = decided, decided.Add(o.cfg.TaskTimeout)
 		}
 	}
+	entry.due(o.cfg.Now(), o.cfg.ReplyTimeout)
 	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
 	switch {
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
@@ -275,63 +332,13 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 	conv.applyDecision(entry)
 	conv.Version = version
 	o.stats.Entries.Add(1)
-	if err := o.send(ctx, conv, entry.Seq); err != nil {
+	o.track(conv)
+	o.learn(conv, entry)
+	o.count(conv, entry)
+	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
 		return err
 	}
 	o.keep(ctx, conv)
-	return nil
-}
-
-// show lets people see what the cause of entry seq settled, before the decision, which may take long. When the entry is in
-// the log, send publishes the same again, with the same ids.
-func (o *Orchestrator) show(ctx context.Context, conv *Conversation, seq uint64) {
-	for _, out := range conv.Outputs(seq) {
-		if _, ok := out.Event.Payload.(*a2a.TaskStatusUpdateEvent); ok {
-			if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
-				o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-			}
-		}
-	}
-}
-
-// send publishes what follows from entry seq.
-func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64) error {
-	for _, out := range conv.Outputs(seq) {
-		err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
-		switch {
-		case err == nil:
-		case out.Topic.Kind == transport.KindLive: // best effort
-			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time; a task ends at its deadline
-			o.log.Error("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
-			continue
-		default:
-			return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
-		}
-		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
-			o.stats.Tasks.Add(1)
-			o.log.Info("task sent", "context_id", conv.ContextID, "task_id", out.Event.TaskID, "agent", out.Topic.ID)
-		}
-	}
-	return nil
-}
-
-// ignore acknowledges an event that changes nothing.
-func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transport.Event, why string) error {
-	if _, ok := e.Payload.(*transport.Deadline); ok {
-		// Woken for nothing, since the task of that deadline is done; another one may still have one.
-		if at := conv.nextDeadline(); !at.IsZero() {
-			var out []Output
-			outputter{c: conv, seq: conv.Seq, out: &out}.timer(at)
-			if err := o.cfg.Transport.Publish(ctx, out[0].Topic, out[0].Event); err != nil {
-				return fmt.Errorf("set the timer: %w", err)
-			}
-		}
-	} else {
-		o.stats.Ignored.Add(1)
-		o.log.Info("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
-	}
-	o.cache.put(conv)
 	return nil
 }
 
@@ -349,13 +356,18 @@ func acceptable(e *transport.Event) error {
 		}
 		return nil
 	}
-	switch e.Payload.(type) {
+	switch p := e.Payload.(type) {
 	case *transport.Deadline:
 		if e.From != transport.Cortex {
 			return fmt.Errorf("a deadline from %s: only the orchestrator sets them", e.From)
 		}
 		return nil
 	case *transport.Cancel:
+		return nil
+	case *transport.AgentEvent:
+		if p.Kind != agentGone || e.From != transport.Cortex {
+			return fmt.Errorf("a %q of an agent from %s: only the orchestrator says that one has gone", p.Kind, e.From)
+		}
 		return nil
 	}
 	kind, _ := transport.PayloadKind(e.Payload)

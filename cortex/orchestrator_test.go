@@ -52,6 +52,7 @@ func TestDelegate(t *testing.T) {
 			transport.MetaTaskType: "skill", transport.MetaAgentID: "alpha", transport.MetaTaskID: string(m.TaskID),
 			transport.MetaRequester: "user", transport.MetaUserText: "please do it", transport.MetaTurn: "m1",
 			transport.MetaHops: 1.0, transport.MetaAncestors: nil, transport.MetaDeadline: deadline,
+			transport.MetaLatest: time.Now().Add(cortex.MaxExtension * 5 * time.Minute).UTC().Format(time.RFC3339Nano), transport.MetaAttempt: 1.0,
 		}
 		if diff := cmp.Diff(want, m.Metadata); diff != "" {
 			t.Errorf("task metadata (-want +got):\n%s", diff)
@@ -264,6 +265,23 @@ func TestAgentAsks(t *testing.T) {
 		ask("m2", cortex.MaxHops)
 		if a := w.answers()["m2"]; !strings.Contains(a, "handed on") {
 			t.Errorf("answer at depth %d = %q, want a refusal", cortex.MaxHops, a)
+		}
+	})
+}
+
+// TestAncestors has an agent ask for something that another one does: who handed the request on goes with the task.
+func TestAncestors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(llm.Delegation{ID: "1", Agent: "gamma", Task: "help"}))
+		e := userEvent("m1", "help me")
+		e.From = "alpha"
+		e.Payload.(*a2a.Message).SetMeta(transport.MetaHops, 1)
+		e.Payload.(*a2a.Message).SetMeta(transport.MetaAncestors, []string{"beta"})
+		w.publish(e)
+		w.wantTasks("gamma", 1)
+		m := message(w.tasksOf("gamma")[0]).Metadata
+		if diff := cmp.Diff([]any{"beta", "alpha"}, m[transport.MetaAncestors]); diff != "" || m[transport.MetaHops] != 2.0 {
+			t.Errorf("hops %v, ancestors (-want +got):\n%s", m[transport.MetaHops], diff)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -25,20 +26,25 @@ func (c *Conversation) Outputs(seq uint64) []Output {
 	timed := c.settledQuestion(seq)
 	for _, t := range c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq }) {
 		o.settled(t)
-		timed = timed || t.Stopped // its timer has fired; another task may have the same deadline
+		// Its timer has fired; another task may have the same deadline.
+		timed = timed || t.Stopped || t.SentSeq == 0 && t.State == a2a.TaskStateCanceled
 	}
 	for _, t := range c.Running() {
+		if a := t.again(seq); a != nil {
+			o.again(t, a)
+		}
 		if t.SentSeq == seq {
 			o.task(t)
-			timed = true
 		}
+		timed = timed || t.SentSeq == seq || t.TimedSeq == seq
 	}
 	if at := c.nextDeadline(); timed && !at.IsZero() {
-		o.timer(at)
+		o.timer(at, at)
 	}
 	for _, turn := range c.answered() {
 		if turn.AnswerSeq == seq {
 			o.answer(turn)
+			o.told(turn)
 		}
 	}
 	return out
@@ -46,7 +52,7 @@ func (c *Conversation) Outputs(seq uint64) []Output {
 
 // settledQuestion reports whether entry seq left a task waiting for the user: that has a deadline too.
 func (c *Conversation) settledQuestion(seq uint64) bool {
-	return slices.ContainsFunc(c.Waiting(), func(t *Task) bool { return t.SettledSeq == seq })
+	return slices.ContainsFunc(append(c.Waiting(), c.Asked()...), func(t *Task) bool { return t.SettledSeq == seq })
 }
 
 type outputter struct {
@@ -64,10 +70,39 @@ func (o outputter) add(topic transport.Topic, e transport.Event) {
 }
 
 func (o outputter) id(kind string, index int) string {
-	return deriveID(o.c.Tenant, o.c.ContextID, o.seq, kind, index)
+	return o.c.id(o.seq, kind, index)
 }
 
 func (o outputter) live() transport.Topic { return transport.Live(o.c.Tenant, o.c.ContextID) }
+
+// again shows on Live that a task is tried again, and stops the agent that had it before.
+func (o outputter) again(t *Task, before *Attempt) {
+	text := prompt.Clean(t.Agent, maxTriedAgent) + " once more: " + before.Why
+	if before.Agent != t.Agent {
+		text = prompt.Clean(t.Agent, maxTriedAgent) + " instead of " + prompt.Clean(before.Agent, maxTriedAgent) + ": " + before.Why
+	}
+	o.add(o.live(), transport.Event{
+		ID: o.id("again:"+string(t.ID), 0), Time: t.Sent, TaskID: t.ID,
+		Payload: &a2a.TaskStatusUpdateEvent{
+			TaskID: t.ID, ContextID: o.c.ContextID,
+			Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent, Message: &a2a.Message{
+				ID: o.id("again", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,
+				Parts: a2a.ContentParts{a2a.NewTextPart(text)},
+			}},
+			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: t.Turn, transport.MetaAttempt: t.Attempt},
+		},
+	})
+	if before.Agent != t.Agent {
+		o.stop(t, before.Agent, t.Sent, before.Why)
+	}
+}
+
+// stop tells an agent to stop a task.
+func (o outputter) stop(t *Task, agent string, at time.Time, why string) {
+	o.add(transport.Control(o.c.Tenant, agent), transport.Event{
+		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
+	})
+}
 
 // task sends a task to its agent, and shows on Live that it was given.
 func (o outputter) task(t *Task) {
@@ -76,16 +111,20 @@ func (o outputter) task(t *Task) {
 		ID: o.id("message", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleUser,
 		Parts: a2a.ContentParts{a2a.NewTextPart(t.Text)},
 		Metadata: map[string]any{
-			transport.MetaTaskType:  t.Skill,
+			transport.MetaTaskType:  t.taskType(),
 			transport.MetaAgentID:   t.Agent,
 			transport.MetaTaskID:    string(t.ID),
 			transport.MetaRequester: turn.From,
-			transport.MetaUserText:  cut(turn.User),
-			transport.MetaDeadline:  t.Deadline.UTC().Format(time.RFC3339Nano),
+			transport.MetaUserText:  cut(turn.request()),
+			transport.MetaDeadline:  t.Sent.Add(t.Timeout).UTC().Format(time.RFC3339Nano),
 			transport.MetaHops:      turn.Hops + 1,
 			transport.MetaAncestors: append(slices.Clone(turn.Ancestors), ancestor(turn)...),
 			transport.MetaTurn:      turn.ID,
+			transport.MetaAttempt:   t.Attempt,
 		},
+	}
+	if !t.Latest.IsZero() {
+		m.Metadata[transport.MetaLatest] = t.Latest.UTC().Format(time.RFC3339Nano)
 	}
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
@@ -110,16 +149,19 @@ func (o outputter) task(t *Task) {
 			}
 		}
 	}
-	o.add(o.live(), transport.Event{
-		ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
-		Payload: &a2a.Task{
-			ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{m},
-			Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
-			Metadata: map[string]any{
-				transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.Skill, transport.MetaTurn: t.Turn, transport.MetaReason: turn.reasonOf(t.ID),
+	if t.again(o.seq) == nil { // else it was shown that it goes on
+		o.add(o.live(), transport.Event{
+			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
+			Payload: &a2a.Task{
+				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{m},
+				Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
+				Metadata: map[string]any{
+					transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.taskType(), transport.MetaTurn: t.Turn,
+					transport.MetaReason: turn.reasonOf(t.ID),
+				},
 			},
-		},
-	})
+		})
+	}
 	o.add(transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
 }
 
@@ -143,22 +185,38 @@ func (o outputter) settled(t *Task) {
 		ID: o.id("settled:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID, Status: status,
-			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: t.Turn},
+			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: o.shownIn(t)},
 		},
 	})
 	if t.Stopped {
-		o.add(transport.Control(o.c.Tenant, t.Agent), transport.Event{
-			ID: o.id("stop:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
-			Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: t.Result},
-		})
+		o.stop(t, t.Agent, t.Settled, t.Result)
 	}
 }
 
-// timer asks to be woken at the conversation's earliest deadline. It takes the place of an earlier one.
-func (o outputter) timer(at time.Time) {
+// shownIn returns the turn in which people see that a task was settled: the task's own, or the one whose message was no yes to it.
+func (o outputter) shownIn(t *Task) string {
+	for _, turn := range o.c.Turns {
+		if turn.Seq == t.SettledSeq {
+			return turn.ID
+		}
+	}
+	return t.Turn
+}
+
+// timer asks to be woken at due for the conversation's earliest deadline. It takes the place of an earlier timer.
+func (o outputter) timer(at, due time.Time) {
 	o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
-		ID: o.id("timer:"+at.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: at, Payload: &transport.Deadline{At: at},
+		ID: o.id("timer:"+due.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: due, Payload: &transport.Deadline{At: at},
 	})
+}
+
+// told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
+func (o outputter) told(turn *Turn) {
+	if len(o.c.askedIn(turn.ID)) > 0 {
+		o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
+		})
+	}
 }
 
 // metaUsage is the key of an answer's metadata under which stands what the whole turn used: the tokens "input", "cached" (a

@@ -1,11 +1,13 @@
 package cortex
 
 import (
+	"bytes"
+	"maps"
 	"slices"
-	"sync/atomic"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -22,12 +24,16 @@ const (
 // caches hit; being in the log, both are the same after a restart. Only what a prompt can show of an agent is kept, and
 // counts as a change (see [prompt.Trim]).
 //
-// With more than 64 agents, or more than 128 KiB of their cards, nothing is recorded: such a decision is shown the agents
-// that are there.
+// With more than [MaxAgents] agents, or more than 128 KiB of their cards, the list and its changes are a choice, of which excerpts
+// are kept. Where nothing can choose, and with more than 64 agents, nothing is recorded: such a decision is shown the agents that
+// are there.
 type Roster struct {
 	// All says that the list begins anew with Joined: at the first decision, when the beginning of the prompts changes
 	// anyhow since turns were summarised or left out, and when there were too many changes.
-	All    bool           `json:"all,omitempty"`
+	All bool `json:"all,omitempty"`
+	// Choice says, with All, that from now on the list is a choice out of more agents, and that the model may search.
+	Choice bool           `json:"choice,omitempty"`
+	Size   int            `json:"size,omitempty"`   // bytes of it in a prompt, where there is a choice
 	Joined []prompt.Agent `json:"joined,omitempty"` // came, or are not what they were
 	Left   []string       `json:"left,omitempty"`   // ids
 }
@@ -42,48 +48,6 @@ type Change struct {
 // size is the number of agents that changed.
 func (u Change) size() int { return len(u.Joined) + len(u.Left) }
 
-// offers keeps what prompts can show of the agents that were there last, so that it is worked out once for all
-// conversations, and shared by them. It is safe for concurrent use.
-type offers struct{ last atomic.Pointer[offer] }
-
-type offer struct {
-	agents  []prompt.Agent // as they came
-	trimmed []prompt.Agent // never changed
-	fits    bool
-}
-
-// trim returns agents as prompts show them: the same slice for as long as nothing has changed that is shown. It returns nil
-// when they are too many to be listed in the log.
-func (o *offers) trim(agents []prompt.Agent) []prompt.Agent {
-	if len(agents) > maxListed {
-		return nil
-	}
-	last := o.last.Load()
-	if last == nil || !sameAgents(last.agents, agents) {
-		last = last.next(agents)
-		o.last.Store(last)
-	}
-	if !last.fits {
-		return nil
-	}
-	return last.trimmed
-}
-
-func (o *offer) next(agents []prompt.Agent) *offer {
-	next := &offer{agents: agents, trimmed: make([]prompt.Agent, len(agents))}
-	size := 0
-	for i := range agents {
-		if o != nil && i < len(o.agents) && sameAgent(&o.agents[i], &agents[i]) {
-			next.trimmed[i] = o.trimmed[i]
-		} else {
-			next.trimmed[i] = prompt.Trim(agents[i])
-		}
-		size += agentWeight(&next.trimmed[i])
-	}
-	next.fits = size <= maxListedBytes
-	return next
-}
-
 // list lets t, which shows the whole history of turn, list agents as earlier prompts did, tells it how they changed since,
 // and returns what is new in that; nil when nothing is. Agents come from offers.trim; when they are nil, t lists those that
 // are there. With anew the list begins anew.
@@ -93,7 +57,7 @@ func (c *Conversation) list(t *llm.Turn, turn *Turn, agents []prompt.Agent, anew
 	if agents == nil {
 		return nil
 	}
-	if anew || c.Relist || c.Listed == nil {
+	if anew {
 		t.Listed = agents
 		return &Roster{All: true, Joined: agents}
 	}
@@ -216,12 +180,13 @@ func (c *Conversation) applyRoster(e *Entry) {
 	case r == nil || turn == nil:
 		return
 	case r.All:
-		c.Listed, c.Changes, c.Relist = r.Joined, nil, false
+		c.Listed, c.Changes, c.Relist, c.Choice, c.Told = r.Joined, nil, false, r.Choice, r.Size
 		if c.Listed == nil {
 			c.Listed = []prompt.Agent{} // nobody was there
 		}
 	default:
 		c.Changes = append(c.Changes, Change{Turn: e.Turn, Step: len(turn.Steps), Update: prompt.Update{Joined: r.Joined, Left: r.Left}})
+		c.Told += r.Size
 	}
 	c.weighRoster()
 }
@@ -245,6 +210,9 @@ func agentWeight(a *prompt.Agent) int {
 		return len(a.ID)
 	}
 	n := len(a.ID) + len(a.Card.Name) + len(a.Card.Description)
+	for _, schema := range a.Inputs {
+		n += len(schema)
+	}
 	for i := range a.Card.Skills {
 		s := &a.Card.Skills[i]
 		n += 64 + len(s.ID) + len(s.Name) + len(s.Description)
@@ -276,7 +244,7 @@ func sameAgents(a, b []prompt.Agent) bool {
 }
 
 func sameAgent(a, b *prompt.Agent) bool {
-	if a.ID != b.ID || a.Seen != b.Seen {
+	if a.ID != b.ID || a.Seen != b.Seen || a.Of != b.Of || a.More != b.More || !maps.Equal(a.Inputs, b.Inputs) {
 		return false
 	}
 	if a.Card == b.Card || a.Card == nil || b.Card == nil {
@@ -290,7 +258,16 @@ func sameAgent(a, b *prompt.Agent) bool {
 			return false
 		}
 	}
-	return true
+	return sameInputs(a.Card, b.Card)
+}
+
+// sameInputs reports whether the skills of two cards, which are the same otherwise, take the same structured input.
+func sameInputs(a, b *a2a.AgentCard) bool {
+	if len(a.Capabilities.Extensions)+len(b.Capabilities.Extensions) == 0 {
+		return true
+	}
+	as, bs := agentcard.SpecOf(a).Abilities, agentcard.SpecOf(b).Abilities
+	return maps.EqualFunc(as, bs, func(a, b agentcard.Ability) bool { return bytes.Equal(a.InputSchema, b.InputSchema) })
 }
 
 func sameSkill(a, b *a2a.AgentSkill) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -249,7 +250,13 @@ func TestWhatCountsAsAChange(t *testing.T) {
 		"name of a skill":      {func(a *prompt.Agent) { a.Card.Skills[0].Name = "U" }, true},
 		"description of skill": {func(a *prompt.Agent) { a.Card.Skills[0].Description = "u" }, true},
 		"tag":                  {func(a *prompt.Agent) { a.Card.Skills[0].Tags[0] = "u" }, true},
-		"example":              {func(a *prompt.Agent) { a.Card.Skills[0].Examples[0] = "u" }, true},
+		"input of a skill": {func(a *prompt.Agent) {
+			a.Card = agentcard.Attach(a.Card, &agentcard.Spec{Abilities: map[string]agentcard.Ability{"s": {InputSchema: []byte(`{"type":"object"}`)}}})
+		}, true},
+		"output of a skill": {func(a *prompt.Agent) {
+			a.Card = agentcard.Attach(a.Card, &agentcard.Spec{Abilities: map[string]agentcard.Ability{"s": {OutputSchema: []byte(`{"type":"object"}`)}}})
+		}, false},
+		"example": {func(a *prompt.Agent) { a.Card.Skills[0].Examples[0] = "u" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -460,11 +467,18 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		previewed := told(&llm.Turn{Input: *conv.Preview("second", now, t0)})
+		in, _ := conv.Preview("second", now, nil, t0)
+		previewed := told(&llm.Turn{Input: *in})
 		w.say("m2", "second")
 		pass(0)
 		if want := "a b second+c second-a"; previewed != want || sent[1] != want {
 			t.Errorf("previewed %q and sent %q, want %q", previewed, sent[1], want)
 		}
 	})
+}
+
+// preview is what a prompt would show of the conversation, without agents.
+func preview(c *cortex.Conversation, text string) *prompt.Input {
+	in, _ := c.Preview(text, nil, nil, t0)
+	return in
 }

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count what an Orchestrator did since it was made.
 type counters struct {
-	Entries, Decisions, Failures, Tasks, Ignored, Refused, Conflicts atomic.Int64
+	Entries, Decisions, Failures, Tasks, Retries, Ignored, Refused, Conflicts atomic.Int64
 }
 
 // Stats are counts since the Orchestrator was made.
@@ -13,7 +13,8 @@ type Stats struct {
 	Decisions int64 // calls of the decider
 	Failures  int64 // of them without a decision
 	Tasks     int64 // tasks sent, repetitions included
-	Ignored   int64 // events that changed nothing: unknown task, second result, result from another agent
+	Retries   int64 // attempts at tasks after the first one
+	Ignored   int64 // events that changed nothing: unknown task, second or late result, result from another agent
 	Refused   int64 // events of unknown kind or version, now dead letters
 	Conflicts int64 // appends that came second
 }
@@ -23,6 +24,6 @@ func (o *Orchestrator) Stats() Stats {
 	s := &o.stats
 	return Stats{
 		Entries: s.Entries.Load(), Decisions: s.Decisions.Load(), Failures: s.Failures.Load(), Tasks: s.Tasks.Load(),
-		Ignored: s.Ignored.Load(), Refused: s.Refused.Load(), Conflicts: s.Conflicts.Load(),
+		Retries: s.Retries.Load(), Ignored: s.Ignored.Load(), Refused: s.Refused.Load(), Conflicts: s.Conflicts.Load(),
 	}
 }

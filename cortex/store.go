@@ -6,6 +6,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -46,8 +48,41 @@ type Ledger interface {
 	Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error)
 }
 
-// ErrConflict is returned by Store.Append when the version it was given is not the conversation's last.
-var ErrConflict = errors.New("conversation has gone on")
+// Notes is implemented by stores that keep small values by name: what is known of agents, what was learned about them. A value
+// is at most [MaxNote] bytes.
+type Notes interface {
+	// Note returns a note; one without a value, of version 0, when there is none. A kind is a short word of lower-case letters.
+	Note(ctx context.Context, tenant, kind, key string) (Note, error)
+	// Notes yields the notes of a kind, in any order.
+	Notes(ctx context.Context, tenant, kind string) iter.Seq2[Note, error]
+	// PutNote replaces the note whose version is n.Version (0: there is none) and returns its new version. It returns
+	// ErrConflict, and keeps nothing, when the note is another one by now; transport.ErrTooLarge or ErrInvalid when it can never
+	// keep n. n is not retained.
+	PutNote(ctx context.Context, tenant, kind string, n Note) (Version, error)
+	// DeleteNote removes a note, whatever its version. One that is not there is no error.
+	DeleteNote(ctx context.Context, tenant, kind, key string) error
+}
+
+// Eraser is implemented by stores that can forget a conversation.
+type Eraser interface {
+	// Erase removes the log of a conversation and everything that was kept beside it, so that nothing of it can be read from the
+	// store or from its files. A conversation that is not there is no error. Who appends to it at the same time gets
+	// ErrConflict, or begins it anew.
+	Erase(ctx context.Context, tenant, contextID string) error
+}
+
+// MaxNote bounds a note, in bytes.
+const MaxNote = 256 << 10
+
+// Note is a small value that a store keeps.
+type Note struct {
+	Key     string // an id as [transport.CheckID] allows it
+	Value   []byte
+	Version Version // 0 for one that is not stored yet
+}
+
+// ErrConflict is returned by Store.Append when the version it was given is not the conversation's last, and by Notes.PutNote.
+var ErrConflict = errors.New("it has gone on in the meantime")
 
 // Version is a place in a conversation's log, given by the store: greater is later, 0 is before the first entry.
 type Version uint64
@@ -57,8 +92,11 @@ type Version uint64
 type Entry struct {
 	Version Version `json:"-"` // set by the store
 
-	Seq   uint64           `json:"seq"` // place in the conversation, from 1 without gaps
-	Time  time.Time        `json:"time"`
+	Seq  uint64    `json:"seq"` // place in the conversation, from 1 without gaps
+	Time time.Time `json:"time"`
+	// Life, the id of the first event, is in the first entry, and goes into the ids that are derived: a conversation that was
+	// erased may begin anew. Old logs have none.
+	Life  string           `json:"life,omitempty"`
 	Cause *transport.Event `json:"cause"`
 	// Turn is the turn that the entry belongs to: the id of the user's message. Empty when it belongs to none or several.
 	Turn string `json:"turn,omitempty"`
@@ -68,6 +106,18 @@ type Entry struct {
 	Failure string `json:"failure,omitempty"`
 	// Roster is what the decision was the first to be shown of the agents; nil when that was nothing.
 	Roster *Roster `json:"roster,omitempty"`
+	// Shortlist are the agents that the decision was offered out of many, the best first; nil when all were offered.
+	Shortlist []Candidate `json:"shortlist,omitempty"`
+	// Terms are what the decision's delegations were given under, by their ids.
+	Terms map[string]Terms `json:"terms,omitempty"`
+	// Consent asks the user for a yes: until then the decision's delegations wait.
+	Consent string `json:"consent,omitempty"`
+	// Withheld says why tasks are not given that could be now, since what they waited for is done: the rules have changed.
+	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
+	// Retries are the tasks that end here without a result and are tried again.
+	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
+	// Rejected says why the result that is the cause was not taken for one: its task fails.
+	Rejected string `json:"rejected,omitempty"`
 	// Summary stands from now on for the oldest answered turns of the window and the summary before it. When it has no Text,
 	// nothing stands for its Turns.
 	Summary *llm.Summary `json:"summary,omitempty"`
@@ -75,9 +125,14 @@ type Entry struct {
 	Omitted int `json:"omitted,omitempty"`
 	// Usage is what was spent beside the decision: on a Summary, whose own Usage is part of it, and on decisions that failed.
 	Usage llm.Usage `json:"usage,omitzero"`
-	// Deadline is when the tasks that this entry sends must be done.
+	// Sent is when the tasks that this entry sends go out: after Time when the decision took long, or could not be stored at
+	// first. Zero, as in old logs, is Time.
+	Sent time.Time `json:"sent,omitzero"`
+	// Deadline is when the tasks that this entry sends must be done, unless their agent said how long it takes.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// ReplyBy is how long the question that the cause asks waits for the user.
+	// Asked is when Consent was asked.
+	Asked time.Time `json:"asked,omitzero"`
+	// ReplyBy is how long the question that the cause asks waits for the user, or Consent.
 	ReplyBy time.Time `json:"reply_by,omitzero"`
 }
 

@@ -15,28 +15,26 @@ import (
 // delegate adds the tasks of a decision, and sends those that wait for nothing.
 func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	step := Step{Say: d.Say, Reason: d.Reason}
-	ids := map[string]a2a.TaskID{}
-	for i, del := range d.Delegations {
-		if w := c.Tasks[a2a.TaskID(del.ID)]; w != nil && w.State == a2a.TaskStateInputRequired {
-			ids[del.ID] = w.ID
-			continue
-		}
-		ids[del.ID] = a2a.TaskID(deriveID(c.Tenant, c.ContextID, e.Seq, "task", i))
-	}
+	ids := c.taskIDs(e.Seq, turn, d)
 	for i, del := range d.Delegations {
 		id := ids[del.ID]
 		t := c.Tasks[id]
 		if t == nil {
-			t = &Task{ID: id, Agent: del.Agent}
+			t = &Task{ID: id, Agent: del.Agent, Terms: e.Terms[del.ID], Attempt: 1}
 			c.Tasks[id] = t
 		}
 		t.Turn, t.Skill, t.Text, t.Input = turn.ID, del.Skill, strings.ToValidUTF8(del.Task, "\uFFFD"), del.Input
-		t.State, t.Result, t.Artifacts, t.SentSeq, t.SentIndex = a2a.TaskStateSubmitted, "", nil, 0, i
-		t.DependsOn = nil
+		t.Result, t.Artifacts, t.SentIndex, t.DependsOn = "", nil, i, nil
+		t.Continued = t.Continued || t.SentSeq != 0
 		for _, dep := range del.DependsOn {
 			t.DependsOn = append(t.DependsOn, ids[dep])
 		}
 		step.Tasks = append(step.Tasks, id)
+		if e.Consent != "" {
+			t.hold(e)
+			continue
+		}
+		t.State, t.SentSeq, t.SettledSeq = a2a.TaskStateSubmitted, 0, 0
 		if len(t.DependsOn) == 0 {
 			c.send(e, t)
 		}
@@ -44,8 +42,32 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Steps = append(turn.Steps, step)
 }
 
+// taskIDs returns the tasks of the delegations that entry seq decides for turn, by their ids: new ones, and those that go on.
+func (c *Conversation) taskIDs(seq uint64, turn *Turn, d *llm.Decision) map[string]a2a.TaskID {
+	ids := map[string]a2a.TaskID{}
+	for i, del := range d.Delegations {
+		id := a2a.TaskID(del.ID)
+		if w := c.Tasks[id]; w != nil && (w.State == a2a.TaskStateInputRequired || w.State == a2a.TaskStateAuthRequired && turn.confirms(id)) {
+			ids[del.ID] = id
+			continue
+		}
+		ids[del.ID] = a2a.TaskID(c.id(seq, "task", i))
+	}
+	return ids
+}
+
 func (c *Conversation) send(e *Entry, t *Task) {
-	t.SentSeq, t.Sent, t.Deadline = e.Seq, e.Time, e.Deadline
+	t.SentSeq, t.Sent, t.Deadline = e.Seq, e.Sent, e.Deadline
+	if t.Sent.IsZero() {
+		t.Sent = e.Time
+	}
+	if t.Terms.Timeout > 0 {
+		t.Deadline = t.Sent.Add(t.Terms.Timeout)
+	}
+	t.Gone, t.Timeout, t.Latest = false, max(t.Deadline.Sub(t.Sent), 0), time.Time{}
+	if t.Timeout > 0 {
+		t.Latest = t.Sent.Add(MaxExtension * t.Timeout)
+	}
 }
 
 // settle moves a task to a terminal state, or to input-required, and lets go or fails those that waited for it. The first
@@ -54,10 +76,14 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 	if t.State.Terminal() {
 		return
 	}
-	if _, ok := resultOf(e.Cause); !ok && state != a2a.TaskStateCompleted {
+	if r, ok := resultOf(e.Cause); (!ok || r.TaskID != t.ID) && state != a2a.TaskStateCompleted {
 		t.Stopped = t.SentSeq != 0
 	}
+	asked := t.State == a2a.TaskStateAuthRequired
 	t.State, t.Result, t.Artifacts, t.SettledSeq, t.Settled = state, result, artifacts, e.Seq, e.Time
+	if asked {
+		c.amend(t)
+	}
 	if state == a2a.TaskStateInputRequired {
 		t.Deadline = e.ReplyBy
 		if waiting := c.Waiting(); len(waiting) > maxWaiting {
@@ -80,6 +106,10 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 			d := c.Tasks[id]
 			return d == nil || d.State != a2a.TaskStateCompleted
 		}):
+			if why := e.Withheld[w.ID]; why != "" {
+				c.settle(e, w, a2a.TaskStateFailed, "not started: "+why, nil)
+				continue
+			}
 			c.send(e, w)
 		}
 	}
@@ -117,7 +147,7 @@ func (c *Conversation) expired(d *transport.Deadline, now time.Time) []*Task {
 	if d.At.Before(now) {
 		now = d.At
 	}
-	tasks := append(c.Running(), c.Waiting()...)
+	tasks := slices.Concat(c.Running(), c.Waiting(), c.Asked())
 	tasks = slices.DeleteFunc(tasks, func(t *Task) bool { return t.Deadline.IsZero() || t.Deadline.After(now) })
 	slices.SortStableFunc(tasks, func(a, b *Task) int { return a.Deadline.Compare(b.Deadline) })
 	return tasks
@@ -127,7 +157,7 @@ func (c *Conversation) expired(d *transport.Deadline, now time.Time) []*Task {
 func (c *Conversation) nextDeadline() time.Time {
 	var next time.Time
 	for _, t := range c.Tasks {
-		open := t.Running() || t.State == a2a.TaskStateInputRequired
+		open := t.Running() || t.State == a2a.TaskStateInputRequired || t.State == a2a.TaskStateAuthRequired
 		if open && !t.Deadline.IsZero() && (next.IsZero() || t.Deadline.Before(next)) {
 			next = t.Deadline
 		}

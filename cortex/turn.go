@@ -19,14 +19,18 @@ type Turn struct {
 	Hops      int    // how many agents handed the request on before it came here
 	Ancestors []string
 	User      string
+	Reply     *Reply // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
+	Seq       uint64 // the entry that began it
 	Steps     []Step
 	Decisions int
 
 	Answer    string
 	AnswerSeq uint64 // the entry that answered; 0 while the turn is open
 	Answered  time.Time
-	Kind      llm.Kind // of the decision that answered; empty for a failure
+	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
+	Told      bool      // what is said from now on is said after that question was told
+	Kind      llm.Kind  // of the decision that answered; empty for a failure
 	Failed    bool
 	Reason    string
 	Model     string
@@ -38,6 +42,11 @@ type Turn struct {
 
 // Open reports whether the turn has not been answered.
 func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
+
+// confirms reports whether the turn began with a yes to this task.
+func (t *Turn) confirms(id a2a.TaskID) bool {
+	return t.Reply != nil && t.Reply.Yes && slices.Contains(t.Reply.Tasks, id)
+}
 
 // reasonOf returns why the task was given.
 func (t *Turn) reasonOf(id a2a.TaskID) string {
@@ -65,13 +74,21 @@ type Task struct {
 	Text      string
 	Input     json.RawMessage `json:",omitempty"` // else a snapshot would turn nil into null
 	DependsOn []a2a.TaskID
+	Terms     Terms
 
 	State      a2a.TaskState
-	SentSeq    uint64 // the entry that sent it, last; 0 while it waits for others
+	Attempt    int       // at it, from 1
+	Tried      []Attempt `json:",omitempty"` // the attempts before, the oldest first
+	Continued  bool      // it went on with its agent after a question
+	SentSeq    uint64    // the entry that sent it, last; 0 while it waits for others
 	SentIndex  int
 	Sent       time.Time
 	Deadline   time.Time
-	SettledSeq uint64 // the entry that settled it, last
+	Timeout    time.Duration // how much time it was given
+	Latest     time.Time     // until when progress may move the Deadline; zero: it stays
+	TimedSeq   uint64        // the entry that moved the Deadline, last
+	Gone       bool          // no instance of its agent is left
+	SettledSeq uint64        // the entry that settled it, last
 	Settled    time.Time
 	Stopped    bool // settled by Cortex while the agent still had it: the agent is told
 	Result     string
@@ -80,7 +97,7 @@ type Task struct {
 
 // Running reports whether the task is with its agent.
 func (t *Task) Running() bool {
-	return t.SentSeq != 0 && !t.State.Terminal() && t.State != a2a.TaskStateInputRequired
+	return t.SentSeq != 0 && !t.State.Terminal() && t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired
 }
 
 // allFailed reports whether the last step of turn had tasks and none of them was done.
@@ -97,7 +114,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: e.Cause.ID, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
+	t := &Turn{ID: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
 	if hops, ok := m.Metadata[transport.MetaHops].(float64); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}

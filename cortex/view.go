@@ -3,6 +3,7 @@ package cortex
 import (
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -42,13 +43,20 @@ func promptTask(t *Task) prompt.Task {
 	}
 }
 
-// Preview returns what a prompt would show if the user said text now and these agents could be given work.
-func (c *Conversation) Preview(text string, agents []prompt.Agent, now time.Time) *prompt.Input {
+// Preview returns what a prompt would show if the user said text now and these agents, which are in the order of their ids, could
+// be given work; and, where they are too many to show all, those that would be chosen, the best first. index knows the agents;
+// nil shows them all.
+func (c *Conversation) Preview(text string, agents []prompt.Agent, index *router.Index, now time.Time) (*prompt.Input, []Candidate) {
 	turn := &Turn{User: text}
 	t := c.llmTurn(turn, now)
 	t.MaxParallel, t.Agents = MaxParallel, agents
-	c.list(t, turn, new(offers).trim(agents), false)
-	return &t.Input
+	var from *crowd
+	known := new(offers)
+	if index != nil {
+		from = newCrowd(index, agents, nil, 0, known)
+	}
+	_, chosen := c.offer(t, turn, from, known.trim(agents), false)
+	return &t.Input, chosen
 }
 
 // TaskList returns the tasks that c still knows, the oldest first: the open ones, and those of the turns answered last.

@@ -103,14 +103,14 @@ func (c *Conversation) applySummary(e *Entry) {
 }
 
 // drop takes turns out of the window. What was answered last is not forgotten altogether, since its answer may still be
-// asked for.
+// asked for; nor is a question that waits for a yes.
 func (c *Conversation) drop(turns []*Turn) {
 	for _, t := range turns {
 		t.Past = nil
 	}
 	answered := c.answered()
 	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool {
-		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq
+		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq && len(c.askedIn(t.ID)) == 0
 	})
 	c.Relist = c.Relist || len(turns) > 0
 }
@@ -122,7 +122,7 @@ func (c *Conversation) weight() int {
 		n += 512 + turnWeight(t)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + taskWeight(promptTask(t))
+		n += 512 + taskWeight(promptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried)
 	}
 	return n
 }

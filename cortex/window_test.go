@@ -140,7 +140,7 @@ func TestAnswerOutlivesItsTurn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := conv.Preview("", nil, t0); len(got.History) != 0 || got.Summary == "" {
+			if got := preview(conv, ""); len(got.History) != 0 || got.Summary == "" {
 				t.Fatalf("turn %d is still shown", i)
 			}
 			if _, ok := conv.AnswerOf(fmt.Sprint("m", i)); !ok {
@@ -194,7 +194,7 @@ func TestSummaryOfMoreThanThereIs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		in, left := conv.Preview("", nil, t0), 3-max(0, min(turns, 2))
+		in, left := preview(conv, ""), 3-max(0, min(turns, 2))
 		if len(in.History) != left || in.Summary != "before" || in.Omitted != 0 {
 			t.Errorf("summary of %d turns: %d shown, %d omitted, summary %q; want %d, 0, before", turns, len(in.History), in.Omitted, in.Summary, left)
 		}

@@ -18,7 +18,7 @@ const (
 
 // baseOf is the length of a prompt that has nothing in it.
 func baseOf(tmpl *prompt.Templates) int {
-	p, err := tmpl.Render(&prompt.Input{Now: time.Unix(0, 0), Omitted: math.MaxInt32, Last: true, MaxParallel: math.MaxInt32})
+	p, err := tmpl.Render(&prompt.Input{Now: time.Unix(0, 0), Omitted: math.MaxInt32, Last: true, MaxParallel: math.MaxInt32, Choice: true})
 	if err != nil {
 		return math.MaxInt32
 	}
@@ -33,8 +33,13 @@ func baseOf(tmpl *prompt.Templates) int {
 func atMost(in *prompt.Input) int {
 	var w weight
 	w.item(in.Summary, in.User)
-	w.agents(in.Agents)
+	if in.Listed == nil {
+		w.agents(in.Agents)
+	}
 	w.agents(in.Listed)
+	for _, u := range in.Unavailable {
+		w.item(u.ID, u.Why)
+	}
 	w.update(&in.Update)
 	w.tasks(in.Waiting)
 	w.steps(in.Steps)
@@ -89,6 +94,9 @@ func (w *weight) update(u *prompt.Update) {
 func (w *weight) agents(all []prompt.Agent) {
 	for i := range all {
 		w.item(all[i].ID)
+		for _, schema := range all[i].Inputs {
+			w.item(schema)
+		}
 		if card := all[i].Card; card != nil {
 			w.item(card.Name, card.Description)
 			for j := range card.Skills {

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ const (
 	maxDelegations  = 1000 // of one reply, whatever MaxParallel is
 	maxInputDepth   = 100  // of a delegation's input; JSON that holds it has to be readable too
 	maxNearest      = 8    // agents named when one is not found
+	maxWhy          = 200  // characters of why an agent cannot be given work
 )
 
 // Check returns nil when d can be carried out in turn t, else an error that wraps [ErrInvalidDecision] and says what is
@@ -85,21 +87,29 @@ func checkDelegations(t *Turn, ds []Delegation) error {
 }
 
 func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
-	a := findAgent(t.Agents, d.Agent)
+	if why := whyNot(t, d.Agent); why != "" {
+		return fmt.Errorf("agent %s cannot be given work at the moment: %s", excerpt(d.Agent), why)
+	}
+	a := knownAgent(t, d.Agent)
 	if a == nil {
 		switch {
 		case d.Agent == "":
-			return fmt.Errorf("agent is empty; %s", namesOf(t.Agents, ""))
+			return fmt.Errorf("agent is empty; %s", namesOf(t, ""))
 		case wasListed(&t.Input, d.Agent):
-			return fmt.Errorf("agent %s cannot be given work any more; %s", excerpt(d.Agent), namesOf(t.Agents, d.Agent))
+			return fmt.Errorf("agent %s cannot be given work any more; %s", excerpt(d.Agent), namesOf(t, d.Agent))
 		}
-		return fmt.Errorf("no agent %s; %s", excerpt(d.Agent), namesOf(t.Agents, d.Agent))
+		return fmt.Errorf("no agent %s; %s", excerpt(d.Agent), namesOf(t, d.Agent))
 	}
 	if w := slices.IndexFunc(t.Waiting, func(w prompt.Task) bool { return string(w.ID) == d.ID }); w >= 0 && t.Waiting[w].Agent != d.Agent {
 		return fmt.Errorf("agent %s, but the waiting task of that id is with agent %s", excerpt(d.Agent), excerpt(t.Waiting[w].Agent))
 	}
 	if d.Skill != "" && !hasSkill(a.Card, d.Skill) {
 		return fmt.Errorf("agent %s has no skill %s; %s", excerpt(d.Agent), excerpt(d.Skill), skillsOf(a.Card))
+	}
+	if t.Veto != nil {
+		if why := t.Veto(d.Agent, d.Skill); why != "" {
+			return fmt.Errorf("agent %s %s", excerpt(d.Agent), why)
+		}
 	}
 	switch {
 	case strings.TrimSpace(d.Task) == "":
@@ -110,6 +120,9 @@ func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
 		return fmt.Errorf("input is %d bytes, at most %d are allowed", len(d.Input), MaxTask)
 	case len(d.Input) > 0 && !json.Valid(d.Input):
 		return fmt.Errorf("input %s is not JSON", excerpt(string(d.Input)))
+	}
+	if err := checkInput(t, a, d); err != nil {
+		return err
 	}
 	for _, need := range d.DependsOn {
 		if need == d.ID {
@@ -134,6 +147,27 @@ func checkOrder(ds []Delegation, place map[string]int) error {
 		return fmt.Errorf("delegation %s: depends_on goes round in a circle", excerpt(ds[i].ID))
 	}
 	return nil
+}
+
+// whyNot returns why the agent of that id cannot be given work at the moment, or "".
+func whyNot(t *Turn, id string) string {
+	for i := range t.Unavailable {
+		if t.Unavailable[i].ID == id {
+			return cmp.Or(prompt.Clean(t.Unavailable[i].Why, maxWhy), "it does not say why")
+		}
+	}
+	return ""
+}
+
+// knownAgent returns the agent of that id that may be given work, or nil.
+func knownAgent(t *Turn, id string) *prompt.Agent {
+	a := findAgent(t.Agents, id)
+	if a == nil && t.Lookup != nil {
+		if found, ok := t.Lookup(id); ok {
+			return &found
+		}
+	}
+	return a
 }
 
 func findAgent(all []prompt.Agent, id string) *prompt.Agent {

@@ -27,6 +27,9 @@ type DeciderOptions struct {
 // of a later reply are not streamed behind those of one that was not accepted. Thoughts that a reply begins with, see
 // [ParseDecision], are no part of it.
 //
+// A reply that searches for agents, see [KindSearch], is answered with what Turn.Search finds, and the model is asked again; that
+// is no correction. A fourth search of one decision is one, and so is a search where there is nothing to search.
+//
 // A reply that is empty, or that broke off after its first words (cut, or the endpoint unavailable or rate limited), is asked for
 // once more, and one that ended at MaxTokens once more with twice as many; one that goes on beyond that is not. All other errors
 // of c are returned as they are and nothing is tried again: that is for a Client around c. What was spent on a decision that
@@ -68,21 +71,29 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 		return nil, err
 	}
 	x := &exchange{decider: d, budget: t.Budget, stream: stream, want: d.options.MaxTokens}
-	for repairs := 0; ; repairs++ {
+	s := &search{turn: *t}
+	for repairs := 0; ; {
 		reply, model, err := x.ask(ctx, r)
 		if err != nil {
 			return nil, x.fail(err)
 		}
-		decision, err := accept(t, reply)
-		if err == nil {
-			decision.Model, decision.Usage, decision.Repairs = model, x.spent, repairs
+		decision, words, err := s.accept(reply)
+		var answer string
+		switch {
+		case err == nil && decision.Kind == KindSearch:
+			if answer, err = s.answer(d.templates, words, x.left(r)); err != nil {
+				return nil, x.fail(err)
+			}
+		case err == nil:
+			decision.Model, decision.Usage, decision.Repairs, decision.Searches = model, x.spent, repairs, s.words
 			return decision, nil
-		}
-		if repairs == maxRepairs {
+		case repairs == maxRepairs:
 			return nil, x.fail(fmt.Errorf("after %d corrections: %w", maxRepairs, err))
+		default:
+			repairs++
+			answer = correction(&s.turn, err)
 		}
-		wrong := correction(t, err)
-		r.Messages = append(r.Messages, Message{RoleAssistant, replyFor(reply, x.left(r)-len(wrong))}, Message{RoleUser, wrong})
+		r.Messages = append(r.Messages, Message{RoleAssistant, replyFor(reply, x.left(r)-len(answer))}, Message{RoleUser, answer})
 	}
 }
 
@@ -106,17 +117,4 @@ func (d *decider) requestOf(p *prompt.Prompt) *Request {
 		r.Messages[i] = Message{Role: Role(m.Role), Text: m.Text}
 	}
 	return r
-}
-
-// accept returns the decision of a reply without thoughts.
-func accept(t *Turn, text string) (*Decision, error) {
-	d, err := parseReply(text)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidDecision, err)
-	}
-	correctAgents(t, d.Delegations)
-	if err := Check(t, d); err != nil {
-		return nil, err
-	}
-	return d, nil
 }

@@ -24,6 +24,23 @@ type Turn struct {
 	ID        string // the id of the user's message
 	// Budget is what the decision may spend.
 	Budget Budget
+	// Search returns the agents that fit words best, of all that may be given work, the best first; at most 20. nil when there
+	// is nothing that searches. It does not block, and is safe for concurrent use.
+	Search func(words string) []Found
+	// Lookup returns an agent that may be given work although it is not one of Agents, for which there may be no room. nil when
+	// Agents are all there are. It does not block, and is safe for concurrent use.
+	Lookup func(id string) (prompt.Agent, bool)
+	// Veto returns why an agent may not be given work for one of its skills, or for none that is named, in half a sentence that
+	// begins with a verb; "" when it may. nil when everything is allowed. It does not block, and is safe for concurrent use.
+	Veto func(agent, skill string) string
+}
+
+// Found is an agent that a search found.
+type Found struct {
+	prompt.Agent
+	Score  float64  // how likely it fits, from 0 to 1
+	Fits   bool     // the score is high enough
+	Skills []string // ids of the skills that fit best, the best first
 }
 
 // Budget bounds what is spent. A field that is 0 bounds nothing.
@@ -59,6 +76,9 @@ const (
 	KindDelegate Kind = "delegate" // Delegations are to be done; Say may tell the user
 	KindClarify  Kind = "clarify"  // Say asks the user back
 	KindRefuse   Kind = "refuse"   // Say tells why not
+	// KindSearch asks for agents beside those that the prompt shows, by words. A Decider answers it itself, from Turn.Search:
+	// it is what a model may write, and never what Decide returns.
+	KindSearch Kind = "search"
 )
 
 // Decision is what was chosen. Its first four fields are what a model writes, in this order.
@@ -71,6 +91,8 @@ type Decision struct {
 	Model   string `json:"model,omitempty"`   // what decided
 	Usage   Usage  `json:"usage,omitzero"`    // over all calls
 	Repairs int    `json:"repairs,omitempty"` // how often the model had to be corrected
+	// Searches are the words for which the model looked for agents before it decided.
+	Searches []string `json:"searches,omitempty"`
 }
 
 // Delegation is a piece of work for one agent.

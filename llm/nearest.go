@@ -12,15 +12,19 @@ import (
 )
 
 // namesOf says which agents there are, those spelled most like name first.
-func namesOf(all []prompt.Agent, name string) string {
-	if len(all) == 0 {
+func namesOf(t *Turn, name string) string {
+	all := t.Agents
+	switch {
+	case len(all) == 0 && t.Choice:
+		return "search for one that fits, or answer the user yourself"
+	case len(all) == 0:
 		return "no agent is there, answer the user yourself"
 	}
 	names := nearest(all, name)
 	for i := range names {
 		names[i] = excerpt(names[i])
 	}
-	if more := len(all) - len(names); more > 0 {
+	if more := len(all) - len(names) + max(0, t.More); more > 0 {
 		return fmt.Sprintf("there are %s and %d more", strings.Join(names, ", "), more)
 	}
 	return "there are " + strings.Join(names, ", ")
@@ -76,10 +80,10 @@ func distance(a, b []rune) int {
 
 // correctAgents replaces agent ids that do not exist and can only mean one that does: the same but for its case, or one
 // character off. A wrong digit is never corrected: worker_1 and worker_2 are two agents, also while one of them is away.
-// Nor is the id of an agent that was there.
+// Nor is the id of an agent that was there, or is but cannot be given work.
 func correctAgents(t *Turn, ds []Delegation) {
 	for i := range ds {
-		if name := ds[i].Agent; name != "" && findAgent(t.Agents, name) == nil && !wasListed(&t.Input, name) {
+		if name := ds[i].Agent; name != "" && knownAgent(t, name) == nil && !wasListed(&t.Input, name) && whyNot(t, name) == "" {
 			if id, ok := meant(t.Agents, name); ok {
 				ds[i].Agent = id
 			}

@@ -14,7 +14,7 @@ import (
 // writes after its decision is a conversation that it makes up. Thoughts before it are no part of the reply, whatever they
 // hold: what stands between marks such as <think> and </think>, and, unless the text begins with an object, what stands before
 // an end mark alone. What is accepted can be written as JSON and is the same when read again. Errors wrap
-// [ErrInvalidDecision]. Whether the decision makes sense is for [Check].
+// [ErrInvalidDecision]. Whether the decision makes sense is for [Check]. Of a search only the kind, say and reason are read.
 func ParseDecision(text string) (*Decision, error) {
 	if len(text) > MaxDecision {
 		return nil, fmt.Errorf("%w: the reply is %d bytes, at most %d are allowed", ErrInvalidDecision, len(text), MaxDecision)
@@ -23,38 +23,44 @@ func ParseDecision(text string) (*Decision, error) {
 	if reply == "" && text != "" {
 		return nil, fmt.Errorf("%w: the reply has thoughts but no decision behind them", ErrInvalidDecision)
 	}
-	d, err := parseReply(reply)
+	d, _, err := parseReply(reply)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidDecision, err)
 	}
 	return d, nil
 }
 
-// parseReply reads the decision in a reply without thoughts.
-func parseReply(reply string) (*Decision, error) {
+// parseReply reads the decision in a reply without thoughts, and the words that it searches for.
+func parseReply(reply string) (d *Decision, words string, err error) {
 	object, err := firstObject(reply)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	fields, err := readFields(object)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
+		return nil, "", fmt.Errorf("%s is not a decision: %w", excerpt(object), err)
 	}
-	var d Decision
+	d = new(Decision)
 	if len(fields["kind"]) == 0 {
-		return nil, fmt.Errorf(`%s has no "kind"`, excerpt(object))
+		return nil, "", fmt.Errorf(`%s has no "kind"`, excerpt(object))
 	}
-	for key, to := range map[string]any{"kind": &d.Kind, "say": &d.Say, "reason": &d.Reason} {
-		if raw := fields[key]; len(raw) > 0 {
-			if err := json.Unmarshal(raw, to); err != nil {
-				return nil, fmt.Errorf("%q has the wrong form: %s", key, excerpt(string(raw)))
+	for _, f := range []struct {
+		key string
+		to  any
+	}{{"kind", &d.Kind}, {"say", &d.Say}, {"reason", &d.Reason}, {"search", &words}} {
+		if raw := fields[f.key]; len(raw) > 0 && (f.key != "search" || d.Kind == KindSearch) {
+			if err := json.Unmarshal(raw, f.to); err != nil {
+				return nil, "", fmt.Errorf("%q has the wrong form: %s", f.key, excerpt(string(raw)))
 			}
 		}
 	}
-	if d.Delegations, err = readDelegations(fields["delegations"]); err != nil {
-		return nil, err
+	if d.Kind == KindSearch {
+		return d, words, nil
 	}
-	return &d, nil
+	if d.Delegations, err = readDelegations(fields["delegations"]); err != nil {
+		return nil, "", err
+	}
+	return d, "", nil
 }
 
 // readDelegations reads a list of delegations, one after the other: a hostile list is not worth its memory.

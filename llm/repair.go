@@ -30,14 +30,15 @@ func correction(t *Turn, err error) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Your reply cannot be used: %s.\n", strings.TrimPrefix(err.Error(), ErrInvalidDecision.Error()+": "))
 	if !t.Last {
-		nameAgents(&b, t.Agents)
+		nameAgents(&b, t)
 	}
 	b.WriteString("Reply again, with one JSON object of the form described and nothing else.")
 	return b.String()
 }
 
-func nameAgents(b *strings.Builder, all []prompt.Agent) {
+func nameAgents(b *strings.Builder, t *Turn) {
 	const most = 20
+	all := t.Agents
 	for i := range all[:min(len(all), most)] {
 		if i == 0 {
 			b.WriteString("Agents: ")

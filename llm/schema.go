@@ -10,8 +10,7 @@ import "encoding/json"
 const (
 	schemaStart = `{"type":"object","properties":{` +
 		`"kind":{"type":"string","enum":["respond",`
-	schemaDelegate = schemaStart + `"delegate","clarify","refuse"]},` +
-		`"say":{"type":["string","null"]},` +
+	schemaDelegations = `"say":{"type":["string","null"]},` +
 		`"delegations":{"type":"array","items":{"type":"object","properties":{` +
 		`"id":{"type":"string"},` +
 		`"agent":{"type":"string"},` +
@@ -19,20 +18,28 @@ const (
 		`"task":{"type":"string"},` +
 		`"input":{"type":["string","null"]},` +
 		`"depends_on":{"type":"array","items":{"type":"string"}}},` +
-		`"required":["id","agent","skill","task","input","depends_on"],"additionalProperties":false}},` +
+		`"required":["id","agent","skill","task","input","depends_on"],"additionalProperties":false}},`
+	schemaDelegate = schemaStart + `"delegate","clarify","refuse"]},` + schemaDelegations +
 		`"reason":{"type":"string"}},` +
 		`"required":["kind","say","delegations","reason"],"additionalProperties":false}`
+	schemaSearch = schemaStart + `"delegate","clarify","refuse","search"]},` + schemaDelegations +
+		`"search":{"type":["string","null"]},` +
+		`"reason":{"type":"string"}},` +
+		`"required":["kind","say","delegations","search","reason"],"additionalProperties":false}`
 	schemaLast = schemaStart + `"clarify","refuse"]},` +
 		`"say":{"type":"string"},` +
 		`"reason":{"type":"string"}},` +
 		`"required":["kind","say","reason"],"additionalProperties":false}`
 )
 
-// DecisionSchema returns the JSON Schema of what a model writes in turn t. There are two, one of them without delegate
-// for the last step; the bytes of each never change.
+// DecisionSchema returns the JSON Schema of what a model writes in turn t. There are three, one of them without delegate
+// for the last step, one with search where agents are a choice out of more; the bytes of each never change.
 func DecisionSchema(t *Turn) json.RawMessage {
-	if t.Last {
+	switch {
+	case t.Last:
 		return json.RawMessage(schemaLast)
+	case t.Choice:
+		return json.RawMessage(schemaSearch)
 	}
 	return json.RawMessage(schemaDelegate)
 }

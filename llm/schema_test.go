@@ -24,7 +24,13 @@ func TestDecisionSchema(t *testing.T) {
 	if bytes.Contains(last, []byte("deleg")) {
 		t.Errorf("the schema of the last step knows delegations: %s", last)
 	}
-	for _, schema := range []json.RawMessage{first, last} {
+	tn.Choice = true
+	if !bytes.Equal(last, llm.DecisionSchema(tn)) {
+		t.Error("the schema of the last step depends on whether there is a choice")
+	}
+	tn.Last = false
+	choice := llm.DecisionSchema(tn)
+	for _, schema := range []json.RawMessage{first, last, choice} {
 		var v any
 		if err := json.Unmarshal(schema, &v); err != nil {
 			t.Fatal(err)
@@ -45,6 +51,11 @@ func TestDecisionSchema(t *testing.T) {
 		{first, `{"kind":"delegate","say":null,"reason":"r"}`, false},
 		{first, `{"kind":"respond","say":"hi","delegations":[],"reason":"r","usage":{}}`, false},
 		{first, `{"kind":"other","say":"hi","delegations":[],"reason":"r"}`, false},
+		{first, `{"kind":"search","say":null,"delegations":[],"reason":"r"}`, false},
+		{choice, `{"kind":"search","say":null,"delegations":[],"search":"w","reason":"r"}`, true},
+		{choice, `{"kind":"respond","say":"hi","delegations":[],"search":null,"reason":"r"}`, true},
+		{choice, `{"kind":"delegate","say":null,"delegations":[` + delegation + `],"search":null,"reason":"r"}`, true},
+		{choice, `{"kind":"respond","say":"hi","delegations":[],"reason":"r"}`, false},
 		{last, `{"kind":"respond","say":"hi","reason":"r"}`, true},
 		{last, `{"kind":"delegate","say":"hi","reason":"r"}`, false},
 		{last, `{"kind":"respond","say":null,"reason":"r"}`, false},

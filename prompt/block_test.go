@@ -68,7 +68,16 @@ func TestBlocksStayClosed(t *testing.T) {
 		in := cases[name]
 		check(name, render(t, &in), want...)
 	}
-	in := cases["injection_update"]
+	in := cases["many_agents_shortlist"]
+	check("many_agents_shortlist", render(t, &in), "agents", "user", "results", "agents-update", "user")
+	in = cases["unavailable"]
+	check("unavailable", render(t, &in), "agents", "user", "unavailable")
+	found, err := tmpl.Found(&prompt.Found{Agents: []prompt.Agent{hostile(), prompt.Excerpt(hostile(), nil, 600)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("what was found", &prompt.Prompt{Messages: []prompt.Message{{Text: found}}}, "agents")
+	in = cases["injection_update"]
 	p := render(t, &in)
 	p.System = "" // without agents it speaks of the marks at its end, and has no block
 	check("injection_update", p, "summary", "agents-update", "user")

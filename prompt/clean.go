@@ -45,6 +45,20 @@ func CleanText(s string, limit int) string {
 	return s
 }
 
+// Shown is Clean for whoever has to judge what s does to somebody else, a person who is to agree to it: it leaves out nothing. What
+// cannot be seen stands there as an escape such as \u200b, which does not count for the limit.
+func Shown(s string, limit int) string {
+	rest := false
+	if most := max(limit, 1) * 64; len(s) > most {
+		s, rest = s[:runeStart(s, most)], true
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if n := utf8.RuneCountInString(s); n > limit || rest {
+		s = string([]rune(s)[:min(n, max(limit, 1)-1)]) + "…"
+	}
+	return escaped(s)
+}
+
 // runeStart returns the last place in s, at or before i, where a character begins.
 func runeStart(s string, i int) int {
 	for i > 0 && !utf8.RuneStart(s[i]) {

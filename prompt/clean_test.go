@@ -75,7 +75,7 @@ func FuzzClean(f *testing.F) {
 		if n := utf8.RuneCountInString(line); n > 40 {
 			t.Errorf("Clean(%q, 40) has %d characters", in, n)
 		}
-		for _, s := range []string{line, strings.NewReplacer("\n", "", "\t", "").Replace(text)} {
+		for _, s := range []string{line, prompt.Shown(in, 40), strings.NewReplacer("\n", "", "\t", "").Replace(text)} {
 			if r := hidden(s); r != 0 {
 				t.Errorf("clean %q = %q, holds %U", in, s, r)
 			}
@@ -87,6 +87,24 @@ func FuzzClean(f *testing.F) {
 			t.Errorf("Clean(%q) = %q, Clean of that is %q", in, line, again)
 		}
 	})
+}
+
+// TestShown holds that a person who agrees to a text sees what it holds.
+func TestShown(t *testing.T) {
+	for in, want := range map[string]string{
+		"pay  Bob\n 5":                     "pay Bob 5",
+		"Bob\x1b]Eve\a":                    `Bob\u001b]Eve\u0007`,
+		"Bob\u200b\u202e\U000e0041\ufe0f":  `Bob\u200b\u202e\udb40\udc41\ufe0f`,
+		"\xff":                             "\ufffd",
+		"0123456789":                       "0123456789",
+		"0123456789a":                      "012345678…",
+		"a" + strings.Repeat("\u200b", 10): "a" + strings.Repeat(`\u200b`, 8) + "…",
+		"a" + strings.Repeat(" ", 100<<10) + "beta": "a…",
+	} {
+		if got := prompt.Shown(in, 10); got != want {
+			t.Errorf("Shown(%.40q, 10) = %q, want %q", in, got, want)
+		}
+	}
 }
 
 // hidden returns a character of s that must not be in a prompt, or 0. It is written apart from the code it checks.

@@ -14,8 +14,15 @@ type Input struct {
 	Agents []Agent
 	// Listed are the agents that the instructions list: those that were there when the conversation, or what is left of it,
 	// began. They stay as they were, so that providers' prompt caches hit; what changed since then stands in the Updates.
-	// nil lists Agents.
+	// Of a choice they are excerpts, where Agents have the whole cards. nil lists Agents.
 	Listed []Agent
+	// Choice says that what is listed and told is a choice out of more agents, and that the model may search for others. It
+	// stays as it is for as long as Listed does, since the instructions depend on it.
+	Choice bool
+	// More is how many agents can be given work beside Agents.
+	More int
+	// Unavailable are agents that cannot be given work at the moment, although they are there.
+	Unavailable []Unavailable
 	// Summary is what a model wrote of the turns before History; empty when there is none.
 	Summary string
 	// History holds the conversation before this turn, oldest first. It only ever grows at its end, so that providers'
@@ -44,7 +51,18 @@ type Agent struct {
 	ID   string         // its address; what a delegation names
 	Card *a2a.AgentCard // never nil
 	Seen bool           // false: well known, but has not been seen running
+	// Of is a digest of the card that Card is an excerpt of; empty when Card is all that prompts can show. Two excerpts of one
+	// card, made for different requests, say the same of an agent.
+	Of string `json:",omitempty"`
+	// More is how many skills Card leaves out.
+	More int `json:",omitempty"`
+	// Inputs are the JSON Schemas, as prompts show them, of the structured input that skills take, by the ids of the skills; nil:
+	// what Card says.
+	Inputs map[string]string `json:",omitempty"`
 }
+
+// Unavailable says why an agent cannot be given work at the moment, in half a sentence: "it has 2 of 2 tasks under way".
+type Unavailable struct{ ID, Why string }
 
 // Turn is an earlier turn of the conversation: what the user said, what was done, and the answer.
 type Turn struct {

@@ -22,6 +22,11 @@ func encode(v any) string {
 		return `""` // cannot be: only strings, numbers and structs of them are encoded here
 	}
 	s := marker.ReplaceAllString(strings.TrimSuffix(b.String(), "\n"), `\u003c$1`)
+	return escaped(s)
+}
+
+// escaped returns s with escapes in the place of what cannot be seen.
+func escaped(s string) string {
 	if isPlain(s) {
 		return s
 	}

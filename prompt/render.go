@@ -38,13 +38,13 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 	summary := in.Summary // stands before the first turn
 	for i := range in.History {
 		h := &in.History[i]
-		if err := t.turn(p, summary, h.User, &h.Update, h.Steps); err != nil {
+		if err := t.turn(p, summary, h.User, &h.Update, h.Steps, in.Choice); err != nil {
 			return nil, err
 		}
-		p.add(RoleAssistant, viewAnswer(h))
+		p.add(RoleAssistant, viewAnswer(h, in.Choice))
 		summary = ""
 	}
-	if err := t.turn(p, summary, in.User, &in.Update, in.Steps); err != nil {
+	if err := t.turn(p, summary, in.User, &in.Update, in.Steps, in.Choice); err != nil {
 		return nil, err
 	}
 	facts, err := t.execute("facts.tmpl", viewFacts(in))
@@ -58,7 +58,7 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 }
 
 // turn adds what the user said and what was done about it. It ends with a user message.
-func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Step) error {
+func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Step, choice bool) error {
 	var before string
 	if summary = viewEarlier(summary); summary != "" {
 		text, err := t.execute("earlier.tmpl", earlierView{Summary: summary})
@@ -67,18 +67,18 @@ func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Ste
 		}
 		before = text + "\n\n"
 	}
-	text, err := t.message(u, "user.tmpl", userView{Text: viewText(user, maxUser)})
+	text, err := t.message(u, choice, "user.tmpl", userView{Text: viewText(user, maxUser)})
 	if err != nil {
 		return err
 	}
 	p.add(RoleUser, before+text)
 	for i := range steps {
-		p.add(RoleAssistant, viewDelegations(&steps[i]))
+		p.add(RoleAssistant, viewDelegations(&steps[i], choice))
 		var v resultsView
 		for j := range steps[i].Tasks {
 			v.Tasks = append(v.Tasks, viewResult(&steps[i].Tasks[j]))
 		}
-		if text, err = t.message(&steps[i].Update, "results.tmpl", v); err != nil {
+		if text, err = t.message(&steps[i].Update, choice, "results.tmpl", v); err != nil {
 			return err
 		}
 		p.add(RoleUser, text)
@@ -87,12 +87,12 @@ func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Ste
 }
 
 // message is the text of a template, after how the agents had changed then.
-func (t *Templates) message(u *Update, name string, data any) (string, error) {
+func (t *Templates) message(u *Update, choice bool, name string, data any) (string, error) {
 	text, err := t.execute(name, data)
 	if err != nil || len(u.Joined)+len(u.Left) == 0 {
 		return text, err
 	}
-	update, err := t.execute("update.tmpl", viewUpdate(u))
+	update, err := t.execute("update.tmpl", viewUpdate(u, choice))
 	if err != nil {
 		return "", err
 	}

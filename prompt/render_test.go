@@ -137,6 +137,7 @@ func TestCaps(t *testing.T) {
 		{"summary", prompt.Input{User: "x", Summary: big}, 17 << 10},
 		{"joined", prompt.Input{User: "x", Update: prompt.Update{Joined: []prompt.Agent{{ID: "a", Card: card}}}}, 10 << 10},
 		{"left", prompt.Input{User: "x", Update: prompt.Update{Left: []string{big}}}, 1 << 10},
+		{"unavailable", prompt.Input{User: "x", Unavailable: slices.Repeat([]prompt.Unavailable{{ID: big, Why: big}}, 100)}, 2 << 10},
 		{"depends", prompt.Input{User: "x", Steps: []prompt.Step{{Tasks: []prompt.Task{{ID: "a", DependsOn: slices.Repeat([]a2a.TaskID{"a"}, 1<<16)}}}}}, 1 << 10},
 		{"step", prompt.Input{User: "x", Steps: []prompt.Step{{Say: big, Tasks: []prompt.Task{task}}}}, 62 << 10},
 		{"waiting", prompt.Input{User: "x", Waiting: []prompt.Task{
@@ -204,6 +205,9 @@ func TestOverrideErrors(t *testing.T) {
 		{"empty update", "update.tmpl", "{{if and .Joined .Left}}x{{end}}", "update.tmpl:1: gives no text"},
 		{"field of a request", "summary.tmpl", "{{range .Turns}}{{if not .Answer}}\n{{.Nope}}{{end}}{{end}}x", "summary.tmpl:2"},
 		{"kind", "summary.tmpl", "{{range .Turns}}{{if eq .Kind \"refuse\"}}{{.Nope}}{{end}}{{end}}x", "summary.tmpl:1"},
+		{"field of what was found", "found.tmpl", "x{{if .Fits}}{{.Nope}}{{end}}", "found.tmpl:1"},
+		{"field of a choice", "system.tmpl", "x{{if .Choice}}{{.Nope}}{{end}}", "system.tmpl:1"},
+		{"field of an update to a choice", "update.tmpl", "x{{if .Choice}}{{.Nope}}{{end}}", "update.tmpl:1"},
 		{"instructions", "summary_system.tmpl", "{{.Summary}}", "summary_system.tmpl:1"},
 		{"unknown", "sytem.tmpl", "x", "no such template, there are agent.tmpl"},
 		{"large", "system.tmpl", strings.Repeat("x", 300<<10), "at most 262144"},

@@ -19,7 +19,7 @@ var embedded embed.FS
 
 // names are the templates there are; any of them can be replaced.
 var names = []string{
-	"agent.tmpl", "earlier.tmpl", "facts.tmpl", "results.tmpl", "summary.tmpl", "summary_system.tmpl", "system.tmpl", "update.tmpl", "user.tmpl",
+	"agent.tmpl", "earlier.tmpl", "facts.tmpl", "found.tmpl", "results.tmpl", "summary.tmpl", "summary_system.tmpl", "system.tmpl", "update.tmpl", "user.tmpl",
 }
 
 // maxTemplate bounds a template file, in bytes.
@@ -63,6 +63,11 @@ func (t *Templates) try() error {
 	for _, in := range samples() {
 		if _, err := t.Render(in); err != nil {
 			return err
+		}
+		for left, fits := range []bool{false, true} {
+			if _, err := t.Found(&Found{Agents: in.Agents, Fits: fits, Left: left}); err != nil {
+				return err
+			}
 		}
 		if len(in.History) == 0 {
 			continue
@@ -142,12 +147,14 @@ func samples() []*Input {
 	for i := range card.Skills {
 		card.Skills[i] = a2a.AgentSkill{ID: "s", Name: "S", Description: "skill", Tags: []string{"x", "y"}, Examples: []string{"one", "two"}}
 	}
-	agents := []Agent{{ID: "a", Card: card, Seen: true}, {ID: "b", Card: &a2a.AgentCard{Name: "b"}}}
+	agents := []Agent{{ID: "a", Card: card, Seen: true, Inputs: map[string]string{"s": "{}"}}, {ID: "b", Card: &a2a.AgentCard{Name: "b"}}}
 	joined, left, both := Update{Joined: agents}, Update{Left: []string{"b", "c"}}, Update{Joined: agents, Left: []string{"c"}}
 	steps := []Step{{Say: "working", Tasks: []Task{task, task}, Update: left}}
 	return []*Input{
 		{User: "hello"},
 		{User: "hello", History: []Turn{{User: "hi"}}},
+		{User: "hello", Choice: true, More: 1, Update: joined},
+		{User: "hello", Choice: true, Agents: agents, Last: true, Unavailable: []Unavailable{{"b", "busy"}, {"c", "busy"}}},
 		{
 			Agents: agents, Summary: "earlier",
 			History: []Turn{

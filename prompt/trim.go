@@ -9,19 +9,27 @@ const maxCounted = 100
 // that look the same in a prompt are equal after it. It renders as a does, but that of more than 100 skills only so many
 // are counted as left out; and it is the same after a round trip through JSON.
 func Trim(a Agent) Agent {
-	card := &a2a.AgentCard{}
-	if a.Card != nil {
-		card.Name, card.Description = Clean(a.Card.Name, maxName), Clean(a.Card.Description, maxDescription)
-		shown := len(viewAgent(&a).Skills)
-		for i := range a.Card.Skills[:min(len(a.Card.Skills), maxCounted)] {
-			skill := a2a.AgentSkill{} // only counted
-			if i <= shown {           // the first that is not shown also is what fills the room
-				skill = trimSkill(&a.Card.Skills[i])
-			}
-			card.Skills = append(card.Skills, skill)
-		}
+	t := Agent{ID: a.ID, Card: &a2a.AgentCard{}, Seen: a.Seen, Of: a.Of, More: a.More}
+	if a.Card == nil {
+		return t
 	}
-	return Agent{ID: a.ID, Card: card, Seen: a.Seen}
+	t.Card.Name, t.Card.Description = Clean(a.Card.Name, maxName), Clean(a.Card.Description, maxDescription)
+	input := inputsOf(&a)
+	shown := len(viewAgent(&a).Skills)
+	for i := range a.Card.Skills[:min(len(a.Card.Skills), maxCounted)] {
+		skill := a2a.AgentSkill{} // only counted
+		if i <= shown {           // the first that is not shown also is what fills the room
+			skill = trimSkill(&a.Card.Skills[i])
+			if schema := input(skillKey(&a.Card.Skills[i])); schema != "" {
+				if t.Inputs == nil {
+					t.Inputs = map[string]string{}
+				}
+				t.Inputs[skillKey(&skill)] = schema
+			}
+		}
+		t.Card.Skills = append(t.Card.Skills, skill)
+	}
+	return t
 }
 
 func trimSkill(s *a2a.AgentSkill) a2a.AgentSkill {

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -19,6 +20,9 @@ const (
 	maxTags        = 8
 	maxTag         = 32
 	maxSkillBytes  = 6 << 10 // all skills of an agent
+	maxWhy         = 160
+	maxUnavailable = 20
+	maxAwayBytes   = 1280 // all unavailable agents: their ids are strangers' words too
 	maxUser        = 64 << 10
 	maxAnswer      = 16 << 10
 	maxTask        = 4 << 10
@@ -35,6 +39,8 @@ type (
 	systemView struct {
 		Agents      []agentView
 		MaxParallel int // 0: not limited here
+		Choice      bool
+		Searches    int // that a decision may make
 	}
 	agentView struct {
 		ID, Name    string // Name is empty when it says no more than ID
@@ -47,24 +53,29 @@ type (
 		ID, Name       string
 		Description    string
 		Tags, Examples []string
+		Input          string // a JSON Schema; empty when there is none
 	}
 	userView    struct{ Text string }
 	earlierView struct{ Summary string }
 	updateView  struct {
 		Joined []agentView
 		Left   []string
+		Choice bool
 	}
 	resultsView struct{ Tasks []string }
 	factsView   struct {
-		Time    string // empty when it is not known
-		Omitted int
-		Waiting []string
-		Last    bool
+		Time        string // empty when it is not known
+		Omitted     int
+		Waiting     []string
+		Unavailable []string
+		More        int // agents beside those that are shown
+		Choice      bool
+		Last        bool
 	}
 )
 
 func viewSystem(in *Input) *systemView {
-	v := &systemView{MaxParallel: in.MaxParallel}
+	v := &systemView{MaxParallel: in.MaxParallel, Choice: in.Choice, Searches: MaxSearches}
 	agents := in.Agents
 	if in.Listed != nil {
 		agents = in.Listed
@@ -73,8 +84,8 @@ func viewSystem(in *Input) *systemView {
 	return v
 }
 
-func viewUpdate(u *Update) *updateView {
-	v := &updateView{Joined: viewAgents(u.Joined)}
+func viewUpdate(u *Update, choice bool) *updateView {
+	v := &updateView{Joined: viewAgents(u.Joined), Choice: choice}
 	for _, s := range u.Left {
 		v.Left = append(v.Left, encode(id(s)))
 	}
@@ -90,7 +101,7 @@ func viewAgents(all []Agent) []agentView {
 }
 
 func viewAgent(a *Agent) agentView {
-	v := agentView{ID: encode(id(a.ID)), Seen: a.Seen}
+	v := agentView{ID: encode(id(a.ID)), Seen: a.Seen, More: a.More}
 	if a.Card == nil {
 		return v
 	}
@@ -98,15 +109,16 @@ func viewAgent(a *Agent) agentView {
 		v.Name = quote(name)
 	}
 	v.Description = quote(Clean(a.Card.Description, maxDescription))
+	input := inputsOf(a)
 	size := 0
 	for i := range a.Card.Skills {
-		s := viewSkill(&a.Card.Skills[i])
-		size += len(s.ID) + len(s.Name) + len(s.Description)
+		s := viewSkill(&a.Card.Skills[i], input)
+		size += len(s.ID) + len(s.Name) + len(s.Description) + len(s.Input)
 		for _, t := range append(s.Tags, s.Examples...) {
 			size += len(t)
 		}
 		if i == maxSkills || size > maxSkillBytes {
-			v.More = len(a.Card.Skills) - i
+			v.More += len(a.Card.Skills) - i
 			break
 		}
 		v.Skills = append(v.Skills, s)
@@ -114,7 +126,40 @@ func viewAgent(a *Agent) agentView {
 	return v
 }
 
-func viewSkill(s *a2a.AgentSkill) skillView {
+// size is about how many bytes v has in a prompt.
+func (v *agentView) size() int {
+	n := len("- id , name \n") + len(v.ID) + len(v.Name)
+	if !v.Seen {
+		n += 70 // that it was not seen
+	}
+	if v.Description != "" {
+		n += len("  description \n") + len(v.Description)
+	}
+	for i := range v.Skills {
+		s := &v.Skills[i]
+		n += len("  skill , name \n") + len(s.ID) + len(s.Name)
+		if s.Description != "" {
+			n += len("    description \n") + len(s.Description)
+		}
+		if s.Input != "" {
+			n += len("    input schema \n") + len(s.Input)
+		}
+		for _, list := range [][]string{s.Tags, s.Examples} {
+			if len(list) > 0 {
+				n += len("    examples \n")
+			}
+			for _, text := range list {
+				n += len(text) + len(", ")
+			}
+		}
+	}
+	if v.More > 0 {
+		n += len("  … and 1000 more skills\n")
+	}
+	return n
+}
+
+func viewSkill(s *a2a.AgentSkill, input func(skill string) string) skillView {
 	name := Clean(s.Name, maxName)
 	v := skillView{ID: encode(id(s.ID)), Description: quote(Clean(s.Description, maxSkillText))}
 	switch {
@@ -123,9 +168,18 @@ func viewSkill(s *a2a.AgentSkill) skillView {
 	case name != s.ID:
 		v.Name = quote(name)
 	}
+	v.Input = input(skillKey(s))
 	v.Tags = quoteSome(s.Tags, maxTags, maxTag)
 	v.Examples = quoteSome(s.Examples, maxExamples, maxExample)
 	return v
+}
+
+// skillKey is what a skill goes by.
+func skillKey(s *a2a.AgentSkill) string {
+	if s.ID == "" {
+		return s.Name
+	}
+	return s.ID
 }
 
 // id bounds an id without changing it: it has to be copied letter for letter.
@@ -163,7 +217,17 @@ type answer struct {
 	Kind        string       `json:"kind"`
 	Say         string       `json:"say"`
 	Delegations []delegation `json:"delegations"`
-	Reason      string       `json:"reason"`
+	// Search is null where the form has it; a search itself is not shown again.
+	Search json.RawMessage `json:"search,omitempty"`
+	Reason string          `json:"reason"`
+}
+
+func newAnswer(kind, say string, choice bool) *answer {
+	v := &answer{Kind: kind, Say: say, Delegations: []delegation{}}
+	if choice {
+		v.Search = json.RawMessage("null")
+	}
+	return v
 }
 
 type delegation struct {
@@ -175,12 +239,12 @@ type delegation struct {
 	DependsOn []string `json:"depends_on"`
 }
 
-func viewAnswer(h *Turn) string {
+func viewAnswer(h *Turn, choice bool) string {
 	say := CleanText(h.Answer, maxAnswer)
 	if say == "" {
 		say = "(no answer)"
 	}
-	return encode(answer{Kind: viewKind(h.Kind), Say: say, Delegations: []delegation{}})
+	return encode(newAnswer(viewKind(h.Kind), say, choice))
 }
 
 // viewKind returns the kind of an answer. What is no kind of answer, as of a turn that failed, is a response.
@@ -192,8 +256,8 @@ func viewKind(kind string) string {
 	return "respond"
 }
 
-func viewDelegations(s *Step) string {
-	v := answer{Kind: "delegate", Say: CleanText(s.Say, maxAnswer), Delegations: []delegation{}}
+func viewDelegations(s *Step, choice bool) string {
+	v := newAnswer("delegate", CleanText(s.Say, maxAnswer), choice)
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: viewNeeds(s, t)}
@@ -279,8 +343,16 @@ type waiting struct {
 	Question string `json:"question"`
 }
 
+type unavailable struct {
+	Agent string `json:"agent"`
+	Why   string `json:"why"`
+}
+
 func viewFacts(in *Input) *factsView {
-	v := &factsView{Omitted: in.Omitted, Last: in.Last}
+	v := &factsView{Omitted: in.Omitted, Last: in.Last, Choice: in.Choice}
+	if in.Choice && !in.Last {
+		v.More = in.More
+	}
 	if !in.Now.IsZero() {
 		v.Time = in.Now.Format("Monday, 2006-01-02T15:04:05Z07:00")
 	}
@@ -288,6 +360,14 @@ func viewFacts(in *Input) *factsView {
 		v.Waiting = append(v.Waiting, encode(waiting{
 			Task: id(string(t.ID)), Agent: id(t.Agent), Asked: Clean(t.Text, maxSkillText), Question: CleanText(t.Result, maxTask),
 		}))
+	}
+	room := maxAwayBytes
+	for _, u := range in.Unavailable[:min(len(in.Unavailable), maxUnavailable)] {
+		line := encode(unavailable{Agent: id(u.ID), Why: Clean(u.Why, maxWhy)})
+		if room -= len(line) + 1; room < 0 {
+			break
+		}
+		v.Unavailable = append(v.Unavailable, line)
 	}
 	return v
 }

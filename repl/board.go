@@ -67,10 +67,27 @@ func (b *board) progressed(e *transport.Event) *delegation {
 	return nil
 }
 
-// settled removes a delegation and returns the line that says how it went; "" when it goes on.
+// retried notes who tries a delegation again, and returns the line that says why.
+func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
+	agent := oneLine(transport.MetaString(u, transport.MetaAgentID))
+	for _, d := range b.open {
+		if d.id == u.TaskID && agent != "" {
+			d.agent, d.progress = agent, ""
+		}
+	}
+	if u.Status.Message == nil {
+		return ""
+	}
+	return s.yellow("↻") + " " + s.dim(fit(oneLine(transport.Text(u.Status.Message.Parts)), max(width-3, 1)))
+}
+
+// settled removes a delegation and returns the line that says how it went, or that it goes on with another attempt.
 func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
 	state := u.Status.State
-	if state == a2a.TaskStateSubmitted || state == a2a.TaskStateWorking {
+	switch state {
+	case a2a.TaskStateSubmitted:
+		return b.retried(u, width, s)
+	case a2a.TaskStateWorking:
 		return ""
 	}
 	d := &delegation{agent: oneLine(transport.MetaString(u, transport.MetaAgentID))}
@@ -95,7 +112,9 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	switch state {
 	case a2a.TaskStateCompleted:
 		return s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))
-	case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:
+	case a2a.TaskStateAuthRequired:
+		return s.yellow("?") + " " + s.dim(layout(d.agent, stateName(state), took, width-2))
+	case a2a.TaskStateInputRequired:
 		return s.yellow("?") + " " + s.dim(layout(d.agent, join("asks", reason), took, width-2))
 	}
 	return s.red("✗") + " " + s.dim(failedLayout(d, took, join(stateName(state), reason), width-2))
@@ -147,8 +166,11 @@ func elapsed(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// stateName returns "failed" for TASK_STATE_FAILED.
+// stateName returns "failed" for TASK_STATE_FAILED. Cortex itself has tasks wait for the user's yes, and calls it auth-required.
 func stateName(s a2a.TaskState) string {
+	if s == a2a.TaskStateAuthRequired {
+		return "waits for your yes"
+	}
 	name := strings.TrimPrefix(oneLine(string(s)), "TASK_STATE_")
 	return strings.ReplaceAll(strings.ToLower(name), "_", " ")
 }

@@ -110,6 +110,11 @@ func (c *chat) run(ctx context.Context) (err error) {
 		c.warn("history is not kept: " + historyErr.Error())
 		c.typed.path = ""
 	}
+	if c.ContextID != "" {
+		if err := c.recap(ctx, c.ContextID); err != nil {
+			c.warn(err.Error())
+		}
+	}
 	return c.loop(ctx)
 }
 
@@ -126,6 +131,9 @@ func (c *chat) openEditor(recalled []string) error {
 	c.ui.editor = e
 	return nil
 }
+
+// maxNamed is how many agents the banner names.
+const maxNamed = 8
 
 // banner says what this is, where, who is there, and what to do.
 func (c *chat) banner(ctx context.Context) {
@@ -145,8 +153,11 @@ func (c *chat) banner(ctx context.Context) {
 		text += s.dim(fit(oneLine(c.Where), width-1)) + "\n"
 	}
 	online := "no agents online yet; start one in another terminal: " + c.Name + " agent echo"
-	if ids := c.present.ids(); len(ids) > 0 {
-		online = count(len(ids), "agent") + " online: " + strings.Join(ids[:min(len(ids), 40)], ", ")
+	switch ids := c.present.ids(); {
+	case len(ids) > maxNamed:
+		online = count(len(ids), "agent") + " online: /agents lists them"
+	case len(ids) > 0:
+		online = count(len(ids), "agent") + " online: " + strings.Join(ids, ", ")
 	}
 	text += s.dim(fit(online, width-1)) + "\n"
 	text += s.dim(fit("/help for help, Ctrl-D to leave", width-1))
@@ -275,8 +286,15 @@ func (c *chat) turn(ctx context.Context, text string) {
 // unreachable is what people are told when nothing can be sent or read, rather than the words of a library.
 const unreachable = "cortex cannot be reached now; it is tried again until it is back"
 
+// overfull is what they are told when what they say is refused, since too much waits.
+const overfull = "cortex has too much to do now: this was not taken, say it again later"
+
 // fail shows an error.
 func (c *chat) fail(err error) {
+	if errors.Is(err, transport.ErrFull) {
+		c.warn(overfull)
+		return
+	}
 	if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		c.warn(unreachable)
 		return

@@ -63,6 +63,28 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// A task that is tried again is told of in a line that stays, and is shown as the other agent's from then on.
+func TestChatRetry(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("weather?")
+	term.order(order{Do: "task", ID: "t1", Agent: "weather", Text: "the weather in Tokyo"})
+	term.order(order{Do: "progress", ID: "t1", Agent: "weather", Text: "looking out"})
+	term.shows("· weather  looking out  ")
+	term.order(order{Do: "again", ID: "t1", Agent: "weather2", Text: "weather2 instead of weather: no result within 5s", N: 2})
+	term.wait("the retry", regexp.MustCompile(`\n↻ weather2 instead of weather: no result within 5s\n· weather2  the weather in Tokyo  \d+\.\d s$`).MatchString)
+	term.order(order{Do: "progress", ID: "t1", Agent: "weather", Text: "too late"})
+	term.order(order{Do: "progress", ID: "t1", Agent: "weather2", Text: "asking a friend"})
+	term.wait("progress of the other one", regexp.MustCompile(`5s\n· weather2  asking a friend  \d+\.\d s$`).MatchString)
+	term.order(order{Do: "completed", ID: "t1"})
+	term.order(order{Do: "answer", Text: "Sunny."})
+	term.prompts("")
+	want := regexp.MustCompile(`> weather\?\n↻ weather2 instead of weather: no result within 5s\n✓ weather2  the weather in Tokyo  \d+\.\d s\nSunny\.\n>$`)
+	if got := term.text(); !want.MatchString(got) {
+		t.Errorf("in the end the screen is\n%s", got)
+	}
+}
+
 func TestChatDelegations(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)
@@ -293,6 +315,13 @@ func TestChatCompletion(t *testing.T) {
 	if h := term.say("hi"); h.Context != "0193b2f0-aaaa-7000-8000-000000000001" {
 		t.Errorf("after /resume the message went to %s", h.Context)
 	}
+}
+
+// TestChatGoesOn holds that a chat which takes up a conversation shows where it stood: somebody may be asked something.
+func TestChatGoesOn(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.shows("you: what time is it?\ncortex: noon\n>")
 }
 
 func TestChatCommands(t *testing.T) {

@@ -59,7 +59,7 @@ type Backend struct {
 type AgentInfo struct {
 	ID          string
 	Description string
-	State       string   // active, draining, stale, …
+	State       string   // active, draining, unknown, …
 	LastSeen    string   // for people: "3 s ago"
 	Skills      []string // ids
 }
@@ -98,6 +98,7 @@ type TaskInfo struct {
 	Agent   string
 	State   a2a.TaskState
 	Text    string // what was asked
+	Attempt int    // at it, from 1; 0 is not known
 	Started time.Time
 	Ended   time.Time // zero while it is open
 }

@@ -60,6 +60,9 @@ func (f *filter) pass(e *transport.Event) []*transport.Event {
 			return nil
 		}
 		t.settled = p.Status.State.Terminal()
+		if p.Status.State == a2a.TaskStateSubmitted { // tried again, perhaps by another agent
+			t.agent = transport.MetaString(p, transport.MetaAgentID)
+		}
 		return []*transport.Event{e}
 	case *a2a.TaskArtifactUpdateEvent:
 		return f.progress(e, p.TaskID)

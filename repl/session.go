@@ -33,24 +33,40 @@ func (c *chat) resume(ctx context.Context, id string) error {
 	} else if err := transport.CheckID(id); err != nil {
 		return fmt.Errorf("the id %w", err)
 	}
-	var last []*Line
-	if c.Backend.History != nil {
-		for line, err := range c.Backend.History(ctx, id) {
-			if err != nil {
-				return fmt.Errorf("read %s: %w", id, err)
-			}
-			if line.Kind == LineUser || line.Kind == LineAnswer {
-				last = append(last, line)
-				last = last[max(0, len(last)-resumeLines):]
-			}
-		}
+	if err := c.recap(ctx, id); err != nil {
+		return err
 	}
 	c.contextID = id
 	width, _ := c.ui.size()
-	for _, line := range last {
-		c.ui.Print(c.ui.style.dim(fit(speaker(line)+": "+oneLine(line.Text), width-1)))
-	}
 	c.ui.Print(c.ui.style.dim(fit("going on with "+oneLine(id), width-1)))
+	return nil
+}
+
+// recap shows how a conversation ended: each line cut to the screen, but for the last one, which may be a question.
+func (c *chat) recap(ctx context.Context, id string) error {
+	if c.Backend.History == nil {
+		return nil
+	}
+	var last []*Line
+	for line, err := range c.Backend.History(ctx, id) {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", id, err)
+		}
+		if line.Kind == LineUser || line.Kind == LineAnswer {
+			last = append(last, line)
+			last = last[max(0, len(last)-resumeLines):]
+		}
+	}
+	width, height := c.ui.size()
+	for i, line := range last {
+		text := speaker(line) + ": " + oneLine(line.Text)
+		if whole := Sanitize(speaker(line) + ": " + line.Text); i == len(last)-1 && strings.Count(whole, "\n") < height/2 && len(whole) < height/2*width {
+			text = whole
+		} else {
+			text = fit(text, width-1)
+		}
+		c.ui.Print(c.ui.style.dim(text))
+	}
 	return nil
 }
 

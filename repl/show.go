@@ -101,7 +101,11 @@ func (c *chat) showTasks(ctx context.Context, _ string) error {
 		if !task.Started.IsZero() {
 			took = elapsed(end.Sub(task.Started))
 		}
-		t.add(string(task.ID), task.Agent, stateName(task.State), took, task.Text)
+		state := stateName(task.State)
+		if task.Attempt > 1 {
+			state += fmt.Sprintf(", attempt %d", task.Attempt)
+		}
+		t.add(string(task.ID), task.Agent, state, took, task.Text)
 	}
 	c.table(t, "no tasks in this conversation")
 	return nil

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ type Card struct {
 	Card *a2a.AgentCard `json:"card,omitempty"`
 	// TTL is how long the announcement holds unless it is published again, at least one second; 0 is for ever.
 	TTL time.Duration `json:"ttl,omitempty"`
+	// Heartbeat is how often the instance means to announce itself, in nanoseconds in JSON as TTL is, at most [MaxHeartbeat].
+	// Who misses three of them is taken for dead. 0 says nothing of it.
+	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	// Draining says that the instance finishes what it has and takes nothing new.
 	Draining bool `json:"draining,omitempty"`
 	// Gone is empty for an announcement. Publishing a card with [GoneLeft] removes it; subscribers get GoneLeft or
@@ -38,6 +42,32 @@ const (
 	GoneLeft    GoneReason = "left"    // it said so
 	GoneExpired GoneReason = "expired" // its TTL passed
 )
+
+// MaxHeartbeat bounds Card.Heartbeat.
+const MaxHeartbeat = 24 * time.Hour
+
+// UnmarshalJSON reads a card. Hosts that leave with an announcement that says "isDeregistering", beside the card or in it, are
+// understood: it is [GoneLeft].
+func (c *Card) UnmarshalJSON(b []byte) error {
+	type plain Card
+	if err := json.Unmarshal(b, (*plain)(c)); err != nil {
+		return err
+	}
+	if c.Gone != "" || !bytes.Contains(b, []byte(`sDeregistering"`)) {
+		return nil
+	}
+	type leaving struct {
+		IsDeregistering bool `json:"isDeregistering"`
+	}
+	var says struct {
+		leaving
+		Card leaving `json:"card"`
+	}
+	if json.Unmarshal(b, &says) == nil && (says.IsDeregistering || says.Card.IsDeregistering) {
+		c.Gone = GoneLeft
+	}
+	return nil
+}
 
 // Synced is delivered once to every subscriber of Cards, after the cards that were retained when it subscribed.
 type Synced struct{}
@@ -64,6 +94,9 @@ func (c *Card) validate() error {
 	}
 	if c.TTL < 0 || (c.TTL > 0 && c.TTL < time.Second) {
 		return fmt.Errorf("card of %s: ttl %v is under one second", c.AgentID, c.TTL)
+	}
+	if c.Heartbeat < 0 || c.Heartbeat > MaxHeartbeat {
+		return fmt.Errorf("card of %s: heartbeat %v is not between 0 and %v", c.AgentID, c.Heartbeat, MaxHeartbeat)
 	}
 	return ValidateCard(c.Card)
 }

@@ -34,12 +34,16 @@ func kinds() map[string]transport.Payload {
 		},
 		"status-update":   &a2a.TaskStatusUpdateEvent{TaskID: "t1", ContextID: "c1", Status: a2a.TaskStatus{State: a2a.TaskStateWorking}},
 		"artifact-update": &a2a.TaskArtifactUpdateEvent{TaskID: "t1", ContextID: "c1", Artifact: &a2a.Artifact{ID: "a1", Parts: message.Parts}},
-		"card":            &transport.Card{AgentID: "a", Instance: "1", TTL: time.Minute, Draining: true, Card: card()},
+		"card":            &transport.Card{AgentID: "a", Instance: "1", TTL: time.Minute, Heartbeat: 20 * time.Second, Draining: true, Card: card()},
 		"synced":          &transport.Synced{},
-		"deadline":        &transport.Deadline{At: at},
-		"cancel":          &transport.Cancel{TaskID: "t1", Turn: "m1", Reason: "r"},
-		"delta":           &transport.Delta{Turn: "m1", Attempt: "2", Text: "te\nxt"},
-		"hologram":        &transport.Opaque{Kind: "hologram", Version: "9", Data: []byte{0, 1, 254, 255}},
+		"agent-event": &transport.AgentEvent{
+			Time: at, Kind: "updated", AgentID: "a", Instance: "1", State: "active", Reason: "r", Added: []string{"s"}, Removed: []string{"t\n"}, Instances: 3,
+		},
+		"deadline": &transport.Deadline{At: at},
+		"cancel":   &transport.Cancel{TaskID: "t1", Turn: "m1", Reason: "r"},
+		"forget":   &transport.Forget{AgentID: "a"},
+		"delta":    &transport.Delta{Turn: "m1", Attempt: "2", Text: "te\nxt"},
+		"hologram": &transport.Opaque{Kind: "hologram", Version: "9", Data: []byte{0, 1, 254, 255}},
 	}
 }
 
@@ -93,6 +97,9 @@ func TestDecodePayload(t *testing.T) {
 		{"no state", "status-update", "1", `{"taskId":"t","contextId":"c","status":{}}`, false},
 		{"no artifact", "artifact-update", "1", `{"taskId":"t","contextId":"c"}`, false},
 		{"card without name", "card", "1", `{"agentId":"a","instance":"1","card":{"name":""}}`, false},
+		{"card of another shape", "card", "1", `{"agentId":7}`, false},
+		{"null card", "card", "1", `null`, false},
+		{"event of no agent", "agent-event", "1", `{"event":"updated"}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := transport.DecodePayload(c.kind, c.version, []byte(c.body))
@@ -107,6 +114,30 @@ func TestDecodePayload(t *testing.T) {
 				t.Errorf("DecodePayload: %v (-want +got):\n%s", err, diff)
 			}
 		})
+	}
+}
+
+// TestCardLeaves has the ways in which an announcement says that the instance goes.
+func TestCardLeaves(t *testing.T) {
+	const card = `"card":{"name":"a","description":"isDeregistering"}`
+	for body, want := range map[string]transport.GoneReason{
+		`{"agentId":"a","instance":"1",` + card + `}`:                                                "",
+		`{"agentId":"a","instance":"1",` + card + `,"isDeregistering":false}`:                        "",
+		`{"agentId":"a","instance":"1",` + card + `,"isDeregistering":"yes"}`:                        "",
+		`{"agentId":"a","instance":"1",` + card + `,"isDeregistering":true}`:                         transport.GoneLeft,
+		`{"AgentId":"a","Instance":"1","IsDeregistering":true}`:                                      transport.GoneLeft,
+		`{"agentId":"a","instance":"1","card":{"name":"a","isDeregistering":true}}`:                  transport.GoneLeft,
+		`{"agentId":"a","instance":"1","card":{"name":"a"},"isDeregistering":true,"gone":"expired"}`: transport.GoneExpired,
+		`{"agentId":"a","instance":"1","card":{"name":"a","skills":[{"id":"\"isDeregistering\""}]}}`: "",
+	} {
+		p, err := transport.DecodePayload("card", transport.PayloadVersion, []byte(body))
+		if err != nil {
+			t.Errorf("DecodePayload(%s) = %v", body, err)
+			continue
+		}
+		if got := p.(*transport.Card).Gone; got != want {
+			t.Errorf("%s is gone %q, want %q", body, got, want)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ const (
 	MetaRequester       = "requester"           // task: who asked Cortex
 	MetaUserText        = "user_text"           // task: the user's own words
 	MetaDeadline        = "deadline"            // task: RFC 3339 with nanoseconds; a result after it is ignored
+	MetaLatest          = "latest_deadline"     // task: until when progress may move the deadline; missing: it stays
+	MetaAttempt         = "attempt"             // task: which attempt at it this is, a number from 1
 	MetaHops            = "hops"                // task: how many agents have handed the request on, a number
 	MetaAncestors       = "ancestors"           // task: their ids, a list of strings
 	MetaTurn            = "turn_id"             // everything of a turn on Live: the id of the user's message

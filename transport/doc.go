@@ -9,7 +9,9 @@
 //     [SubscribeOptions].Unordered they do not wait for each other. An event published twice with the same ID, by
 //     the same sender and for the same conversation, within [DuplicateWindow] is stored once.
 //   - [Cards] carries announcements. The newest card of every running agent instance is retained: a new subscriber gets
-//     them all, then one [Synced], then every change. A card that is not published again within its TTL is reported gone.
+//     them all, then one [Synced], then every change. Before Synced it may hear once more of instances that left a short while
+//     ago. A card that is not published again within its TTL is reported gone.
+//     Beside the cards, a running Cortex tells what it makes of them: an [AgentEvent] is not retained, and best effort.
 //   - [Live] carries what a person watches while it happens: progress, delegations, the text of an answer as it is written.
 //     Best effort, to everyone who listens now; it is never the only copy of anything.
 //

@@ -1,6 +1,9 @@
 package transport
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrClosed is returned by every call on a closed Transport or Subscription.
@@ -12,6 +15,14 @@ var (
 	// ErrUnavailable is returned when the transport cannot take responsibility for an event now: the server is away,
 	// or its queue is full. Trying again later is right.
 	ErrUnavailable = errors.New("transport unavailable")
+	// ErrFull is returned by Publish when an inbox holds so much that new work is refused: nothing was taken. It is also an
+	// ErrUnavailable. What work in progress needs, such as tasks, results and deadlines, is taken all the same.
+	ErrFull = fmt.Errorf("%w: the inbox is full", ErrUnavailable)
+	// ErrForbidden is returned when the server does not let this connection do what it was asked to: its credentials are for
+	// something else, or it has none.
+	ErrForbidden = errors.New("not allowed")
+	// ErrNotFound is returned by calls that name something that is not there.
+	ErrNotFound = errors.New("not found")
 	// ErrIncompatible is returned when dialing a server that lacks what the guarantees need.
 	ErrIncompatible = errors.New("incompatible server")
 )

@@ -36,6 +36,10 @@ type Event struct {
 	// Delivery counts the deliveries of this event to its inbox's subscribers, from 1. Set by the transport, ignored by
 	// Publish. It may start again at 1 after the server itself was killed.
 	Delivery int
+	// Epoch tells under which ownership an ordered inbox's event is delivered, see [SubscribeOptions]. As long as it is the same
+	// for the events of a conversation, no other subscriber has handled any of them in between; what is remembered about the
+	// conversation from another epoch may be stale. Set by the transport, ignored by Publish.
+	Epoch uint64
 }
 
 // Validate reports whether e may be published to t: nil, or an error that wraps ErrInvalid and says what is wrong.
@@ -83,8 +87,14 @@ func (e *Event) validate(t Topic) error {
 			return fmt.Errorf("to %q is not the inbox's %q", e.To, t.ID)
 		}
 	case KindCards:
-		if _, ok := e.Payload.(*Card); !ok {
-			return fmt.Errorf("payload %T on the cards topic, want *transport.Card", e.Payload)
+		switch e.Payload.(type) {
+		case *Card:
+		case *AgentEvent:
+			if e.From != Cortex {
+				return fmt.Errorf("event of an agent from %q, want it from %q", e.From, Cortex)
+			}
+		default:
+			return fmt.Errorf("payload %T on the cards topic, want *transport.Card or *transport.AgentEvent", e.Payload)
 		}
 	case KindLive:
 		if t.ID == "" {

@@ -47,6 +47,12 @@ func TestValidate(t *testing.T) {
 		{"delayed on live", live, func(e *transport.Event) { e.DeliverAt = at }, "deliverAt is for inboxes only"},
 		{"no live id", transport.Live("acme", ""), nil, "a live topic needs an id"},
 		{"no card", cards, nil, "want *transport.Card"},
+		{"event of an agent", cards, func(e *transport.Event) {
+			e.From, e.Payload = transport.Cortex, &transport.AgentEvent{Kind: "updated", AgentID: "a"}
+		}, ""},
+		{"event of an agent by somebody", cards, func(e *transport.Event) {
+			e.Payload = &transport.AgentEvent{Kind: "updated", AgentID: "a"}
+		}, `event of an agent from "user", want it from "cortex"`},
 		{"no kind of topic", transport.Topic{Tenant: "acme"}, nil, "unknown topic kind"},
 		{"empty message", inbox, message(), "message is empty"},
 		{"blank message", inbox, message(a2a.NewTextPart("")), "message is empty"},

@@ -12,9 +12,11 @@ import (
 //
 //   - *a2a.Message: a user's words to [Cortex], a task to an agent, an answer
 //   - *a2a.Task: an agent's result (terminal or input-required); on Live also: a delegation was made
-//   - *a2a.TaskStatusUpdateEvent, *a2a.TaskArtifactUpdateEvent: progress
-//   - *[Card], *[Synced]: on Cards
+//   - *a2a.TaskStatusUpdateEvent, *a2a.TaskArtifactUpdateEvent: progress; in the inbox of Cortex, that a task is working moves its
+//     deadline
+//   - *[Card], *[Synced], *[AgentEvent]: on Cards; an AgentEvent also from Cortex to itself
 //   - *[Deadline], *[Cancel]: to [Cortex] and to agents
+//   - *[Forget]: to [Cortex], on its control topic
 //   - *[Delta]: on Live, text while it is written
 //   - *[Opaque]: anything else, as it came
 //
@@ -32,6 +34,12 @@ type Cancel struct {
 	TaskID a2a.TaskID `json:"taskId,omitempty"`
 	Turn   string     `json:"turn,omitempty"` // id of the user's message that began the turn
 	Reason string     `json:"reason,omitempty"`
+}
+
+// Forget tells orchestrators, on their control topic, that what was learned of an agent has changed in the store, or, without one,
+// that the event's conversation is no longer there.
+type Forget struct {
+	AgentID string `json:"agentId,omitempty"`
 }
 
 // Delta is a piece of an answer while it is being written. It is provisional: when the attempt changes, text of the
@@ -67,10 +75,14 @@ func PayloadKind(p Payload) (kind string, ok bool) {
 		return "card", p != nil
 	case *Synced:
 		return "synced", p != nil
+	case *AgentEvent:
+		return "agent-event", p != nil
 	case *Deadline:
 		return "deadline", p != nil
 	case *Cancel:
 		return "cancel", p != nil
+	case *Forget:
+		return "forget", p != nil
 	case *Delta:
 		return "delta", p != nil
 	case *Opaque:
@@ -121,10 +133,14 @@ func DecodePayload(kind, version string, body []byte) (Payload, error) {
 			p = new(Card)
 		case "synced":
 			p = new(Synced)
+		case "agent-event":
+			p = new(AgentEvent)
 		case "deadline":
 			p = new(Deadline)
 		case "cancel":
 			p = new(Cancel)
+		case "forget":
+			p = new(Forget)
 		case "delta":
 			p = new(Delta)
 		}

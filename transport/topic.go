@@ -24,7 +24,7 @@ const Cortex = "cortex"
 // Inbox is the work queue of an agent, or of the orchestrator (see [Cortex]).
 func Inbox(tenant, agentID string) Topic { return Topic{KindInbox, tenant, agentID} }
 
-// Cards is the tenant's notice board of agents. Its events carry [Card] and [Synced].
+// Cards is the tenant's notice board of agents. Its events carry [Card], [Synced] and [AgentEvent].
 func Cards(tenant string) Topic { return Topic{Kind: KindCards, Tenant: tenant} }
 
 // Live is what can be watched of one conversation.

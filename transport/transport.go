@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"hash/fnv"
 	"iter"
 	"time"
 )
@@ -34,6 +35,52 @@ type SubscribeOptions struct {
 	// tasks of one conversation do not depend on each other. An event whose handler failed may then be taken by
 	// another subscriber.
 	Unordered bool
+	// Label says in [Owners] which process this subscriber is, for people: host, process, version. At most [MaxLabel] bytes.
+	Label string
+	// OnOwned, if set, is told what this subscriber of an ordered inbox owns, at the beginning of Serve and whenever that changes:
+	// some of the [Partitions], in their order. It must not block.
+	OnOwned func(partitions []int)
+}
+
+// MaxLabel bounds SubscribeOptions.Label, in bytes.
+const MaxLabel = 256
+
+// Partitions is the number of parts into which an inbox's conversations are divided. Of several ordered subscribers of an inbox
+// each owns some of them, and gets the events of their conversations only, so that a conversation's order is kept
+// whoever handles it. When a subscriber ends, others own its parts at once; when it is killed or cut off, within five seconds.
+// When one joins, it gets its share. Parts change their owner between two events of a conversation: the new owner gets what
+// the old one has not acknowledged, in order. An owner that ends has the contexts of its handlers ended, and gives a part up when they
+// have returned. An owner that was only paused may still be handling an event when the new one
+// gets it too; handlers fence each other off by what they write (as a Store's Append does).
+const Partitions = 64
+
+// Partition returns the part that a conversation of a tenant belongs to, from 0 to [Partitions]-1: FNV-1a, 32 bits, of the
+// escaped tenant, a dot and the escaped contextID.
+func Partition(tenant, contextID string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(Escape(tenant) + "." + Escape(contextID))) // never fails
+	return int(h.Sum32() % Partitions)
+}
+
+// Owner is an ordered subscriber of an inbox.
+type Owner struct {
+	ID         string    // of the subscription
+	Label      string    // as in SubscribeOptions
+	Since      time.Time // when it began to serve
+	Partitions []int     // that it owns, in their order; none for one that waits for its share
+}
+
+// Owners is implemented by transports that know who owns what.
+type Owners interface {
+	// Owners returns the ordered subscribers of an inbox that are being served, in the order of their ids.
+	Owners(ctx context.Context, t Topic) ([]Owner, error)
+}
+
+// Withdrawer is implemented by transports that can take an event back.
+type Withdrawer interface {
+	// Withdraw removes the event with this ID, ContextID and sender from inbox t, unless it was acknowledged; a subscriber that
+	// is handling it is not told. One that is not there is no error.
+	Withdraw(ctx context.Context, t Topic, contextID, from, id string) error
 }
 
 // DefaultConcurrency is how many handlers of one subscription run at once when the options do not say.
@@ -59,6 +106,7 @@ type Subscription interface {
 
 // DeadLetter is an event that was given up, with the reason.
 type DeadLetter struct {
+	ID         string // among the dead letters of its tenant
 	Topic      Topic
 	Event      *Event    // payload [Opaque] when it could not be read
 	Reason     string    // the error's text
@@ -71,6 +119,19 @@ type DeadLetter struct {
 type DeadLetters interface {
 	// DeadLetters lists a tenant's dead letters, oldest first.
 	DeadLetters(ctx context.Context, tenant string) iter.Seq2[*DeadLetter, error]
+	// DeadLetter returns the one with this id, or an error that wraps ErrNotFound.
+	DeadLetter(ctx context.Context, tenant, id string) (*DeadLetter, error)
+	// ReplayDead puts the event back into its inbox as if it were published now, also within [DuplicateWindow], and removes the
+	// dead letter. An error wraps ErrNotFound, or ErrInvalid for one that could not be read; then it stays where it is.
+	ReplayDead(ctx context.Context, tenant, id string) error
+	// RemoveDead removes a dead letter for good. One that is not there is no error.
+	RemoveDead(ctx context.Context, tenant, id string) error
+}
+
+// Eraser is implemented by transports that can forget a conversation.
+type Eraser interface {
+	// Erase removes everything of a conversation that the transport keeps: events in inboxes, timers, dead letters.
+	Erase(ctx context.Context, tenant, contextID string) error
 }
 
 // Health is implemented by transports that can be away.

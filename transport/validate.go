@@ -23,6 +23,8 @@ func validatePayload(p Payload) error {
 		return validateArtifact(p.Artifact)
 	case *Card:
 		return p.validate()
+	case *AgentEvent:
+		return p.validate()
 	case *Opaque:
 		for _, s := range []string{p.Kind, p.Version} {
 			if err := CheckID(s); s != "" && err != nil {

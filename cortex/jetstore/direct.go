@@ -16,8 +16,10 @@ const (
 	batchMessages = 1024    // messages asked for at once
 	batchBytes    = 1 << 20 // a batch ends with the message that goes over it
 
-	// replyTimeout is how long the server may be silent while an answer is waited for.
+	// replyTimeout is how long an answer is waited for, and asked for again.
 	replyTimeout = 5 * time.Second
+	// askAgain is when a question is asked again that nobody has answered: who was asked may have been killed.
+	askAgain = time.Second
 )
 
 var (
@@ -37,6 +39,7 @@ type directGet struct {
 type stored struct {
 	seq  uint64
 	data []byte
+	key  string // of the conversation's snapshots, if get read the first one
 }
 
 // reader reads the messages of one subject in order, a batch at a time.
@@ -49,22 +52,38 @@ type reader struct {
 }
 
 func (s *Store) newReader(subject string, from uint64) (*reader, error) {
-	replies := make(chan *nats.Msg, batchMessages+1)
-	inbox, err := s.nc.ChanSubscribe(s.nc.NewInbox(), replies)
-	if err != nil {
-		return nil, err
-	}
-	return &reader{s, subject, inbox, replies, from}, nil
+	r := &reader{s: s, subject: subject, next: from}
+	return r, r.listen()
+}
+
+// listen has answers come to a new inbox.
+func (r *reader) listen() (err error) {
+	r.replies = make(chan *nats.Msg, batchMessages+1)
+	r.inbox, err = r.s.nc.ChanSubscribe(r.s.nc.NewInbox(), r.replies)
+	return err
 }
 
 func (r *reader) close() { _ = r.inbox.Unsubscribe() }
 
-// batch returns the next messages, and how many are left after them. The server answers with one message for each, then
+// batch returns the next messages, and how many are left after them. It asks again while nobody answers: of several replicas one
+// was asked, which may have been killed. No message at all is errNotFound.
+func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err error) {
+	for end := time.Now().Add(r.s.timeout); ; {
+		msgs, left, err = r.ask(ctx)
+		if !errors.Is(err, errSilent) || !time.Now().Before(end) {
+			return msgs, left, err
+		}
+		r.close()
+		if err := r.listen(); err != nil { // what comes of the first answer after all is not part of this one
+			return nil, 0, err
+		}
+	}
+}
+
+// ask asks once. The server answers with one message for each, then
 // with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
 // worth nothing: an answer that stops early must not pass for a log that ends there.
-//
-// No message at all is errNotFound.
-func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err error) {
+func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error) {
 	req, err := json.Marshal(directGet{r.next, r.subject, batchMessages, batchBytes})
 	if err != nil {
 		return nil, 0, err
@@ -72,7 +91,8 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 	if err := r.s.nc.PublishRequest(r.s.api+"DIRECT.GET."+Stream, r.inbox.Subject, req); err != nil {
 		return nil, 0, err
 	}
-	silence := time.NewTimer(r.s.timeout)
+	quiet := min(askAgain, r.s.timeout)
+	silence := time.NewTimer(quiet)
 	defer silence.Stop()
 	var last uint64 // of the batch
 	for {
@@ -83,7 +103,7 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 		case <-silence.C:
 			return nil, 0, errSilent
 		case m = <-r.replies:
-			silence.Reset(r.s.timeout)
+			silence.Reset(quiet)
 		}
 		status := m.Header.Get("Status")
 		switch {
@@ -118,7 +138,7 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 		if got := m.Header.Get(jetstream.SubjectHeader); got != r.subject || seq < r.next || seq <= last {
 			return nil, 0, fmt.Errorf("the server answers with message %d of %s, want one of %s from %d on", seq, got, r.subject, max(r.next, last+1))
 		}
-		msgs = append(msgs, stored{seq, m.Data})
+		msgs = append(msgs, stored{seq: seq, data: m.Data})
 		last = seq
 	}
 }
@@ -131,15 +151,22 @@ func number(m *nats.Msg, header string) (uint64, error) {
 	return n, nil
 }
 
-// request asks the server about the stream.
+// request asks the server about the stream. It asks again every second, since a stream's leader that is killed leaves a question
+// without an answer, and the next one knows nothing of it.
 func (s *Store) request(ctx context.Context, method string, req []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
 	defer cancel()
-	m, err := s.nc.RequestWithContext(ctx, s.api+method+Stream, req)
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+	for {
+		attempt, done := context.WithTimeout(ctx, askAgain)
+		m, err := s.nc.RequestWithContext(attempt, s.api+method+Stream, req)
+		done()
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case !errors.Is(err, context.DeadlineExceeded):
+			return m, err
+		}
 	}
-	return m, err
 }
 
 // get returns the first message of subject from a sequence on, or errNotFound.
@@ -160,36 +187,43 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 		return stored{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 	}
 	seq, err := number(m, jetstream.SequenceHeader)
-	return stored{seq, m.Data}, err
+	return stored{seq, m.Data, m.Header.Get(keyHeader)}, err
 }
 
-// lastOf asks the stream's leader for the last sequence of a subject; 0 when it has none. Unlike a direct get, which any
-// replica may answer, the leader's word covers every append that was acknowledged.
+// lastOf returns the sequence of the last message of a subject, as its leader knows it.
 func (s *Store) lastOf(ctx context.Context, subject string) (uint64, error) {
+	m, err := s.last(ctx, subject)
+	return m.seq, err
+}
+
+// last asks the stream's leader for the last message of a subject; its sequence is 0 when there is none. Unlike a direct get,
+// which any replica may answer, the leader's word covers every append that was acknowledged.
+func (s *Store) last(ctx context.Context, subject string) (stored, error) {
 	req, err := json.Marshal(map[string]string{"last_by_subj": subject})
 	if err != nil {
-		return 0, err
+		return stored{}, err
 	}
 	m, err := s.request(ctx, "STREAM.MSG.GET.", req)
 	if err != nil {
-		return 0, err
+		return stored{}, err
 	}
 	var resp struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message *struct {
-			Seq uint64 `json:"seq"`
+			Seq  uint64 `json:"seq"`
+			Data []byte `json:"data"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &resp); err != nil {
-		return 0, err
+		return stored{}, err
 	}
 	switch {
 	case resp.Error != nil && resp.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
-		return 0, nil
+		return stored{}, nil
 	case resp.Error != nil:
-		return 0, resp.Error
+		return stored{}, resp.Error
 	case resp.Message == nil:
-		return 0, errors.New("the server answers without a message")
+		return stored{}, errors.New("the server answers without a message")
 	}
-	return resp.Message.Seq, nil
+	return stored{seq: resp.Message.Seq, data: resp.Message.Data}, nil
 }

@@ -247,6 +247,31 @@ func TestReplicaBehind(t *testing.T) {
 	})
 }
 
+// TestLoadAsksAgain has the one that was asked say nothing, or not all, and what is left of it come later: the next one answers.
+func TestLoadAsksAgain(t *testing.T) {
+	const entries = 5
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, entries)
+	s.Redirect(fakeAPI, time.Minute, false)
+	for name, said := range map[string]int{"nothing": 0, "a part": 3} {
+		t.Run(name, func(t *testing.T) {
+			answer(t, nc, func(n int, a []*nats.Msg) []*nats.Msg {
+				if n == 0 {
+					return a[:said]
+				}
+				return a
+			})
+			if n, err := count(t.Context(), t, s); err != nil || n != entries {
+				t.Errorf("Load ends after %d entries with %v, want %d", n, err, entries)
+			}
+		})
+	}
+}
+
 func TestLoadOfUnreadableEntry(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -39,20 +38,16 @@ func (s *Store) append(ctx context.Context, subject string, after cortex.Version
 	m := nats.NewMsg(subject)
 	m.Data = data
 	m.Header.Set(timeHeader, e.Time.Format(time.RFC3339Nano))
-	// The expected sequence alone makes an append happen once; no message id, whose window would end.
-	ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectStream(Stream), jetstream.WithExpectLastSequencePerSubject(uint64(after)))
-	if err == nil {
-		return cortex.Version(ack.Sequence), nil
+	if after == 0 {
+		m.Header.Set(keyHeader, newKey())
 	}
-	var api *jetstream.APIError
-	switch {
-	case errors.Is(err, nats.ErrMaxPayload):
+	// The expected sequence alone makes an append happen once; no message id, whose window would end.
+	seq, err := s.commit(ctx, m, uint64(after))
+	if errors.Is(err, nats.ErrMaxPayload) {
 		return 0, fmt.Errorf("%w: the entry is %d bytes, a message on this server at most %d; raise its max_payload (Cortex uses up to 8 MB)",
 			transport.ErrTooLarge, len(data), s.nc.MaxPayload())
-	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
-		return 0, fmt.Errorf("%w: %w", cortex.ErrConflict, err)
 	}
-	return 0, err
+	return cortex.Version(seq), err
 }
 
 // Load implements [cortex.Store]. It reads in batches of bounded size while the caller goes on.

@@ -1,6 +1,7 @@
 package jetstore_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
@@ -33,7 +35,7 @@ func TestOpenTwice(t *testing.T) {
 // TestOpenRefuses holds that a stream which could lose entries is not taken.
 func TestOpenRefuses(t *testing.T) {
 	good := jetstream.StreamConfig{
-		Name: jetstore.Stream, Subjects: []string{"cortex.v1.log.>"}, Discard: jetstream.DiscardNew, AllowDirect: true, DenyDelete: true,
+		Name: jetstore.Stream, Subjects: []string{"cortex.v1.log.>"}, Discard: jetstream.DiscardNew, AllowDirect: true,
 	}
 	tests := []struct {
 		name   string
@@ -50,7 +52,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"age", func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "max_age is 1h0m0s"},
 		{"last only", func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "max_msgs_per_subject is 1"},
 		{"indirect", func(c *jetstream.StreamConfig) { c.AllowDirect = false }, "allow_direct is false"},
-		{"deletes", func(c *jetstream.StreamConfig) { c.DenyDelete = false }, "deny_delete is false"},
+		{"an older Cortex", func(c *jetstream.StreamConfig) { c.DenyDelete = true }, ""},
 		{"no acks", func(c *jetstream.StreamConfig) { c.NoAck = true }, "no_ack is true"},
 		{"ttl", func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }, "allow_msg_ttl is true"},
 		{"transformed", func(c *jetstream.StreamConfig) {
@@ -101,5 +103,42 @@ func TestTooLarge(t *testing.T) {
 	}
 	if n, err := count(t.Context(), t, s); n != 0 || err != nil {
 		t.Errorf("Load ends after %d entries with %v, want 0 and no error", n, err)
+	}
+}
+
+// TestOpenAsksAgain holds that Open goes on asking while a cluster elects a leader, and only then.
+func TestOpenAsksAgain(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		err   error
+		door  bool
+		calls int
+	}{
+		"no leader":          {err: context.DeadlineExceeded, calls: 3},
+		"nobody yet":         {err: nats.ErrNoResponders, calls: 3},
+		"nobody at the door": {err: nats.ErrNoResponders, door: true, calls: 1},
+		"refused":            {err: transport.ErrIncompatible, calls: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := "$JS.API."
+			if tt.door {
+				api = fakeAPI
+			}
+			s.Redirect(api, time.Second, false)
+			calls := 0
+			err := s.Ask(t.Context(), func(context.Context) error {
+				if calls++; calls == 3 {
+					return nil
+				}
+				return tt.err
+			})
+			if calls != tt.calls || (err == nil) != (tt.calls == 3) {
+				t.Errorf("%d calls, then %v, want %d", calls, err, tt.calls)
+			}
+		})
 	}
 }

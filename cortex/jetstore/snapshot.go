@@ -2,6 +2,10 @@ package jetstore
 
 import (
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,14 +16,40 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// openBucket returns a bucket, made with cfg if it is not there.
+// keyHeader carries, on the first entry of a conversation, the key that its snapshots are sealed with. When the log is erased,
+// copies of snapshots are worth nothing: those that the server's files still hold, and one that is written by somebody who has not
+// heard of it. Logs of older builds have none; their snapshots are not sealed.
+const keyHeader = "Cortex-Key"
+
+// newKey returns a value for keyHeader.
+func newKey() string {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails
+	return base64.StdEncoding.EncodeToString(key[:])
+}
+
+// openBucket returns a bucket, made with cfg if it is not there. It is kept by as many servers as the log.
 func (s *Store) openBucket(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
+	replicas := s.stream.CachedInfo().Config.Replicas
 	kv, err := s.js.KeyValue(ctx, cfg.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		cfg.History, cfg.Storage, cfg.Replicas = 1, jetstream.FileStorage, s.stream.CachedInfo().Config.Replicas
+		cfg.History, cfg.Storage, cfg.Replicas = 1, jetstream.FileStorage, replicas
 		kv, err = s.js.CreateKeyValue(ctx, cfg)
 	}
-	return kv, err
+	if err != nil {
+		return nil, err
+	}
+	stream, err := s.js.Stream(ctx, "KV_"+cfg.Bucket)
+	if err != nil {
+		return nil, err
+	}
+	if got := stream.CachedInfo().Config; got.Replicas != replicas { // it was made when the log had another number
+		got.Replicas = replicas
+		if _, err := s.js.UpdateStream(ctx, got); err != nil {
+			return nil, replicasError(replicas, err)
+		}
+	}
+	return kv, nil
 }
 
 // keyOf returns the key of a conversation's snapshot.
@@ -37,18 +67,86 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (cortex.
 	if err != nil {
 		return 0, nil, fmt.Errorf("snapshot of %q: %w", contextID, err)
 	}
+	seal, _, err := s.sealOf(ctx, tenant, contextID)
+	if errors.Is(err, errNotFound) {
+		return 0, nil, nil // of a conversation that is no more
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("snapshot of %q: %w", contextID, err)
+	}
 	b := kv.Value()
 	if len(b) < 8 {
 		return 0, nil, nil // nothing that PutSnapshot wrote; the log has everything
 	}
-	return cortex.Version(binary.BigEndian.Uint64(b)), b[8:], nil
+	version, data := b[:8], b[8:]
+	if ok, err := s.stands(ctx, tenant, contextID, kv); err != nil || !ok {
+		return 0, nil, err
+	}
+	if seal != nil {
+		if data, err = seal.Open(nil, nil, data, version); err != nil {
+			return 0, nil, nil // of one that had the same id
+		}
+	}
+	return cortex.Version(binary.BigEndian.Uint64(version)), data, nil
 }
 
-// PutSnapshot implements [cortex.Snapshots]: the value is the version in eight bytes, then data.
+// PutSnapshot implements [cortex.Snapshots]: the value is the version in eight bytes, then data, sealed. One
+// that is not of the log, since that was erased meanwhile, is not kept.
 func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cortex.Version, data []byte) error {
-	b := binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(data)), uint64(v))
-	if _, err := s.snaps.Put(ctx, keyOf(tenant, contextID), append(b, data...)); err != nil {
+	seal, first, err := s.sealOf(ctx, tenant, contextID)
+	if errors.Is(err, errNotFound) || v < first {
+		return nil
+	}
+	if err == nil {
+		b := binary.BigEndian.AppendUint64(make([]byte, 0, 64+len(data)), uint64(v))
+		if seal == nil {
+			b = append(b, data...)
+		} else {
+			b = seal.Seal(b, nil, data, b)
+		}
+		_, err = s.snaps.Put(ctx, keyOf(tenant, contextID), b)
+	}
+	if err != nil {
 		return fmt.Errorf("put snapshot of %q: %w", contextID, err)
 	}
 	return nil
+}
+
+// sealOf returns what a conversation's snapshots are sealed with, nil when they are not, and the version of its first entry; or
+// errNotFound when it has no log.
+func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal cipher.AEAD, first cortex.Version, err error) {
+	m, err := s.get(ctx, subjectOf(tenant, contextID), 1)
+	if err != nil || m.key == "" {
+		return nil, cortex.Version(m.seq), err
+	}
+	key, err := base64.StdEncoding.DecodeString(m.key)
+	if err != nil {
+		return nil, 0, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, 0, err
+	}
+	seal, err = cipher.NewGCMWithRandomNonce(block)
+	return seal, cortex.Version(m.seq), err
+}
+
+// stands reports whether the log has the entry that a snapshot was made after. After a power cut the log may end before it, and its
+// versions are given again, to other entries: then the snapshot is removed, before one of them has its version.
+func (s *Store) stands(ctx context.Context, tenant, contextID string, snap jetstream.KeyValueEntry) (bool, error) {
+	subject, version := subjectOf(tenant, contextID), binary.BigEndian.Uint64(snap.Value())
+	switch m, err := s.get(ctx, subject, version); {
+	case err == nil && m.seq == version:
+		return true, nil
+	case err != nil && !errors.Is(err, errNotFound):
+		return false, fmt.Errorf("snapshot of %q: %w", contextID, err)
+	}
+	last, err := s.lastOf(ctx, subject) // who answered may only be behind
+	if err == nil && last < version {
+		err = s.snaps.Delete(ctx, snap.Key(), jetstream.LastRevision(snap.Revision()))
+	}
+	if err != nil {
+		return false, fmt.Errorf("snapshot of %q: %w", contextID, err)
+	}
+	return false, nil
 }

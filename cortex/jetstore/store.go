@@ -5,6 +5,7 @@
 package jetstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ const (
 	Stream  = "CORTEX_LOG"     // stream of all conversations
 	Bucket  = "CORTEX_SNAP"    // KV bucket of the snapshots
 	Ledger  = "CORTEX_SPENT"   // KV bucket of what each day cost
+	Notes   = "CORTEX_NOTES"   // KV bucket of what is known of agents and learned about them
 	subject = "cortex.v1.log." // then <tenant>.<contextID>, each as one token
 )
 
@@ -32,10 +34,14 @@ const (
 // from a stream's configuration without a word.
 const minLevel = 4
 
+// directAPI is the prefix of the API for who needs no door.
+const directAPI = "$JS.API."
+
 var (
 	_ cortex.Store     = (*Store)(nil)
 	_ cortex.Snapshots = (*Store)(nil)
 	_ cortex.Ledger    = (*Store)(nil)
+	_ cortex.Notes     = (*Store)(nil)
 )
 
 // Options configures Open. The zero value is right for a single server.
@@ -43,17 +49,21 @@ type Options struct {
 	// Replicas is the number of servers that keep each conversation; 0 is 1 for a new stream and leaves an existing one
 	// as it is.
 	Replicas int
-	Logger   *slog.Logger // nil discards
+	// API is the prefix of JetStream's API, with its final dot, for connections that do not reach it as $JS.API., which is the
+	// default. Through such a one nothing is made, and conversations can only be read.
+	API    string
+	Logger *slog.Logger // nil discards
 }
 
-// Store is a [cortex.Store], a [cortex.Snapshots] and a [cortex.Ledger] on JetStream. Make one with [Open]. Its connection belongs to the
-// caller, who closes it when the Store is no longer used; there is nothing else to close.
+// Store is a [cortex.Store], a [cortex.Snapshots], a [cortex.Ledger] and a [cortex.Notes] on JetStream. Make one with [Open]. Its
+// connection belongs to the caller, who closes it when the Store is no longer used; there is nothing else to close.
 type Store struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	stream jetstream.Stream
 	snaps  jetstream.KeyValue
 	spent  jetstream.KeyValue
+	notes  jetstream.KeyValue
 	log    *slog.Logger
 
 	// Tests answer in the server's place, and do not want to wait.
@@ -74,47 +84,92 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	js, err := jetstream.New(nc)
+	opts.API = cmp.Or(opts.API, directAPI)
+	js, err := jetstream.NewWithAPIPrefix(nc, opts.API)
 	if err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	s := &Store{nc: nc, js: js, log: opts.Logger, api: "$JS.API.", timeout: replyTimeout}
-	info, err := js.AccountInfo(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open conversations: JetStream on %s: %w", nc.ConnectedUrlRedacted(), away(ctx, err))
+	s := &Store{nc: nc, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout}
+	if err := s.ask(ctx, s.checkServer); err != nil {
+		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	if info.API.Level < minLevel {
-		return nil, fmt.Errorf("open conversations: %w: the server has JetStream API level %d, at least %d is needed (nats-server 2.14)",
-			transport.ErrIncompatible, info.API.Level, minLevel)
+	if err := s.ask(ctx, func(ctx context.Context) error { return s.openStream(ctx, opts.Replicas) }); err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", Stream, err)
 	}
-	if err := s.openStream(ctx, opts.Replicas); err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", Stream, away(ctx, err))
-	}
-	if s.snaps, err = s.openBucket(ctx, jetstream.KeyValueConfig{Bucket: Bucket, Description: "Cortex: folds of long conversations"}); err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", Bucket, away(ctx, err))
-	}
-	if s.spent, err = s.openBucket(ctx, jetstream.KeyValueConfig{Bucket: Ledger, Description: "Cortex: what each day cost", TTL: spentFor}); err != nil {
-		return nil, fmt.Errorf("open bucket %s: %w", Ledger, away(ctx, err))
+	for _, b := range []struct {
+		kv  *jetstream.KeyValue
+		cfg jetstream.KeyValueConfig
+	}{
+		{&s.snaps, jetstream.KeyValueConfig{Bucket: Bucket, Description: "Cortex: folds of long conversations"}},
+		{&s.spent, jetstream.KeyValueConfig{Bucket: Ledger, Description: "Cortex: what each day cost", TTL: spentFor}},
+		{&s.notes, jetstream.KeyValueConfig{Bucket: Notes, Description: "Cortex: what is known of agents and learned about them", LimitMarkerTTL: markersFor}},
+	} {
+		err := s.ask(ctx, func(ctx context.Context) (err error) {
+			*b.kv, err = s.openBucket(ctx, b.cfg)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("open bucket %s: %w", b.cfg.Bucket, err)
+		}
 	}
 	return s, nil
+}
+
+// openTimeout is how long Open goes on asking a cluster for something that has no leader at this moment.
+const openTimeout = 10 * time.Second
+
+// ask does one step of Open, again and again while the server does not answer: a cluster that has lost a server leaves questions
+// without an answer until it has elected another. Behind a door nobody answers when no Cortex runs, which has to be told at once.
+func (s *Store) ask(ctx context.Context, step func(context.Context) error) error {
+	for end := time.Now().Add(openTimeout); ; {
+		attempt, done := context.WithTimeout(ctx, askAgain)
+		err := step(attempt)
+		done()
+		err = away(ctx, err)
+		if s.api != directAPI && errors.Is(err, jetstream.ErrJetStreamNotEnabled) { // nobody is behind the door
+			err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
+		}
+		if !errors.Is(err, transport.ErrUnavailable) || s.api != directAPI || s.nc.IsClosed() || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// checkServer refuses a server that is too old.
+func (s *Store) checkServer(ctx context.Context) error {
+	info, err := s.js.AccountInfo(ctx)
+	if err != nil {
+		return fmt.Errorf("JetStream on %s: %w", s.nc.ConnectedUrlRedacted(), err)
+	}
+	if info.API.Level < minLevel {
+		return fmt.Errorf("%w: nats-server %s has JetStream API level %d, at least %d is needed: upgrade every server to 2.14 or later",
+			transport.ErrIncompatible, s.nc.ConnectedServerVersion(), info.API.Level, minLevel)
+	}
+	return nil
 }
 
 // away adds ErrUnavailable to an error that means that the server did not answer.
 func away(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
-		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrNoResponders)) {
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || passes(err)) {
 		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 	}
 	return err
 }
 
 // streamConfig is what a stream of conversations must be. It has no limit, since a limit would let the oldest entries go;
-// if somebody sets one, it refuses new entries rather than that.
+// if somebody sets one, it refuses new entries rather than that. Deleting is for Erase; one that denies it, as an older Cortex made
+// them, is taken as well.
 func streamConfig(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: Stream, Description: "Cortex: the log of every conversation", Subjects: []string{subject + ">"},
 		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Replicas: max(1, replicas), Discard: jetstream.DiscardNew,
-		AllowDirect: true, DenyDelete: true,
+		AllowDirect: true,
 	}
 }
 
@@ -122,6 +177,7 @@ func (s *Store) openStream(ctx context.Context, replicas int) error {
 	stream, err := s.js.Stream(ctx, Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		stream, err = s.js.CreateStream(ctx, streamConfig(replicas))
+		err = replicasError(replicas, err)
 	}
 	if err != nil {
 		return err
@@ -130,7 +186,7 @@ func (s *Store) openStream(ctx context.Context, replicas int) error {
 	if replicas > 0 && got.Replicas != replicas {
 		got.Replicas = replicas
 		if stream, err = s.js.UpdateStream(ctx, got); err != nil {
-			return fmt.Errorf("change to %d replicas: %w", replicas, err)
+			return replicasError(replicas, err)
 		}
 		got = stream.CachedInfo().Config
 	}
@@ -143,6 +199,20 @@ func (s *Store) openStream(ctx context.Context, replicas int) error {
 	}
 	s.stream, s.replicated = stream, got.Replicas > 1
 	return nil
+}
+
+// replicasError says what a server's refusal has to do with the number of replicas, where it has.
+func replicasError(replicas int, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode {
+		case 10074:
+			return fmt.Errorf("%w: --replicas %d: the server is in no cluster, where only 1 is possible: %w", transport.ErrIncompatible, replicas, err)
+		case 10005:
+			return fmt.Errorf("%w: --replicas %d: as many servers with JetStream are needed, and they are not there now: %w", transport.ErrUnavailable, replicas, err)
+		}
+	}
+	return err
 }
 
 // differences compares what the guarantees need; the rest of a stream's configuration is the operator's.
@@ -159,7 +229,6 @@ func differences(want, got jetstream.StreamConfig) []string {
 	check("replicas", got.Replicas == want.Replicas, got.Replicas, want.Replicas)
 	check("discard", got.Discard == want.Discard, got.Discard, want.Discard)
 	check("allow_direct", got.AllowDirect == want.AllowDirect, got.AllowDirect, want.AllowDirect)
-	check("deny_delete", got.DenyDelete == want.DenyDelete, got.DenyDelete, want.DenyDelete)
 	check("max_age", got.MaxAge == 0, got.MaxAge, 0)
 	check("max_msgs_per_subject", got.MaxMsgsPerSubject <= 0, got.MaxMsgsPerSubject, "unlimited")
 	check("no_ack", !got.NoAck, got.NoAck, false)

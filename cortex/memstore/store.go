@@ -21,15 +21,19 @@ var (
 	_ cortex.Store     = (*Store)(nil)
 	_ cortex.Snapshots = (*Store)(nil)
 	_ cortex.Ledger    = (*Store)(nil)
+	_ cortex.Notes     = (*Store)(nil)
+	_ cortex.Eraser    = (*Store)(nil)
 )
 
-// Store is a [cortex.Store], a [cortex.Snapshots] and a [cortex.Ledger] in memory. It keeps all it is given; make one with [New].
+// Store is a [cortex.Store], a [cortex.Snapshots], a [cortex.Ledger], a [cortex.Notes] and a [cortex.Eraser] in memory. It keeps all it is given;
+// make one with [New].
 type Store struct {
 	mu    sync.RWMutex
 	last  cortex.Version // of all conversations, so that a version belongs to one of them only
 	logs  map[key]*conversation
 	snaps map[key]snapshot
 	spent map[account]llm.Usage
+	notes map[shelf]map[string]note
 }
 
 type (
@@ -58,7 +62,7 @@ type snapshot struct {
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{logs: map[key]*conversation{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}}
+	return &Store{logs: map[key]*conversation{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}}
 }
 
 // Load implements [cortex.Store]. It sees the log as it was when the iteration began.
@@ -186,7 +190,23 @@ func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cor
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.snaps[key{tenant, contextID}] = snapshot{v, slices.Clone(data)}
+	k := key{tenant, contextID}
+	if c := s.logs[k]; c == nil || v < c.records[0].version {
+		return nil // of a conversation that was erased
+	}
+	s.snaps[k] = snapshot{v, slices.Clone(data)}
+	return nil
+}
+
+// Erase implements [cortex.Eraser].
+func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("erase %q: %w", contextID, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.logs, key{tenant, contextID})
+	delete(s.snaps, key{tenant, contextID})
 	return nil
 }
 

@@ -40,6 +40,6 @@ func ExampleStore() {
 	}
 	// Output:
 	// 1 <nil>
-	// append to "c-1" after version 0, the last is 1: conversation has gone on
+	// append to "c-1" after version 0, the last is 1: it has gone on in the meantime
 	// c-1 1 What time is it? <nil>
 }

@@ -74,3 +74,22 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkStrictLeave is one of 5,000 agents that have an ability for themselves going, while as many are refused for another.
+func BenchmarkStrictLeave(b *testing.B) {
+	r := registry.New(registry.Config{Tenant: "t", StrictAbilities: true})
+	own := func(i int) *transport.Card {
+		c := agentCard(fmt.Sprint("own", i), "a")
+		c.Skills[0].ID = c.Name
+		return &transport.Card{AgentID: c.Name, Instance: "1", Card: c}
+	}
+	for i := range 5000 {
+		r.Apply(cardEvent(own(i)))
+		id := fmt.Sprint("wants", i)
+		r.Apply(cardEvent(&transport.Card{AgentID: id, Instance: "1", Card: agentCard(id, "a")}))
+	}
+	for b.Loop() {
+		r.Apply(cardEvent(&transport.Card{AgentID: "own7", Instance: "1", Gone: transport.GoneLeft}))
+		r.Apply(cardEvent(own(7)))
+	}
+}

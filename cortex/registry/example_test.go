@@ -22,7 +22,7 @@ func Example() {
 	r := registry.New(registry.Config{
 		WellKnown: wellKnown,
 		Now:       func() time.Time { return now },
-		OnChange:  func(c registry.Change) { fmt.Println(c.AgentID, c.Kind) },
+		OnEvent:   func(e registry.Event) { fmt.Println(e.Kind, e.AgentID, len(e.Record.Instances)) },
 	})
 	echo := &a2a.AgentCard{Name: "echo", Description: "Says it again."}
 	r.Apply(&transport.Event{Payload: &transport.Card{AgentID: "echo", Instance: "1", Card: echo, TTL: 90 * time.Second}})
@@ -33,9 +33,9 @@ func Example() {
 	r.Apply(&transport.Event{Payload: &transport.Card{AgentID: "echo", Instance: "1", Gone: transport.GoneLeft}})
 	fmt.Println(len(r.Snapshot().Agents()), "agent")
 	// Output:
-	// echo joined
+	// registered echo 1
 	// Research: unknown, seen well-known (not yet seen this session)
 	// echo: active, seen 3 s ago
-	// echo left
+	// deregistered echo 0
 	// 1 agent
 }

@@ -3,12 +3,10 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,10 +17,6 @@ import (
 )
 
 const (
-	// Grace is how long after its expiry an instance counts as running, for the transport to say that it has gone.
-	Grace = 30 * time.Second
-
-	sweepEvery = 5 * time.Second
 	// seenLag is how old a snapshot may be that misses nothing but that agents were seen: thousands of agents are seen
 	// all the time, and nobody needs to know it sooner.
 	seenLag = time.Second
@@ -35,25 +29,45 @@ const (
 type Config struct {
 	Tenant    string      // "" is the default tenant
 	WellKnown []WellKnown // agents that are always listed
-	// OnChange, if not nil, is called with every change, one at a time and in order, the cards that were retained when
-	// Run began included. It may read the registry, and must not call Apply or Sweep; the registry waits for it.
-	OnChange func(Change)
-	Now      func() time.Time // nil is time.Now
-	Logger   *slog.Logger     // nil discards
+	// OnEvent, if not nil, is called with every event, one at a time and in order: with what is there when Run begins, as
+	// registered, and then with what happens. It may read the registry, and must not call anything else of it; the registry
+	// waits for it.
+	OnEvent func(Event)
+	// Seen asks for EventSeen, too: thousands of agents make hundreds of them a second.
+	Seen bool
+	// Announce is for the registry of the running Cortex, which has the last word: Run publishes its events, but EventSeen, on
+	// the tenant's cards topic, and takes what has been silent for too long off it. Publishing is best effort.
+	Announce bool
+	// Leads reports which of several Cortexes of a tenant announces at the moment, so that it is done once; nil is this one.
+	Leads func() bool
+	// StrictAbilities refuses an agent that has a skill, by its id, that another agent has who was there before. It may be given
+	// work as soon as no other has it.
+	StrictAbilities bool
+	// Keep remembers the agents from one Run to that of the next process, so that a restart of Cortex is not taken for the
+	// death of them all. nil remembers nothing.
+	Keep   Keeper
+	Now    func() time.Time // nil is time.Now
+	Logger *slog.Logger     // nil discards
 }
 
 // Registry holds the records of a tenant's agents. All methods are safe for concurrent use.
 type Registry struct {
 	cfg    Config
 	synced chan struct{}
+	notes  *notes
+	voice  voice
 
-	applying sync.Mutex // keeps changes in order; held while OnChange runs
+	applying sync.Mutex // keeps changes in order; held while OnEvent runs
+	begun    bool       // guarded by applying
 
 	mu      sync.Mutex
 	agents  map[string]*agent
-	order   []*agent // by id
-	serial  uint64   // of what was announced
-	refused int
+	order   []*agent          // by id
+	claims  map[string]string // the agent that an ability belongs to, with Config.StrictAbilities
+	serial  uint64            // of what was announced
+	ignored int
+	swept   time.Time // when time was last looked at; zero: not yet
+	paused  bool
 
 	// A snapshot is built when somebody asks for it, from these counts: of changes, and of agents merely seen.
 	changes   atomic.Uint64
@@ -69,22 +83,26 @@ func New(cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}}
+	r := &Registry{cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, claims: map[string]string{}, notes: newNotes(), voice: newVoice()}
 	for _, w := range cfg.WellKnown {
-		r.agent(w.ID).pinned = w.Card
+		hash, _ := hashOf(w.Card) // a list that was read was JSON
+		a := r.agent(w.ID)
+		a.pinned = newContent(w.Card, hash)
+		r.judge(a)
 	}
 	r.snapshot.Store(r.build())
 	return r
 }
 
 // Run takes the cards of the tenant from tr until ctx ends, and returns nil then; it returns an error when tr gives up. It
-// also calls Sweep from time to time. Run is called once.
+// also calls Sweep from time to time, and does what Config.Keep and Config.Announce ask for. One Run at a time.
 func (r *Registry) Run(ctx context.Context, tr transport.Transport) error {
 	// One at a time: what an instance said last must be what is known of it.
 	cards, err := tr.Subscribe(ctx, transport.Cards(r.cfg.Tenant), &transport.SubscribeOptions{Concurrency: 1})
 	if err != nil {
 		return fmt.Errorf("subscribe to cards: %w", err)
 	}
+	r.begin(ctx)
 	g, ctx2 := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		return cards.Serve(ctx2, func(_ context.Context, e *transport.Event) error {
@@ -104,16 +122,61 @@ func (r *Registry) Run(ctx context.Context, tr transport.Transport) error {
 			}
 		}
 	})
+	if r.cfg.Keep != nil {
+		g.Go(func() error { return r.keep(ctx2) })
+	}
+	if r.cfg.Announce {
+		g.Go(func() error { return r.speak(ctx2, tr) })
+	}
 	err = g.Wait()
 	_ = cards.Close()
+	r.flush(ctx, tr)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("cards: %w", err)
 }
 
+// begin brings in what was kept, and tells who listens what is there before any card has come.
+func (r *Registry) begin(ctx context.Context) {
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	if r.begun {
+		return
+	}
+	r.begun = true
+	if r.cfg.Keep != nil {
+		r.restore(ctx)
+	}
+	if r.cfg.OnEvent == nil {
+		return
+	}
+	r.mu.Lock()
+	now := r.now()
+	var events []Event
+	for _, a := range r.order {
+		events = append(events, compare(view{}, a.view(), "", "", now)...)
+	}
+	r.mu.Unlock()
+	for _, e := range events {
+		r.cfg.OnEvent(e)
+	}
+}
+
 // Synced is closed once the cards that were there when Run began are in the registry.
 func (r *Registry) Synced() <-chan struct{} { return r.synced }
+
+func (r *Registry) isSynced() bool {
+	select {
+	case <-r.synced:
+		return true
+	default:
+		return false
+	}
+}
+
+// now is the time on the wall: what is read of a clock that stands still while the machine is suspended is left out.
+func (r *Registry) now() time.Time { return r.cfg.Now().Round(0) }
 
 // Apply takes in an event of the tenant's cards topic, which the registry keeps. Other events are ignored.
 func (r *Registry) Apply(e *transport.Event) {
@@ -122,6 +185,7 @@ func (r *Registry) Apply(e *transport.Event) {
 	switch p := e.Payload.(type) {
 	case *transport.Synced:
 		if !r.isSynced() {
+			r.report(r.settle())
 			close(r.synced)
 		}
 	case *transport.Card:
@@ -135,35 +199,25 @@ func (r *Registry) Apply(e *transport.Event) {
 		case p.AgentID == transport.Cortex || p.AgentID == "" || p.Card == nil:
 			r.cfg.Logger.Warn("card is ignored: it has no name of its own", "agent", p.AgentID, "from", e.From)
 		default:
-			r.report(r.announced(p, e.Time))
+			r.report(r.announced(p, e))
 		}
 	}
 }
 
-// Sweep marks instances as stale that expired more than Grace ago, without a word from the transport. They are not
-// removed: that they are gone is for the transport to say.
-func (r *Registry) Sweep(now time.Time) {
-	r.applying.Lock()
-	defer r.applying.Unlock()
-	r.report(r.sweep(now))
-}
-
-func (r *Registry) report(changes []Change) {
-	if r.cfg.OnChange == nil {
-		return
-	}
-	for _, c := range changes {
-		r.cfg.OnChange(c)
+// report tells who listens, here and on the cards topic.
+func (r *Registry) report(events []Event) {
+	for _, e := range events {
+		if r.announces() && e.Kind != EventSeen {
+			r.voice.tell(r.toldEvent(e))
+		}
+		if r.cfg.OnEvent != nil {
+			r.cfg.OnEvent(e)
+		}
 	}
 }
 
-func (r *Registry) isSynced() bool {
-	select {
-	case <-r.synced:
-		return true
-	default:
-		return false
-	}
+func (r *Registry) announces() bool {
+	return r.cfg.Announce && (r.cfg.Leads == nil || r.cfg.Leads())
 }
 
 // agent returns the agent with this id, a new one if there is none.
@@ -182,66 +236,71 @@ func (r *Registry) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(r.order, id, func(a *agent, id string) int { return cmp.Compare(a.id, id) })
 }
 
-func (r *Registry) announced(c *transport.Card, sent time.Time) []Change {
-	content, err := json.Marshal(c.Card)
+// announced takes in the card c of the event e.
+func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
+	hash, err := hashOf(c.Card)
 	if err != nil {
 		r.cfg.Logger.Warn("card is ignored: it cannot be compared", "agent", c.AgentID, "err", err)
 		return nil
 	}
-	sum := sha256.Sum256(content)
-	hash := hex.EncodeToString(sum[:])
-	now := r.cfg.Now()
-	seen := now
-	if !r.isSynced() && sent.Before(now) && !sent.IsZero() {
-		seen = sent // a retained card; later ones have just been sent, whatever the sender's clock says
-	}
-
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.now()
 	if r.full(c) {
 		return nil
 	}
+	retained := !r.isSynced()
+	seen := now
+	if retained && e.Time.Before(now) && !e.Time.IsZero() {
+		seen = e.Time.Round(0) // later ones have just been sent, whatever the sender's clock says
+	}
 	a := r.agent(c.AgentID)
+	var before view
+	if a.there() {
+		before = a.view()
+	}
 	in := a.instances[c.Instance]
-	var kind ChangeKind
-	state := StateActive
-	if c.Draining {
-		state = StateDraining
-	}
-	switch {
-	case in == nil:
-		in = &instance{Instance: Instance{ID: c.Instance, Since: now}}
+	if in == nil {
+		in = &instance{id: c.Instance, since: now}
 		a.instances[c.Instance] = in
-		kind = ChangeJoined
-	case in.State == StateStale:
-		kind = ChangeJoined
-	case in.CardHash != hash:
-		kind = ChangeUpdated
-	case in.State != state && c.Draining:
-		kind = ChangeDraining
-	case in.State != state:
-		kind = ChangeUpdated
 	}
-	if in.CardHash != hash {
-		r.serial++
-		in.CardHash, in.card, in.announced = hash, c.Card, r.serial
+	same := in.content != nil && in.content.hash == hash && in.draining == c.Draining
+	if in.grace && in.event == e.ID && in.sent.Equal(e.Time) && same && !in.reread && !retained {
+		in.reread = true // the same announcement once more: the transport reads again what it retains
+		in.lost = false
+		return nil
 	}
-	in.State, in.LastSeen, in.ExpiresAt = state, seen, time.Time{}
-	if c.TTL > 0 {
-		in.ExpiresAt = now.Add(c.TTL)
+	in.event, in.sent, in.lost = e.ID, e.Time, false
+	if in.grace && retained {
+		in.ttl, in.heartbeat = c.TTL, c.Heartbeat // and was made before: no sign of life
+	} else {
+		in.hear(c, now)
 	}
+	in.seen = seen
 	if a.registered.IsZero() {
 		a.registered = now
 	}
 	if seen.After(a.seen) {
 		a.seen = seen
 	}
-	a.record = nil
-	if kind == "" {
+	a.shown = view{}
+	if same {
 		r.sightings.Add(1)
+		if r.cfg.Seen && !retained {
+			return []Event{{Kind: EventSeen, Time: now, AgentID: a.id, Instance: in.id, Record: a.view().record}}
+		}
 		return nil
 	}
-	return r.changed(a, kind, c.Instance, now)
+	if in.content == nil || in.content.hash != hash {
+		known := a.content(hash)
+		if known == nil {
+			known = newContent(c.Card, hash)
+		}
+		r.serial++
+		in.content, in.announced = known, r.serial
+	}
+	in.draining = c.Draining
+	return r.changed(a, before, in.id, "", now)
 }
 
 // full reports whether c would be one too many, and tells the operator now and then.
@@ -253,59 +312,88 @@ func (r *Registry) full(c *transport.Card) bool {
 	default:
 		return false
 	}
-	if r.refused%1000 == 0 {
+	if r.ignored%1000 == 0 {
 		r.cfg.Logger.Warn("card is ignored: there are too many", "agent", c.AgentID, "instance", c.Instance,
-			"max_agents", maxAgents, "max_instances", maxInstances, "ignored", r.refused+1)
+			"max_agents", maxAgents, "max_instances", maxInstances, "ignored", r.ignored+1)
 	}
-	r.refused++
+	r.ignored++
 	return true
 }
 
-func (r *Registry) gone(c *transport.Card) []Change {
+// gone takes in that an instance said goodbye, or that the transport has found its time to be over.
+func (r *Registry) gone(c *transport.Card) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.now()
+	r.look(now)
 	a := r.agents[c.AgentID]
 	if a == nil || a.instances[c.Instance] == nil {
 		return nil
 	}
-	a.last = a.current().Card
-	delete(a.instances, c.Instance)
-	if len(a.instances) == 0 && a.pinned == nil {
+	in := a.instances[c.Instance]
+	if c.Gone != transport.GoneExpired {
+		return r.remove(a, in, ReasonRequested, now)
+	}
+	in.lost = true
+	if in.grace {
+		return nil
+	}
+	return r.remove(a, in, in.silence(), now)
+}
+
+// remove takes an instance out, and with the last one an agent that is not well known.
+func (r *Registry) remove(a *agent, in *instance, reason string, now time.Time) []Event {
+	before := a.view()
+	a.last = before.content
+	delete(a.instances, in.id)
+	if !a.there() {
 		delete(r.agents, a.id)
 		i, _ := r.find(a.id)
 		r.order = slices.Delete(r.order, i, i+1)
 	}
-	kind := ChangeLeft
-	if c.Gone == transport.GoneExpired {
-		kind = ChangeExpired
-	}
-	return r.changed(a, kind, c.Instance, r.cfg.Now())
+	return r.changed(a, before, in.id, reason, now)
 }
 
-func (r *Registry) sweep(now time.Time) (changes []Change) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.order {
-		for _, known := range a.current().Instances {
-			in := a.instances[known.ID]
-			if in.State != StateStale && !in.ExpiresAt.IsZero() && now.After(in.ExpiresAt.Add(Grace)) {
-				in.State = StateStale
-				changes = append(changes, r.changed(a, ChangeStale, in.ID, now)...)
-			}
-		}
-	}
-	return changes
-}
-
-// changed returns the change that readers are told of, and a warning when it makes the agent's cards differ.
-func (r *Registry) changed(a *agent, kind ChangeKind, instance string, now time.Time) []Change {
+// changed returns the events that follow from what became of an agent that was seen as before.
+func (r *Registry) changed(a *agent, before view, instance, reason string, now time.Time) []Event {
 	r.changes.Add(1)
-	a.record = nil
-	changes := []Change{{kind, a.id, instance, a.current(), now}}
+	freed := r.judge(a)
+	a.shown = view{}
+	after := a.view()
+	if r.cfg.Keep != nil && a.pinned == nil {
+		r.notes.mark(a.id)
+	}
+	events := compare(before, after, instance, reason, now)
 	cards := a.cards()
-	if (kind == ChangeJoined || kind == ChangeUpdated) && len(cards) > 1 && !slices.Equal(cards, a.warned) {
-		changes = append(changes, Change{ChangeConflict, a.id, instance, a.record, now})
+	if reason == "" && len(cards) > 1 && !slices.Equal(cards, a.warned) && !slices.Contains(kinds(events), EventDraining) {
+		events = append(events, Event{Kind: EventConflict, Time: now, AgentID: a.id, Instance: instance, Record: after.record})
 	}
 	a.warned = cards
-	return changes
+	if len(freed) > 0 {
+		events = append(events, r.reconsider(freed, now)...)
+	}
+	return events
+}
+
+func kinds(events []Event) []EventKind {
+	list := make([]EventKind, len(events))
+	for i, e := range events {
+		list[i] = e.Kind
+	}
+	return list
+}
+
+func (r *Registry) tenantName() string {
+	if r.cfg.Tenant == "" {
+		return "the default tenant"
+	}
+	return fmt.Sprintf("tenant %q", cut(r.cfg.Tenant, 100))
+}
+
+// cut returns at most n bytes of s.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -27,54 +28,87 @@ var epoch = time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
 // world is a registry with a clock, and what it reported.
 type world struct {
 	*registry.Registry
-	now     time.Time
-	changes []string
-	last    registry.Change
+	now    time.Time
+	events []string
+	last   registry.Event
+	sent   int
 }
 
 func newWorld(wellKnown ...registry.WellKnown) *world {
+	return newWorldOf(registry.Config{WellKnown: wellKnown})
+}
+
+func newWorldOf(cfg registry.Config) *world {
 	w := &world{now: epoch}
-	w.Registry = registry.New(registry.Config{
-		Tenant: "t", WellKnown: wellKnown, Now: func() time.Time { return w.now },
-		OnChange: func(c registry.Change) {
-			w.changes = append(w.changes, fmt.Sprintf("%s %s/%s", c.Kind, c.AgentID, c.Instance))
-			w.last = c
-		},
-	})
+	cfg.Tenant, cfg.Now = "t", func() time.Time { return w.now }
+	cfg.OnEvent = func(e registry.Event) {
+		w.events = append(w.events, text(e))
+		w.last = e
+	}
+	w.Registry = registry.New(cfg)
 	w.Apply(&transport.Event{Tenant: "t", Payload: &transport.Synced{}})
 	return w
 }
 
+// text is an event in short: "instance-left echo/1 expired", "capabilities-changed echo/1 +a -b".
+func text(e registry.Event) string {
+	line := fmt.Sprintf("%s %s/%s %s", e.Kind, e.AgentID, e.Instance, e.Reason)
+	for _, id := range e.Added {
+		line += " +" + id
+	}
+	for _, id := range e.Removed {
+		line += " -" + id
+	}
+	return strings.TrimSpace(strings.ReplaceAll(line, "  ", " "))
+}
+
 func agentCard(name, description string) *a2a.AgentCard {
-	return &a2a.AgentCard{Name: name, Description: description, Version: "1", Skills: []a2a.AgentSkill{{ID: "s", Name: "S"}}}
+	return &a2a.AgentCard{Name: name, Description: description, Version: "1.2.0", Skills: []a2a.AgentSkill{{ID: "s", Name: "S"}}}
 }
 
 func cardEvent(c *transport.Card) *transport.Event {
 	return &transport.Event{ID: "e", Time: epoch, From: c.AgentID, Tenant: "t", Payload: c}
 }
 
-// announce publishes the card of an instance, "echo/1", with this description.
-func (w *world) announce(instance, description string) {
-	id, in, _ := strings.Cut(instance, "/")
-	w.Apply(cardEvent(&transport.Card{AgentID: id, Instance: in, Card: agentCard(id, description), TTL: ttl}))
+// publish applies what an instance, "echo/1", publishes now.
+func (w *world) publish(instance string, c transport.Card) *transport.Event {
+	c.AgentID, c.Instance, _ = strings.Cut(instance, "/")
+	w.sent++
+	e := cardEvent(&c)
+	e.ID, e.Time = fmt.Sprint("e", w.sent), w.now
+	w.Apply(e)
+	return e
+}
+
+// announce publishes the card of an instance with this description.
+func (w *world) announce(instance, description string) *transport.Event {
+	id, _, _ := strings.Cut(instance, "/")
+	return w.publish(instance, transport.Card{Card: agentCard(id, description), TTL: ttl})
 }
 
 func (w *world) drain(instance, description string) {
-	id, in, _ := strings.Cut(instance, "/")
-	w.Apply(cardEvent(&transport.Card{AgentID: id, Instance: in, Card: agentCard(id, description), TTL: ttl, Draining: true}))
+	id, _, _ := strings.Cut(instance, "/")
+	w.publish(instance, transport.Card{Card: agentCard(id, description), TTL: ttl, Draining: true})
 }
 
 func (w *world) goes(instance string, why transport.GoneReason) {
-	id, in, _ := strings.Cut(instance, "/")
-	w.Apply(cardEvent(&transport.Card{AgentID: id, Instance: in, Gone: why}))
+	w.publish(instance, transport.Card{Gone: why})
 }
 
-func (w *world) want(t *testing.T, changes ...string) {
-	t.Helper()
-	if d := cmp.Diff(changes, w.changes); d != "" {
-		t.Errorf("changes differ (-want +got):\n%s", d)
+// pass lets time pass, with the sweeps that belong to it.
+func (w *world) pass(d time.Duration) {
+	for end := w.now.Add(d); w.now.Before(end); {
+		w.now = w.now.Add(min(5*time.Second, end.Sub(w.now)))
+		w.Sweep(w.now)
 	}
-	w.changes = nil
+}
+
+func (w *world) want(t *testing.T, events ...string) {
+	t.Helper()
+	if d := cmp.Diff(events, w.events); d != "" {
+		t.Errorf("events differ (-want +got):\n%s", d)
+	}
+	w.events = nil
 }
 
 // wantAgents takes "id:state:description" for each agent, with a "+" where it is routable.
@@ -97,7 +131,7 @@ func (w *world) wantAgents(t *testing.T, agents ...string) {
 func TestComingAndGoing(t *testing.T) {
 	w := newWorld()
 	w.announce("echo/1", "a")
-	w.want(t, "joined echo/1")
+	w.want(t, "registered echo/1")
 	w.wantAgents(t, "echo:active:a+")
 
 	for range 3 {
@@ -107,8 +141,8 @@ func TestComingAndGoing(t *testing.T) {
 	w.want(t)
 	r, _ := w.Snapshot().Get("echo")
 	want := &registry.Record{
-		ID: "echo", Tenant: "t", Card: agentCard("echo", "a"), State: registry.StateActive, Origin: registry.OriginAnnounced,
-		RegisteredAt: epoch, LastSeen: w.now, ExpiresAt: w.now.Add(ttl),
+		ID: "echo", Tenant: "t", Card: agentCard("echo", "a"), Version: "1.2.0", Spec: &agentcard.Spec{},
+		State: registry.StateActive, Origin: registry.OriginAnnounced, RegisteredAt: epoch, LastSeen: w.now, ExpiresAt: w.now.Add(ttl),
 		Instances: []registry.Instance{{
 			ID: "1", State: registry.StateActive, CardHash: r.Instances[0].CardHash, Since: epoch, LastSeen: w.now, ExpiresAt: w.now.Add(ttl),
 		}},
@@ -128,7 +162,7 @@ func TestComingAndGoing(t *testing.T) {
 	w.want(t, "updated echo/1")
 	w.goes("echo/1", transport.GoneLeft)
 	w.goes("echo/1", transport.GoneLeft)
-	w.want(t, "left echo/1")
+	w.want(t, "deregistered echo/1 requested")
 	w.wantAgents(t)
 	if r := w.last.Record; r.State != registry.StateGone || r.Card.Description != "b" || len(r.Instances) != 0 {
 		t.Errorf("record of an agent that left = %+v, want it gone, with its last card", r)
@@ -136,30 +170,16 @@ func TestComingAndGoing(t *testing.T) {
 
 	w.announce("echo/2", "c")
 	w.goes("echo/2", transport.GoneExpired)
-	w.want(t, "joined echo/2", "expired echo/2")
+	w.want(t, "registered echo/2", "deregistered echo/2 expired")
 	w.goes("nobody/1", transport.GoneLeft)
 	w.want(t)
-}
-
-// TestContentDecides holds that what happened follows from the card, not from the envelope or the sender's words.
-func TestContentDecides(t *testing.T) {
-	w := newWorld()
-	w.announce("echo/1", "a")
-	again := cardEvent(&transport.Card{AgentID: "echo", Instance: "1", Card: agentCard("echo", "a"), TTL: time.Minute})
-	again.ID, again.From, again.Delivery = "agent.registered", "gateway", 3
-	w.Apply(again)
-	w.want(t, "joined echo/1")
-	changed := agentCard("echo", "a")
-	changed.Skills[0].Examples = []string{"more"}
-	w.Apply(cardEvent(&transport.Card{AgentID: "echo", Instance: "1", Card: changed, TTL: ttl}))
-	w.want(t, "updated echo/1")
 }
 
 func TestInstances(t *testing.T) {
 	w := newWorld()
 	w.announce("echo/b", "v1")
 	w.announce("echo/a", "v1")
-	w.want(t, "joined echo/b", "joined echo/a")
+	w.want(t, "registered echo/b", "instance-joined echo/a")
 	r, _ := w.Snapshot().Get("echo")
 	if len(r.Instances) != 2 || r.Instances[0].ID != "a" || r.Instances[0].CardHash != r.Instances[1].CardHash {
 		t.Errorf("instances = %+v, want a and b with the same card", r.Instances)
@@ -167,7 +187,7 @@ func TestInstances(t *testing.T) {
 
 	// A new version comes beside the old one: one warning, the newer card holds, however often the others are seen.
 	w.announce("echo/c", "v2")
-	w.want(t, "joined echo/c", "conflict echo/c")
+	w.want(t, "instance-joined echo/c", "updated echo/c", "conflict echo/c")
 	for range 3 {
 		w.announce("echo/c", "v2")
 		w.announce("echo/a", "v1")
@@ -176,26 +196,28 @@ func TestInstances(t *testing.T) {
 	}
 	w.want(t)
 	w.announce("echo/d", "v2") // the same two cards: nothing new to warn of
-	w.want(t, "joined echo/d")
+	w.want(t, "instance-joined echo/d")
 	w.announce("echo/a", "v3")
 	w.want(t, "updated echo/a", "conflict echo/a")
 	w.wantAgents(t, "echo:active:v3+")
 
 	// An active instance speaks before one that drains, and an older card is back when the newer goes.
 	w.drain("echo/a", "v3")
-	w.want(t, "draining echo/a")
+	w.want(t, "draining echo/a", "updated echo/a")
 	w.wantAgents(t, "echo:active:v2+")
 	w.goes("echo/c", transport.GoneLeft)
 	w.goes("echo/d", transport.GoneExpired)
-	w.want(t, "left echo/c", "expired echo/d")
+	w.want(t, "instance-left echo/c requested", "instance-left echo/d expired", "updated echo/d")
 	w.wantAgents(t, "echo:active:v1+")
 	w.goes("echo/b", transport.GoneLeft)
+	w.want(t, "instance-left echo/b requested", "draining echo/b", "updated echo/b")
 	w.wantAgents(t, "echo:draining:v3")
-	w.changes = nil
 	w.announce("echo/e", "v4") // beside one that drains: an update as it should be
-	w.want(t, "joined echo/e")
+	w.want(t, "instance-joined echo/e", "updated echo/e")
+	w.wantAgents(t, "echo:active:v4+")
 	w.goes("echo/e", transport.GoneLeft)
 	w.goes("echo/a", transport.GoneLeft)
+	w.want(t, "instance-left echo/e requested", "draining echo/e", "updated echo/e", "deregistered echo/a requested")
 	w.wantAgents(t)
 }
 
@@ -217,72 +239,10 @@ func TestExpiryOfSeveral(t *testing.T) {
 	}
 }
 
-func TestWellKnown(t *testing.T) {
-	w := newWorld(registry.WellKnown{ID: "research", Card: agentCard("research", "listed")})
-	w.announce("echo/1", "a")
-	w.wantAgents(t, "echo:active:a+", "research:unknown:listed+")
-	r, _ := w.Snapshot().Get("research")
-	if got := r.LastSeenText(w.now); got != "well-known (not yet seen this session)" {
-		t.Errorf("LastSeenText = %q", got)
-	}
-	if !r.Pinned || r.Origin != registry.OriginWellKnown || !r.RegisteredAt.IsZero() {
-		t.Errorf("record = %+v, want it pinned and never registered", r)
-	}
-
-	w.announce("research/1", "running")
-	w.wantAgents(t, "echo:active:a+", "research:active:running+")
-	w.drain("research/1", "running")
-	w.wantAgents(t, "echo:active:a+", "research:draining:running+")
-	for _, why := range []transport.GoneReason{transport.GoneLeft, transport.GoneExpired} {
-		w.announce("research/1", "running")
-		seen := w.now
-		w.now = w.now.Add(5 * time.Minute)
-		w.goes("research/1", why)
-		w.wantAgents(t, "echo:active:a+", "research:stale:listed+")
-		r, _ = w.Snapshot().Get("research")
-		if !r.LastSeen.Equal(seen) || !r.RegisteredAt.Equal(epoch) || !r.ExpiresAt.IsZero() || r.Origin != registry.OriginWellKnown {
-			t.Errorf("record of a well-known agent that went = %+v, want it as listed, last seen at %v", r, seen)
-		}
-		if got := r.LastSeenText(w.now); got != "5 min ago" {
-			t.Errorf("LastSeenText = %q, want 5 min ago", got)
-		}
-	}
-}
-
-func TestSweep(t *testing.T) {
-	w := newWorld()
-	w.announce("echo/1", "a")
-	w.Apply(cardEvent(&transport.Card{AgentID: "rock", Instance: "1", Card: agentCard("rock", "for ever")}))
-	w.want(t, "joined echo/1", "joined rock/1")
-	if r, _ := w.Snapshot().Get("rock"); !r.ExpiresAt.IsZero() {
-		t.Errorf("a card without a TTL expires at %v", r.ExpiresAt)
-	}
-	w.now = epoch.Add(ttl + registry.Grace)
-	w.Sweep(w.now)
-	w.want(t)
-	w.now = w.now.Add(time.Nanosecond)
-	w.Sweep(w.now)
-	w.Sweep(w.now)
-	w.want(t, "stale echo/1")
-	w.wantAgents(t, "echo:stale:a", "rock:active:for ever+")
-	w.announce("echo/1", "a")
-	w.want(t, "joined echo/1")
-	w.wantAgents(t, "echo:active:a+", "rock:active:for ever+")
-
-	// One of two: the other speaks for the agent.
-	w.announce("echo/2", "b")
-	w.now = w.now.Add(ttl + registry.Grace)
-	w.announce("echo/1", "a")
-	w.now = w.now.Add(time.Second)
-	w.Sweep(w.now)
-	w.want(t, "joined echo/2", "conflict echo/2", "stale echo/2")
-	w.wantAgents(t, "echo:active:a+", "rock:active:for ever+")
-}
-
 func TestIgnored(t *testing.T) {
 	var log bytes.Buffer
 	r := registry.New(registry.Config{
-		Tenant: "t", Logger: slog.New(slog.NewTextHandler(&log, nil)), OnChange: func(c registry.Change) { t.Errorf("change %+v", c) },
+		Tenant: "t", Logger: slog.New(slog.NewTextHandler(&log, nil)), OnEvent: func(e registry.Event) { t.Errorf("event %+v", e) },
 	})
 	other := cardEvent(&transport.Card{AgentID: "echo", Instance: "1", Card: agentCard("echo", "")})
 	other.Tenant = "other"
@@ -296,6 +256,7 @@ func TestIgnored(t *testing.T) {
 		cardEvent(&transport.Card{AgentID: "echo", Instance: "1"}),
 		cardEvent(&transport.Card{Instance: "1", Card: agentCard("echo", "")}),
 		{Tenant: "t", Payload: &transport.Opaque{Kind: "card", Version: "9"}},
+		{Tenant: "t", From: transport.Cortex, Payload: &transport.AgentEvent{Kind: "registered", AgentID: "echo", Instance: "1"}},
 		{Tenant: "t"},
 	} {
 		r.Apply(e)
@@ -442,14 +403,14 @@ func TestConcurrent(t *testing.T) {
 	var mu sync.Mutex
 	joined := map[string]int{}
 	var r *registry.Registry
-	r = registry.New(registry.Config{Tenant: "t", OnChange: func(c registry.Change) {
-		if c.Kind == registry.ChangeJoined {
+	r = registry.New(registry.Config{Tenant: "t", OnEvent: func(e registry.Event) {
+		if e.Kind == registry.EventRegistered {
 			mu.Lock()
-			joined[c.AgentID]++
+			joined[e.AgentID]++
 			mu.Unlock()
 		}
-		if rec, ok := r.Snapshot().Get(c.AgentID); ok && c.Record.State == registry.StateGone {
-			t.Errorf("%s is gone and listed as %+v", c.AgentID, rec)
+		if rec, ok := r.Snapshot().Get(e.AgentID); ok && e.Record.State == registry.StateGone {
+			t.Errorf("%s is gone and listed as %+v", e.AgentID, rec)
 		}
 	}})
 	var wg sync.WaitGroup
@@ -558,10 +519,15 @@ func TestRun(t *testing.T) {
 			t.Errorf("after Synced echo is not there, from topic %v", tr.topic)
 		}
 
-		<-time.After(ttl + registry.Grace + 10*time.Second)
+		<-time.After(ttl)
 		synctest.Wait()
-		if rec, _ := r.Snapshot().Get("echo"); rec.State != registry.StateStale {
-			t.Errorf("an agent that the transport forgot is %s, want stale", rec.State)
+		if _, ok := r.Snapshot().Get("echo"); !ok {
+			t.Error("an agent is gone before the transport had time to say so")
+		}
+		<-time.After(10 * time.Second)
+		synctest.Wait()
+		if rec, ok := r.Snapshot().Get("echo"); ok {
+			t.Errorf("an agent that the transport forgot is %s, want it gone", rec.State)
 		}
 		cancel()
 		if err := <-ended; err != nil {
@@ -569,6 +535,25 @@ func TestRun(t *testing.T) {
 		}
 		<-tr.closed
 	})
+}
+
+// TestRunAgain holds that a Run that follows one which the transport ended tells only what is new.
+func TestRunAgain(t *testing.T) {
+	var events []string
+	r := registry.New(registry.Config{
+		WellKnown: []registry.WellKnown{{ID: "listed", Card: agentCard("listed", "")}},
+		OnEvent:   func(e registry.Event) { events = append(events, text(e)) },
+	})
+	for range 2 {
+		tr := &script{events: make(chan *transport.Event), closed: make(chan struct{})}
+		close(tr.events)
+		if err := r.Run(t.Context(), tr); !errors.Is(err, transport.ErrClosed) {
+			t.Errorf("Run = %v, want ErrClosed", err)
+		}
+	}
+	if d := cmp.Diff([]string{"registered listed/"}, events); d != "" {
+		t.Errorf("events differ (-want +got):\n%s", d)
+	}
 }
 
 func TestRunEndsWithTransport(t *testing.T) {

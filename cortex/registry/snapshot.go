@@ -3,6 +3,7 @@ package registry
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -11,6 +12,7 @@ type Snapshot struct {
 	agents, routable   []*Record
 	changes, sightings uint64
 	built              time.Time
+	abilities          func() []Ability // made when it is first asked for
 }
 
 // Agents returns all agents in the order of their ids. The slice is shared: it is not to be written to.
@@ -57,11 +59,12 @@ func (r *Registry) build() *Snapshot {
 		changes: r.changes.Load(), sightings: r.sightings.Load(), built: r.cfg.Now(),
 	}
 	for i, a := range r.order {
-		rec := a.current()
+		rec := a.view().record
 		s.agents[i] = rec
 		if rec.Routable() {
 			s.routable = append(s.routable, rec)
 		}
 	}
+	s.abilities = sync.OnceValue(func() []Ability { return abilities(s.agents) })
 	return s
 }

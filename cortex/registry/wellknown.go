@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -44,7 +45,8 @@ func LoadWellKnown(path string) ([]WellKnown, error) {
 //	[{"agentName": "Research", "description": "Searches the web.", "version": "1.0",
 //	  "skills": [{"id": "research", "name": "Research", "description": "Finds out.", "examples": ["…"], "tags": ["…"]}]}]
 //
-// An entry may also be an A2A agent card, which has "name" in place of "agentName". The list is at most 1 MiB and an entry
+// An entry may also be an A2A agent card, which has "name" in place of "agentName", or a card with a field "spec" or an AgentSpec,
+// as [agentcard.Read] reads them. The list is at most 1 MiB and an entry
 // at most [transport.MaxCard] bytes. An error names the entry, counted from 1, and the field.
 func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxWellKnown+1))
@@ -85,8 +87,10 @@ func readWellKnown(raw json.RawMessage) (WellKnown, error) {
 		return WellKnown{}, fmt.Errorf("%d bytes, at most %d are allowed", len(raw), transport.MaxCard)
 	}
 	var names struct {
-		AgentName *string `json:"agentName"`
-		Name      *string `json:"name"`
+		AgentName *string         `json:"agentName"`
+		Name      *string         `json:"name"`
+		AgentType *string         `json:"agent_type"`
+		Spec      json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(raw, &names); err != nil {
 		return WellKnown{}, describe(err)
@@ -98,6 +102,8 @@ func readWellKnown(raw json.RawMessage) (WellKnown, error) {
 		return WellKnown{}, errors.New(`has both "agentName" and "name": give one`)
 	case names.AgentName != nil:
 		card, err = readPlain(raw)
+	case names.AgentType != nil, names.Spec != nil: // which may say whom the agent is for
+		card, _, err = agentcard.Read("card", raw)
 	case names.Name != nil:
 		card = &a2a.AgentCard{}
 		err = describe(json.Unmarshal(raw, card))

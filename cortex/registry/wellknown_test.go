@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 )
 
@@ -69,6 +70,23 @@ func TestReadWellKnown(t *testing.T) {
 	}
 }
 
+// TestReadWellKnownSpecs holds that what a list says beyond A2A is read, above all whom an agent is for.
+func TestReadWellKnownSpecs(t *testing.T) {
+	list, err := registry.ReadWellKnown(strings.NewReader(`[
+		{"name": "a", "spec": {"tenant_scope": "acme"}, "skills": [{"id": "x", "name": "X"}]},
+		{"agent_type": "b", "version": "1.2.0", "description": "d", "owner_team": "team", "tenant_scope": "acme",
+		 "capabilities": [{"name": "x", "description": "d", "input_schema": {}, "output_schema": {}}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{"a", "b"} {
+		spec := agentcard.SpecOf(list[i].Card)
+		if list[i].ID != id || spec.TenantScope != "acme" || len(list[i].Card.Skills) != 1 {
+			t.Errorf("entry %d is %s for %q with %d skills, want %s for acme with one", i+1, list[i].ID, spec.TenantScope, len(list[i].Card.Skills), id)
+		}
+	}
+}
+
 func TestReadWellKnownErrors(t *testing.T) {
 	big := strings.Repeat("x", 70_000)
 	tests := []struct{ name, file, want string }{
@@ -89,6 +107,7 @@ func TestReadWellKnownErrors(t *testing.T) {
 		{"unknown field", `[{"agentName": "a"}, {"agentName": "b", "skill": []}]`, `entry 2: field "skill" is unknown`},
 		{"unknown field of a skill", `[{"agentName": "b", "skills": [{"Id": "x", "desc": ""}]}]`, `entry 1: skill 1: field "desc" is unknown`},
 		{"A2A card's field", `[{"name": "a", "skills": [{"id": 1}]}]`, `entry 1: field "skills.id" is a JSON number, want a string`},
+		{"card's spec", `[{"name": "a", "spec": {"tenant_scop": "t"}}]`, `entry 1: card: unknown field "spec.tenant_scop"; did you mean "spec.tenant_scope"?`},
 		{"duplicate", `[{"agentName": "a b"}, {"agentName": "c"}, {"name": "a_b"}]`, `entry 3: "a_b" is there already, as entry 1`},
 		{"orchestrator", `[{"agentName": "cortex"}]`, `entry 1: "cortex" is the orchestrator's own name`},
 		{"long name", fmt.Sprintf(`[{"agentName": %q}]`, strings.Repeat("n", 300)), "entry 1: card: name is 300 bytes long"},

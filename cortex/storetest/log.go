@@ -51,8 +51,13 @@ func testRoundTrip(t *testing.T, s cortex.Store) {
 				Model: "m", Usage: llm.Usage{Input: 3, Cached: 2, Output: 1}, Repairs: 1,
 			},
 			Roster: roster(t), Summary: &llm.Summary{Text: "they met", Turns: 3, Model: "m", Usage: llm.Usage{Input: 2, Cost: 0.1}}, Omitted: 1,
+			Shortlist: []cortex.Candidate{{ID: "echo", Skill: "say", Score: 0.75, Reason: "fits"}},
+			Terms:     map[string]cortex.Terms{"1": {Type: "say_it", Timeout: time.Minute, Output: json.RawMessage(`{"type":"string"}`)}},
+			Consent:   "echo is to say it. Yes?", Asked: epoch.Add(time.Hour), Rejected: "the result is no string", Withheld: map[a2a.TaskID]string{"task-2": "a rule denies it"},
+			Retries: map[a2a.TaskID]cortex.Retry{"task-3": {Agent: "other", Terms: cortex.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
 			Usage:   llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
-			Failure: "no such agent", Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
+			Life:    "l-1",
+			Failure: "no such agent", Sent: epoch.Add(time.Second), Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
 		}
 		wantAllSet(t, e)
 		last = add(t, s, "t", "c", last, e)
@@ -114,6 +119,7 @@ func payloads() []transport.Payload {
 		&transport.Synced{},
 		&transport.Deadline{At: epoch},
 		&transport.Cancel{TaskID: "task-1", Turn: "m", Reason: "enough"},
+		&transport.Forget{AgentID: "echo"},
 		&transport.Delta{Turn: "m", Attempt: "1", Text: "par"},
 		&transport.Opaque{Kind: "telepathy", Version: "9", Data: []byte("\x00not JSON")},
 		&transport.Opaque{Kind: "message", Version: "1", Data: []byte("{broken")},

@@ -15,6 +15,20 @@ func testReopen(t *testing.T, h Harness) {
 	if ledger, ok := s.(cortex.Ledger); ok {
 		spend(t, ledger, "t", today, usage, usage)
 	}
+	if notes, ok := s.(cortex.Notes); ok {
+		putNote(t, notes, "t", "kind", "kept", 0, "a")
+		putNote(t, notes, "t", "kind", "deleted", 0, "b")
+		if err := notes.DeleteNote(t.Context(), "t", "kind", "deleted"); err != nil {
+			t.Fatalf("DeleteNote = %v", err)
+		}
+	}
+	eraser, erases := s.(cortex.Eraser)
+	if erases {
+		fill(t, s, "t", "erased", 3)
+		if err := eraser.Erase(t.Context(), "t", "erased"); err != nil {
+			t.Fatalf("Erase = %v", err)
+		}
+	}
 	want := load(t, s, "t", "c.1", 0)
 	list := contexts(t, s, "t")
 
@@ -26,11 +40,17 @@ func testReopen(t *testing.T, h Harness) {
 		if d := diff(list, contexts(t, s, "t")); d != "" {
 			t.Errorf("conversations after reopening differ (-want +got):\n%s", d)
 		}
+		if erases && len(load(t, s, "t", "erased", 0)) > 0 {
+			t.Errorf("an erased conversation is there after reopening")
+		}
 		if snaps, ok := s.(cortex.Snapshots); ok {
 			wantSnapshot(t, snaps, "t", "c.1", versions[3], []byte("fold"))
 		}
 		if ledger, ok := s.(cortex.Ledger); ok {
 			wantSpent(t, ledger, "t", today, usage)
+		}
+		if notes, ok := s.(cortex.Notes); ok {
+			wantNotes(t, notes, "t", "kind", map[string]string{"kept": "a"})
 		}
 	}
 	wantConflict(t, s, "t", "c.1", versions[3])

@@ -25,37 +25,41 @@ func put(t *testing.T, s cortex.Snapshots, tenant, contextID string, v cortex.Ve
 func testSnapshots(t *testing.T, store cortex.Store) {
 	s := store.(cortex.Snapshots)
 	wantSnapshot(t, s, "", "c", 0, nil)
-	fill(t, store, "", "c", 2)
+	of := fill(t, store, "", "c", 3) // a snapshot is of an entry that the log has
 	wantSnapshot(t, s, "", "c", 0, nil)
 
 	data := []byte("first\x00\xff")
-	put(t, s, "", "c", 1, data)
+	put(t, s, "", "c", of[0], data)
 	copy(data, "XXXXX")
-	wantSnapshot(t, s, "", "c", 1, []byte("first\x00\xff"))
+	wantSnapshot(t, s, "", "c", of[0], []byte("first\x00\xff"))
 	_, got, _ := s.Snapshot(t.Context(), "", "c")
 	copy(got, "YYYYY")
-	wantSnapshot(t, s, "", "c", 1, []byte("first\x00\xff"))
+	wantSnapshot(t, s, "", "c", of[0], []byte("first\x00\xff"))
 
-	put(t, s, "", "c", 1<<62, []byte("newer"))
-	wantSnapshot(t, s, "", "c", 1<<62, []byte("newer"))
+	put(t, s, "", "c", of[2], []byte("newer"))
+	wantSnapshot(t, s, "", "c", of[2], []byte("newer"))
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
-	put(t, s, "", "c", 3, big)
-	wantSnapshot(t, s, "", "c", 3, big)
+	put(t, s, "", "c", of[1], big)
+	wantSnapshot(t, s, "", "c", of[1], big)
 
+	versions := map[string]cortex.Version{}
 	for _, tenant := range []string{"", "t", "a.b"} {
 		for _, id := range oddIDs() {
 			wantSnapshot(t, s, tenant, id, 0, nil)
-			put(t, s, tenant, id, 5, []byte(tenant+"|"+id))
+			put(t, s, tenant, id, 1<<62, []byte("of nothing: it is not kept"))
+			wantSnapshot(t, s, tenant, id, 0, nil)
+			versions[tenant+"|"+id] = fill(t, store, tenant, id, 1)[0]
+			put(t, s, tenant, id, versions[tenant+"|"+id], []byte(tenant+"|"+id))
 		}
 	}
 	for _, tenant := range []string{"", "t", "a.b"} {
 		for _, id := range oddIDs() {
-			wantSnapshot(t, s, tenant, id, 5, []byte(tenant+"|"+id))
+			wantSnapshot(t, s, tenant, id, versions[tenant+"|"+id], []byte(tenant+"|"+id))
 		}
 	}
-	wantSnapshot(t, s, "", "c", 3, big)
-	wantSeqs(t, load(t, store, "", "c", 0), 1, 2)
-	if n := len(contexts(t, store, "")); n != 1 {
-		t.Errorf("Contexts yields %d conversations, want 1: a snapshot is none", n)
+	wantSnapshot(t, s, "", "c", of[1], big)
+	wantSeqs(t, load(t, store, "", "c", 0), 1, 3)
+	if n := len(contexts(t, store, "")); n != 1+len(oddIDs()) {
+		t.Errorf("Contexts yields %d conversations, want %d: a snapshot is none", n, 1+len(oddIDs()))
 	}
 }

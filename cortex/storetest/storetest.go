@@ -25,7 +25,8 @@ type Harness struct {
 	Reopen func(t *testing.T, s cortex.Store) cortex.Store
 }
 
-// Run tests the stores that h makes. The parts for [cortex.Snapshots], for [cortex.Ledger] and for Reopen are run where they exist.
+// Run tests the stores that h makes. The parts for [cortex.Snapshots], [cortex.Ledger], [cortex.Notes], [cortex.Eraser]
+// and Reopen are run where they exist.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
 		name string
@@ -60,6 +61,18 @@ func Run(t *testing.T, h Harness) {
 			name string
 			test func(t *testing.T, s cortex.Store)
 		}{{"ledger", testLedger}, {"competing spenders", testCompetingSpenders}}...)
+	}
+	if _, ok := h.Open(t).(cortex.Notes); ok {
+		tests = append(tests, []struct {
+			name string
+			test func(t *testing.T, s cortex.Store)
+		}{{"notes", testNotes}, {"competing notes", testCompetingNotes}}...)
+	}
+	if _, ok := h.Open(t).(cortex.Eraser); ok {
+		tests = append(tests, []struct {
+			name string
+			test func(t *testing.T, s cortex.Store)
+		}{{"erase", testErase}, {"erase while others write", testEraseWritten}}...)
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.test(t, h.Open(t)) })

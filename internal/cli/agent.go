@@ -9,63 +9,132 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // agentFlags are the flags of every agent command.
 type agentFlags struct {
+	card, spec  string
 	concurrency int
 	once        bool
 }
 
 func (f *agentFlags) add(c *cobra.Command) {
-	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "tasks to work on at once (default 8)")
+	c.Flags().StringVar(&f.card, "card", "", "`FILE` with the agent's card, YAML or JSON")
+	c.Flags().StringVar(&f.spec, "spec", "", "`FILE` with the agent's AgentSpec, YAML or JSON, in place of a card")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "tasks to work on at once (default: what the card says, else 8)")
 	c.Flags().BoolVar(&f.once, "once", false, "do the tasks that wait, then exit")
 }
 
+// given reports whether there is a card to load.
+func (f *agentFlags) given() bool { return f.card != "" || f.spec != "" }
+
+// loadCard reads the card that the flags name, and tells what of it was left out.
+func (e *env) loadCard(f *agentFlags) (*a2a.AgentCard, error) {
+	read, path := agents.LoadCard, f.card
+	if f.spec != "" {
+		if f.card != "" {
+			return nil, usagef("--card and --spec say the same: give one of them")
+		}
+		read, path = agents.LoadSpec, f.spec
+	}
+	card, warnings, err := read(path)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(e.stderr, "warning: %s\n", w)
+	}
+	return card, nil
+}
+
+// execFlags are the flags of the commands that run a program.
+type execFlags struct {
+	agentFlags
+	dir     string
+	json    bool
+	timeout time.Duration
+}
+
+func (f *execFlags) add(c *cobra.Command) {
+	f.agentFlags.add(c)
+	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` to run the program in")
+	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this long (default: what the card says, else the task's deadline)")
+}
+
 func (e *env) newAgent() *cobra.Command {
+	var f execFlags
 	c := &cobra.Command{
-		Use:   "agent",
+		Use:   "agent NAME | --card FILE [-- PROGRAM [ARGS...]]",
 		Short: "Run an agent and let it join",
-		Long: `Run an agent: a built-in one (echo, clock, calc), or any program with exec. It joins the Cortex that runs on the
-data folder, or on the server that --nats names, and leaves when it is interrupted.`,
-		Example: "  cortex agent echo\n  cortex agent exec --card weather.yaml -- ./weather.py --units metric",
+		Long: `Run an agent: a built-in one (echo, clock, calc), or any program, as exec does. It joins the Cortex that runs on the
+data folder, or on the server that --nats names, and leaves when it is interrupted. With a card and no program, the agent
+answers with what it is asked.`,
+		Example: "  cortex agent echo\n  cortex agent --card weather.yaml -- ./weather.py --units metric\n  cortex agent --spec agentspec.yaml -- ./search",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("there is no agent %q: it is echo, clock, calc or exec", args[0])
+			switch {
+			case f.given():
+				return nil
+			case len(args) > 0:
+				return usagef("there is no agent %q: it is echo, clock, calc or exec; a program needs --card FILE or --spec FILE", args[0])
 			}
 			return usagef("which agent? echo, clock, calc or exec: `cortex agent --help` has examples")
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return e.runProgram(cmd, args, &f)
+			}
+			card, err := e.loadCard(&f.agentFlags)
+			if err != nil {
+				return err
+			}
+			_, echo, _ := agents.Lookup("echo")
+			fmt.Fprintln(e.stderr, "no program is given: the agent answers with what it is asked")
+			return e.runAgent(cmd, card, echo, &f.agentFlags)
+		},
 	}
+	f.add(c)
 	for _, name := range agents.Builtin() {
-		card, handler, _ := agents.Lookup(name)
-		var f agentFlags
-		sub := &cobra.Command{
-			Use:     name,
-			Short:   card.Description,
-			Example: "  cortex agent " + name,
-			Args:    exactArgs(),
-			RunE:    func(cmd *cobra.Command, _ []string) error { return e.runAgent(cmd, card, handler, f) },
-		}
-		f.add(sub)
-		c.AddCommand(sub)
+		c.AddCommand(e.newBuiltin(name))
 	}
 	c.AddCommand(e.newExec())
 	return c
 }
 
-func (e *env) newExec() *cobra.Command {
+func (e *env) newBuiltin(name string) *cobra.Command {
 	var f agentFlags
-	var card, dir string
-	var asJSON bool
-	var timeout time.Duration
+	card, handler, _ := agents.Lookup(name)
+	c := &cobra.Command{
+		Use:     name,
+		Short:   card.Description,
+		Example: "  cortex agent " + name,
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.given() {
+				var err error
+				if card, err = e.loadCard(&f); err != nil {
+					return err
+				}
+			}
+			return e.runAgent(cmd, card, handler, &f)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func (e *env) newExec() *cobra.Command {
+	var f execFlags
 	c := &cobra.Command{
 		Use:   "exec --card FILE -- PROGRAM [ARGS...]",
 		Short: "Run any program as an agent",
 		Long: `Run a program once for each task. The task's text is its standard input; what it prints is the result; each line on
-standard error is shown as progress. An exit status other than 0 is a failure, with the last lines of standard error.
+standard error is shown as progress. A program that says something on either gets more time, up to four times as much. An exit
+status other than 0 is a failure, with the last lines of standard error.
 
 The card is a YAML or JSON file; a name is enough, a description and examples help Cortex to choose the agent:
 
@@ -74,47 +143,65 @@ The card is a YAML or JSON file; a name is enough, a description and examples he
     skills:
       - id: count
         name: Count words
-        examples: ["count the words: to be or not to be"]`,
+        examples: ["count the words: to be or not to be"]
+
+A skill may have input_schema and output_schema, JSON Schemas: the program then finds the task's input as JSON in the
+variable CORTEX_INPUT (if under 64 KiB; with --json it is in the task), and what it prints as JSON is the result as data.
+Cards of A2A 1.0 and before, and AgentSpec documents are read too.`,
 		Example: "  cortex agent exec --card wordcount.yaml -- wc -w\n  cortex agent exec --card weather.yaml --json -- ./weather.py",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if card == "" {
+		Args: func(_ *cobra.Command, args []string) error {
+			if !f.given() {
 				return usagef("--card is missing: a YAML file with at least `name: myagent`")
 			}
 			if len(args) == 0 {
-				return usagef("which program? cortex agent exec --card %s -- PROGRAM [ARGS...]", card)
+				flag, file := "--card", f.card
+				if f.spec != "" {
+					flag, file = "--spec", f.spec
+				}
+				return usagef("which program? cortex agent exec %s %s -- PROGRAM [ARGS...]", flag, file)
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ac, err := agents.LoadCard(card)
-			if err != nil {
-				return usageError{err}
-			}
-			if timeout < 0 {
-				return usagef("--timeout %v: it must not be negative", timeout)
-			}
-			h, err := agents.Exec(agents.ExecOptions{Argv: args, Dir: dir, JSON: asJSON, Timeout: timeout})
-			if err != nil {
-				return usageError{err}
-			}
-			return e.runAgent(cmd, ac, h, f)
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return e.runProgram(cmd, args, &f) },
 	}
 	f.add(c)
-	c.Flags().StringVar(&card, "card", "", "`FILE` with the agent's card, YAML or JSON")
-	c.Flags().StringVar(&dir, "dir", "", "`DIR` to run the program in")
-	c.Flags().BoolVar(&asJSON, "json", false, "give the whole task as one JSON object on standard input")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "kill the program after this long (default: the task's deadline)")
 	return c
 }
 
-func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler, f agentFlags) error {
+// runProgram runs a program as an agent.
+func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error {
+	card, err := e.loadCard(&f.agentFlags)
+	if err != nil {
+		return err
+	}
+	if f.timeout < 0 {
+		return usagef("--timeout %v: it must not be negative", f.timeout)
+	}
+	o := agents.ExecOptions{Argv: argv, Dir: f.dir, Card: card, JSON: f.json, Timeout: f.timeout}
+	if !cmd.Flags().Changed("timeout") {
+		o.Timeout = agentcard.SpecOf(card).Limits.TaskTimeout
+	}
+	h, err := agents.Exec(o)
+	if err != nil {
+		return usageError{err}
+	}
+	return e.runAgent(cmd, card, h, &f.agentFlags)
+}
+
+func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler, f *agentFlags) error {
 	ctx := cmd.Context()
 	if f.concurrency < 0 {
 		return usagef("--concurrency %d: it must not be negative", f.concurrency)
 	}
+	concurrency := f.concurrency
+	if concurrency == 0 {
+		concurrency = agentcard.SpecOf(card).Limits.MaxConcurrentTasks
+	}
 	name := prompt.Clean(card.Name, 64)
-	log := e.settings.logger(e.stderr, slog.LevelError)
+	log := e.settings.logger(e.stderr, slog.LevelWarn) // such as for what it waits
+	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
+		e.settings.agent = card.Name // it is refused later
+	}
 	l, err := e.settings.mustJoin(ctx, card.Name, log, func(up bool, _ error) {
 		if up {
 			fmt.Fprintf(e.stderr, "%s is connected again\n", name)
@@ -127,7 +214,7 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 	}
 	defer l.Close()
 	fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card))
-	err = agents.Serve(ctx, l.bus, card, h, &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: log})
+	err = agents.Serve(ctx, l.bus, card, h, &agents.Options{Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: log})
 	if ctx.Err() != nil {
 		fmt.Fprintf(e.stderr, "%s has left\n", name)
 		return nil

@@ -2,45 +2,68 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
-
-	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/repl"
 )
 
 func (e *env) newAgents() *cobra.Command {
 	var asJSON bool
-	list := func(cmd *cobra.Command, _ []string) error {
-		return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.listAgents(b, asJSON) })
+	list := func(c *cobra.Command) *cobra.Command {
+		var flags listFlags
+		flags.add(c.Flags())
+		c.Args = exactArgs()
+		c.RunE = func(cmd *cobra.Command, _ []string) error {
+			q, err := flags.filter(cmd)
+			if err != nil {
+				return err
+			}
+			return e.withBackend(cmd.Context(), func(_ context.Context, b *backend) error { return e.listAgents(b, q, flags.limit, asJSON) })
+		}
+		return c
 	}
-	c := &cobra.Command{
-		Use:     "agents",
-		Short:   "List the agents that are online",
-		Example: "  cortex agents\n  cortex agents show agent_echo\n  cortex agents watch",
-		Args:    exactArgs(),
-		RunE:    list,
-	}
+	c := list(&cobra.Command{
+		Use:   "agents",
+		Short: "List the agents that are online",
+		Long:  `List the agents that are online: all of them, or those that fit every flag that is given.`,
+		Example: `  cortex agents
+  cortex agents --ability product.search --version '>=1.2.0 <2.0.0'
+  cortex agents show agent_echo
+  cortex agents watch`,
+	})
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.PersistentFlags().StringVar(&e.settings.node.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
+	c.PersistentFlags().BoolVar(&e.settings.node.strict, "strict-abilities", false, "the Cortex on the server that --nats names has this flag, too")
 	c.AddCommand(
-		&cobra.Command{Use: "list", Short: "List the agents that are online", Example: "  cortex agents list --json", Args: exactArgs(), RunE: list},
+		list(&cobra.Command{
+			Use: "list", Short: "List the agents that are online, or those that fit",
+			Example: "  cortex agents list --tag tier=core --tag search\n  cortex agents list --text 'invoice customer' --state active --json",
+		}),
+		e.newAbilities(&asJSON),
 		&cobra.Command{
-			Use: "show ID", Short: "Show an agent's card", Example: "  cortex agents show agent_echo", Args: exactArgs("ID"),
+			Use: "show ID", Short: "Show what is known of an agent", Example: "  cortex agents show agent_echo", Args: exactArgs("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.showAgent(b, args[0], asJSON) })
+				return e.withBackend(cmd.Context(), func(_ context.Context, b *backend) error { return e.showAgent(b, args[0], asJSON) })
 			},
 		},
-		&cobra.Command{
-			Use: "watch", Short: "Print agents as they join, change and leave", Example: "  cortex agents watch --json", Args: exactArgs(),
-			RunE: func(cmd *cobra.Command, _ []string) error { return e.watchAgents(cmd.Context(), asJSON) },
-		},
+		e.newWatch(&asJSON),
+		e.newForget(),
 	)
+	return c
+}
+
+func (e *env) newAbilities(asJSON *bool) *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "abilities", Short: "List what the agents can do, and who offers it", Example: "  cortex agents abilities --json", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkLimit(limit); err != nil {
+				return err
+			}
+			return e.withBackend(cmd.Context(), func(_ context.Context, b *backend) error { return e.listAbilities(b, limit, *asJSON) })
+		},
+	}
+	addLimit(c.Flags(), &limit)
 	return c
 }
 
@@ -62,66 +85,8 @@ func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend)
 	return err
 }
 
-func (e *env) listAgents(b *backend, asJSON bool) error {
-	records := b.registry.Snapshot().Agents()
-	if asJSON {
-		return writeJSON(e, recordsJSON(records))
-	}
-	if len(records) == 0 {
-		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
-		return nil
-	}
-	now := time.Now()
-	t := newTable(e.stdout, "AGENT", "STATE", "INSTANCES", "SEEN", "DESCRIPTION")
-	for _, r := range records {
-		t.row(r.ID, string(r.State), fmt.Sprint(len(r.Instances)), r.LastSeenText(now), r.Card.Description)
-	}
-	return t.flush()
-}
-
-func (e *env) showAgent(b *backend, id string, asJSON bool) error {
-	r, ok := b.registry.Snapshot().Get(id)
-	if !ok {
-		return fmt.Errorf("no agent %s is known: `cortex agents` lists those that are", id)
-	}
-	j := recordsJSON([]*registry.Record{r})[0]
-	if asJSON {
-		return writeJSON(e, j)
-	}
-	out, err := yaml.Marshal(j)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprint(e.stdout, repl.Sanitize(string(out)))
-	return err
-}
-
-func (e *env) watchAgents(ctx context.Context, asJSON bool) error {
-	log := e.settings.logger(e.stderr, slog.LevelError)
-	l, err := e.settings.mustJoin(ctx, "watch", log, nil)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	wellKnown, err := e.settings.loadWellKnown()
-	if err != nil {
-		return err
-	}
-	r := registry.New(registry.Config{Tenant: l.tenant, WellKnown: wellKnown, Logger: log, OnChange: func(c registry.Change) {
-		if asJSON {
-			json.NewEncoder(e.stdout).Encode(changeJSON(c)) //nolint:errcheck // a reader that went away ends the process
-			return
-		}
-		fmt.Fprintf(e.stdout, "%s  %-9s %s\n", time.Now().Format(time.TimeOnly), c.Kind, repl.Sanitize(c.AgentID))
-	}})
-	if err := r.Run(ctx, l.bus); ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
 func writeJSON(e *env, v any) error {
-	enc := json.NewEncoder(e.stdout)
+	enc := newJSON(e.stdout)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }

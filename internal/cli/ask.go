@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -53,7 +52,7 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 		contextID = uuid.NewString()
 	}
 	failed := false
-	out := json.NewEncoder(e.stdout)
+	out := newJSON(e.stdout)
 	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
 	for event, err := range cfg.Client.Turn(ctx, contextID, text) {
 		if err != nil {

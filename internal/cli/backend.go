@@ -11,9 +11,11 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // backend answers what a chat wants to know beside the events: from the store and the registry, without asking the
@@ -21,7 +23,8 @@ import (
 type backend struct {
 	*link
 	registry *registry.Registry
-	prompts  string // --prompts
+	prompts  string        // --prompts
+	index    *router.Index // of the node in this process; nil: one is made when it is needed
 }
 
 func (b *backend) repl() repl.Backend {
@@ -32,7 +35,11 @@ func (b *backend) repl() repl.Backend {
 
 // client is the user's side of conversations over l.
 func (l *link) client() *repl.Client {
-	return &repl.Client{Transport: l.bus, Tenant: l.tenant, Answer: l.answer}
+	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, Answer: l.answer}
+	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
+		c.User = who.ID
+	}
+	return c
 }
 
 // answer reads the answer to a message from the log.
@@ -122,10 +129,13 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		}
 	}
 	var out strings.Builder
+	var offered []cortex.Candidate
 	step := 0
 	for _, e := range last {
 		if e.Failure != "" {
 			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
+			whyChosen(&out, e, offered)
+			offered = e.Shortlist
 		}
 		if e.Summary != nil {
 			fmt.Fprintf(&out, "%s\n", summaryLine(e))
@@ -142,10 +152,16 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		for _, del := range d.Delegations {
 			fmt.Fprintf(&out, "\n   → %s: %s", del.Agent, del.Task)
 		}
+		if e.Consent != "" {
+			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
+		}
 		if d.Reason != "" {
 			fmt.Fprintf(&out, "\n   because %s", d.Reason)
 		}
-		fmt.Fprintf(&out, "\n   %s\n", costLine(d))
+		out.WriteString("\n")
+		whyChosen(&out, e, offered)
+		offered = e.Shortlist
+		fmt.Fprintf(&out, "   %s\n", costLine(d))
 	}
 	if total := conv.Usage; total != (llm.Usage{}) {
 		fmt.Fprintf(&out, "this conversation: %s\n", usageLine(total))
@@ -177,7 +193,9 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	p, err := templates.Render(conv.Preview(text, routable(b.registry), time.Now()))
+	agents := promptAgents(b.registry.Snapshot())
+	in, chosen := conv.Preview(text, agents, b.searchIndex(agents), time.Now())
+	p, err := templates.Render(in)
 	if err != nil {
 		return "", err
 	}
@@ -185,6 +203,10 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	fmt.Fprintf(&out, "── system · %d bytes\n%s\n", len(p.System), p.System)
 	for _, m := range p.Messages {
 		fmt.Fprintf(&out, "── %s\n%s\n", m.Role, m.Text)
+	}
+	if len(chosen) > 0 {
+		fmt.Fprintf(&out, "── shortlist · %d of %d agents\n", len(chosen), len(agents))
+		writeShortlist(&out, "", chosen)
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
@@ -210,7 +232,7 @@ func taskInfos(conv *cortex.Conversation) []repl.TaskInfo {
 		}
 		for _, step := range turn.Past.Steps {
 			for _, t := range step.Tasks {
-				if !listed[t.ID] {
+				if !listed[t.ID] && t.State != a2a.TaskStateAuthRequired { // that one is in the turn of the yes
 					listed[t.ID] = true
 					list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: turn.Began, Ended: turn.Answered})
 				}
@@ -218,7 +240,7 @@ func taskInfos(conv *cortex.Conversation) []repl.TaskInfo {
 		}
 	}
 	for _, t := range conv.TaskList() {
-		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Text: t.Text, Started: t.Sent, Ended: t.Settled})
+		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Attempt: t.Attempt, Text: t.Text, Started: t.Sent, Ended: t.Settled})
 	}
 	return list
 }

@@ -56,8 +56,12 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 			return usagef("--context: %w", err)
 		}
 	}
+	if err := makeDir(e.settings.data); err != nil { // for the history, also where the server is elsewhere
+		return err
+	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
+	e.settings.node.tell = e.notify(notices)
 	b, where, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
@@ -77,14 +81,21 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	return err
 }
 
-// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again: in the chat, or,
-// where there is none, on standard error.
+// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again.
 func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
+	tell := e.notify(notices)
 	return func(up bool, _ error) {
 		line := "the connection to cortex is lost; it is tried again until it is back, and nothing that was said is lost"
 		if up {
 			line = "cortex is back"
 		}
+		tell(line)
+	}
+}
+
+// notify tells the user something: in the chat, or, where there is none, on standard error.
+func (e *env) notify(notices chan<- string) func(line string) {
+	return func(line string) {
 		if !e.onTerminal() {
 			fmt.Fprintln(e.stderr, "cortex: "+line)
 			return
@@ -107,8 +118,17 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	if _, err := s.builtin(); err != nil {
 		return nil, "", nil, err
 	}
+	if _, err := s.loadPolicy(log); err != nil {
+		return nil, "", nil, err
+	}
 	for end := time.Now().Add(syncTimeout); ; {
-		l, err := s.join(ctx, "chat", log, onConn)
+		conn := new(outage)
+		l, err := s.join(ctx, "chat", log, func(up bool, err error) {
+			conn.onConn(up, err)
+			if onConn != nil {
+				onConn(up, err)
+			}
+		})
 		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && time.Now().Before(end) {
 			select { // it is just ending: start one, or join the next
 			case <-time.After(50 * time.Millisecond):
@@ -135,7 +155,11 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			if err != nil {
 				return nil, "", nil, errors.Join(err, abdicate())
 			}
+			conn.tell(b.registry)
 			decides, other := s.whoDecides(ctx)
+			if unused := s.unusedPolicy(ctx); unused != "" {
+				decides, other = decides+unused, true
+			}
 			if other && !e.onTerminal() { // else the chat begins with it
 				fmt.Fprintf(e.stderr, "cortex: joined %s%s\n", l.url, decides)
 			}
@@ -152,7 +176,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if s.node.llm != "fake" {
 			where += ", deciding with " + s.describeLLM()
 		}
-		return &backend{n.link, n.registry, s.node.prompts}, where, n.Close, nil
+		return &backend{n.link, n.registry, s.node.prompts, n.index}, where, n.Close, nil
 	}
 }
 
@@ -223,7 +247,9 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 	if err != nil {
 		return nil, nil, err
 	}
-	r := registry.New(registry.Config{Tenant: s.tenant, WellKnown: wellKnown, Logger: log})
+	r := registry.New(registry.Config{
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, StrictAbilities: s.node.strict, Keep: recollection{keeper{l.store, s.tenant}},
+	})
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var g errgroup.Group
 	g.Go(func() error { return persist(rctx, func(ctx context.Context) error { return r.Run(ctx, l.bus) }) })
@@ -238,7 +264,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 	}
 	select {
 	case <-r.Synced():
-		return &backend{l, r, s.node.prompts}, closeAll, nil
+		return &backend{l, r, s.node.prompts, nil}, closeAll, nil
 	case <-ctx.Done():
 		return nil, nil, errors.Join(ctx.Err(), closeAll())
 	case <-time.After(syncTimeout):

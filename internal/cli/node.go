@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,7 +20,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // link is a connection to a Cortex: its bus and its store. A node has one too.
@@ -46,12 +49,37 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		if s.node.wellKnown == "" {
 			s.node.wellKnown = a.WellKnown
 		}
+		s.node.strict = a.Strict
+		if err := s.findCreds(a.Auth); err != nil {
+			return nil, err
+		}
 	}
-	bus, err := nats.Dial(ctx, &nats.Options{URL: url, Name: name, Logger: log, OnConn: onConn})
+	bus, err := nats.Dial(ctx, &nats.Options{URL: url, Name: name, Creds: s.creds, TLS: s.tls, Logger: log, OnConn: onConn})
 	if err != nil {
 		return nil, err
 	}
-	return newLink(ctx, bus, url, s.tenant, log)
+	if who := bus.Identity(); who != nil && who.Role == auth.Agent && s.agent == "" {
+		bus.Close()
+		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
+	}
+	return newLink(ctx, bus, url, s.tenant, 0, log)
+}
+
+// findCreds takes the credentials for whoever joins from the folder of the server that runs here, unless others were given.
+func (s *settings) findCreds(dir string) error {
+	if dir == "" || s.creds != "" {
+		return nil
+	}
+	if s.agent == "" {
+		s.creds = auth.People(dir, s.tenant)
+		return nil
+	}
+	s.creds = auth.AgentFile(dir, s.tenant, s.agent)
+	if _, err := os.Stat(s.creds); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the server wants to know who %s is: make credentials with `cortex auth add agent %s%s --auth %s`",
+			s.agent, shellWord(s.agent), tenantFlag(s.tenant), shellWord(dir))
+	}
+	return nil
 }
 
 // mustJoin is join for commands that are of no use alone.
@@ -63,8 +91,37 @@ func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, 
 	return l, err
 }
 
-func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, log *slog.Logger) (*link, error) {
-	store, err := jetstore.Open(ctx, bus.Conn(), &jetstore.Options{Logger: log})
+// behindDoor is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.
+const behindDoor = 5 * time.Second
+
+// tenantName names a tenant in a sentence.
+func tenantName(tenant string) string {
+	if tenant == "" {
+		return "the default tenant"
+	}
+	return fmt.Sprintf("tenant %q", tenant)
+}
+
+func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas int, log *slog.Logger) (*link, error) {
+	who := bus.Identity()
+	if who != nil && who.Tenant != tenant {
+		bus.Close()
+		return nil, fmt.Errorf("%w: the credentials are for %s, not for %s: give others with --creds, or another --tenant", transport.ErrForbidden, who, tenantName(tenant))
+	}
+	if who != nil && who.Role == auth.Agent {
+		return &link{bus, nil, url, tenant}, nil // conversations are none of an agent's business
+	}
+	open := func() (*jetstore.Store, error) {
+		return jetstore.Open(ctx, bus.Conn(), &jetstore.Options{Replicas: replicas, Logger: log, API: bus.API()})
+	}
+	store, err := open()
+	for end := time.Now().Add(behindDoor); who.Limited() && errors.Is(err, transport.ErrUnavailable) && time.Now().Before(end) && ctx.Err() == nil; {
+		time.Sleep(waitingPause)
+		store, err = open()
+	}
+	if who.Limited() && errors.Is(err, transport.ErrUnavailable) {
+		err = fmt.Errorf("%w: no cortex runs for %s on %s: start it with `cortex serve`", transport.ErrUnavailable, tenantName(tenant), url)
+	}
 	if err != nil {
 		bus.Close()
 		return nil, err
@@ -75,22 +132,26 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, log *slog.L
 // node is a running Cortex: the server, when it is embedded, and the orchestrator with its registry and built-in agents.
 type node struct {
 	*link
-	registry     *registry.Registry
+	*directory
 	orchestrator *cortex.Orchestrator
 	server       *nats.Server // nil with --nats
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
 
-	work, agents *errgroup.Group // ended one after the other: work first
-	stopWork     context.CancelFunc
-	stopAgents   context.CancelFunc
+	work, agents, watch *errgroup.Group // ended one after the other, in this order
+	stopWork            context.CancelFunc
+	stopAgents          context.CancelFunc
+	stopWatch           context.CancelFunc // of the registry, which still sees the agents leave
 }
 
 // startNode starts everything that this process is to run, and returns once work is taken. The data folder is claimed
 // unless an external server is used; then errLocked says that another process has it.
-func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange func(registry.Change)) (_ *node, err error) {
-	n := &node{log: log, release: func() {}, closeLLM: func() error { return nil }, work: new(errgroup.Group), agents: new(errgroup.Group)}
+func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (_ *node, err error) {
+	n := &node{
+		log: log, release: func() {}, closeLLM: func() error { return nil },
+		work: new(errgroup.Group), agents: new(errgroup.Group), watch: new(errgroup.Group),
+	}
 	if err := s.checkLLM(); err != nil {
 		return nil, err
 	}
@@ -98,17 +159,22 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	if err != nil {
 		return nil, err
 	}
+	rules, err := s.loadPolicy(log)
+	if err != nil {
+		return nil, err
+	}
 	kits, err := s.builtin()
 	if err != nil {
 		return nil, err
 	}
-	n.stopWork, n.stopAgents = func() {}, func() {}
+	n.stopWork, n.stopAgents, n.stopWatch = func() {}, func() {}, func() {}
 	defer func() {
 		if err != nil {
 			n.Close()
 		}
 	}()
-	if err := n.open(ctx, s); err != nil {
+	conn := new(outage)
+	if err := n.open(ctx, s, conn.onConn); err != nil {
 		return nil, err
 	}
 	decider, closeLLM, err := s.openDecider(ctx, log)
@@ -116,11 +182,15 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 		return nil, err
 	}
 	n.closeLLM = closeLLM
-	n.registry = registry.New(registry.Config{Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnChange: onChange})
+	n.directory = newDirectory(registry.Config{
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: n.departs(onEvent), Announce: true, Leads: n.leads, Keep: keeper{n.store, s.tenant},
+		StrictAbilities: s.node.strict,
+	})
+	conn.tell(n.registry)
 	n.orchestrator, err = cortex.New(cortex.Config{
-		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, TaskTimeout: s.node.taskTimeout, Logger: log,
-		DecideTimeout: s.node.llmTimeout, Budget: s.budget,
-		Agents: func(string) []prompt.Agent { return routable(n.registry) },
+		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
+		DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
+		Agents: func(string) []prompt.Agent { return n.routable() }, Router: n.index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 	})
 	if err != nil {
 		return nil, err
@@ -131,9 +201,20 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	workCtx, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	n.work, workCtx = errgroup.WithContext(workCtx) // when one part fails, the others end, and Wait says why
 	agentsCtx, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
-	n.stopWork, n.stopAgents = stopWork, stopAgents
+	watchCtx, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
+	n.stopWork, n.stopAgents, n.stopWatch = stopWork, stopAgents, stopWatch
+	unwatched := make(chan struct{})
+	n.watch.Go(func() error {
+		defer close(unwatched)
+		return persist(watchCtx, func(ctx context.Context) error { return n.registry.Run(ctx, n.bus) })
+	})
 	n.work.Go(func() error {
-		return persist(workCtx, func(ctx context.Context) error { return n.registry.Run(ctx, n.bus) })
+		select {
+		case <-unwatched:
+			return n.watch.Wait()
+		case <-workCtx.Done():
+			return nil
+		}
 	})
 	select {
 	case <-n.registry.Synced():
@@ -152,9 +233,22 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	}
 	// Only now: what waits in the inbox may be for these agents.
 	n.work.Go(func() error { return persist(workCtx, n.orchestrator.Run) })
+	n.work.Go(func() error {
+		rules.watch(workCtx)
+		return nil
+	})
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
+	if retain := time.Duration(s.node.retain); retain > 0 {
+		n.work.Go(func() error {
+			keepRetained(workCtx, n.leads, n.store, n.bus, s.tenant, retain, log)
+			return nil
+		})
+	}
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, address{n.server.URL(), os.Getpid(), s.node.passing, s.node.wellKnown, s.describeLLM(), s.deciding()}); err != nil {
+		if err := leaveAddress(s.data, address{
+			URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, WellKnown: s.node.wellKnown, Strict: s.node.strict,
+			Auth: s.node.auth, LLM: s.describeLLM(), Deciding: s.deciding(),
+		}); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())
@@ -162,9 +256,33 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onChange fun
 	return n, nil
 }
 
+// departs returns a function that tells the orchestrator which agents go and come, and then calls onEvent, unless that is nil.
+func (n *node) departs(onEvent func(registry.Event)) func(registry.Event) {
+	return func(e registry.Event) {
+		switch {
+		case n.orchestrator == nil: // what is well known, before everything else
+		case e.Kind == registry.EventDeregistered:
+			n.orchestrator.AgentGone(e.AgentID)
+		case e.Record.Routable():
+			n.orchestrator.AgentBack(e.AgentID)
+		}
+		if onEvent != nil {
+			onEvent(e)
+		}
+	}
+}
+
+// leads reports whether this node does what is done once for all replicas of a tenant: the owner of the first partition does.
+func (n *node) leads() bool {
+	if n.server != nil {
+		return true // nobody else uses it
+	}
+	return n.orchestrator != nil && slices.Contains(n.orchestrator.Owned(), 0)
+}
+
 // open connects to the external server, or claims the data folder and starts an embedded one.
-func (n *node) open(ctx context.Context, s *settings) error {
-	o := &nats.Options{URL: s.nats, Name: "cortex", Logger: n.log}
+func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
+	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: s.node.replicas, Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
 		release, err := claim(s.data)
 		if err != nil {
@@ -173,11 +291,14 @@ func (n *node) open(ctx context.Context, s *settings) error {
 		n.release = release
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
 			Dir: filepath.Join(s.data, "nats"), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
+			Auth: s.node.auth, TLS: s.tls,
 		})
 		if err != nil {
 			return err
 		}
-		o.Server = n.server
+		o.Server, o.Tenant = n.server, s.tenant
+	} else {
+		o.TLS = s.tls // else it is the server's own
 	}
 	bus, err := nats.Dial(ctx, o)
 	if err != nil {
@@ -187,7 +308,11 @@ func (n *node) open(ctx context.Context, s *settings) error {
 	if n.server != nil {
 		url = n.server.URL()
 	}
-	n.link, err = newLink(ctx, bus, url, s.tenant, n.log)
+	if who := bus.Identity(); who.Limited() {
+		bus.Close()
+		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
+	}
+	n.link, err = newLink(ctx, bus, url, s.tenant, s.node.replicas, n.log)
 	return err
 }
 
@@ -198,7 +323,7 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		online := routable(n.registry)
+		online := n.routable()
 		if !slices.ContainsFunc(kits, func(k kit) bool {
 			return !slices.ContainsFunc(online, func(a prompt.Agent) bool { return a.ID == k.card.Name })
 		}) {
@@ -219,6 +344,8 @@ func (n *node) Close() error {
 	err := n.work.Wait()
 	n.stopAgents()
 	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
+	n.stopWatch()
+	n.watch.Wait() //nolint:errcheck // the work was told
 	if n.link != nil {
 		n.link.Close()
 	}
@@ -230,16 +357,6 @@ func (n *node) Close() error {
 		return nil
 	}
 	return err
-}
-
-// routable returns the agents that may be given work, as a prompt shows them.
-func routable(r *registry.Registry) []prompt.Agent {
-	records := r.Snapshot().Routable()
-	list := make([]prompt.Agent, len(records))
-	for i, rec := range records {
-		list[i] = prompt.Agent{ID: rec.ID, Card: rec.Card, Seen: !rec.LastSeen.IsZero()}
-	}
-	return list
 }
 
 // kit is an agent that runs in this process.

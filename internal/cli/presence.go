@@ -62,7 +62,10 @@ func present(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 	err = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error {
 		switch p := e.Payload.(type) {
 		case *transport.Card:
-			found = found || (p.AgentID == transport.Cortex && p.Gone == "")
+			if p.AgentID == transport.Cortex && p.Gone == "" {
+				found = true
+				cancel(errDone)
+			}
 		case *transport.Synced:
 			cancel(errDone)
 		}

@@ -13,9 +13,10 @@ import (
 func (e *env) newPrompt() *cobra.Command {
 	var contextID string
 	c := &cobra.Command{
-		Use:     "prompt [TEXT]",
-		Short:   "Show what a model would be told",
-		Long:    "Show the prompt that a model would get if TEXT were said now, with the agents that are online now. Nothing is sent.",
+		Use:   "prompt [TEXT]",
+		Short: "Show what a model would be told",
+		Long: "Show the prompt that a model would get if TEXT were said now, with the agents that are online now; of " +
+			"many agents, with those that fit, and how well they do. Nothing is sent.",
 		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --context demo 'and in Paris?'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -22,6 +22,10 @@ type address struct {
 	Passing bool `json:"passing,omitempty"`
 	// WellKnown is the file of --well-known, for those who join.
 	WellKnown string `json:"wellKnown,omitempty"`
+	// Strict is --strict-abilities, for them too.
+	Strict bool `json:"strict,omitempty"`
+	// Auth is --auth, where those who join on the same machine find their credentials.
+	Auth string `json:"auth,omitempty"`
 	// LLM is what decides, for people; Deciding is how, for who takes over.
 	LLM      string    `json:"llm,omitempty"`
 	Deciding *deciding `json:"deciding,omitempty"`

@@ -115,8 +115,8 @@ and answers from their results. Start with:
 		id       string
 		commands []*cobra.Command
 	}{
-		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newPrompt(), e.newLLM(), e.newVersion()}},
+		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent(), e.newAuth()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id

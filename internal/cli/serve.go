@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,6 +16,13 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// How often a server that is not there is tried, and how often that is told.
+const (
+	waitingPause = 250 * time.Millisecond
+	waitingTold  = 10 * time.Second
 )
 
 func (e *env) newServe() *cobra.Command {
@@ -49,31 +57,56 @@ func (e *env) serve(ctx context.Context, addr string) error {
 		}
 		defer health.Close()
 	}
-	n, err := e.settings.claimNode(ctx, log, logChange(log))
+	var n atomic.Pointer[node] // nil until it is ready
+	g, ctx := errgroup.WithContext(ctx)
+	if health != nil {
+		g.Go(func() error { return serveHealth(ctx, health, n.Load) })
+	}
+	g.Go(func() error {
+		return e.serveNode(ctx, log, func(running *node) {
+			n.Store(running)
+			if health != nil {
+				log.Info("health endpoint", "url", "http://"+health.Addr().String()+"/readyz")
+			}
+		})
+	})
+	return g.Wait()
+}
+
+// serveNode runs a node until ctx ends, and tells ready when it takes work.
+func (e *env) serveNode(ctx context.Context, log *slog.Logger, ready func(*node)) error {
+	n, err := e.settings.claimNode(ctx, log, logEvent(log))
 	if err != nil {
 		return err
 	}
-	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(routable(n.registry)), "version", buildVersion())
-
-	g, gctx := errgroup.WithContext(ctx)
-	if health != nil {
-		log.Info("health endpoint", "url", "http://"+health.Addr().String()+"/readyz")
-		g.Go(func() error { return serveHealth(gctx, health, n) })
-	}
-	g.Go(func() error { return n.Wait(gctx) })
-	err = g.Wait()
+	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(n.routable()), "version", buildVersion())
+	ready(n)
+	err = n.Wait(ctx)
 	log.Info("cortex is stopping")
 	if cerr := n.Close(); err == nil {
 		err = cerr
 	}
 	stats := n.orchestrator.Stats()
-	log.Info("cortex has stopped", "entries", stats.Entries, "decisions", stats.Decisions, "tasks", stats.Tasks, "ignored", stats.Ignored, "refused", stats.Refused)
+	log.Info("cortex has stopped", "entries", stats.Entries, "decisions", stats.Decisions, "tasks", stats.Tasks, "retries", stats.Retries, "ignored", stats.Ignored, "refused", stats.Refused)
 	return err
 }
 
-// claimNode is startNode with a clear error when another process has the data folder.
-func (s *settings) claimNode(ctx context.Context, log *slog.Logger, onChange func(registry.Change)) (*node, error) {
-	n, err := s.startNode(ctx, log, onChange)
+// claimNode is startNode with a clear error when another process has the data folder. For a server of its own it waits: they may be
+// started in any order, and a cluster needs its time.
+func (s *settings) claimNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (*node, error) {
+	n, err := s.startNode(ctx, log, onEvent)
+	for told := (time.Time{}); s.nats != "" && errors.Is(err, transport.ErrUnavailable) && ctx.Err() == nil; {
+		if time.Since(told) > waitingTold {
+			told = time.Now()
+			log.Warn("waiting for the NATS server", "err", oneLine(err))
+		}
+		select {
+		case <-time.After(waitingPause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		n, err = s.startNode(ctx, log, onEvent)
+	}
 	if errors.Is(err, errLocked) {
 		a, _, _ := findAddress(ctx, s.data)
 		return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
@@ -96,44 +129,54 @@ func (n *node) Wait(ctx context.Context) error {
 	}
 }
 
-// logChange logs what happens to agents. total counts those that are online.
-func logChange(log *slog.Logger) func(registry.Change) {
+// logEvent logs what happens to agents. total counts those that are online.
+func logEvent(log *slog.Logger) func(registry.Event) {
 	online := map[string]bool{}
-	return func(c registry.Change) {
-		log.Info("received agent card event", "agent_id", c.AgentID, "event_type", string(c.Kind))
-		if c.Record.State == registry.StateActive {
-			online[c.AgentID] = true
+	return func(e registry.Event) {
+		log.Info("received agent card event", "agent_id", e.AgentID, "event_type", string(e.Kind))
+		if e.Record.State == registry.StateActive {
+			online[e.AgentID] = true
 		} else {
-			delete(online, c.AgentID)
+			delete(online, e.AgentID)
 		}
-		switch c.Kind {
-		case registry.ChangeJoined, registry.ChangeUpdated:
-			skills := make([]string, len(c.Record.Card.Skills))
-			for i, s := range c.Record.Card.Skills {
+		switch e.Kind {
+		case registry.EventRegistered, registry.EventUpdated:
+			skills := make([]string, len(e.Record.Card.Skills))
+			for i, s := range e.Record.Card.Skills {
 				skills[i] = prompt.Clean(s.Name+": "+s.Description, 200)
 			}
-			log.Info("agent skills registered", "agent_id", c.AgentID, "skills", skills)
-			log.Info("agent registered with cortex orchestrator", "agent_id", c.AgentID, "total_agents", len(online))
-		case registry.ChangeLeft, registry.ChangeExpired:
-			log.Info("agent gone", "agent_id", c.AgentID, "reason", string(c.Kind), "total_agents", len(online))
-		case registry.ChangeConflict:
-			log.Warn("two agents announce different cards under one id: the newer card is used", "agent_id", c.AgentID, "instance", c.Instance)
+			log.Info("agent skills registered", "agent_id", e.AgentID, "skills", skills)
+			log.Info("agent registered with cortex orchestrator", "agent_id", e.AgentID, "total_agents", len(online))
+		case registry.EventDeregistered:
+			log.Info("agent gone", "agent_id", e.AgentID, "reason", e.Reason, "total_agents", len(online))
+		case registry.EventJoined, registry.EventLeft:
+			log.Info("agent instances", "agent_id", e.AgentID, "instance", e.Instance, "reason", e.Reason, "instances", len(e.Record.Instances))
+		case registry.EventRefused:
+			log.Warn("agent is given no work", "agent_id", e.AgentID, "reason", prompt.Clean(e.Reason, 300))
+		case registry.EventConflict:
+			log.Warn("two agents announce different cards under one id: the newer card is used", "agent_id", e.AgentID, "instance", e.Instance)
 		}
 	}
 }
 
 // serveHealth answers health checks until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, n *node) error {
+func serveHealth(ctx context.Context, l net.Listener, running func() *node) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
+		n := running()
+		if n == nil {
+			http.Error(w, "it is starting", http.StatusServiceUnavailable)
+			return
+		}
 		if err := n.ready(ctx); err != nil {
 			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, "ok")
+		owned := n.orchestrator.Owned()
+		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(owned), transport.Partitions, ranges(owned))
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
@@ -154,6 +197,9 @@ func serveHealth(ctx context.Context, l net.Listener, n *node) error {
 func (n *node) ready(ctx context.Context) error {
 	if err := n.bus.Healthy(ctx); err != nil {
 		return fmt.Errorf("transport: %w", err)
+	}
+	if n.orchestrator.Owned() == nil {
+		return errors.New("it has not begun to take work")
 	}
 	for _, err := range n.store.Load(ctx, n.tenant, "readyz", 0) { // nobody's conversation: the answer is empty, but it is one
 		if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -21,7 +20,7 @@ func (e *env) newSessions() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "sessions",
 		Short:   "List the conversations",
-		Example: "  cortex sessions --limit 5",
+		Example: "  cortex sessions --limit 5\n  cortex sessions delete demo",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -55,6 +54,7 @@ func (e *env) newSessions() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().IntVar(&limit, "limit", maxSessions, "how many at most")
+	c.AddCommand(e.newSessionsDelete())
 	return c
 }
 
@@ -123,7 +123,7 @@ func (e *env) newHistory() *cobra.Command {
 func (e *env) history(ctx context.Context, l *link, contextID string, asJSON bool) error {
 	found := false
 	if asJSON {
-		out := json.NewEncoder(e.stdout)
+		out := newJSON(e.stdout)
 		for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // settings are the values of the flags. A flag that is not given is taken from the environment (CORTEX_ and its name),
@@ -32,6 +34,9 @@ type settings struct {
 	tenant    string
 	logFormat string
 	logLevel  string
+	agent     string // not a setting: the id of the agent that this process is
+	creds     string // file of the credentials that the server wants
+	tls       nats.TLS
 
 	// Only in the file: they have a form that no flag has.
 	llms   map[string]*endpoint
@@ -46,19 +51,32 @@ type nodeSettings struct {
 	model       string
 	prompts     string
 	wellKnown   string
+	policy      string
 	agents      []string
+	strict      bool // abilities
 	listen      string
 	sync        string
+	replicas    int    // servers of a cluster that keep everything; 0 as it is
+	auth        string // folder of `cortex auth init`: the embedded server lets in whom it knows
+	retain      retention
+	shortlist   int
+	learning    bool
 	taskTimeout time.Duration
 	llmTimeout  time.Duration
 	passing     bool // not a setting: the node ends with its user
+
+	tell func(line string) // nor this: what the user of a chat is told; nil where there is none
 }
 
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models")
 	f.StringVar(&s.data, "data", "", "`DIR` for everything that is kept (default $XDG_STATE_HOME/cortex)")
-	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder")
+	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder; also $CORTEX_NATS_URL")
+	f.StringVar(&s.creds, "creds", "", "`FILE` of credentials for the server, made by `cortex auth`")
+	f.StringVar(&s.tls.CA, "tls-ca", "", "`FILE` of the certificates that the other side is checked by (PEM)")
+	f.StringVar(&s.tls.Cert, "tls-cert", "", "`FILE` of the certificate to show (PEM)")
+	f.StringVar(&s.tls.Key, "tls-key", "", "`FILE` of its private key (PEM)")
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
 	f.StringVar(&s.logFormat, "log-format", "text", "log as text or json")
 	f.StringVar(&s.logLevel, "log-level", "", "log from debug, info, warn or error on")
@@ -70,21 +88,40 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	n, f := new(nodeSettings), c.Flags()
 	c.PreRunE = func(*cobra.Command, []string) error {
 		s.node = n
-		return n.check()
+		if err := n.check(); err != nil {
+			return err
+		}
+		if n.auth != "" && s.nats != "" {
+			return usagef("--auth is for the server that cortex starts: the one that --nats names has keys of its own, and lets in who shows --creds")
+		}
+		return nil
 	}
 	f.StringVar(&n.llm, "llm", "fake", "`NAME` of the model that decides: `cortex llm list` has them; fake needs no network and no key")
 	f.StringVar(&n.model, "model", "", "the `MODEL` to ask there, rather than the usual one")
 	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
 	f.StringVar(&n.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
+	f.StringVar(&n.policy, "policy", "", "YAML `FILE` of rules: who may ask which agents, what needs a yes, how much at once; read again when it changes")
 	f.StringSliceVar(&n.agents, "agents", agents, "built-in agents to run in this process: echo, clock, calc; none for none")
+	f.BoolVar(&n.strict, "strict-abilities", false, "let only one agent have an ability: another that offers it is refused")
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
 	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
+	f.IntVar(&n.replicas, "replicas", 0, "on how many servers of a cluster everything is kept, such as 3 (default: as it is, 1 at first)")
+	f.StringVar(&n.auth, "auth", "", "`DIR` made by `cortex auth init`: the embedded server lets in only whom it knows")
+	f.Var(&n.retain, "retain", "how long a conversation is kept after its last message, such as 30d (default: for ever)")
+	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents a prompt shows when there are more than 40")
+	f.BoolVar(&n.learning, "learning", true, "learn from what is done which agents fit which requests")
 	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "how long an agent may take for a task")
 	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "how long a decision may take, with everything that is tried again")
 }
 
 // check checks what can be checked before anything is started or joined.
 func (n *nodeSettings) check() error {
+	if n.shortlist < 1 || n.shortlist > cortex.MaxAgents {
+		return usagef("--shortlist %d: it is from 1 to %d", n.shortlist, cortex.MaxAgents)
+	}
+	if n.replicas < 0 || n.replicas > 5 {
+		return usagef("--replicas %d: it is from 1 to 5", n.replicas)
+	}
 	if n.taskTimeout <= 0 {
 		return usagef("--task-timeout %v: it must be more than nothing, such as 5m", n.taskTimeout)
 	}
@@ -97,6 +134,20 @@ func (n *nodeSettings) check() error {
 			return usagef("--well-known: %w", err)
 		}
 		n.wellKnown = path
+	}
+	if n.auth != "" {
+		path, err := filepath.Abs(n.auth) // others read it too, from where they are
+		if err != nil {
+			return usagef("--auth: %w", err)
+		}
+		n.auth = path
+	}
+	if n.policy != "" {
+		path, err := filepath.Abs(n.policy) // who takes over may be somewhere else
+		if err != nil {
+			return usagef("--policy: %w", err)
+		}
+		n.policy = path
 	}
 	return nil
 }
@@ -117,7 +168,11 @@ func (s *settings) complete(cmd *cobra.Command) error {
 			return
 		}
 		name := envName(f.Name)
-		if v, ok := os.LookupEnv(name); ok && v != "" {
+		v, ok := os.LookupEnv(name)
+		if f.Name == "nats" && v == "" {
+			v, ok = os.LookupEnv("CORTEX_NATS") // as of the other flags
+		}
+		if ok && v != "" {
 			rank[f.Name] = 2
 			if err := f.Value.Set(v); err != nil {
 				bad = usagef("%s: %w", name, err)
@@ -141,6 +196,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if _, err := parseLevel(s.logLevel, 0); err != nil {
 		return err
 	}
+	if s.nats, err = addresses(s.nats); err != nil {
+		return err
+	}
 	if s.data == "" {
 		s.data = defaultData()
 	}
@@ -151,6 +209,26 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		return usagef("--tenant: %w", err)
 	}
 	return nil
+}
+
+// addresses returns what --nats names as URLs. Of a server that is named by host and port alone, the scheme is nats.
+func addresses(list string) (string, error) {
+	if list == "" {
+		return "", nil
+	}
+	all := strings.Split(list, ",")
+	for i, a := range all {
+		a = strings.TrimSpace(a)
+		if !strings.Contains(a, "://") {
+			a = "nats://" + a
+		}
+		u, err := url.Parse(a)
+		if err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return "", usagef("--nats: want the URL of a server such as nats://host:4222, or several with commas between them") // it may hold a password
+		}
+		all[i] = a
+	}
+	return strings.Join(all, ","), nil
 }
 
 func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -41,12 +42,14 @@ func (e *env) newTasks() *cobra.Command {
 	return c
 }
 
-// openTask is a task that is with its agent, or waits for the user.
+// openTask is a task that is with its agent, or waits for the user. One that waits for a yes may not have been sent.
 type openTask struct {
 	ContextID string        `json:"contextId"`
 	TaskID    a2a.TaskID    `json:"taskId"`
 	Agent     string        `json:"agent"`
 	State     a2a.TaskState `json:"state"`
+	Attempt   int           `json:"attempt"` // from 1
+	Tried     []string      `json:"tried"`   // the agents that had it before, the first one first
 	Text      string        `json:"text"`
 	Sent      time.Time     `json:"sent"`
 	Deadline  time.Time     `json:"deadline"`
@@ -66,8 +69,12 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) error {
 		if err != nil {
 			return err
 		}
-		for _, t := range append(conv.Running(), conv.Waiting()...) {
-			if !f(openTask{info.ContextID, t.ID, t.Agent, t.State, t.Text, t.Sent, t.Deadline}) {
+		for _, t := range slices.Concat(conv.Running(), conv.Waiting(), conv.Asked()) {
+			o := openTask{info.ContextID, t.ID, t.Agent, t.State, max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
+			for _, a := range t.Tried {
+				o.Tried = append(o.Tried, a.Agent)
+			}
+			if !f(o) {
 				return nil
 			}
 		}
@@ -90,7 +97,11 @@ func (e *env) listTasks(ctx context.Context, l *link, asJSON bool) error {
 	now := time.Now()
 	t := newTable(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
 	for _, o := range list {
-		t.row(string(o.TaskID), o.Agent, stateWord(o.State), ago(o.Sent, now), o.Text)
+		state := stateWord(o.State)
+		if o.Attempt > 1 {
+			state += fmt.Sprintf(", attempt %d", o.Attempt)
+		}
+		t.row(string(o.TaskID), o.Agent, state, ago(o.Sent, now), o.Text)
 	}
 	return t.flush()
 }

@@ -50,6 +50,10 @@ func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
 			if p.Status.Message != nil {
 				text = transport.Text(p.Status.Message.Parts)
 			}
+			if p.Status.State == a2a.TaskStateSubmitted { // it is tried again
+				add(repl.LineNote, "", text)
+				continue
+			}
 			if p.Status.State != a2a.TaskStateCompleted {
 				text = strings.TrimSuffix(stateWord(p.Status.State)+": "+text, ": ")
 			}
@@ -65,7 +69,10 @@ func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
 	return lines
 }
 
-// stateWord is a task's state in small letters.
+// stateWord is a task's state in small letters. An agent that wants a login asks the user, so that auth-required is Cortex's own.
 func stateWord(s a2a.TaskState) string {
+	if s == a2a.TaskStateAuthRequired {
+		return "waits for your yes"
+	}
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_")), "_", " ")
 }

@@ -120,6 +120,11 @@ func (m *matcher) named(name string) int {
 	if i := m.find(name); i >= 0 {
 		return i
 	}
+	if m.lookup != nil {
+		if a, ok := m.lookup(name); ok {
+			return m.place(a)
+		}
+	}
 	if m.names == nil {
 		m.names = make(map[string]int, 2*len(m.agents))
 		add := func(name string, i int) {

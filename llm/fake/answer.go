@@ -96,9 +96,13 @@ func cut(s string, limit int) string {
 }
 
 // online says which agents can be asked.
-func online(agents []prompt.Agent) string {
-	if len(agents) == 0 {
+func online(t *llm.Turn) string {
+	agents := t.Agents
+	if len(agents)+t.More == 0 {
 		return "No agent is online. Start one in another terminal, for example: cortex agent echo"
+	}
+	if n := len(agents) + t.More; t.More > 0 { // those that are shown are close to the request, and not close enough
+		return fmt.Sprintf("%d agents are online: `cortex agents --text WORD` finds those that speak of something.", n)
 	}
 	var b strings.Builder
 	b.WriteString("Online are:")

@@ -1,13 +1,14 @@
 // Package fake is a decider without a model: the one that Cortex has before anybody configured anything. It needs no
 // network and no key, costs nothing, and decides the same for the same turn, every time.
 //
-// It compares the words of a request with those on the agents' cards, and gives the request to the agent that fits best;
-// a request for several things is taken apart. "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent.
+// It gives a request to the agent that the router finds to fit best, and answers itself when none does; a request for several
+// things is taken apart. "@agent_id …", "agent_id: …" and "ask agent_id to …" go to that agent.
 // What the agents answer becomes the answer. It understands nothing: a request that shares no words with a card finds no
 // agent.
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -25,9 +27,10 @@ type Options struct {
 	WordDelay time.Duration
 }
 
-// Decider is the fake. It has no state, and is safe for concurrent use.
+// Decider is the fake. It is safe for concurrent use.
 type Decider struct {
 	options Options
+	finder  finder
 }
 
 var _ llm.Decider = (*Decider)(nil)
@@ -46,7 +49,7 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	decision := decide(t)
+	decision := d.decide(t)
 	decision.Model = "fake"
 	if stream == nil || decision.Kind == llm.KindDelegate {
 		return decision, nil
@@ -68,25 +71,32 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	return decision, nil
 }
 
-func decide(t *llm.Turn) *llm.Decision {
+func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(t.Steps) > 0:
 		return answer(t.Steps[len(t.Steps)-1].Tasks)
 	case t.Last:
-		return respond("No step is left to give this to an agent.\n"+online(t.Agents), "last step")
+		return respond("No step is left to give this to an agent.\n"+online(t), "last step")
 	}
-	m := newMatcher(t.Agents, t.User)
-	if d := resume(t, m); d != nil {
-		return d
+	m := newMatcher(t, d.finder.search(t))
+	if reply := resume(t, m); reply != nil {
+		return reply
 	}
 	if isAbout(t.User) {
-		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t.Agents), "asked about Cortex itself")
+		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t), "asked about Cortex itself")
 	}
 	pieces := m.plan(t.User)
 	for _, p := range pieces {
-		if p.unknown != "" {
-			return respond(fmt.Sprintf("No agent %q is online.\n%s", prompt.Clean(p.unknown, 64), online(t.Agents)), "asked for an agent that is not there")
+		if p.unknown == "" {
+			continue
 		}
+		name := prompt.Clean(p.unknown, 64)
+		for _, u := range t.Unavailable {
+			if called(u.ID, true) == called(p.unknown, true) {
+				return respond(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
+			}
+		}
+		return respond(fmt.Sprintf("No agent %q is online.\n%s", name, online(t)), "asked for an agent that is not there")
 	}
 	most := t.MaxParallel
 	if most <= 0 {
@@ -94,9 +104,9 @@ func decide(t *llm.Turn) *llm.Decision {
 	}
 	switch {
 	case len(pieces) == 0 && len(t.Agents) == 0:
-		return respond(online(nil), "no agent is online")
+		return respond(online(t), "no agent is online")
 	case len(pieces) == 0:
-		return respond("None of the agents fits this request.\n"+online(t.Agents), m.closest(t.User))
+		return respond("None of the agents fits this request.\n"+online(t), m.closest(t.User))
 	case len(pieces) > most:
 		return &llm.Decision{
 			Kind:   llm.KindClarify,
@@ -110,10 +120,22 @@ func decide(t *llm.Turn) *llm.Decision {
 		if len(p.task) > llm.MaxTask {
 			return tooLong(len(p.task))
 		}
-		agent := &t.Agents[p.agent]
-		decision.Delegations = append(decision.Delegations, llm.Delegation{
-			ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: m.skill(agent, p.about), Task: p.task,
-		})
+		agent := &m.agents[p.agent]
+		work := llm.Delegation{ID: freeID(t.Waiting, i+1), Agent: agent.ID, Skill: cmp.Or(p.skill, m.skill(agent, p.about)), Task: p.task}
+		if t.Veto != nil {
+			if why := t.Veto(work.Agent, work.Skill); why != "" {
+				return respond(fmt.Sprintf("%s cannot be asked for this: %s.", work.Agent, prompt.Clean(why, 200)), "not allowed")
+			}
+		}
+		if schema := agentcard.SpecOf(agent.Card).Abilities[work.Skill].InputSchema; len(schema) > 0 {
+			input, ok := llm.InputFor(schema, p.task)
+			if !ok {
+				return respond(fmt.Sprintf("%s needs more than words for this. Without a model I can only hand on JSON that fits: @%s {…}", agent.ID, agent.ID),
+					"the skill takes structured input")
+			}
+			work.Input = input
+		}
+		decision.Delegations = append(decision.Delegations, work)
 		reasons = append(reasons, p.reason)
 	}
 	decision.Reason = strings.Join(reasons, " / ")
@@ -144,7 +166,7 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 		}
 		return &llm.Decision{
 			Kind:        llm.KindDelegate,
-			Delegations: []llm.Delegation{{ID: string(w.ID), Agent: w.Agent, Skill: knownSkill(&t.Agents[at], w.Skill), Task: task}},
+			Delegations: []llm.Delegation{{ID: string(w.ID), Agent: w.Agent, Skill: knownSkill(&m.agents[at], w.Skill), Task: task}},
 			Reason:      w.Agent + " waits for this reply",
 		}
 	}

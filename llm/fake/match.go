@@ -1,29 +1,31 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 const (
-	threshold = 0.45    // an agent scoring less does not fit
-	certain   = 0.6     // an agent scoring this fits without doubt
-	maxRead   = 8 << 10 // bytes of a request that are looked at
-	maxTerms  = 512     // different terms of a request
+	certain  = 0.95    // a score from which on an agent fits without doubt
+	likely   = 0.75    // what it takes when nobody's card has the verb
+	maxRead  = 8 << 10 // bytes of a request that are looked at
+	maxTerms = 512     // different terms of a request
 )
 
-// matcher scores the agents for parts of one request. Each card is read once, and of what it says only the request's own
-// terms are kept, so that the work grows with the cards' texts and not with agents times parts.
+// matcher finds the agents for parts of one request. What the request has in common with the cards it reads itself, to see where
+// a part may begin; who fits is the router's to say.
 type matcher struct {
-	agents []prompt.Agent
+	agents []prompt.Agent // those of the turn, and found ones behind them
+	lookup func(id string) (prompt.Agent, bool)
+	search func(words string) []llm.Found
 	terms  map[string]int // the request's
-	idf    []float64      // by term; 0: on no card
 	cards  []cardMatch    // of the agents that share a term with the request
 	names  map[string]int // agents by what they may be called, made when asked for
 	scan   scanner
@@ -31,28 +33,14 @@ type matcher struct {
 
 // cardMatch is what the request and one card have in common.
 type cardMatch struct {
-	agent    int
-	weights  map[int]float64 // by term: how much it says about this agent, up to 1
-	starts   map[int]begin
-	examples []exampleMatch
+	agent  int
+	terms  map[int]bool
+	starts map[int]bool // terms that a description or an example begins with: likely what the agent is told to do
 }
 
-// begin says what a term begins on a card: it is likely to be what the agent is told to do.
-type begin int
-
-const (
-	beginsName begin = iota + 1
-	beginsText       // a description or an example
-)
-
-type exampleMatch struct {
-	terms []int
-	other int // terms that the request does not have
-}
-
-func newMatcher(agents []prompt.Agent, request string) *matcher {
-	m := &matcher{agents: agents, terms: make(map[string]int)}
-	m.scan.scan(head(request), func(term []byte, _ bool) {
+func newMatcher(t *llm.Turn, search func(string) []llm.Found) *matcher {
+	m := &matcher{agents: t.Agents[:len(t.Agents):len(t.Agents)], lookup: t.Lookup, search: search, terms: make(map[string]int)}
+	m.scan.scan(head(t.User), func(term []byte, _ bool) {
 		if _, ok := m.terms[string(term)]; !ok && len(m.terms) < maxTerms {
 			m.terms[string(term)] = len(m.terms)
 		}
@@ -60,24 +48,9 @@ func newMatcher(agents []prompt.Agent, request string) *matcher {
 	if len(m.terms) == 0 {
 		return m
 	}
-	df := make([]int, len(m.terms))
-	for i := range agents {
+	for i := range m.agents {
 		if c := m.read(i); c != nil {
 			m.cards = append(m.cards, *c)
-			for term := range c.weights {
-				df[term]++
-			}
-		}
-	}
-	m.idf = make([]float64, len(df))
-	for term, n := range df {
-		if n > 0 {
-			m.idf[term] = 1 - 0.5*math.Log(float64(n))/math.Log(float64(len(agents)+1))
-		}
-	}
-	for term, i := range m.terms {
-		if term == numberTerm || generic[term] {
-			m.idf[i] *= 0.4
 		}
 	}
 	return m
@@ -87,241 +60,217 @@ func newMatcher(agents []prompt.Agent, request string) *matcher {
 func (m *matcher) read(i int) *cardMatch {
 	a := &m.agents[i]
 	var c *cardMatch
-	match := func() *cardMatch {
-		if c == nil {
-			c = &cardMatch{agent: i, weights: make(map[int]float64), starts: make(map[int]begin)}
-		}
-		return c
-	}
-	field := func(s string, weight float64, start begin) {
+	field := func(s string, begins bool) {
 		m.scan.scan(s, func(term []byte, first bool) {
-			if id, ok := m.terms[string(term)]; ok {
-				c := match()
-				c.weights[id] = max(c.weights[id], weight)
-				if first && start > 0 {
-					c.starts[id] = max(c.starts[id], start)
-				}
+			id, ok := m.terms[string(term)]
+			if !ok {
+				return
+			}
+			if c == nil {
+				c = &cardMatch{agent: i, terms: make(map[int]bool), starts: make(map[int]bool)}
+			}
+			c.terms[id] = true
+			if first && begins {
+				c.starts[id] = true
 			}
 		})
 	}
-	field(a.ID, 1, 0)
+	field(a.ID, false)
 	if a.Card == nil {
 		return c
 	}
-	if a.Card.Name != a.ID {
-		field(a.Card.Name, 1, 0)
-	}
-	field(a.Card.Description, 0.8, beginsText)
-	var inExamples map[int]int
+	field(a.Card.Name, false)
+	field(a.Card.Description, true)
 	for j := range a.Card.Skills {
 		s := &a.Card.Skills[j]
-		field(s.ID, 1, beginsName)
-		field(s.Name, 1, beginsName)
-		field(s.Description, 0.8, beginsText)
+		field(s.ID, false)
+		field(s.Name, false)
+		field(s.Description, true)
 		for _, tag := range s.Tags {
-			field(tag, 1, 0)
+			field(tag, false)
 		}
 		for _, example := range s.Examples {
-			e := exampleMatch{}
-			m.scan.scan(example, func(term []byte, first bool) {
-				id, ok := m.terms[string(term)]
-				switch {
-				case !ok:
-					e.other++
-				case !slices.Contains(e.terms, id):
-					e.terms = append(e.terms, id)
-					if inExamples == nil {
-						inExamples = make(map[int]int)
-					}
-					inExamples[id]++
-					if first {
-						match().starts[id] = beginsText
-					}
-				}
-			})
-			if len(e.terms) > 0 {
-				c := match()
-				c.examples = append(c.examples, e)
-			}
+			field(example, true)
 		}
-	}
-	for id, n := range inExamples {
-		weight := 0.5 // one example's "Tokyo" says little, what they all have says much
-		if n > 1 {
-			weight = 0.8
-		}
-		c.weights[id] = max(c.weights[id], weight)
 	}
 	return c
-}
-
-// query is a part of the request, as the terms that count in it.
-type query struct {
-	terms   []int
-	weights []float64
-	total   float64
-	head    int // the term of its first word, what is to be done; -1: none
-}
-
-// query reads a part of the request. Quoted words are material to work on, not what is asked for, unless there is nothing
-// else. It returns nil when nothing in it speaks for any agent.
-func (m *matcher) query(text string) *query {
-	text = head(text)
-	q, evidence := m.weigh(unquoted(text))
-	if len(q.terms) == 0 {
-		q, evidence = m.weigh(text)
-	}
-	if !evidence {
-		return nil
-	}
-	return q
-}
-
-func (m *matcher) weigh(text string) (_ *query, evidence bool) {
-	q := &query{head: -1}
-	text = skipWords(text, polite)
-	unknown := 0.0
-	m.scan.scan(text, func(term []byte, first bool) {
-		id, ok := m.terms[string(term)]
-		if !ok || slices.Contains(q.terms, id) {
-			return
-		}
-		w := m.idf[id]
-		evidence = evidence || (w > 0 && string(term) != numberTerm)
-		switch {
-		case w == 0 && first && string(term) != numberTerm: // most likely the verb, of something nobody does
-			w = 1
-		case w == 0:
-			w = min(0.4, 1.2-unknown)
-			unknown += w
-		}
-		if first {
-			q.head = id
-		}
-		q.terms = append(q.terms, id)
-		q.weights = append(q.weights, w)
-		q.total += w
-	})
-	return q, evidence
-}
-
-// score says from 0 to 1 how well an agent fits: how much of what the request says is on its card, or how much the
-// request looks like one of its examples, whichever is more.
-func (c *cardMatch) score(q *query) float64 {
-	covered := 0.0
-	for i, term := range q.terms {
-		covered += q.weights[i] * c.weights[term]
-	}
-	s := covered / q.total
-	for _, e := range c.examples {
-		shared, size := 0.0, 0.7*float64(e.other)
-		for _, term := range e.terms {
-			if i := slices.Index(q.terms, term); i >= 0 {
-				shared += q.weights[i]
-				size += q.weights[i]
-			} else {
-				size += 0.7
-			}
-		}
-		like := 2 * shared / (q.total + size)
-		s = max(s, like*like)
-	}
-	if q.head >= 0 && c.starts[q.head] > 0 {
-		s += (1 - s) / 2
-	}
-	return s
 }
 
 // choice is the agent for a part of the request.
 type choice struct {
 	agent  int // -1: none fits
 	score  float64
+	skill  string
 	reason string
 }
 
-// best returns the agent that fits text best. Among equals the one that was seen running wins, then the order of ids.
+// best returns the agent that fits text best. Quoted words are material to work on, not what is asked for, unless there is nothing
+// else.
 func (m *matcher) best(text string) choice {
-	first, second := choice{agent: -1}, choice{agent: -1}
-	q := m.query(text)
-	if q == nil {
-		first.reason = "no word of it is on a card"
-		return first
+	text = head(text)
+	words := unquoted(text)
+	if len(plainWords(words)) == 0 {
+		words = text
 	}
-	var match *cardMatch
-	for i := range m.cards {
-		c := &m.cards[i]
-		s := c.score(q)
-		better := func(than choice) bool {
-			return s > 0 && (than.agent < 0 || s > than.score || (s == than.score && m.agents[c.agent].Seen && !m.agents[than.agent].Seen))
+	words = skipWords(words, polite)
+	if !m.asks(words) {
+		return choice{agent: -1, reason: "it asks for nothing"}
+	}
+	found := m.search(words)
+	if len(found) == 0 {
+		return choice{agent: -1, reason: "it has nothing in common with any card"}
+	}
+	m.told(found, words)
+	first := &found[0]
+	c := choice{agent: -1, score: first.Score, reason: fmt.Sprintf("%s %.2f", first.ID, first.Score)}
+	if len(found) > 1 {
+		c.reason += fmt.Sprintf("; next %s %.2f", found[1].ID, found[1].Score)
+	}
+	if first.Fits && (first.Score >= certain || m.evidence(first.ID, words)) && (first.Score >= likely || !m.foreign(words)) {
+		c.agent, c.skill = m.place(first.Agent), skillOf(first)
+	}
+	return c
+}
+
+// asks reports whether there is anything in a text but words that say nothing and numbers that nothing is to be done with.
+func (m *matcher) asks(text string) bool {
+	something := false
+	m.scan.scan(text, func(term []byte, _ bool) { something = something || string(term) != numberTerm })
+	return something
+}
+
+// evidence reports whether a text shares a word with an agent's card that not nearly every card could have.
+func (m *matcher) evidence(agent, text string) bool {
+	card := slices.IndexFunc(m.cards, func(c cardMatch) bool { return m.agents[c.agent].ID == agent })
+	shared := card < 0 // a found one, whose card was not read
+	m.scan.scan(text, func(term []byte, _ bool) {
+		id, ok := m.terms[string(term)]
+		shared = shared || (ok && !generic[string(term)] && string(term) != numberTerm && m.cards[card].terms[id])
+	})
+	return shared
+}
+
+// foreign reports whether a text begins with what is to be done, and no card has the word: "translate hello world into French".
+func (m *matcher) foreign(text string) bool {
+	verb := -1
+	m.scan.scan(text, func(term []byte, first bool) {
+		if id, ok := m.terms[string(term)]; ok && first && string(term) != numberTerm {
+			verb = id
 		}
-		switch {
-		case better(first):
-			first, second, match = choice{agent: c.agent, score: s}, first, c
-		case better(second):
-			second = choice{agent: c.agent, score: s}
+	})
+	return verb >= 0 && !slices.ContainsFunc(m.cards, func(c cardMatch) bool { return c.terms[verb] })
+}
+
+// told puts an agent in front whose card begins with what the text begins with, "echo salt, pepper and time", among those that fit
+// nearly as well as the first, and one that runs before one that was never seen.
+func (m *matcher) told(found []llm.Found, text string) {
+	id := -1
+	m.scan.scan(text, func(term []byte, first bool) {
+		if n, ok := m.terms[string(term)]; ok && first {
+			id = n
 		}
+	})
+	rank := func(f *llm.Found) float64 {
+		i := slices.IndexFunc(m.cards, func(c cardMatch) bool { return m.agents[c.agent].ID == f.ID })
+		if i >= 0 && m.cards[i].starts[id] {
+			return math.Round(50 * (1 + f.Score))
+		}
+		return math.Round(100 * f.Score) // what is less is no reason
 	}
-	if first.agent < 0 {
-		first.reason = "no word of it is on a card"
-		return first
+	slices.SortStableFunc(found, func(a, b llm.Found) int {
+		if c := cmp.Compare(rank(&b), rank(&a)); c != 0 || a.Seen == b.Seen {
+			return c
+		}
+		if a.Seen {
+			return -1
+		}
+		return 1
+	})
+}
+
+// skillOf returns the skill that fits best, if the agent's card tells.
+func skillOf(f *llm.Found) string {
+	if len(f.Skills) > 0 {
+		return f.Skills[0]
 	}
-	first.reason = fmt.Sprintf("%s %.2f: %s", m.agents[first.agent].ID, first.score, strings.Join(m.shared(q, match), ", "))
-	if second.agent >= 0 {
-		first.reason += fmt.Sprintf("; next %s %.2f", m.agents[second.agent].ID, second.score)
+	return onlySkill(&f.Agent)
+}
+
+// place returns where a found agent is among m.agents.
+func (m *matcher) place(a prompt.Agent) int {
+	if i := m.find(a.ID); i >= 0 {
+		return i
 	}
-	if first.score < threshold {
-		first.agent = -1
-	}
-	return first
+	m.agents = append(m.agents, a)
+	return len(m.agents) - 1
 }
 
 // closest says why no agent got the request.
 func (m *matcher) closest(text string) string {
-	return fmt.Sprintf("no agent reaches %.2f; %s", threshold, m.best(text).reason)
+	return "no agent fits well enough; " + m.best(text).reason
 }
 
-// shared returns the terms that speak for an agent.
-func (m *matcher) shared(q *query, c *cardMatch) []string {
-	names := make(map[int]string, len(m.terms))
-	for term, id := range m.terms {
-		names[id] = term
+// skill returns the skill of an agent that was called by name for a task: its only one, or the one that fits, or none if nothing tells.
+func (m *matcher) skill(a *prompt.Agent, task string) string {
+	if s := onlySkill(a); s != "" || a.Card == nil || len(a.Card.Skills) == 0 {
+		return s
 	}
-	var out []string
-	for _, id := range q.terms {
-		if c.weights[id] > 0 && len(out) < 5 {
-			switch name := names[id]; name {
-			case numberTerm:
-				out = append(out, "a number")
-			case calcTerm:
-				out = append(out, "a calculation")
-			default:
-				out = append(out, prompt.Clean(name, 32))
+	if strings.HasPrefix(strings.TrimSpace(task), "{") { // input for one of them
+		abilities := agentcard.SpecOf(a.Card).Abilities
+		for i := range a.Card.Skills {
+			id := skillID(&a.Card.Skills[i])
+			if _, fits := llm.InputFor(abilities[id].InputSchema, task); fits && len(abilities[id].InputSchema) > 0 {
+				return id
 			}
 		}
 	}
-	return out
+	for _, f := range m.search(head(task)) {
+		if f.ID == a.ID {
+			return skillOf(&f)
+		}
+	}
+	for _, ability := range agentcard.SpecOf(a.Card).Abilities {
+		if len(ability.InputSchema) > 0 { // a skill has to be named: the first one
+			return skillID(&a.Card.Skills[0])
+		}
+	}
+	return ""
 }
 
-// skill returns the skill of agent a that has most in common with the task: its only one, or none if nothing tells.
-func (m *matcher) skill(a *prompt.Agent, task string) string {
-	if a.Card == nil || len(a.Card.Skills) == 0 {
+func onlySkill(a *prompt.Agent) string {
+	if a.Card == nil || len(a.Card.Skills) != 1 {
 		return ""
 	}
-	if len(a.Card.Skills) == 1 {
-		return skillID(&a.Card.Skills[0])
-	}
-	q := m.query(task)
-	best, most := "", 0.0
-	for i := range a.Card.Skills {
-		s := &a.Card.Skills[i]
-		one := matcher{agents: []prompt.Agent{{Card: &a2a.AgentCard{Skills: []a2a.AgentSkill{*s}}}}, terms: m.terms}
-		c := one.read(0)
-		if q == nil || c == nil {
-			continue
+	return skillID(&a.Card.Skills[0])
+}
+
+// speaksOf reports whether every term of s is on the agent's card, or stands for what follows.
+func (m *matcher) speaksOf(agent int, s string) bool {
+	known := true
+	m.scan.scan(s, func(term []byte, _ bool) {
+		known = known && (deictic[string(term)] || m.has(agent, string(term)))
+	})
+	return known
+}
+
+func (m *matcher) has(agent int, term string) bool {
+	id, ok := m.terms[strings.ToLower(term)]
+	for i := range m.cards {
+		if ok && m.cards[i].agent == agent {
+			return m.cards[i].terms[id]
 		}
-		if score := c.score(q); score > most {
-			best, most = skillID(s), score
-		}
 	}
-	return best
+	return false
+}
+
+// begin reports whether a description or an example begins with the first word of s.
+func (m *matcher) begin(word string) bool {
+	known := false
+	m.scan.scan(word, func(term []byte, first bool) {
+		id, ok := m.terms[string(term)]
+		for i := range m.cards {
+			known = known || (ok && first && m.cards[i].starts[id])
+		}
+	})
+	return known
 }

@@ -1,13 +1,11 @@
 package fake
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // piece is a part of the request that one agent gets.
 type piece struct {
 	agent   int
+	skill   string
 	task    string
 	about   string // the words that chose the agent
 	reason  string
@@ -21,10 +19,17 @@ func (m *matcher) plan(text string) []piece {
 		if ps, ok := m.planContent(text, at); ok {
 			return ps
 		}
+		if instruction := text[:at]; m.foreign(skipWords(instruction, polite)) || m.best(text).score < certain {
+			return nil // what is to be done is nobody's work, whatever the content speaks of
+		}
 		return m.whole(text)
 	}
-	if len(text) > maxRead {
-		return m.whole(text) // material to work on
+	if len(text) > maxRead { // material to work on, behind what is to be done with it
+		begin := m.split(head(text), false)[0]
+		if c := m.best(text[:begin.end]); c.agent >= 0 {
+			return []piece{{agent: c.agent, skill: c.skill, task: text, about: text[:begin.end], reason: c.reason}}
+		}
+		return m.whole(text)
 	}
 	return m.join(text, m.split(text, false))
 }
@@ -102,7 +107,7 @@ func (m *matcher) join(text string, spans []span) []piece {
 			c := m.best(part)
 			switch {
 			case c.agent >= 0 && (!s.weak || len(ps) == 0 || ps[len(ps)-1].agent != c.agent):
-				ps = append(ps, piece{agent: c.agent, task: tidy(text[begin:s.end]), about: part, reason: c.reason})
+				ps = append(ps, piece{agent: c.agent, skill: c.skill, task: tidy(text[begin:s.end]), about: part, reason: c.reason})
 			case len(ps) > 0:
 				extend(&ps[len(ps)-1], text, s)
 			default:
@@ -162,11 +167,5 @@ func (m *matcher) says(instruction string, agent int) bool {
 			}
 		}
 	}
-	card := slices.IndexFunc(m.cards, func(c cardMatch) bool { return c.agent == agent })
-	known := card >= 0
-	m.scan.scan(strings.Join(ws, " "), func(term []byte, _ bool) {
-		id, ok := m.terms[string(term)]
-		known = known && ((ok && m.cards[card].weights[id] > 0) || deictic[string(term)])
-	})
-	return known
+	return m.speaksOf(agent, strings.Join(ws, " "))
 }

@@ -2,7 +2,6 @@ package fake
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -123,16 +122,11 @@ func (m *matcher) begins(s string) bool {
 	if r, _ := utf8.DecodeRuneInString(word); r == '@' || r == '(' || unicode.IsDigit(r) || questions[lower] || requests[lower] {
 		return true
 	}
-	known := false
-	m.scan.scan(word, func(term []byte, first bool) {
-		if id, ok := m.terms[string(term)]; ok && first {
-			known = slices.ContainsFunc(m.cards, func(c cardMatch) bool { return c.starts[id] == beginsText })
-		}
-	})
-	if !known {
-		_, known = m.addressed(s)
+	if m.begin(word) {
+		return true
 	}
-	return known
+	_, called := m.addressed(s)
+	return called
 }
 
 // contentAt returns the place of the colon that separates an instruction from what it is about; 0 for none. Colons in

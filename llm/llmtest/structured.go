@@ -28,11 +28,14 @@ func structuredCases(w Wire) []testCase {
 	})
 	cases := slices.Concat(
 		each(w.Modes, "schema", func(e *env, mode llm.Structured) {
-			for _, last := range []bool{false, true} {
+			for _, in := range []prompt.Input{{}, {Last: true}, {Choice: true}} {
 				r, pieces := structured(), decision
-				if last { // its schema has no delegations
-					r.Schema = llm.DecisionSchema(&llm.Turn{Input: prompt.Input{Last: true}})
+				r.Schema = llm.DecisionSchema(&llm.Turn{Input: in})
+				switch {
+				case in.Last: // its schema has no delegations
 					pieces = slices.Delete(slices.Clone(decision), 2, 3)
+				case in.Choice:
+					pieces = slices.Insert(slices.Clone(decision), 3, `"search":null,`)
 				}
 				c, s := e.serveMode(mode, &Reply{Pieces: pieces})
 				e.wantText(e.ask(c, r), strings.Join(pieces, ""))

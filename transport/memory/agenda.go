@@ -17,6 +17,8 @@ type alarm struct {
 	at    time.Time
 	index int    // in the heap; -1: not in it
 	fire  func() // called with w.mu held
+
+	r *record // the event that waits for it, if one does
 }
 
 // add enters a new alarm.

@@ -48,8 +48,14 @@ func (b *board) tidy() {
 	}
 }
 
-// announce is Publish to the cards.
-func (b *board) announce(r *record, c *transport.Card) error {
+// announce is Publish to the cards: of a Card, or of an AgentEvent.
+func (b *board) announce(r *record, payload transport.Payload) error {
+	c, ok := payload.(*transport.Card)
+	if !ok { // an AgentEvent: for who listens now
+		b.tell(r)
+		b.tidy()
+		return nil
+	}
 	key := cardKey{c.AgentID, c.Instance}
 	r.card, r.gone = key, c.Gone != ""
 	old := b.cards[key]
@@ -131,8 +137,10 @@ func (b *board) subscribe(f *feed) {
 	b.feeds[f] = struct{}{}
 }
 
+var syncedKind, _ = transport.PayloadKind(&transport.Synced{})
+
 // condense keeps the pending events of a subscriber of cards few when it does not keep up: of each instance only the
-// newest, announcements before Synced, goodbyes after it.
+// newest, announcements before Synced, goodbyes after it. What was merely told of agents is lost.
 func (f *feed) condense() {
 	if len(f.pending) <= f.limit {
 		return
@@ -145,7 +153,9 @@ func (f *feed) condense() {
 	for _, r := range f.pending {
 		switch {
 		case r.card == cardKey{}:
-			synced = append(synced, r)
+			if r.kind == syncedKind {
+				synced = append(synced, r)
+			}
 		case newest[r.card] != r: // overtaken
 		case r.gone:
 			gone = append(gone, r)

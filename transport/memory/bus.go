@@ -11,16 +11,16 @@ import (
 
 // Options configures [New]. The zero value is right for nearly everybody.
 type Options struct {
-	// MaxInbox bounds the events in one inbox, delayed ones included; above it Publish returns ErrUnavailable.
-	// 0 is 1,000,000.
+	// MaxInbox bounds the events in one inbox, delayed ones included. Above it Publish returns ErrFull for new work, a user's
+	// words to the orchestrator; above twice as many it returns ErrUnavailable for everything. 0 is 1,000,000.
 	MaxInbox int
 	// Backoff is the delay before an event whose handler failed is delivered again. It doubles with every further
 	// failure, up to a hundred times itself. 0 is 10 ms.
 	Backoff time.Duration
 }
 
-// Bus is a transport within one process. It implements [transport.Transport], [transport.DeadLetters],
-// [transport.InboxDepth] and [transport.Health].
+// Bus is a transport within one process. It implements [transport.Transport], [transport.DeadLetters], [transport.Withdrawer],
+// [transport.Eraser], [transport.InboxDepth] and [transport.Health].
 type Bus struct {
 	w *world
 
@@ -113,7 +113,7 @@ func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 	case transport.KindInbox:
 		return b.w.post(t, r)
 	case transport.KindCards:
-		return b.w.board(t.Tenant).announce(r, e.Payload.(*transport.Card))
+		return b.w.board(t.Tenant).announce(r, e.Payload)
 	default:
 		for f := range b.w.live[t] {
 			f.push(r)

@@ -9,7 +9,12 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	transporttest.Run(t, transporttest.Harness{New: func(t *testing.T) transporttest.Node { return newNode(t) }})
+	transporttest.Run(t, transporttest.Harness{
+		New: func(t *testing.T) transporttest.Node { return newNode(t, nil) },
+		Bounded: func(t *testing.T, events int) transporttest.Node {
+			return newNode(t, &memory.Options{MaxInbox: events})
+		},
+	})
 }
 
 // node is a world that outlives its clients, as far as memory can: with the last client everything stands still.
@@ -18,8 +23,8 @@ type node struct {
 	open  []*memory.Bus
 }
 
-func newNode(t *testing.T) *node {
-	n := &node{first: memory.New(nil)}
+func newNode(t *testing.T, o *memory.Options) *node {
+	n := &node{first: memory.New(o)}
 	n.open = append(n.open, n.first)
 	t.Cleanup(n.closeAll)
 	return n

@@ -2,8 +2,11 @@ package memory
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +19,7 @@ const (
 )
 
 type deadLetter struct {
+	seq        uint64 // its id
 	topic      transport.Topic
 	r          *record
 	reason     string
@@ -30,12 +34,23 @@ func (w *world) bury(it *item, reason error) {
 		text = strings.ToValidUTF8(text[:maxReason], "")
 	}
 	t := it.in.topic
-	dead := append(w.dead[t.Tenant], &deadLetter{topic: t, r: it.r, reason: text, at: time.Now(), deliveries: it.delivery})
+	w.seq++
+	dead := append(w.dead[t.Tenant], &deadLetter{
+		seq: w.seq, topic: t, r: it.r, reason: text, at: time.Now(), deliveries: it.delivery,
+	})
 	if len(dead) > maxDead {
 		dead[0] = nil
 		dead = dead[1:]
 	}
 	w.dead[t.Tenant] = dead
+}
+
+// letter returns what others see of it.
+func (d *deadLetter) letter() *transport.DeadLetter {
+	e, _ := d.r.decode() // an Opaque when that is the reason for its death
+	return &transport.DeadLetter{
+		ID: strconv.FormatUint(d.seq, 10), Topic: d.topic, Event: e, Reason: d.reason, Time: d.at, Deliveries: d.deliveries,
+	}
 }
 
 // DeadLetters implements [transport.DeadLetters]. The newest 10,000 of each tenant are kept.
@@ -53,10 +68,70 @@ func (b *Bus) DeadLetters(ctx context.Context, tenant string) iter.Seq2[*transpo
 				yield(nil, err)
 				return
 			}
-			e, _ := d.r.decode() // an Opaque when that is the reason for its death
-			if !yield(&transport.DeadLetter{Topic: d.topic, Event: e, Reason: d.reason, Time: d.at, Deliveries: d.deliveries}, nil) {
+			if !yield(d.letter(), nil) {
 				return
 			}
 		}
+	}
+}
+
+// DeadLetter implements [transport.DeadLetters].
+func (b *Bus) DeadLetter(ctx context.Context, tenant, id string) (l *transport.DeadLetter, err error) {
+	err = b.onDead(ctx, tenant, id, func(d *deadLetter) error {
+		l = d.letter()
+		return nil
+	})
+	return l, err
+}
+
+// ReplayDead implements [transport.DeadLetters].
+func (b *Bus) ReplayDead(ctx context.Context, tenant, id string) error {
+	return b.onDead(ctx, tenant, id, func(d *deadLetter) error {
+		if _, err := d.r.decode(); err != nil {
+			return fmt.Errorf("%w: dead letter %s cannot be read, so nobody could handle it: %w", transport.ErrInvalid, id, err)
+		}
+		b.w.inbox(d.topic).add(d.r)
+		b.w.removeDead(tenant, func(o *deadLetter) bool { return o == d })
+		return nil
+	})
+}
+
+// RemoveDead implements [transport.DeadLetters].
+func (b *Bus) RemoveDead(ctx context.Context, tenant, id string) error {
+	err := b.onDead(ctx, tenant, id, func(d *deadLetter) error {
+		b.w.removeDead(tenant, func(o *deadLetter) bool { return o == d })
+		return nil
+	})
+	if errors.Is(err, transport.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// onDead calls f, while nothing else happens, with a tenant's dead letter.
+func (b *Bus) onDead(ctx context.Context, tenant, id string, f func(*deadLetter) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return transport.ErrClosed
+	}
+	for _, d := range b.w.dead[tenant] {
+		if strconv.FormatUint(d.seq, 10) == id {
+			return f(d)
+		}
+	}
+	return fmt.Errorf("%w: dead letter %.40q", transport.ErrNotFound, id)
+}
+
+// removeDead forgets a tenant's dead letters for which gone is true.
+func (w *world) removeDead(tenant string, gone func(*deadLetter) bool) {
+	dead := slices.DeleteFunc(slices.Clone(w.dead[tenant]), gone)
+	if len(dead) == 0 {
+		delete(w.dead, tenant)
+	} else {
+		w.dead[tenant] = dead
 	}
 }

@@ -17,10 +17,12 @@ type inbox struct {
 	size    int // events that are not acknowledged
 	convs   map[string]*conversation
 	ready   *list.List // of *item: what a subscriber without order may take
-	heads   *list.List // of *conversation: those whose first event an ordered subscriber may take
+	heads   *list.List // of *conversation: those whose first event an ordered subscriber may take, while there is none
 	free    *list.List // of *worker: those that can take one more; the front is next
 	delayed map[string]*alarm
 	serving int // workers that serve
+
+	owners owners
 }
 
 // conversation is the events of one contextID in an inbox.
@@ -28,7 +30,11 @@ type conversation struct {
 	id      string
 	waiting items // and resting
 	running int
-	head    *list.Element // in inbox.heads
+	part    int
+	heads   *list.List    // where head is: its owner's, or the inbox's
+	head    *list.Element // in heads
+
+	handling map[*item]struct{} // the running ones
 }
 
 // item is an event in an inbox.
@@ -38,9 +44,12 @@ type item struct {
 	r        *record
 	seq      uint64
 	delivery int
+	epoch    uint64 // of the delivery
 	resting  bool
 	index    int           // in conversation.waiting
 	ready    *list.Element // in inbox.ready
+
+	withdrawn bool // it is gone, whatever its handler says
 }
 
 func (w *world) inbox(t transport.Topic) *inbox {
@@ -69,8 +78,11 @@ func (w *world) post(t transport.Topic, r *record) error {
 		return nil
 	}
 	in := w.inbox(t)
-	if in.size+len(in.delayed) >= w.o.MaxInbox {
-		return fmt.Errorf("%w: the inbox of %s holds %d events", transport.ErrUnavailable, t.ID, in.size+len(in.delayed))
+	switch holds := in.size + len(in.delayed); {
+	case holds >= w.o.MaxInbox && r.newWork(t):
+		return fmt.Errorf("%w: the inbox of %s holds %d events: try again later", transport.ErrFull, t.ID, holds)
+	case holds >= 2*w.o.MaxInbox:
+		return fmt.Errorf("%w: the inbox of %s holds %d events", transport.ErrUnavailable, t.ID, holds)
 	}
 	w.seen.add(id)
 	if r.envelope.DeliverAt.IsZero() {
@@ -94,13 +106,16 @@ func (in *inbox) delay(r *record) {
 		delete(in.delayed, contextID)
 		in.add(r)
 	})
+	in.delayed[contextID].r = r
 }
 
 // add puts a new event at the end of its conversation.
 func (in *inbox) add(r *record) {
 	c := in.convs[r.envelope.ContextID]
 	if c == nil {
-		c = &conversation{id: r.envelope.ContextID}
+		c = &conversation{
+			id: r.envelope.ContextID, part: transport.Partition(in.topic.Tenant, r.envelope.ContextID), handling: map[*item]struct{}{},
+		}
 		in.convs[c.id] = c
 	}
 	in.w.seq++
@@ -118,33 +133,37 @@ func (in *inbox) update(c *conversation) {
 	may := c.running == 0 && len(c.waiting) > 0 && !c.waiting[0].resting
 	switch {
 	case may && c.head == nil:
-		c.head = in.heads.PushBack(c)
+		c.heads = in.headsOf(c.part)
+		c.head = c.heads.PushBack(c)
 	case !may && c.head != nil:
-		in.heads.Remove(c.head)
+		c.heads.Remove(c.head)
 		c.head = nil
 	}
 }
 
-// take removes the next event that a subscriber may have, or returns nil.
-func (in *inbox) take(unordered bool) *item {
+// take removes the next event that s may have, or returns nil.
+func (in *inbox) take(s *worker) *item {
 	var it *item
-	if unordered {
+	if s.unordered {
 		front := in.ready.Front()
 		if front == nil {
 			return nil
 		}
 		it = front.Value.(*item)
 	} else {
-		front := in.heads.Front()
+		front := s.heads.Front()
 		if front == nil {
 			return nil
 		}
-		it = front.Value.(*conversation).waiting[0]
+		c := front.Value.(*conversation)
+		it = c.waiting[0]
+		it.epoch = in.owners.epochs[c.part]
 	}
 	in.ready.Remove(it.ready)
 	it.ready = nil
 	heap.Remove(&it.conv.waiting, it.index)
 	it.conv.running++
+	it.conv.handling[it] = struct{}{}
 	it.delivery++
 	in.update(it.conv)
 	return it
@@ -170,8 +189,9 @@ func (in *inbox) dispatch() {
 func (in *inbox) settle(it *item, err error, now bool) {
 	c := it.conv
 	c.running--
+	delete(c.handling, it)
 	switch {
-	case err == nil:
+	case err == nil, it.withdrawn:
 		in.size--
 	case transport.IsPermanent(err):
 		in.size--
@@ -183,6 +203,9 @@ func (in *inbox) settle(it *item, err error, now bool) {
 		heap.Push(&c.waiting, it)
 		it.resting = true
 		in.w.agenda.add(time.Now().Add(in.w.backoff(it.delivery)), func() {
+			if it.withdrawn {
+				return
+			}
 			it.resting = false
 			it.ready = in.ready.PushBack(it)
 			in.update(c)

@@ -3,6 +3,8 @@ package memory
 import (
 	"bytes"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -11,11 +13,16 @@ type record struct {
 	envelope      transport.Event // without payload
 	kind, version string
 	body          []byte
+	words         bool // a message of role user
 
 	// Of a card; set before it is shared.
 	card cardKey
 	gone bool
 }
+
+// newWork reports whether r, in inbox t, is what is refused when the inbox is full: words to the orchestrator. All else, such as
+// tasks, results, deadlines and cancellations, belongs to work that was taken.
+func (r *record) newWork(t transport.Topic) bool { return r.words && t.ID == transport.Cortex }
 
 func encode(e *transport.Event) (*record, error) {
 	kind, version, body, err := transport.EncodePayload(e.Payload)
@@ -26,6 +33,9 @@ func encode(e *transport.Event) (*record, error) {
 		body = bytes.Clone(body) // its data is not encoded, it is the caller's own
 	}
 	r := &record{envelope: *e, kind: kind, version: version, body: body}
+	if m, ok := e.Payload.(*a2a.Message); ok {
+		r.words = m.Role == a2a.MessageRoleUser
+	}
 	r.envelope.Payload, r.envelope.Delivery = nil, 0
 	// As on a wire: no zone, no reading of a monotonic clock.
 	r.envelope.Time = e.Time.Round(0).UTC()

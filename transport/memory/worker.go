@@ -4,7 +4,9 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -17,6 +19,8 @@ type worker struct {
 	topic       transport.Topic
 	concurrency int
 	unordered   bool
+	label       string
+	onOwned     func([]int)
 	closed      chan struct{}  // closed by end
 	handlers    sync.WaitGroup // grows only while free is possible, under w.mu
 
@@ -25,6 +29,11 @@ type worker struct {
 	in      *inbox
 	running int
 	free    *list.Element // in in.free
+	id      uint64        // the order in which workers began to serve
+	since   time.Time     // when it did
+	heads   *list.List    // of *conversation: those that it owns and whose first event it may take
+
+	told []int // what onOwned was called with last; guarded by in.owners.telling
 
 	// Set by Serve before the first handler.
 	ctx    context.Context //nolint:containedctx // of the handlers, for the time of Serve
@@ -33,9 +42,10 @@ type worker struct {
 }
 
 func newWorker(b *Bus, t transport.Topic, o *transport.SubscribeOptions) *worker {
-	s := &worker{b: b, topic: t, closed: make(chan struct{}), concurrency: transport.DefaultConcurrency}
+	s := &worker{b: b, topic: t, closed: make(chan struct{}), concurrency: transport.DefaultConcurrency, heads: list.New()}
 	if o != nil {
 		s.unordered = o.Unordered
+		s.label, s.onOwned = strings.ToValidUTF8(o.Label[:min(len(o.Label), transport.MaxLabel)], ""), o.OnOwned
 		if o.Concurrency > 0 {
 			s.concurrency = o.Concurrency
 		}
@@ -59,9 +69,13 @@ func (s *worker) Serve(ctx context.Context, h transport.Handler) error {
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	s.in = w.inbox(s.topic)
 	s.in.serving++
+	w.seq++
+	s.id, s.since = w.seq, time.Now().UTC()
 	s.free = s.in.free.PushBack(s)
+	s.in.join(s)
 	s.in.dispatch()
 	w.mu.Unlock()
+	s.in.tell(s)
 
 	var err error
 	select {
@@ -75,6 +89,7 @@ func (s *worker) Serve(ctx context.Context, h transport.Handler) error {
 	s.in.serving--
 	s.in.tidy()
 	w.mu.Unlock()
+	s.in.tell(s)
 	s.handlers.Wait()
 	return err
 }
@@ -101,6 +116,9 @@ func (s *worker) leave() {
 	s.over = true
 	delete(s.b.subs, s)
 	s.occupy()
+	if s.in != nil {
+		s.in.part(s)
+	}
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -119,7 +137,7 @@ func (s *worker) take() *item {
 	if s.ctx.Err() != nil {
 		return nil
 	}
-	it := s.in.take(s.unordered)
+	it := s.in.take(s)
 	if it == nil {
 		return nil
 	}
@@ -145,7 +163,7 @@ func (s *worker) handle(it *item) error {
 	if err != nil {
 		return transport.Permanent(err)
 	}
-	e.Delivery = it.delivery
+	e.Delivery, e.Epoch = it.delivery, it.epoch
 	return s.h(s.ctx, e)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // apiTimeout bounds every request to the server but a publish.
@@ -31,6 +32,17 @@ type Options struct {
 	Name string
 	// Replicas is on how many servers of a cluster everything is stored. 0 is what the streams have, 1 when they are new.
 	Replicas int
+	// MaxInbox is how many events the inboxes of all tenants may hold, timers included, before Publish refuses new work with
+	// ErrFull: a user's words to the orchestrator. It does so as well above 4 GiB. When more than 16 processes publish at the same
+	// time, each of the others may go over it by a sixteenth. 0 is 1,000,000.
+	MaxInbox int
+	// Creds is a file of credentials, made by package auth or by nsc; empty: none, or with Server those of the orchestrator of
+	// Tenant, from the server's folder.
+	Creds string
+	// Tenant is whose orchestrator connects to Server; "" is the default tenant.
+	Tenant string
+	// TLS is for servers that speak it, with an address such as tls://host:4222; the zero value trusts the system's authorities.
+	TLS TLS
 	// Logger gets what goes wrong without a caller to tell; nil discards it.
 	Logger *slog.Logger
 	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back. It must not block.
@@ -40,15 +52,18 @@ type Options struct {
 // Bus is a connection to a NATS server as a transport. When the connection is lost it is made again, for ever:
 // subscriptions go on by themselves, publishes wait for a while. All methods are safe for concurrent use.
 type Bus struct {
-	nc     *natsgo.Conn
+	nc     *conn
+	who    *auth.Identity // nil: not known, or everybody may do everything
 	js     jetstream.JetStream
 	log    *slog.Logger
 	onConn func(up bool, err error)
 	done   chan struct{} // closed by Close
+	gauge  gauge
 
 	mu      sync.Mutex
 	closed  bool
-	serving int // calls of Serve; the last one that returns after Close closes the connection
+	doors   map[string]bool // of tenants, that are served
+	serving int             // calls of Serve; the last one that returns after Close closes the connection
 	up      bool
 	changed chan struct{}   // closed and replaced when up changes
 	conn    context.Context // no caller's: it ends when the connection is lost
@@ -62,8 +77,12 @@ var (
 	_ transport.InboxDepth  = (*Bus)(nil)
 )
 
-// Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, and
-// ErrIncompatible when it is too old, has no JetStream, or keeps the streams differently than they are needed.
+// Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, or none that
+// its certificate proves to be the one, ErrForbidden when it does not accept the credentials, and ErrIncompatible when it is too
+// old, has no JetStream, or keeps the streams differently than they are needed.
+//
+// With credentials of an agent or a person, everything but listening goes through a running orchestrator, and Dial does not wait for
+// one: what needs it fails with ErrUnavailable while there is none.
 func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if o == nil || (o.URL == "") == (o.Server == nil) {
 		return nil, errors.New("dial NATS: either a URL or a server is needed")
@@ -72,24 +91,36 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
 	b.conn, b.drop = context.WithCancel(context.Background())
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
-	var err error
-	if b.nc, err = natsgo.Connect(o.URL, b.connOptions(ctx, o)...); err != nil {
-		return nil, dialError(o.URL, err)
+	how, who, err := login(o)
+	if err != nil {
+		return nil, err
 	}
-	asking, cancel := context.WithCancel(ctx)
+	b.who, b.nc = who, &conn{}
+	if who.Limited() {
+		b.nc.door = auth.Door(who)
+	}
+	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(ctx, o), how...)...); err != nil {
+		return nil, dialError(o, err)
+	}
+	expecting, done := b.nc.expect(ctx, func(string) bool { return true })
+	defer done()
+	asking, cancel := context.WithCancel(expecting)
 	defer cancel()
 	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
-	if b.js, err = jetstream.New(b.nc, jetstream.WithDefaultTimeout(apiTimeout)); err == nil {
+	b.js, err = jetstream.NewWithAPIPrefix(b.nc.Conn, b.API(), jetstream.WithDefaultTimeout(apiTimeout))
+	if err == nil && !who.Limited() {
 		err = ensureStreams(asking, b.js, o.Replicas)
+		if err == nil {
+			err = b.keep(ctx)
+		}
 	}
-	if err == nil {
-		err = b.keep(ctx)
-	}
-	if err != nil && asking.Err() != nil && ctx.Err() == nil {
+	err = cause(expecting, err)
+	if err != nil && asking.Err() != nil && ctx.Err() == nil && !errors.Is(err, transport.ErrForbidden) {
 		err = fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
 	}
 	if err != nil {
@@ -115,17 +146,24 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		natsgo.ReconnectBufSize(-1),
 		natsgo.PingInterval(20 * time.Second), // a silent peer is noticed within a minute
 		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) { b.setUp(false, err) }),
-		natsgo.ReconnectHandler(func(*natsgo.Conn) { b.setUp(true, nil) }),
+		natsgo.ReconnectHandler(func(*natsgo.Conn) {
+			b.nc.failed.Store(nil)
+			b.setUp(true, nil)
+		}),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
+			if refusesLogin(err) {
+				b.nc.failed.Store(&err)
+			}
+			if b.nc.refused(err) {
+				b.log.Warn("nats server refuses", "err", oneLine(err.Error(), 300))
+				return
+			}
 			subject := ""
 			if s != nil {
 				subject = s.Subject
 			}
 			b.log.Warn("nats connection", "err", err, "subject", subject)
 		}),
-	}
-	if o.Server != nil {
-		opts = append(opts, natsgo.InProcessServer(o.Server))
 	}
 	return opts
 }
@@ -134,17 +172,6 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 func reconnectDelay(n int) time.Duration {
 	d := min(50*time.Millisecond<<min(n, 7), 4*time.Second)
 	return d/2 + rand.N(d/2)
-}
-
-func dialError(addr string, err error) error {
-	if addr == "" {
-		return fmt.Errorf("%w: the NATS server in this process: %w", transport.ErrUnavailable, err)
-	}
-	addr = redact(addr)
-	if errors.Is(err, natsgo.ErrAuthorization) || errors.Is(err, natsgo.ErrAuthExpired) {
-		return fmt.Errorf("NATS server %s refuses the login: %w", addr, err)
-	}
-	return fmt.Errorf("%w: no NATS server answers at %s: start one with `cortex serve`, or check --nats: %w", transport.ErrUnavailable, addr, err)
 }
 
 // redact returns addr without passwords.
@@ -167,7 +194,14 @@ func redact(addr string) string {
 }
 
 // Conn returns the connection, for others who use the same server. It is closed by Close.
-func (b *Bus) Conn() *natsgo.Conn { return b.nc }
+func (b *Bus) Conn() *natsgo.Conn { return b.nc.Conn }
+
+// API returns what requests to JetStream's API have before them, with its final dot: the server's own prefix, or, for
+// who is let in through a door only, that behind it.
+func (b *Bus) API() string { return b.nc.door + jsAPI }
+
+// Identity returns whom the credentials are for; nil when that is not known, or none were needed.
+func (b *Bus) Identity() *auth.Identity { return b.who }
 
 // Close implements transport.Transport. The connection itself is closed when the last Serve has given its events back.
 func (b *Bus) Close() error {
@@ -248,7 +282,7 @@ func (b *Bus) connection() context.Context {
 // asking returns a context for a question to the server: it ends when the answer is overdue, and when the connection is
 // lost, since no answer comes then.
 func (b *Bus) asking(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout) // who was asked may have been killed, and the next one elected since
 	stop := context.AfterFunc(b.connection(), cancel)
 	return ctx, func() { stop(); cancel() }
 }

@@ -26,14 +26,16 @@ type cards struct {
 	bus    *Bus
 	tenant string
 
-	known  map[string]lease // by subject: cards that the handler knows to be there
-	synced bool             // the handler got Synced
-	ahead  time.Duration    // of this clock before the server's
+	known  map[string]term // by subject: cards that the handler knows to be there
+	synced bool            // the handler got Synced
+	ahead  time.Duration   // of this clock before the server's
+
+	handling sync.Mutex // the handler runs for one event at a time, of the bucket or told
 }
 
-// lease is how long a card holds. The server takes cards away when their time is over, but after a crash it can have lost
+// term is how long a card holds. The server takes cards away when their time is over, but after a crash it can have lost
 // the times of some; so they are looked at here as well.
-type lease struct {
+type term struct {
 	sequence uint64
 	until    time.Time // by this clock; zero: for ever
 }
@@ -49,13 +51,26 @@ type watch struct {
 }
 
 func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.Topic) error {
-	c := &cards{bus: b, tenant: t.Tenant, known: map[string]lease{}}
-	first, err := c.watch(ctx)
+	c := &cards{bus: b, tenant: t.Tenant, known: map[string]term{}}
+	told, err := b.listen(t.Tenant)
 	if err != nil {
 		return err
 	}
-	s.release = func() { c.unwatch(first) }
-	s.run = func(ctx context.Context, h transport.Handler) { c.run(ctx, first, h) }
+	first, err := c.watch(ctx) // with its answer, the server has the other subscription too
+	if err != nil {
+		told.end()
+		return err
+	}
+	s.release = func() {
+		told.end()
+		c.unwatch(first)
+	}
+	s.run = func(ctx context.Context, h transport.Handler) {
+		var telling sync.WaitGroup
+		telling.Go(func() { told.run(ctx, func(e *transport.Event) { c.handle(ctx, e, h) }) })
+		c.run(ctx, first, h)
+		telling.Wait()
+	}
 	return nil
 }
 
@@ -91,7 +106,7 @@ func (c *cards) unwatch(w *watch) {
 		return
 	}
 	// Nobody waits for the answer.
-	_ = c.bus.nc.Publish("$JS.API.CONSUMER.DELETE."+agentsStream+"."+w.consumer.CachedInfo().Name, nil)
+	_ = c.bus.nc.Publish(jsAPI+"CONSUMER.DELETE."+agentsStream+"."+w.consumer.CachedInfo().Name, nil)
 }
 
 // run serves cards until ctx ends, from w and its successors.
@@ -215,14 +230,21 @@ func (c *cards) endOverdue(ctx context.Context, h transport.Handler) {
 	}
 }
 
-func (l lease) overdue(now time.Time) bool {
+func (l term) overdue(now time.Time) bool {
 	return !l.until.IsZero() && now.After(l.until.Add(overdueSlack))
 }
 
+// headerOverdue tells the removal of a card whose time is over from a goodbye.
+const headerOverdue = "Cortex-Overdue"
+
 // removeCard asks the server to remove a card, unless it was announced again. If that fails, the next reader does it.
 func (b *Bus) removeCard(subject string, sequence uint64) {
+	if b.who.Limited() {
+		return // the orchestrator reads them too
+	}
 	m := natsgo.NewMsg(subject)
 	m.Header.Set(headerKVOperation, "PURGE")
+	m.Header.Set(headerOverdue, "1")
 	m.Header.Set(jetstream.MsgRollup, jetstream.MsgRollupSubject)
 	m.Header.Set(jetstream.MsgTTLHeader, fmt.Sprintf("%.0fs", markerTTL.Seconds()))
 	m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(sequence))
@@ -258,7 +280,7 @@ func (c *cards) tell(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMe
 	var e *transport.Event
 	var err error
 	switch op, why := raw.Header.Get(headerKVOperation), raw.Header.Get(jetstream.MarkerReasonHeader); {
-	case why == "MaxAge":
+	case why == "MaxAge", raw.Header.Get(headerOverdue) != "":
 		e, err = c.gone(raw.Subject, transport.GoneExpired, marker, meta.Timestamp)
 	case why != "", op == "PURGE", op == "DEL" && len(raw.Data) == 0: // somebody with a tool
 		e, err = c.gone(raw.Subject, transport.GoneLeft, marker, meta.Timestamp)
@@ -269,15 +291,15 @@ func (c *cards) tell(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMe
 		c.bus.log.Warn("card cannot be read", "subject", oneLine(raw.Subject, 200), "err", err)
 		return
 	}
-	l := lease{sequence: meta.Sequence.Stream}
+	l := term{sequence: meta.Sequence.Stream}
 	card := e.Payload.(*transport.Card)
 	if card.TTL > 0 {
 		l.until = meta.Timestamp.Add(c.ahead + card.TTL)
 	}
 	_, known := c.known[raw.Subject]
 	switch {
-	case card.Gone != "" && !known:
-		return // the handler has never heard of it
+	case card.Gone != "" && !known && (c.synced || card.Gone != transport.GoneLeft):
+		return // the handler has never heard of it, unless from a subscription before this one
 	case card.Gone != "":
 		delete(c.known, raw.Subject)
 	case l.overdue(time.Now()) && !known:
@@ -330,6 +352,8 @@ func (c *cards) gone(subject string, why transport.GoneReason, marker string, at
 }
 
 func (c *cards) handle(ctx context.Context, e *transport.Event, h transport.Handler) {
+	c.handling.Lock()
+	defer c.handling.Unlock()
 	if ctx.Err() != nil {
 		return
 	}

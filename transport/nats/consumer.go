@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -43,11 +44,11 @@ const (
 	maxCounts  = 1000 // entries; for more events than that the count starts again
 )
 
-// consumer returns what the server says about the consumer of inbox t, or nil when there is none.
-func (b *Bus) consumer(ctx context.Context, t transport.Topic) (*jetstream.ConsumerInfo, error) {
-	ctx, cancel := b.asking(ctx)
+// consumer returns what the server says about the consumer of a section, or nil when there is none.
+func (b *Bus) consumer(ctx context.Context, s section) (*jetstream.ConsumerInfo, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	c, err := b.js.Consumer(ctx, inboxStream, consumerName(t))
+	c, err := b.js.Consumer(ctx, inboxStream, s.consumer())
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, nil
 	}
@@ -57,118 +58,169 @@ func (b *Bus) consumer(ctx context.Context, t transport.Topic) (*jetstream.Consu
 	return c.CachedInfo(), nil
 }
 
-// consumerConfig is a function of the topic alone.
-func consumerConfig(t transport.Topic) jetstream.ConsumerConfig {
+// consumerConfig is a function of the section alone.
+func consumerConfig(s section) jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
-		Durable:       consumerName(t),
-		FilterSubject: inboxFilter(t),
+		Durable:       s.consumer(),
 		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait(t),
+		AckWait:       ackWait(s.topic),
 		MaxDeliver:    -1, // who handles events decides when to give up
 		MaxAckPending: maxAckPending,
 		MaxWaiting:    maxPulls,
 	}
-	if t.ID != transport.Cortex {
+	if f := s.filters(); len(f) == 1 {
+		c.FilterSubject = f[0]
+	} else {
+		c.FilterSubjects = f
+	}
+	if s.topic.ID != transport.Cortex {
 		c.InactiveThreshold = consumerIdle
 	}
 	return c
 }
 
-// putConsumer makes the consumer of inbox t, or updates the one that is there.
-func (b *Bus) putConsumer(ctx context.Context, t transport.Topic, counts string) error {
-	c := consumerConfig(t)
+// errOverlap is what the server says of a consumer that would get what another one of a work queue gets.
+const errOverlap jetstream.ErrorCode = 10100
+
+// putConsumer makes the consumer of a section, or updates the one that is there. Others that are in its way go: an older version may
+// have made them, and what they have not acknowledged stays in the inbox.
+func (b *Bus) putConsumer(ctx context.Context, s section, counts string) (*jetstream.ConsumerInfo, error) {
+	c := consumerConfig(s)
 	if counts != "" {
 		c.Metadata = map[string]string{metaCounts: counts}
 	}
-	ctx, cancel := b.asking(ctx)
-	defer cancel()
-	_, err := b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
-	return err
-}
-
-// ensureConsumer makes sure that inbox t has a consumer, as it should be. One that is right is not touched: another
-// subscriber may be writing its metadata.
-func (b *Bus) ensureConsumer(ctx context.Context, t transport.Topic) error {
-	info, err := b.consumer(ctx, t)
-	switch {
-	case err != nil:
-		return err
-	case info == nil:
-		return b.putConsumer(ctx, t, "")
+	made, err := b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
+	var api *jetstream.APIError
+	for errors.As(err, &api) && api.ErrorCode == errOverlap { // again: one that somebody has asked for may be made late
+		if err := b.clearWay(ctx, s); err != nil {
+			return nil, err
+		}
+		made, err = b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
 	}
-	want, got := consumerConfig(t), info.Config
-	if got.FilterSubject == want.FilterSubject && got.AckPolicy == want.AckPolicy && got.AckWait == want.AckWait && got.MaxDeliver == want.MaxDeliver &&
-		got.MaxAckPending == want.MaxAckPending && got.MaxWaiting == want.MaxWaiting && got.InactiveThreshold == want.InactiveThreshold {
-		return nil
-	}
-	return b.putConsumer(ctx, t, got.Metadata[metaCounts])
-}
-
-// claim prepares the consumer for this subscriber, which must not be asking for events. An ordered one learns whether it
-// is the only subscriber of the inbox that lives. If it is, and events were delivered and not acknowledged, then the
-// consumer is reset: they are delivered again, now and in order. Otherwise those of a subscriber that was killed, or that
-// were lost with a connection, would come when their AckWait is over, and later events of the same conversations overtake
-// them. Those that were given back would come at once, but a server does not keep their order while nobody asks.
-//
-// While another one lives its events must not be taken away, so nothing is done. Each subscribes to the inbox's peer
-// subject before it handles anything: the server says at once whether somebody does, and forgets those whose connection
-// is gone. A lease would know only after its time that its owner was killed, which is just when the events are wanted.
-// Two that start at the same moment after a crash may both reset; then some events are handled twice, which the contract
-// allows.
-func (in *inbox) claim(ctx context.Context) (alone bool, err error) {
-	b := in.bus
-	if err := b.ensureConsumer(ctx, in.topic); err != nil {
-		return false, err
-	}
-	in.hide()
-	if !in.ordered {
-		return false, in.show()
-	}
-	if !b.alone(ctx, in.topic) {
-		return false, nil
-	}
-	// Only now: who leaves writes its counts before it leaves the peer subject.
-	info, err := b.consumer(ctx, in.topic)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if info != nil && info.NumAckPending > 0 {
-		in.carried = parseCounts(info.Config.Metadata[metaCounts])
-		if err := b.resetConsumer(ctx, in.topic); err != nil {
-			return false, err
+	return made.CachedInfo(), nil
+}
+
+// clearWay removes the consumers of the inbox that no section of its kind has, unless somebody uses them.
+func (b *Bus) clearWay(ctx context.Context, s section) error {
+	ours := map[string][]string{}
+	if s.group == whole {
+		ours[s.consumer()] = s.filters()
+		l, err := b.ledger(ctx, s.topic)
+		if err != nil && !errors.Is(err, errNoLeases) {
+			return err
+		}
+		if l != nil && len(b.gone(ctx, s.topic, slices.Collect(maps.Keys(l.members)))) < len(l.members) {
+			return errMixed(s.topic)
+		}
+	} else {
+		for g := range groups {
+			o := section{s.topic, g}
+			ours[o.consumer()] = o.filters()
 		}
 	}
-	return true, in.show()
+	stream, err := b.js.Stream(ctx, inboxStream)
+	if err != nil {
+		return err
+	}
+	prefix := strings.TrimSuffix(inboxFilter(s.topic), ">")
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		filters := filtersOf(info.Config)
+		if !strings.HasPrefix(filters[0], prefix) || slices.Equal(filters, ours[info.Name]) {
+			continue
+		}
+		if s.group != whole && info.NumWaiting > 0 {
+			return errMixed(s.topic)
+		}
+		b.log.Info("consumer replaced", "inbox", s.topic.ID, "tenant", s.topic.Tenant, "consumer", info.Name)
+		if err := b.deleteConsumer(ctx, info.Name); err != nil {
+			return err
+		}
+	}
+	return list.Err()
 }
 
-// alone reports that no subscriber of inbox t lives.
-func (b *Bus) alone(ctx context.Context, t transport.Topic) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	_, err := b.nc.RequestWithContext(ctx, peerSubject(t), nil)
-	return errors.Is(err, natsgo.ErrNoResponders) // anything else: somebody answered, or is there and cannot
+// errMixed is for who would take from another subscriber of an inbox what that one is waiting for.
+func errMixed(t transport.Topic) error {
+	return fmt.Errorf("%w: inbox %s has a subscriber with another order, or of an older version: all have to keep the order or none; end that one first",
+		transport.ErrInvalid, t.ID)
 }
 
-func (b *Bus) resetConsumer(ctx context.Context, t transport.Topic) error {
+func filtersOf(c jetstream.ConsumerConfig) []string {
+	if len(c.FilterSubjects) > 0 {
+		return c.FilterSubjects
+	}
+	return []string{c.FilterSubject}
+}
+
+func (b *Bus) deleteConsumer(ctx context.Context, name string) error {
+	err := b.js.DeleteConsumer(ctx, inboxStream, name)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return nil
+	}
+	return err
+}
+
+// ensureConsumer makes sure that a whole inbox has its consumer.
+func (b *Bus) ensureConsumer(ctx context.Context, t transport.Topic) error {
+	_, err := b.ensureSection(ctx, section{t, whole})
+	return err
+}
+
+// ensureSection makes sure that a section has its consumer, as it should be, and returns what the server says about it. One that is
+// right is not touched: another subscriber may be writing its metadata. One with another filter is made anew, since an update would
+// neither take back nor fetch what the old filter is about; the events stay.
+func (b *Bus) ensureSection(ctx context.Context, s section) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := b.asking(ctx)
 	defer cancel()
-	_, err := b.js.ResetConsumer(ctx, inboxStream, consumerName(t))
-	return err
-}
-
-// show lets other subscribers of the inbox know that this one lives.
-func (in *inbox) show() error {
-	var err error
-	in.peer, err = in.bus.nc.Subscribe(peerSubject(in.topic), func(m *natsgo.Msg) { _ = m.Respond(nil) })
-	return err
-}
-
-// hide ends what show began.
-func (in *inbox) hide() {
-	if in.peer != nil {
-		_ = in.peer.Unsubscribe()
-		in.peer = nil
+	info, err := b.consumer(ctx, s)
+	if err != nil {
+		return nil, err
 	}
+	counts := ""
+	if info != nil {
+		want, got := consumerConfig(s), info.Config
+		counts = got.Metadata[metaCounts]
+		if !slices.Equal(filtersOf(got), filtersOf(want)) {
+			if err := b.deleteConsumer(ctx, info.Name); err != nil {
+				return nil, err
+			}
+		} else if got.AckPolicy == want.AckPolicy && got.AckWait == want.AckWait && got.MaxDeliver == want.MaxDeliver &&
+			got.MaxAckPending == want.MaxAckPending && got.MaxWaiting == want.MaxWaiting && got.InactiveThreshold == want.InactiveThreshold {
+			return info, nil
+		}
+	}
+	return b.putConsumer(ctx, s, counts)
+}
+
+// claim prepares the consumer of a group for its owner, which must not be asking for events. What was delivered and not acknowledged
+// is delivered again, now and in order: otherwise the events of a subscriber that was killed, or that were lost with a
+// connection, would come when their AckWait is over, and later events of the same conversations overtake them. Those that were
+// given back would come at once, but a server does not keep their order while nobody asks.
+func (g *group) claim(ctx context.Context) error {
+	b := g.in.bus
+	info, err := b.ensureSection(ctx, g.section)
+	if err != nil {
+		return err
+	}
+	g.carry(parseCounts(info.Config.Metadata[metaCounts]))
+	asking, cancel := b.asking(ctx)
+	defer cancel()
+	if info.NumWaiting > 0 {
+		// An owner before this one is paused or cut off: the server would send it what comes. Its requests end with the consumer.
+		if err := b.deleteConsumer(asking, info.Name); err != nil {
+			return err
+		}
+		_, err = b.putConsumer(asking, g.section, info.Config.Metadata[metaCounts])
+		return err
+	}
+	if info.NumAckPending > 0 {
+		_, err = b.js.ResetConsumer(asking, inboxStream, info.Name)
+	}
+	return err
 }
 
 // formatCounts writes how often events were handled, for metaCounts.

@@ -25,13 +25,18 @@ const (
 	envDir    = "CORTEX_TEST_SERVER_DIR"
 	envListen = "CORTEX_TEST_SERVER_LISTEN"
 	envServe  = "CORTEX_TEST_SERVER_SERVE"
+	envConfig = "CORTEX_TEST_SERVER_CONFIG" // of nats-server, in place of the options above
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(envDir) == "" {
+	run := runServer
+	switch {
+	case os.Getenv(envReplica) != "":
+		run = runReplica
+	case os.Getenv(envDir) == "":
 		os.Exit(m.Run())
 	}
-	if err := runServer(); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -43,7 +48,13 @@ func runServer() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	srv, err := StartServer(ctx, &ServerOptions{Dir: os.Getenv(envDir), Listen: os.Getenv(envListen)})
+	start := func() (*Server, error) {
+		if config := os.Getenv(envConfig); config != "" {
+			return StartConfig(ctx, config, nil)
+		}
+		return StartServer(ctx, &ServerOptions{Dir: os.Getenv(envDir), Listen: os.Getenv(envListen)})
+	}
+	srv, err := start()
 	if err != nil {
 		return err
 	}
@@ -74,6 +85,7 @@ var orchestratorInbox = transport.Inbox("", transport.Cortex)
 type process struct {
 	dir, listen string
 	handled     func(contextID, words string) // if set, it is an orchestrator
+	env         []string                      // more of it
 
 	url  string
 	kill func() // and wait
@@ -87,6 +99,7 @@ func (p *process) start(t *testing.T) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), envDir+"="+p.dir, envListen+"="+p.listen)
+	cmd.Env = append(cmd.Env, p.env...)
 	if p.handled != nil {
 		cmd.Env = append(cmd.Env, envServe+"=yes")
 	}

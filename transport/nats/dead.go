@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A dead letter is the message as it was in the inbox, with these headers more.
+// A dead letter is the message as it was in the inbox, with these headers more. Its id is its number in the stream.
 const (
 	headerSubject    = "Cortex-Subject"    // where it was
 	headerReason     = "Cortex-Reason"     // the error's text, as a JSON string
@@ -26,7 +26,7 @@ const (
 
 // deadMessage makes a dead letter of m, which was number s in the inbox of t. A body of more than limit bytes is left out.
 func deadMessage(t transport.Topic, m *natsgo.Msg, s stored, reason string, deliveries, limit int) *natsgo.Msg {
-	dead := &natsgo.Msg{Subject: deadSubject(t), Header: natsgo.Header{}, Data: m.Data}
+	dead := &natsgo.Msg{Subject: deadSubject(t, m.Subject), Header: natsgo.Header{}, Data: m.Data}
 	if len(dead.Data) > limit {
 		reason = fmt.Sprintf("%s (its body of %d bytes was not kept)", reason, len(m.Data))
 		dead.Data = nil
@@ -48,42 +48,97 @@ func deadMessage(t transport.Topic, m *natsgo.Msg, s stored, reason string, deli
 	return dead
 }
 
-// DeadLetters implements transport.DeadLetters.
+// DeadLetters implements [transport.DeadLetters]. The newest 100,000 of all tenants are kept, and at most 256 MiB.
 func (b *Bus) DeadLetters(ctx context.Context, tenant string) iter.Seq2[*transport.DeadLetter, error] {
 	return func(yield func(*transport.DeadLetter, error) bool) {
 		if b.isClosed() {
 			yield(nil, transport.ErrClosed)
 			return
 		}
-		open, cancel := context.WithTimeout(ctx, apiTimeout)
-		s, err := b.js.Stream(open, deadStream)
-		cancel()
-		for seq := uint64(1); err == nil; {
-			var m *jetstream.RawStreamMsg
-			if m, err = nextDead(ctx, s, tenant, seq); err != nil {
-				break
-			}
-			if !yield(readDead(m), nil) {
+		for seq := uint64(1); ; {
+			raw, err := b.message(ctx, deadStream, deadFilter(tenant), seq)
+			if errors.Is(err, transport.ErrNotFound) {
 				return
 			}
-			seq = m.Sequence + 1
-		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			yield(nil, translate(err))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(readDead(raw), nil) {
+				return
+			}
+			seq = raw.Sequence + 1
 		}
 	}
 }
 
-// nextDead returns the tenant's first dead letter at or behind seq.
-func nextDead(ctx context.Context, s jetstream.Stream, tenant string, seq uint64) (*jetstream.RawStreamMsg, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
-	defer cancel()
-	return s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(deadFilter(tenant)))
+// DeadLetter implements [transport.DeadLetters].
+func (b *Bus) DeadLetter(ctx context.Context, tenant, id string) (*transport.DeadLetter, error) {
+	raw, err := b.findDead(ctx, tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return readDead(raw), nil
+}
+
+// ReplayDead implements [transport.DeadLetters]. The event is stored before the dead letter is removed: who is interrupted in
+// between does the same again, which the server notices for [transport.DuplicateWindow]; after that the event comes twice.
+func (b *Bus) ReplayDead(ctx context.Context, tenant, id string) error {
+	raw, err := b.findDead(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	subject := raw.Header.Get(headerSubject)
+	e, err := decodeInbox(&natsgo.Msg{Subject: subject, Header: raw.Header, Data: raw.Data}, subject)
+	if err == nil && e.Tenant != tenant {
+		err = fmt.Errorf("it is of tenant %q", e.Tenant) // a forged one must not cross over
+	}
+	if err != nil {
+		return fmt.Errorf("%w: dead letter %s cannot be read, so nobody could handle it: %w", transport.ErrInvalid, id, err)
+	}
+	m, err := encode(subject, e, true)
+	if err != nil {
+		return err
+	}
+	// Not the event's own id, which the server may remember. If it is given up again, that is another dead letter.
+	m.Header[natsgo.MsgIdHdr] = []string{fmt.Sprintf("dead.%d.%d", raw.Sequence, raw.Time.UnixNano())}
+	if err := b.store(ctx, m); err != nil {
+		return fmt.Errorf("replay dead letter %s: %w", id, err)
+	}
+	return b.eraseMessage(ctx, deadStream, raw.Sequence)
+}
+
+// RemoveDead implements [transport.DeadLetters].
+func (b *Bus) RemoveDead(ctx context.Context, tenant, id string) error {
+	raw, err := b.findDead(ctx, tenant, id)
+	if errors.Is(err, transport.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return b.eraseMessage(ctx, deadStream, raw.Sequence)
+}
+
+// findDead returns a tenant's dead letter.
+func (b *Bus) findDead(ctx context.Context, tenant, id string) (*jetstream.RawStreamMsg, error) {
+	if b.isClosed() {
+		return nil, transport.ErrClosed
+	}
+	seq, err := strconv.ParseUint(id, 10, 64)
+	if err != nil || seq == 0 {
+		return nil, fmt.Errorf("%w: dead letter %.40q", transport.ErrNotFound, id)
+	}
+	raw, err := b.message(ctx, deadStream, deadFilter(tenant), seq)
+	if errors.Is(err, transport.ErrNotFound) || err == nil && raw.Sequence != seq {
+		return nil, fmt.Errorf("%w: dead letter %s", transport.ErrNotFound, id)
+	}
+	return raw, err
 }
 
 func readDead(raw *jetstream.RawStreamMsg) *transport.DeadLetter {
 	m := &natsgo.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}
-	l := &transport.DeadLetter{Time: raw.Time}
+	l := &transport.DeadLetter{ID: strconv.FormatUint(raw.Sequence, 10), Time: raw.Time}
 	var err error
 	if l.Topic, err = parseDeadSubject(raw.Subject); err != nil {
 		l.Reason = err.Error()

@@ -8,18 +8,38 @@
 // the rest of the event is in headers (Cortex-Id, Cortex-Kind, …, traceparent).
 //
 //	CORTEX_INBOX      work queue; an event is stored until a subscriber acknowledges it
-//	  cortex.v1.inbox.<tenant>.<to>.<p>.<context>.<from>
+//	  cortex.v1.inbox.<tenant>.<to>.<p>.<context>.<from>      <p> is 0 to 63; the server refuses others
 //	  cortex.v1.timer.<tenant>.<to>.<context>     an event that waits for its time, one per inbox and conversation
 //	  cortex.v1.timer._keep                       a message that is never consumed: an empty work queue is slow
 //	KV_CORTEX_AGENTS  key-value bucket of cards, one key per instance, expiring with the card's TTL
 //	  $KV.CORTEX_AGENTS.<tenant>.<agent>.<instance>
 //	CORTEX_DEAD       events that were given up; the oldest go when it is full
-//	  cortex.v1.dead.<tenant>.<to>
+//	  cortex.v1.dead.<tenant>.<to>.<context>
+//	KV_CORTEX_LEASE   key-value bucket in memory; a key that is not written again expires after three seconds
+//	  $KV.CORTEX_LEASE.<tenant>.<to>.member.<id>  an ordered subscriber of that inbox: {"label","since"}
+//	  $KV.CORTEX_LEASE.<tenant>.<to>.group.<n>    who owns a group of its partitions: {"owner","epoch"}
 //	core NATS
 //	  cortex.v1.live.<tenant>.<id>.<from>
-//	  cortex.v1.peer.<tenant>.<to>                answered by every subscriber of that inbox
+//	  cortex.v1.peer.<tenant>.<to>.<id>           answered by an ordered subscriber of that inbox as long as it lives
+//	  cortex.v1.peer.<tenant>.<to>                tells all of them that there is something new in the bucket of leases
 //
-// <p> is a partition of the conversations, 0 to 63. The other tokens are ids, escaped: every byte that is not an ASCII
+// <p> is a partition of the conversations (see [transport.Partition]). The other tokens are ids, escaped: every byte that is not an ASCII
 // letter, a digit, "-" or "_" is "=" and two hexadecimal digits, and the empty id, the default tenant, is "_" (an id "_"
 // is "=5F"). The sender is the last token and nowhere else, so that a server's permissions can hold everyone to its name.
+//
+// # Who handles what
+//
+// An inbox without order, an agent's, has one durable consumer, agent-<to>[,<tenant>], from which all its subscribers pull. An
+// ordered one, the orchestrator's, has four, cortex-0 to cortex-3[,<tenant>]: of 16 neighbouring partitions each. A subscriber
+// pulls from those whose lease it has, and from nothing else; it renews its leases every second. Subscribers share the four as
+// evenly as they can. One that is killed is noticed by its missing answer, one that is cut off by the end of its leases; with each
+// owner the epoch grows, which is in every event, and the log of a conversation refuses what an earlier owner still does. All
+// subscribers of an inbox keep its order, or none does.
+//
+// # Doors
+//
+// With credentials of an agent or a person (see package auth), the server lets a program publish below its door only: it puts the
+// door's prefix, [auth.Door], before each subject above, and before those of JetStream's API and of acknowledgements, and has
+// answers come to where [auth.Replies] says. A running orchestrator looks at what comes, and passes on what that one may do.
+// Subscribing needs no door.
 package nats

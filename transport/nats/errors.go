@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -23,6 +24,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w: the server's limit is lower than Cortex's; raise its max_payload to 8MB: %w", transport.ErrInvalid, transport.ErrTooLarge, err)
 	case away(err):
 		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
+	case errors.As(err, &api) && api.Code == codeForbidden:
+		return fmt.Errorf("%w: %s", transport.ErrForbidden, oneLine(api.Description, 500))
 	case errors.As(err, &api):
 		// What the server cannot do now: no leader, disk or stream full.
 		if api.Code >= 500 {
@@ -32,8 +35,53 @@ func translate(err error) error {
 	return err
 }
 
-// away reports whether err says that the server did not answer; it may later.
+// codeForbidden is in the answers of a door to what it does not let through.
+const codeForbidden = 403
+
+// whyAway says more of why no answer came than err does, where more is known.
+func (b *Bus) whyAway(err error) error {
+	none := errors.Is(err, natsgo.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrJetStreamNotEnabled)
+	failed := b.nc.failed.Load()
+	switch {
+	case !b.nc.IsConnected() && failed != nil:
+		return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones: %w", transport.ErrForbidden, *failed)
+	case none && b.who.Limited():
+		return fmt.Errorf("no Cortex runs for %s, who reaches the server through one only: start it with `cortex serve`: %w", b.who, natsgo.ErrNoResponders)
+	}
+	return err
+}
+
+// mayBe returns an error when the credentials are for somebody else than id, unless that is empty, or for another tenant: the door
+// would not let it through, and what is live would be lost without a word.
+func (b *Bus) mayBe(id, tenant string) error {
+	switch {
+	case !b.who.Limited():
+		return nil
+	case b.who.Tenant != tenant:
+		return fmt.Errorf("%w: the credentials are for %s, not for tenant %q: give --tenant, or others with --creds", transport.ErrForbidden, b.who, tenant)
+	case id != "" && b.who.ID != id:
+		return fmt.Errorf("%w: the credentials are for %s, not for %q: give others with --creds", transport.ErrForbidden, b.who, id)
+	}
+	return nil
+}
+
+// Errors of the server's API that pass by themselves and have no name in the client: a cluster elects a leader, or the same
+// event is on its way to the other servers already.
+var passing = []jetstream.ErrorCode{
+	10008, // JetStream system temporarily unavailable
+	10009, // JetStream cluster can not handle request
+	10023, // insufficient resources
+	10158, // duplicate message id is in process
+	10163, // expected last sequence per subject temporarily unavailable
+	10167, // too many requests
+}
+
+// away reports whether err says that the server did not answer, or not yet; it may later.
 func away(err error) bool {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && slices.Contains(passing, api.ErrorCode) {
+		return true
+	}
 	for _, e := range []error{
 		context.DeadlineExceeded, natsgo.ErrTimeout, natsgo.ErrNoResponders, natsgo.ErrNoServers, natsgo.ErrDisconnected, natsgo.ErrReconnectBufExceeded,
 		natsgo.ErrConnectionReconnecting, natsgo.ErrStaleConnection, jetstream.ErrNoStreamResponse, jetstream.ErrNoHeartbeat, jetstream.ErrServerShutdown,

@@ -2,8 +2,8 @@ package nats
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -41,12 +41,8 @@ func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	c, err := b.js.Consumer(ctx, inboxStream, consumerName(t))
-	if err == nil {
-		return int(c.CachedInfo().NumPending) + c.CachedInfo().NumAckPending, nil
-	}
-	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, translate(err)
+	if n, ok, err := b.unacknowledged(ctx, t); ok || err != nil {
+		return n, translate(err)
 	}
 	// Nobody has subscribed yet, or for long.
 	s, err := b.js.Stream(ctx, inboxStream)
@@ -62,4 +58,33 @@ func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 		n += int(count)
 	}
 	return n, nil
+}
+
+// unacknowledged returns what the consumers of an inbox have to deliver and to see acknowledged: of its groups, or of the whole. It
+// reports false when not all of them are there.
+func (b *Bus) unacknowledged(ctx context.Context, t transport.Topic) (n int, ok bool, err error) {
+	kinds := [][]int{make([]int, groups), {whole}}
+	for g := range kinds[0] {
+		kinds[0][g] = g
+	}
+	if t.ID != transport.Cortex {
+		slices.Reverse(kinds) // as its subscribers usually are
+	}
+	for _, kind := range kinds {
+		n, ok = 0, true
+		for _, g := range kind {
+			info, err := b.consumer(ctx, section{t, g})
+			if err != nil {
+				return 0, false, err
+			}
+			if ok = info != nil; !ok {
+				break
+			}
+			n += int(info.NumPending) + info.NumAckPending
+		}
+		if ok {
+			break
+		}
+	}
+	return n, ok, nil
 }

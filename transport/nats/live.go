@@ -38,7 +38,7 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 		return err
 	}
 	// Without an answer from the server, what another client publishes from now on could pass the subscription.
-	if err := b.nc.FlushWithContext(ctx); err != nil {
+	if err := b.nc.flush(ctx, sub); err != nil {
 		_ = sub.Unsubscribe()
 		return err
 	}

@@ -51,6 +51,15 @@ func TestOverdueCard(t *testing.T) {
 		m, err := s.GetLastMsgForSubject(t.Context(), cardSubject("", "lost", "1"))
 		return err != nil || m.Header.Get(headerKVOperation) == "PURGE"
 	})
+	late := make(chan transport.Payload, 10)
+	serveTopic(t, b, transport.Cards(""), nil, func(e *transport.Event) error {
+		late <- e.Payload
+		return nil
+	})
+	p := receive(t, late)
+	if _, ok := p.(*transport.Synced); !ok {
+		t.Errorf("who comes later hears %+v first, want that there is no card: it did not say goodbye", p)
+	}
 	announce("fresh")
 	if c := receive(t, events); c.AgentID != "fresh" {
 		t.Errorf("then %+v, want only the other card", c)

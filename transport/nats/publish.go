@@ -34,10 +34,16 @@ func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 	if err := e.Validate(t); err != nil {
 		return err
 	}
+	if err := b.mayBe(e.From, e.Tenant); err != nil {
+		return err
+	}
 	switch t.Kind {
 	case transport.KindInbox:
 		return b.publishInbox(ctx, t, e)
 	case transport.KindCards:
+		if told, ok := e.Payload.(*transport.AgentEvent); ok {
+			return b.publishTold(e, told)
+		}
 		return b.publishCard(ctx, e)
 	default:
 		return b.publishLive(t, e)
@@ -50,8 +56,12 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 	if err != nil {
 		return err
 	}
-	// The server knows ids per stream, not per inbox.
-	m.Header[natsgo.MsgIdHdr] = []string{transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + "." + transport.Escape(e.ContextID) + "." + transport.Escape(e.From) + "." + e.ID}
+	if isNewWork(t, e) {
+		if err := b.room(ctx, len(m.Data)); err != nil {
+			return err
+		}
+	}
+	m.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
 	if !e.DeliverAt.IsZero() {
 		if timer := timerSubject(a); time.Now().Before(e.DeliverAt) {
 			// Written by hand: the client cuts the time to the second, which is up to a second early.
@@ -65,6 +75,11 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 		}
 	}
 	return b.store(ctx, m)
+}
+
+// messageID returns by what the server knows that it has an event already: it knows ids per stream, not per inbox.
+func (a inboxAddress) messageID(id string) string {
+	return transport.Escape(a.tenant) + "." + transport.Escape(a.to) + "." + transport.Escape(a.context) + "." + transport.Escape(a.from) + "." + id
 }
 
 // With these headers the server removes the schedule on the first one's subject together with storing a message.
@@ -92,6 +107,15 @@ func (b *Bus) publishCard(ctx context.Context, e *transport.Event) error {
 	return b.store(ctx, m)
 }
 
+// publishTold sends what Cortex tells of an agent to who listens now.
+func (b *Bus) publishTold(e *transport.Event, told *transport.AgentEvent) error {
+	m, err := encode(toldSubject(e.Tenant, told.AgentID), e, false)
+	if err != nil {
+		return err
+	}
+	return translate(b.nc.PublishMsg(m))
+}
+
 // headerKVOperation makes tools for key-value buckets see that a key was deleted.
 const headerKVOperation = "KV-Operation"
 
@@ -110,6 +134,10 @@ func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 		err := b.storeOnce(ctx, m)
 		if err == nil || !away(err) {
 			return translate(err)
+		}
+		err = b.whyAway(err)
+		if errors.Is(err, transport.ErrForbidden) {
+			return err
 		}
 		if b.isClosed() {
 			return fmt.Errorf("%w: %w", transport.ErrClosed, err)
@@ -134,10 +162,14 @@ func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 }
 
 func (b *Bus) storeOnce(ctx context.Context, m *natsgo.Msg) error {
-	attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	m = b.nc.through(m)
+	expecting, done := b.nc.expect(ctx, func(subject string) bool { return subject == m.Subject })
+	defer done()
+	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
 	defer cancel()
 	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
 	_, err := b.js.PublishMsg(attempt, m)
+	err = cause(expecting, err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = natsgo.ErrDisconnected
 	}

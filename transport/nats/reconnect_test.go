@@ -273,7 +273,11 @@ func TestConsumerDeleted(t *testing.T) {
 		})
 		publish(t, b, topic, "c1", "before")
 		receive(t, got)
-		if err := b.js.DeleteConsumer(t.Context(), inboxStream, consumerName(topic)); err != nil {
+		s := section{topic, groupOf(transport.Partition("", "c1"))}
+		if o != nil {
+			s.group = whole
+		}
+		if err := b.js.DeleteConsumer(t.Context(), inboxStream, s.consumer()); err != nil {
 			t.Fatal(err)
 		}
 		publish(t, b, topic, "c1", "after")
@@ -295,12 +299,12 @@ func TestHeldIsBounded(t *testing.T) {
 		<-release
 		return nil
 	})
-	const all, limit = 4200, 16 * 256
+	const all, limit = 4200, 16 * 256 / groups
 	for i := range all {
 		publish(t, b, topic, "c1", fmt.Sprint(i))
 	}
 	eventually(t, "the subscriber is full and asks for no more", func() bool {
-		info, err := b.consumer(t.Context(), topic)
+		info, err := b.consumer(t.Context(), section{topic, groupOf(transport.Partition("", "c1"))})
 		if err != nil || info == nil {
 			t.Fatal(info, err)
 		}

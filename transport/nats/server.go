@@ -14,11 +14,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 const (
 	maxServerPayload = 8 << 20         // above transport.MaxPayload with its headers, not above what a server recommends
 	unlimited        = 1 << 50         // bytes; the disk is the limit
+	tlsTimeout       = 5 * time.Second // for a client's handshake
 	serverStart      = 5 * time.Minute // how long StartServer waits when its ctx has no end: a large store is read at the start
 )
 
@@ -32,13 +35,18 @@ type ServerOptions struct {
 	// Sync is how often what was written is flushed to the disk, as a duration ("500ms"), or "always" before every
 	// acknowledgement. Until then it survives the end of the process but not of the machine. Empty is one second.
 	Sync string
+	// Auth is a folder made by package auth: only its users are let in, each with their permissions. Empty: everybody is.
+	Auth string
+	// TLS makes the server speak TLS; it needs a certificate and its key. With a CA, clients have to show a certificate too.
+	TLS TLS
 	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
 	Logger *slog.Logger
 }
 
 // Server is a NATS server inside this process. Its methods are safe for concurrent use.
 type Server struct {
-	url string
+	url  string
+	auth string // the folder of its keys; empty: it has none
 
 	mu sync.Mutex
 	ns *server.Server
@@ -84,7 +92,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		}
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	s := &Server{ns: ns}
+	s := &Server{ns: ns, auth: o.Auth}
 	if !opts.DontListen {
 		s.url = ns.ClientURL()
 	}
@@ -141,14 +149,53 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 		}
 		opts.SyncInterval = d
 	}
+	var err error
 	if o.Listen != "" {
-		var err error
 		if opts.Host, opts.Port, err = checkListen(ctx, o.Listen); err != nil {
+			return nil, fmt.Errorf("start NATS server: %w", err)
+		}
+	}
+	if opts.TLSConfig, err = o.TLS.server(); err != nil {
+		return nil, fmt.Errorf("start NATS server: %w", err)
+	}
+	if opts.TLSConfig != nil {
+		opts.TLS, opts.TLSTimeout, opts.TLSVerify = true, tlsTimeout.Seconds(), opts.TLSConfig.ClientCAs != nil
+	}
+	if o.Auth != "" {
+		if err := admitOnly(opts, o); err != nil {
 			return nil, fmt.Errorf("start NATS server: %w", err)
 		}
 	}
 	return opts, nil
 }
+
+// admitOnly lets in only whom the folder of keys knows.
+func admitOnly(opts *server.Options, o *ServerOptions) error {
+	trust, err := auth.Load(o.Auth)
+	if err != nil {
+		return err
+	}
+	operator, err := server.ReadOperatorJWT(trust.Operator)
+	if err != nil {
+		return fmt.Errorf("%s: %w", trust.Operator, err)
+	}
+	opts.TrustedOperators = append(opts.TrustedOperators, operator)
+	opts.SystemAccount = trust.System
+	opts.AccountResolver = &folder{dir: o.Auth}
+	if _, err := os.Stat(filepath.Join(o.Dir, "jetstream", "$G", "streams", inboxStream)); err == nil && o.Logger != nil {
+		o.Logger.Warn("what was stored before the server had keys is not seen with them, and comes back without", "store", o.Dir)
+	}
+	return nil
+}
+
+// folder looks accounts up in a folder of package auth, so that tenants can be added while the server runs.
+type folder struct {
+	server.MemAccResolver
+	dir string
+}
+
+// Fetch implements [server.AccountResolver].
+func (f *folder) Fetch(id string) (string, error) { return auth.Fetch(f.dir, id) }
 
 func checkFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {

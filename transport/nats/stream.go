@@ -18,10 +18,6 @@ const (
 	agentsBucket = "CORTEX_AGENTS"
 	agentsStream = "KV_" + agentsBucket
 
-	// minLevel is the API level of server 2.14: consumer reset, and schedules that are what they are today. Older servers
-	// drop what they do not know from a config without an error.
-	minLevel = 4
-
 	maxConsumers = 50_000  // a server refuses the 1,001st consumer of a stream that does not say so
 	maxCards     = 200_000 // instances of agents
 	maxDead      = 100_000
@@ -38,7 +34,7 @@ func streams(replicas int) []jetstream.StreamConfig {
 		{
 			Name:              inboxStream,
 			Description:       "Cortex: events until they are acknowledged, and timers",
-			Subjects:          []string{inboxPrefix + ">", timerPrefix + ">"},
+			Subjects:          append(partitionFilters(), timerPrefix+">"),
 			Retention:         jetstream.WorkQueuePolicy,
 			MaxConsumers:      maxConsumers,
 			Discard:           jetstream.DiscardOld, // without limits nothing is discarded; schedules exclude DiscardNew
@@ -73,10 +69,21 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Duplicates:  transport.DuplicateWindow,
 			AllowDirect: true,
 		},
+		{
+			Name:              leaseStream,
+			Description:       "Cortex: who handles which part of an inbox",
+			Subjects:          []string{leasePrefix + ">"},
+			Storage:           jetstream.MemoryStorage, // what is in it is old after seconds, and must not keep a disk awake
+			MaxMsgsPerSubject: 1,
+			Discard:           jetstream.DiscardOld,
+			Duplicates:        transport.DuplicateWindow,
+			AllowDirect:       true,
+			AllowRollup:       true,
+			AllowMsgTTL:       true,
+		},
 	}
 	for i := range configs {
 		c := &configs[i]
-		c.Storage = jetstream.FileStorage
 		c.Replicas = max(replicas, 1)
 		c.MaxAge = 0
 		for _, limit := range []*int64{&c.MaxMsgs, &c.MaxBytes, &c.MaxMsgsPerSubject} {
@@ -91,16 +98,33 @@ func streams(replicas int) []jetstream.StreamConfig {
 	return configs
 }
 
-// ensureStreams makes the streams that are not there and checks those that are. Several processes may do so at once.
+const (
+	// electionTimeout is how long ensureStreams waits for a cluster that has no leader at this moment.
+	electionTimeout = 20 * time.Second
+	// lookTimeout bounds a question that nobody answers while there is no leader, also later: it is asked again then.
+	lookTimeout = time.Second
+)
+
+// ensureStreams makes the streams that are not there and checks those that are. Several processes may do so at once. A cluster
+// that has just started, or has lost a server, is given the time to elect its leaders.
 func ensureStreams(ctx context.Context, js jetstream.JetStream, replicas int) error {
-	account, err := js.AccountInfo(ctx)
-	switch {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return fmt.Errorf("%w: JetStream is not enabled; start the server with -js: %w", transport.ErrIncompatible, err)
-	case err != nil:
-		return translate(err)
-	case account.API.Level < minLevel:
-		return fmt.Errorf("%w: API level %d, at least %d is needed: use nats-server 2.14 or later", transport.ErrIncompatible, account.API.Level, minLevel)
+	end := time.Now().Add(electionTimeout)
+	for {
+		err := ensureStreamsOnce(ctx, js, replicas)
+		if err == nil || !errors.Is(err, transport.ErrUnavailable) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func ensureStreamsOnce(ctx context.Context, js jetstream.JetStream, replicas int) error {
+	if err := checkServers(ctx, js); err != nil {
+		return err
 	}
 	for _, want := range streams(replicas) {
 		if err := ensureStream(ctx, js, want, replicas == 0); err != nil {
@@ -112,16 +136,19 @@ func ensureStreams(ctx context.Context, js jetstream.JetStream, replicas int) er
 
 // ensureStream makes or checks one stream. With anyReplicas, one that is there keeps its number of replicas.
 func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, anyReplicas bool) error {
-	s, err := js.Stream(ctx, want.Name)
+	s, err := lookUp(ctx, js, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		// Another process may be faster, with the same config: then this is a no-op, or, with other replicas, refused.
 		s, err = js.CreateStream(ctx, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-			s, err = js.Stream(ctx, want.Name)
+			s, err = lookUp(ctx, js, want.Name)
 		}
 	}
 	if err != nil {
-		return streamError(want.Name, err)
+		return placementError(want, err)
+	}
+	if err := checkLeader(s.CachedInfo().Config); err != nil {
+		return err
 	}
 	if anyReplicas {
 		want.Replicas = s.CachedInfo().Config.Replicas
@@ -130,12 +157,39 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 		return nil
 	}
 	if s, err = js.UpdateStream(ctx, want); err != nil {
-		return streamError(want.Name, err)
+		return placementError(want, err)
 	}
 	if d := difference(want, s.CachedInfo().Config); d != "" {
 		return fmt.Errorf("%w: stream %s: %s", transport.ErrIncompatible, want.Name, d)
 	}
 	return nil
+}
+
+func lookUp(ctx context.Context, js jetstream.JetStream, name string) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	return js.Stream(ctx, name)
+}
+
+// Errors of the server's API that have no name in the client.
+const (
+	errNotClustered jetstream.ErrorCode = 10074 // replicas asked of a server that is in no cluster
+	errNoPeers      jetstream.ErrorCode = 10005 // not enough servers, or not now
+)
+
+// placementError is streamError for a request that says on how many servers the stream is to be.
+func placementError(want jetstream.StreamConfig, err error) error {
+	var api *jetstream.APIError
+	if errors.As(err, &api) {
+		switch api.ErrorCode {
+		case errNotClustered:
+			return fmt.Errorf("%w: --replicas %d: the server is in no cluster, where only 1 is possible: %w", transport.ErrIncompatible, want.Replicas, err)
+		case errNoPeers:
+			return fmt.Errorf("%w: --replicas %d: stream %s needs as many servers with JetStream, and they are not there now: %w",
+				transport.ErrUnavailable, want.Replicas, want.Name, err)
+		}
+	}
+	return streamError(want.Name, err)
 }
 
 // streamError says which stream it was. A refusal of its config, rather than of everything for now, means that the server,

@@ -16,13 +16,13 @@ const (
 	deadPrefix  = "cortex.v1.dead."
 	livePrefix  = "cortex.v1.live."
 	peerPrefix  = "cortex.v1.peer."
+	leasePrefix = "$KV." + leaseBucket + "."
 	cardPrefix  = "$KV." + agentsBucket + "."
+	toldPrefix  = "cortex.v1.cards." // beside the bucket: what Cortex tells of agents
 
 	// keepSubject holds the message that keeps the work queue from becoming empty. It has fewer tokens than a timer has,
 	// and consumers filter on inboxPrefix only.
 	keepSubject = timerPrefix + "_keep"
-
-	partitions = 64
 )
 
 // inboxAddress is what the subject of an inbox event says.
@@ -32,9 +32,7 @@ type inboxAddress struct {
 
 func inboxSubject(a inboxAddress) string {
 	tenant, context := transport.Escape(a.tenant), transport.Escape(a.context)
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(tenant + "." + context)) // never fails
-	p := strconv.FormatUint(uint64(h.Sum32()%partitions), 10)
+	p := strconv.Itoa(transport.Partition(a.tenant, a.context))
 	return inboxPrefix + tenant + "." + transport.Escape(a.to) + "." + p + "." + context + "." + transport.Escape(a.from)
 }
 
@@ -65,18 +63,34 @@ func inboxFilter(t transport.Topic) string {
 	return inboxPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + ".>"
 }
 
+// partitionFilters match the subjects of all inboxes. One with another partition is nobody's: it would wait for ever, so that the
+// server is not to take it.
+func partitionFilters() []string {
+	var all []string
+	for p := range transport.Partitions {
+		all = append(all, inboxPrefix+"*.*."+strconv.Itoa(p)+".>")
+	}
+	return all
+}
+
 func timerSubject(a inboxAddress) string {
 	return timerPrefix + transport.Escape(a.tenant) + "." + transport.Escape(a.to) + "." + transport.Escape(a.context)
 }
 
-func deadSubject(t transport.Topic) string {
-	return deadPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID)
+// deadSubject is where a dead letter of inbox t goes that was at subject.
+func deadSubject(t transport.Topic, subject string) string {
+	context := "_" // of a subject that no Publish wrote; no conversation has this token
+	var token [5]string
+	if splitSubject(subject, inboxPrefix, token[:]) == nil && token[3] != "" {
+		context = token[3]
+	}
+	return deadPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + "." + context
 }
 
 func deadFilter(tenant string) string { return deadPrefix + transport.Escape(tenant) + ".>" }
 
 func parseDeadSubject(subject string) (transport.Topic, error) {
-	var token [2]string
+	var token [3]string
 	if err := splitSubject(subject, deadPrefix, token[:]); err != nil {
 		return transport.Topic{}, err
 	}
@@ -85,8 +99,24 @@ func parseDeadSubject(subject string) (transport.Topic, error) {
 	return t, err
 }
 
-func peerSubject(t transport.Topic) string {
-	return peerPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID)
+// peerSubject is where a subscriber of an ordered inbox answers as long as it lives; without id, where all of them are told that
+// there is something new in the bucket of leases.
+func peerSubject(t transport.Topic, id string) string {
+	subject := peerPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID)
+	if id != "" {
+		subject += "." + id
+	}
+	return subject
+}
+
+// The keys of an ordered inbox in the bucket of leases.
+const (
+	memberKey = "member." // and the subscriber's id
+	groupKey  = "group."  // and the group's number
+)
+
+func leaseSubject(t transport.Topic, key string) string {
+	return leasePrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + "." + key
 }
 
 func liveSubject(t transport.Topic, from string) string {
@@ -121,14 +151,76 @@ func parseCardSubject(subject string) (agent, instance string, err error) {
 	return agent, instance, err
 }
 
-// consumerName returns the name of the consumer of an inbox. Tokens have no comma, so names do not collide; one that is
-// too long for a file name becomes a hash.
-func consumerName(t transport.Topic) string {
-	name := "agent-" + transport.Escape(t.ID)
-	if t.ID == transport.Cortex {
-		name = "cortex-0"
+func toldSubject(tenant, agent string) string {
+	return toldPrefix + transport.Escape(tenant) + "." + transport.Escape(agent)
+}
+
+func toldFilter(tenant string) string { return toldPrefix + transport.Escape(tenant) + ".*" }
+
+func parseToldSubject(subject string) (agent string, err error) {
+	var token [2]string
+	if err := splitSubject(subject, toldPrefix, token[:]); err != nil {
+		return "", err
 	}
-	if t.Tenant != "" {
+	err = unescapeAll(field{&agent, token[1], false})
+	return agent, err
+}
+
+// groups is into how many groups the partitions of an ordered inbox are divided, neighbours into one. A group is what
+// subscribers own; each has a consumer. More would share the work among more subscribers, but a consumer costs time for every
+// message of the stream.
+const groups = 4
+
+// whole, in place of a group, is all of an inbox.
+const whole = -1
+
+// section is what one consumer delivers of an inbox: a group of its partitions, or the whole.
+type section struct {
+	topic transport.Topic
+	group int
+}
+
+// groupOf returns the group that a partition is in.
+func groupOf(partition int) int { return partition * groups / transport.Partitions }
+
+// partitions returns the partitions of a group, in their order.
+func (s section) partitions() []int {
+	var all []int
+	for p := range transport.Partitions {
+		if groupOf(p) == s.group {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// filters returns what matches the subjects of the section.
+func (s section) filters() []string {
+	if s.group == whole {
+		return []string{inboxFilter(s.topic)}
+	}
+	prefix := strings.TrimSuffix(inboxFilter(s.topic), ">")
+	var all []string
+	for _, p := range s.partitions() {
+		all = append(all, prefix+strconv.Itoa(p)+".>")
+	}
+	return all
+}
+
+// consumer returns the name of the section's consumer. Tokens have no comma, so names do not collide; one that is too long for a
+// file name becomes a hash.
+func (s section) consumer() string {
+	t := s.topic
+	name := "agent-" + transport.Escape(t.ID)
+	switch {
+	case t.ID == transport.Cortex && s.group != whole:
+		name = "cortex-" + strconv.Itoa(s.group)
+		if t.Tenant != "" {
+			name += "," + transport.Escape(t.Tenant)
+		}
+	case s.group != whole:
+		name += "," + transport.Escape(t.Tenant) + "," + strconv.Itoa(s.group)
+	case t.Tenant != "":
 		name += "," + transport.Escape(t.Tenant)
 	}
 	if len(name) > 128 {
@@ -138,6 +230,9 @@ func consumerName(t transport.Topic) string {
 	}
 	return name
 }
+
+// consumerName returns the name of the consumer of a whole inbox.
+func consumerName(t transport.Topic) string { return section{t, whole}.consumer() }
 
 // splitSubject fills token with the tokens behind prefix; it fails unless their number is len(token).
 func splitSubject(subject, prefix string, token []string) error {

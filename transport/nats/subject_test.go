@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -35,25 +36,52 @@ func TestSubjects(t *testing.T) {
 
 func TestConsumerName(t *testing.T) {
 	long := strings.Repeat("é", transport.MaxID/2)
-	seen := map[string]transport.Topic{}
+	seen := map[string]section{}
 	for _, topic := range []transport.Topic{
 		transport.Inbox("", "cortex"), transport.Inbox("acme", "cortex"), transport.Inbox("", "0"), transport.Inbox("", "cortex,acme"),
 		transport.Inbox("", "echo"), transport.Inbox("acme", "echo"), transport.Inbox("echo", "acme"), transport.Inbox("", long), transport.Inbox(long, "x"),
+		transport.Inbox("0", "echo"), transport.Inbox("_", "echo"),
 	} {
-		name := consumerName(topic)
-		if other, ok := seen[name]; ok {
-			t.Errorf("%v and %v have the same consumer %q", topic, other, name)
+		for g := whole; g < groups; g++ {
+			s := section{topic, g}
+			name := s.consumer()
+			if other, ok := seen[name]; ok {
+				t.Errorf("%v and %v have the same consumer %q", s, other, name)
+			}
+			if len(name) > 128 || strings.ContainsAny(name, ".*> /\\") {
+				t.Errorf("the consumer of %v is %q, which is no legal name", s, name)
+			}
+			seen[name] = s
 		}
-		if len(name) > 128 || strings.ContainsAny(name, ".*> /\\") {
-			t.Errorf("consumerName(%v) = %q is no legal name", topic, name)
-		}
-		seen[name] = topic
 	}
-	for topic, want := range map[transport.Topic]string{
-		transport.Inbox("", "cortex"): "cortex-0", transport.Inbox("acme", "echo"): "agent-echo,acme",
+	for s, want := range map[section]string{
+		{transport.Inbox("", "cortex"), 0}: "cortex-0", {transport.Inbox("acme", "cortex"), 1}: "cortex-1,acme",
+		{transport.Inbox("acme", "echo"), whole}: "agent-echo,acme", {transport.Inbox("", "echo"), 2}: "agent-echo,_,2",
 	} {
-		if got := consumerName(topic); got != want {
-			t.Errorf("consumerName(%v) = %q, want %q", topic, got, want)
+		if got := s.consumer(); got != want {
+			t.Errorf("consumer of %v = %q, want %q", s, got, want)
 		}
+	}
+}
+
+// TestSections checks that every partition is in one group, and that its filters match its subjects.
+func TestSections(t *testing.T) {
+	topic := transport.Inbox("acme", transport.Cortex)
+	seen := map[string]int{}
+	for g := range groups {
+		s := section{topic, g}
+		for i, p := range s.partitions() {
+			want := fmt.Sprintf("cortex.v1.inbox.acme.cortex.%d.>", p)
+			if got := s.filters()[i]; got != want {
+				t.Errorf("filter %d of group %d = %q, want %q", i, g, got, want)
+			}
+			seen[s.filters()[i]]++
+		}
+	}
+	if len(seen) != transport.Partitions {
+		t.Errorf("%d partitions are in groups, want %d", len(seen), transport.Partitions)
+	}
+	if got := (section{topic, whole}).filters(); len(got) != 1 || got[0] != "cortex.v1.inbox.acme.cortex.>" {
+		t.Errorf("filters of the whole = %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -44,7 +45,13 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 		opts.Concurrency = transport.DefaultConcurrency
 	}
 	caller := ctx
-	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
+	if err := b.mayBe(whose(t), t.Tenant); err != nil {
+		return nil, err
+	}
+	// The server refuses requests by themselves; one to its API is not told from another.
+	expecting, done := b.nc.expect(ctx, func(subject string) bool { return strings.Contains(subject, jsAPI) })
+	defer done()
+	ctx, cancel := context.WithTimeout(expecting, apiTimeout)
 	defer cancel()
 	s := &subscription{bus: b, done: make(chan struct{})}
 	var err error
@@ -56,13 +63,26 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	default:
 		err = b.subscribeLive(ctx, s, t)
 	}
+	err = cause(expecting, err)
 	if errors.Is(err, context.Canceled) && caller.Err() == nil {
 		err = natsgo.ErrDisconnected // while the server was being asked
 	}
+	if err == nil && t == transport.Inbox(t.Tenant, transport.Cortex) {
+		err = b.serveDoor(ctx, t.Tenant)
+	}
 	if err != nil {
-		return nil, translate(err)
+		return nil, translate(b.whyAway(err))
 	}
 	return s, nil
+}
+
+// whose returns the id of the agent that a topic belongs to; empty for one that is not an agent's.
+func whose(t transport.Topic) string {
+	id, control := strings.CutPrefix(t.ID, strings.TrimSuffix(transport.Control("", transport.Cortex).ID, transport.Cortex))
+	if t.Kind == transport.KindInbox || control {
+		return id
+	}
+	return ""
 }
 
 // Serve implements transport.Subscription.

@@ -11,14 +11,20 @@ import (
 
 func TestConformance(t *testing.T) {
 	transporttest.Run(t, transporttest.Harness{
-		New:  func(t *testing.T) transporttest.Node { return newNode(t, ServerOptions{}) },
+		New: func(t *testing.T) transporttest.Node { return newNode(t, ServerOptions{}) },
+		Bounded: func(t *testing.T, events int) transporttest.Node {
+			n := newNode(t, ServerOptions{})
+			n.maxInbox = events
+			return n
+		},
 		Slow: ackWait(transport.Inbox("", "worker")) + 2*time.Second,
 	})
 }
 
 // node is a server of its own, in process, with its clients.
 type node struct {
-	opts ServerOptions
+	opts     ServerOptions
+	maxInbox int // of its clients
 
 	mu      sync.Mutex
 	srv     *Server
@@ -63,7 +69,7 @@ func (n *node) dial(t *testing.T, o *Options) *Bus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if o == nil {
-		o = &Options{}
+		o = &Options{MaxInbox: n.maxInbox}
 	}
 	o.Server = n.srv
 	b, err := Dial(t.Context(), o)

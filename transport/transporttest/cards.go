@@ -28,6 +28,18 @@ func (e *env) left(tenant, agent, instance string) *transport.Event {
 	return ev
 }
 
+// told makes an event that tells of an agent.
+func (e *env) told(tenant, agent, kind string) *transport.Event {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
+	return &transport.Event{
+		ID: fmt.Sprintf("told-%d", e.seq.Add(1)), Time: at, From: transport.Cortex, Tenant: tenant,
+		Payload: &transport.AgentEvent{
+			Time: at, Kind: kind, AgentID: agent, Instance: "1", State: "active", Reason: "because", Added: []string{"thing", "ünd so"},
+			Removed: []string{"*.>"}, Instances: 2,
+		},
+	}
+}
+
 // announce publishes a card from the first client.
 func (e *env) announce(tenant, agent, instance string, ttl time.Duration) *transport.Event {
 	e.Helper()
@@ -46,11 +58,14 @@ func label(ev *transport.Event) string {
 			return p.AgentID + "/" + p.Instance + " " + string(p.Gone)
 		}
 		return p.AgentID + "/" + p.Instance
+	case *transport.AgentEvent:
+		return p.AgentID + " is told " + p.Kind
 	}
 	return fmt.Sprintf("<%T>", ev.Payload)
 }
 
-// retained takes events up to and with Synced, and wants the cards before it to be these, in any order.
+// retained takes events up to and with Synced, and wants the cards before it to be these, in any order. Who left before may be
+// told of once more.
 func (d *desk) retained(want ...string) []*transport.Event {
 	d.e.Helper()
 	var got []string
@@ -60,6 +75,9 @@ func (d *desk) retained(want ...string) []*transport.Event {
 		v.done(nil)
 		if label(v.Event) == "synced" {
 			break
+		}
+		if card, ok := v.Payload.(*transport.Card); ok && card.Gone == transport.GoneLeft {
+			continue
 		}
 		got, all = append(got, label(v.Event)), append(all, v.Event)
 	}
@@ -87,8 +105,10 @@ var cardCases = []testCase{
 		cards := transport.Cards("")
 		first := e.desk(e.dial(), cards, nil)
 		first.retained()
-		e.announce("", "a", "1", 0)
-		first.change("a/1")
+		beating := e.card("", "a", "1", 6*time.Minute)
+		beating.Payload.(*transport.Card).Heartbeat = 2 * time.Minute
+		e.publish(e.tr, cards, beating)
+		e.same(first.change("a/1"), beating)
 		newest := e.announce("", "a", "1", time.Hour)
 		e.same(first.change("a/1"), newest)
 		e.announce("", "a", "2", 0)
@@ -228,6 +248,41 @@ var cardCases = []testCase{
 		e.desk(e.dial(), transport.Cards("acme"), nil).retained("x/1")
 		e.desk(e.dial(), transport.Cards(""), nil).retained("y/1")
 		a.nothing("nothing has changed for acme")
+	}},
+	{name: "cards and what is told of agents", run: func(e *env) {
+		cards := transport.Cards("")
+		first, second := e.desk(e.dial(), cards, nil), e.desk(e.dial(), cards, nil)
+		other := e.desk(e.dial(), transport.Cards("acme"), nil)
+		first.retained()
+		second.retained()
+		other.retained()
+		e.announce("", "a", "1", 0)
+		first.change("a/1")
+		second.change("a/1")
+		joined := e.told("", "a", "registered")
+		e.publish(e.tr, cards, joined)
+		e.same(first.change("a is told registered"), joined)
+		gone := e.told("", "a*.>", "deregistered") // of nobody who is there, with a name that means something in a subject
+		e.publish(e.tr, cards, gone)
+		v := first.next()
+		e.same(v.Event, gone)
+		e.announce("", "b", "1", 0)
+		first.nothing("the one before is still handled")
+		v.done(nil)
+		first.change("b/1")
+		e.same(second.change("a is told registered"), joined)
+		rest := map[string]*transport.Event{} // what is told and what is announced come in no order
+		for range 2 {
+			v := second.next()
+			v.done(nil)
+			rest[label(v.Event)] = v.Event
+		}
+		if rest["b/1"] == nil || rest["a*.> is told deregistered"] == nil {
+			e.Fatalf("%v came, want both", rest)
+		}
+		e.same(rest["a*.> is told deregistered"], gone)
+		e.desk(e.dial(), cards, nil).retained("a/1", "b/1") // neither retained, nor taken for a card
+		other.nothing("it was told of another tenant's agent")
 	}},
 	{name: "cards outlive who published them", run: func(e *env) {
 		// Only a goodbye or the TTL removes a card, not the end of a connection.

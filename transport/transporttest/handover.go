@@ -85,7 +85,8 @@ var handoverCases = []testCase{
 			}
 			e.await(ended, "the handler's context ends")
 			b.nothing("its handler still runs")
-			e.say(t, "c2", "other")
+			// Other conversations go on, but for those that are owned together with this one.
+			e.say(t, farFrom("c1"), "other")
 			b.take("other")
 			select {
 			case <-s.done:
@@ -158,4 +159,14 @@ var handoverCases = []testCase{
 		v.done(nil)
 		b[0].nothing("both were acknowledged")
 	}},
+}
+
+// farFrom returns a conversation whose partition is as far from that of another as can be.
+func farFrom(contextID string) string {
+	p := transport.Partition("", contextID)
+	for i := 0; ; i++ {
+		if id := fmt.Sprint("far-", i); transport.Partition("", id) == (p+transport.Partitions/2)%transport.Partitions {
+			return id
+		}
+	}
 }

@@ -6,8 +6,8 @@
 //	}
 //
 // The promises are those of the documentation of package transport. What a transport may offer beyond them is found by
-// asking for the optional interfaces: of the transport [transport.DeadLetters], [transport.InboxDepth] and
-// [transport.Health], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
+// asking for the optional interfaces: of the transport [transport.DeadLetters], [transport.Withdrawer],
+// [transport.Eraser], [transport.Owners], [transport.InboxDepth] and [transport.Health], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
 package transporttest
 
 import (
@@ -27,6 +27,10 @@ type Harness struct {
 	// Slow is how long a handler may be silent at most before something in the transport could take its event for lost,
 	// with a margin. A case handles an event for this long. 0: nothing of that kind exists.
 	Slow time.Duration
+
+	// Bounded returns a world as New does, whose inboxes take no new work when they hold about this many events. nil: there is no
+	// such bound.
+	Bounded func(t *testing.T, events int) Node
 }
 
 // Node is one world of inboxes, cards and live topics, seen by any number of clients.
@@ -69,8 +73,8 @@ type testCase struct {
 // Run checks every promise of package transport, each in a subtest with a world of its own.
 func Run(t *testing.T, h Harness) {
 	cases := [][]testCase{
-		inboxCases, orderCases, retryCases, delayCases, closeCases, handoverCases, cardCases, liveCases, dataCases, invalidCases, idCases,
-		optionalCases, restartCases, hammerCases,
+		inboxCases, orderCases, retryCases, delayCases, closeCases, handoverCases, ownershipCases, cardCases, liveCases, dataCases, invalidCases, idCases,
+		optionalCases, restartCases, hammerCases, deadCases, withdrawCases, eraseCases, fullCases,
 	}
 	features, client := probe(t, h)
 	for _, group := range cases {

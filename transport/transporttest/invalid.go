@@ -86,6 +86,24 @@ var invalidEvents = []invalid{
 	{name: "card without card", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) { c.Card = nil })},
 	{name: "card with a negative ttl", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) { c.TTL = -time.Second })},
 	{name: "card with a short ttl", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) { c.TTL = time.Millisecond })},
+	{name: "card with a negative heartbeat", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) { c.Heartbeat = -1 })},
+	{name: "card with an endless heartbeat", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) {
+		c.Heartbeat = transport.MaxHeartbeat + 1
+	})},
+	{name: "event of an agent by another", topic: transport.Cards(""), spoil: func(e *transport.Event) {
+		e.Payload = &transport.AgentEvent{Kind: "registered", AgentID: e.From}
+	}},
+	{name: "event of no agent", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) { a.AgentID = "" })},
+	{name: "event of no kind", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) { a.Kind = "" })},
+	{name: "event with an odd state", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) { a.State = "a\nb" })},
+	{name: "event with an odd instance", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) { a.Instance = "a b" })},
+	{name: "event with a long reason", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) {
+		a.Reason = strings.Repeat("x", transport.MaxReason+1)
+	})},
+	{name: "event with too many skills", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) {
+		a.Removed = make([]string, transport.MaxSkills+1)
+	})},
+	{name: "event with less than nothing", topic: transport.Cards(""), spoil: onTold(func(a *transport.AgentEvent) { a.Instances = -1 })},
 	{name: "card gone strangely", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) { c.Gone = "fishing" })},
 	{name: "card with a nameless skill", topic: transport.Cards(""), spoil: onCard(func(c *transport.Card) {
 		c.Card.Skills = []a2a.AgentSkill{{Description: "x"}}
@@ -158,4 +176,12 @@ var invalidCases = []testCase{
 		e.publish(e.tr, worker, ev)
 		e.desk(e.dial(), worker, nil).take("good")
 	}},
+}
+
+func onTold(f func(*transport.AgentEvent)) func(*transport.Event) {
+	return func(e *transport.Event) {
+		told := &transport.AgentEvent{Kind: "registered", AgentID: "a"}
+		f(told)
+		e.From, e.Payload = transport.Cortex, told
+	}
 }

@@ -1,0 +1,31 @@
+package agentcard
+
+import "testing"
+
+// The cache keeps what was used last, within its bound.
+func TestCache(t *testing.T) {
+	c := newCache(3 * (entryCost + 100))
+	key := func(b byte) contentHash { return contentHash{b} }
+	for b := range byte(3) {
+		c.put(key(b), result{}, 100)
+	}
+	c.get(key(0))
+	c.put(key(3), result{}, 50)
+	c.put(key(3), result{}, 50) // two at once count once
+	for b, want := range []bool{true, false, true, true} {
+		if _, ok := c.get(key(byte(b))); ok != want {
+			t.Errorf("entry %d is there: %v, want %v", b, ok, want)
+		}
+	}
+	if c.order.Len() != len(c.byKey) || c.room != 50 {
+		t.Errorf("%d entries in order, %d by key, room for %d bytes, want 3, 3, 50", c.order.Len(), len(c.byKey), c.room)
+	}
+	c.put(key(9), result{}, 1<<20)
+	if _, ok := c.get(key(9)); !ok || len(c.byKey) != 1 {
+		t.Errorf("%d entries after one over the bound, want only it", len(c.byKey))
+	}
+	c.put(key(8), result{}, 1)
+	if len(c.byKey) != 1 {
+		t.Errorf("%d entries, want only the small one", len(c.byKey))
+	}
+}

@@ -1,0 +1,274 @@
+package agentcard
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// maxDepth is how deep a schema, or a value that is kept without being read, may be nested.
+const maxDepth = 64
+
+// The fields of the extension, named as those of an AgentSpec.
+const (
+	fieldAbilities   = "abilities"
+	fieldTags        = "tags"
+	fieldLabels      = "labels"
+	fieldOwner       = "owner_team"
+	fieldTenant      = "tenant_scope"
+	fieldPatterns    = "supported_patterns"
+	fieldConcurrency = "max_concurrent_tasks"
+	fieldTaskTimeout = "task_timeout_ms"
+	fieldLLMTimeout  = "llm_timeout_ms"
+	fieldRetries     = "max_retries"
+
+	fieldInput      = "input_schema"
+	fieldOutput     = "output_schema"
+	fieldConfidence = "confidence_hint"
+	fieldDispatch   = "dispatch_key"
+)
+
+var specFields = []string{
+	fieldOwner, fieldTenant, fieldPatterns, fieldConcurrency, fieldTaskTimeout, fieldLLMTimeout, fieldRetries,
+	fieldTags, fieldLabels, fieldAbilities,
+}
+
+// readParams reads the parameters of the extension, which may be anything.
+func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
+	s := &Spec{
+		OwnerTeam:   word(params[fieldOwner]),
+		TenantScope: scope(params[fieldTenant]),
+		Patterns:    words(params[fieldPatterns], MaxPatterns),
+		Tags:        words(params[fieldTags], MaxTags),
+		Labels:      pairs(params[fieldLabels]),
+		Limits: Limits{
+			MaxConcurrentTasks: positive(params[fieldConcurrency]),
+			TaskTimeout:        milliseconds(params[fieldTaskTimeout]),
+			LLMTimeout:         milliseconds(params[fieldLLMTimeout]),
+			MaxRetries:         count(params[fieldRetries]),
+		},
+	}
+	if s.Labels == nil {
+		s.Labels = pairs(params[fieldTags]) // an AgentSpec's tags have values
+	}
+	abilities, _ := params[fieldAbilities].(map[string]any)
+	for i := range skills {
+		id := skillID(&skills[i])
+		m, ok := abilities[id].(map[string]any)
+		if !ok {
+			continue
+		}
+		if a := readAbility(m); !a.empty() {
+			put(&s.Abilities, id, a)
+		}
+	}
+	for k, v := range params {
+		if !slices.Contains(specFields, k) && shallow(v, maxDepth) {
+			put(&s.Extra, k, v)
+		}
+	}
+	return s
+}
+
+func readAbility(m map[string]any) Ability {
+	a := Ability{InputSchema: schemaText(m[fieldInput]), OutputSchema: schemaText(m[fieldOutput]), DispatchKey: word(m[fieldDispatch])}
+	if f, ok := m[fieldConfidence].(float64); ok && f >= 0 && f <= 1 {
+		a.Confidence = &f
+	}
+	return a
+}
+
+func (a Ability) empty() bool {
+	return a.InputSchema == nil && a.OutputSchema == nil && a.Confidence == nil && a.DispatchKey == ""
+}
+
+// skillID is what an ability is filed under.
+func skillID(s *a2a.AgentSkill) string {
+	if s.ID != "" {
+		return s.ID
+	}
+	return s.Name
+}
+
+// writeParams returns s as the parameters of the extension: as they are after a transport has encoded and decoded them, and
+// without what readParams leaves out.
+func writeParams(s *Spec, skills []a2a.AgentSkill) map[string]any {
+	return params(readParams(params(s), skills))
+}
+
+func params(s *Spec) map[string]any {
+	m := map[string]any{}
+	for k, v := range s.Extra {
+		if !slices.Contains(specFields, k) {
+			set(m, k, v, true)
+		}
+	}
+	set(m, fieldOwner, s.OwnerTeam, s.OwnerTeam != "")
+	set(m, fieldTenant, s.TenantScope, s.TenantScope != "")
+	set(m, fieldPatterns, s.Patterns, len(s.Patterns) > 0)
+	set(m, fieldTags, s.Tags, len(s.Tags) > 0)
+	set(m, fieldLabels, s.Labels, len(s.Labels) > 0)
+	set(m, fieldConcurrency, s.Limits.MaxConcurrentTasks, s.Limits.MaxConcurrentTasks != 0)
+	set(m, fieldTaskTimeout, s.Limits.TaskTimeout.Milliseconds(), s.Limits.TaskTimeout != 0)
+	set(m, fieldLLMTimeout, s.Limits.LLMTimeout.Milliseconds(), s.Limits.LLMTimeout != 0)
+	set(m, fieldRetries, s.Limits.MaxRetries, s.Limits.MaxRetries != nil)
+	abilities := map[string]any{}
+	for id, a := range s.Abilities {
+		f := map[string]any{}
+		set(f, fieldInput, a.InputSchema, a.InputSchema != nil)
+		set(f, fieldOutput, a.OutputSchema, a.OutputSchema != nil)
+		set(f, fieldConfidence, a.Confidence, a.Confidence != nil)
+		set(f, fieldDispatch, a.DispatchKey, a.DispatchKey != "")
+		if len(f) > 0 {
+			abilities[id] = f
+		}
+	}
+	if len(abilities) > 0 {
+		m[fieldAbilities] = abilities
+	}
+	return m
+}
+
+// set sets m[k] to v as it is after encoding and decoding; a value that JSON cannot hold is left out.
+func set(m map[string]any, k string, v any, isSaid bool) {
+	if !isSaid {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return
+	}
+	var native any
+	if json.Unmarshal(b, &native) == nil {
+		m[k] = native
+	}
+}
+
+func put[V any](m *map[string]V, k string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[k] = v
+}
+
+// schemaText returns the one text of a schema, or nil when v is none or too large: with sorted keys and without spaces.
+func schemaText(v any) json.RawMessage {
+	switch v.(type) {
+	case map[string]any, bool:
+	default:
+		return nil
+	}
+	if !shallow(v, maxDepth) {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil || len(b) > MaxSchema {
+		return nil
+	}
+	return b
+}
+
+// shallow reports whether v has at most depth levels of lists and maps.
+func shallow(v any, depth int) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		if depth == 0 {
+			return false
+		}
+		for _, e := range v {
+			if !shallow(e, depth-1) {
+				return false
+			}
+		}
+	case []any:
+		if depth == 0 {
+			return false
+		}
+		for _, e := range v {
+			if !shallow(e, depth-1) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// word returns v if it is a text that can be printed on a line, within its bound; else "".
+func word(v any) string {
+	s, ok := v.(string)
+	if !ok || len(s) > MaxWord || !utf8.ValidString(s) {
+		return ""
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return ""
+		}
+	}
+	return s
+}
+
+// scope returns the tenant that v names. What names none, and is there, is not left out: the agent would be everybody's.
+func scope(v any) string {
+	s := word(v)
+	if s == "" && v != nil && v != "" {
+		return NoTenant
+	}
+	return s
+}
+
+// words returns the words in a list, each once, at most limit.
+func words(v any, limit int) []string {
+	list, _ := v.([]any)
+	var out []string
+	for _, e := range list {
+		if w := word(e); w != "" && len(out) < limit && !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// pairs returns the words in a map, at most MaxLabels, the first ones by name.
+func pairs(v any) map[string]string {
+	m, _ := v.(map[string]any)
+	var out map[string]string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if s, ok := m[k].(string); ok && word(k) != "" && word(s) == s && len(out) < MaxLabels {
+			put(&out, k, s)
+		}
+	}
+	return out
+}
+
+// positive returns a whole number from 1 to MaxNumber, else 0.
+func positive(v any) int {
+	if n := count(v); n != nil {
+		return *n
+	}
+	return 0
+}
+
+// count returns a whole number from 0 to MaxNumber, else nil.
+func count(v any) *int {
+	f, ok := v.(float64)
+	if !ok || f < 0 || f > MaxNumber || f != math.Trunc(f) {
+		return nil
+	}
+	n := int(f)
+	return &n
+}
+
+// milliseconds returns a duration over 0 and up to MaxTimeout, else 0.
+func milliseconds(v any) time.Duration {
+	f, ok := v.(float64)
+	if !ok || f < 1 || f > float64(MaxTimeout.Milliseconds()) {
+		return 0
+	}
+	return time.Duration(f) * time.Millisecond
+}

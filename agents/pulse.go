@@ -1,0 +1,91 @@
+package agents
+
+import (
+	"context"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// pulse tells Cortex now and then that a task is being worked on, so that its deadline moves. It tells it only of a task whose
+// handler has shown something since the last time, as often as the deadline needs.
+type pulse struct {
+	a    *agent
+	task *transport.Event
+	run  *run
+	news chan struct{} // the handler has shown something
+}
+
+func newPulse(a *agent, e *transport.Event, r *run) *pulse {
+	return &pulse{a: a, task: e, run: r, news: make(chan struct{}, 1)}
+}
+
+// beat notes that the handler has shown something. It returns at once.
+func (p *pulse) beat() {
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// tell works until ctx ends.
+func (p *pulse) tell(ctx context.Context) {
+	for {
+		select {
+		case <-p.news:
+		case <-ctx.Done():
+			return
+		}
+		if !p.wait(ctx) {
+			continue
+		}
+		select {
+		case <-p.news: // it is told with what was first
+		default:
+		}
+		at := time.Now()
+		if err := p.a.publish(ctx, transport.Inbox(p.a.o.Tenant, transport.Cortex), p.event(at)); err != nil {
+			p.a.log.Debug("progress not told", "task_id", p.task.TaskID, "err", err)
+			continue
+		}
+		p.run.time.move(at)
+	}
+}
+
+// wait returns true when it is time to tell; false when that would be of no use, or ctx has ended.
+func (p *pulse) wait(ctx context.Context) bool {
+	for {
+		d, ok := p.run.time.due()
+		if !ok || d <= 0 {
+			return ok
+		}
+		select {
+		case <-time.After(d): // another attempt may have begun meanwhile: look again
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// event returns the event that says that the task is being worked on. Its id is a new one: when a task is begun again, by
+// another process, Cortex would know those that can be derived.
+func (p *pulse) event(now time.Time) *transport.Event {
+	m := p.a.newest(p.run)
+	id := taskID(p.task, m)
+	u := &a2a.TaskStatusUpdateEvent{
+		TaskID: id, ContextID: p.task.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateWorking, Timestamp: &now},
+		Metadata: map[string]any{transport.MetaAgentID: p.a.id, transport.MetaTaskID: string(id)},
+	}
+	for _, k := range []string{transport.MetaAttempt, transport.MetaTurn} {
+		if v, ok := m.Metadata[k]; ok {
+			u.SetMeta(k, v)
+		}
+	}
+	return &transport.Event{
+		ID: uuid.NewString(), Time: now, From: p.a.id, To: transport.Cortex, Tenant: p.a.o.Tenant, ContextID: p.task.ContextID, TaskID: id,
+		Traceparent: p.task.Traceparent, Payload: u,
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestCtrlCEndsPrograms presses Ctrl-C in the chat while a program works, and none of the program's processes is left.
+func TestCtrlCEndsPrograms(t *testing.T) {
+	data, dir := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"worker.yaml": "name: worker\ndescription: Does work\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
+		"worker.sh":   "sleep 300 & echo $! > child\necho $$ > pid.new; mv pid.new pid\necho 'at work' >&2\nwait\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	term := open(t, "chat", "--data", data)
+	term.shows("3 agents online")
+	agent := exec.CommandContext(t.Context(), term.path, "agent", "exec", "--data", data, "--card", "worker.yaml", "--", "sh", "worker.sh")
+	agent.Dir, agent.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = agent.Process.Signal(syscall.SIGINT) // it may have ended
+		_ = agent.Wait()
+	})
+	term.shows("worker joined")
+	term.types("work: please\r")
+	term.shows("at work")
+	term.types("\x03")
+	term.shows("Canceled.")
+	for _, name := range []string{"pid", "child"} {
+		pid, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends(t, strings.TrimSpace(string(pid)))
+	}
+	term.types("\x04")
+	term.ends(0)
+}
+
+// ends waits until a process has ended.
+func ends(t *testing.T, pid string) {
+	t.Helper()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(patience); ; <-poll.C {
+		out, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
+		if state := strings.TrimSpace(string(out)); err != nil || state == "" || strings.HasPrefix(state, "Z") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %s does not end", pid)
+		}
+	}
+}

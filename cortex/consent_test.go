@@ -1,0 +1,698 @@
+package cortex_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// rules makes the policy of a Config.
+func rules(t *testing.T, text string) func() *policy.Policy {
+	t.Helper()
+	p, err := policy.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() *policy.Policy { return p }
+}
+
+const alphaConfirms = "rules: [{agents: [alpha], confirm: true}]"
+
+const alphaQuestion = `alpha is to: "pay Bob". Do it? Answer yes or no.`
+
+// payer gives "pay …" to alpha and "work …" to gamma, and says what came of it; all else it repeats.
+var payer = simple(func(t *llm.Turn) *llm.Decision {
+	switch {
+	case len(t.Steps) > 0:
+		return respond(results(t))
+	case strings.HasPrefix(t.User, "pay "):
+		return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
+	case strings.HasPrefix(t.User, "work "):
+		return delegate(llm.Delegation{ID: "1", Agent: "gamma", Task: t.User})
+	}
+	return respond("model: " + t.User)
+})
+
+// consenting is a world in which alpha is given nothing without a yes.
+func consenting(t *testing.T, d llm.Decider) *world {
+	t.Helper()
+	w := newWorld(t, d)
+	w.restart(cortex.Config{Decider: d, Policy: rules(t, alphaConfirms)})
+	return w
+}
+
+func (w *world) restart(cfg cortex.Config) {
+	w.stop()
+	w.start(cfg)
+	synctest.Wait()
+}
+
+// sayAs is say by somebody else.
+func (w *world) sayAs(from, id, text string) {
+	w.t.Helper()
+	e := userEvent(id, text)
+	e.From = from
+	w.publish(e)
+}
+
+func (w *world) wantTasks(agent string, n int) {
+	w.t.Helper()
+	if got := len(w.tasksOf(agent)); got != n {
+		w.t.Errorf("%s got %d tasks, want %d", agent, got, n)
+	}
+}
+
+// wantStates holds the states of the tasks that the fold knows, with what is said of them.
+func (w *world) wantStates(want ...string) {
+	w.t.Helper()
+	got := []string{}
+	for _, t := range w.load().TaskList() {
+		got = append(got, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", t.Agent, strings.TrimPrefix(string(t.State), "TASK_STATE_"), t.Result), ": "))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(append([]string{}, want...), got); diff != "" {
+		w.t.Errorf("tasks (-want +got):\n%s", diff)
+	}
+}
+
+// TestYes asks before a decision of three tasks is carried out, restarts, and carries it out as it was.
+func TestYes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) > 0 {
+				return respond(results(t))
+			}
+			return delegate(
+				llm.Delegation{ID: "1", Agent: "alpha", Skill: "skill", Task: "pay Bob", Input: json.RawMessage(`{"amount":5}`)},
+				llm.Delegation{ID: "2", Agent: "beta", Task: "tell Bob", DependsOn: []string{"1"}},
+				llm.Delegation{ID: "3", Agent: "gamma", Task: "write it down"})
+		})
+		w := consenting(t, d)
+		w.say("m1", "I owe Bob five")
+		w.wantAnswer("m1", `This needs your yes:
+1. alpha, skill "skill", is to: "pay Bob", with {"amount":5}
+2. beta is to: "tell Bob"
+3. gamma is to: "write it down"
+Do all of it? Answer yes or no.`)
+		for _, id := range agentIDs {
+			w.wantTasks(id, 0)
+		}
+		w.wantStates("alpha AUTH_REQUIRED", "beta AUTH_REQUIRED", "gamma AUTH_REQUIRED")
+		c := w.load()
+		if len(c.Waiting()) != 0 || len(c.Asked()) != 3 || c.Turns[0].Kind != llm.KindClarify || c.Turns[0].Failed {
+			t.Errorf("waiting %v, asked %v, the turn is %+v", c.Waiting(), c.Asked(), c.Turns[0])
+		}
+		w.wantFold()
+
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, alphaConfirms)})
+		before := len(w.decisions())
+		w.say("m2", " Yes. ")
+		if n := len(w.decisions()); n != before {
+			t.Errorf("the decider was asked about the yes")
+		}
+		w.wantTasks("beta", 0)
+		w.wantTasks("gamma", 1)
+		work := w.tasksOf("alpha")
+		if len(work) != 1 {
+			t.Fatalf("alpha got %d tasks, want 1", len(work))
+		}
+		m := work[0].Payload.(*a2a.Message)
+		if got := transport.MetaString(m, transport.MetaUserText); got != "I owe Bob five" {
+			t.Errorf("the agent reads that the user said %q", got)
+		}
+		if got := transport.Text(m.Parts[:1]); got != "pay Bob" || len(m.Parts) != 2 {
+			t.Errorf("the agent is to do %q, with %d parts", got, len(m.Parts))
+		}
+		if e := entries(t, w.store)[2]; e.Decision.Model != "policy" || e.Decision.Reason != "the user said yes" {
+			t.Errorf("decided by %q: %q", e.Decision.Model, e.Decision.Reason)
+		}
+		w.finish("alpha", work[0].TaskID, "paid")
+		w.wantTasks("beta", 1)
+		w.finish("gamma", w.onlyTask("gamma"), "written")
+		w.finish("beta", w.onlyTask("beta"), "told")
+		w.wantAnswer("m2", "alpha COMPLETED paid; beta COMPLETED told; gamma COMPLETED written; ")
+		w.wantFold()
+	})
+}
+
+// TestReplies closes a question in every way.
+func TestReplies(t *testing.T) {
+	for name, test := range map[string]struct {
+		say    func(w *world)
+		tasks  int    // that alpha gets
+		answer string // to m2; "" while it is open
+		state  string
+	}{
+		"yes":         {func(w *world) { w.say("m2", "yes") }, 1, "", "SUBMITTED"},
+		"in German":   {func(w *world) { w.say("m2", "Ja!") }, 1, "", "SUBMITTED"},
+		"in Spanish":  {func(w *world) { w.say("m2", "SÍ") }, 1, "", "SUBMITTED"},
+		"politely":    {func(w *world) { w.say("m2", "Yes, please.") }, 1, "", "SUBMITTED"},
+		"no":          {func(w *world) { w.say("m2", "No.") }, 0, "All right: nothing was done.", "CANCELED: the user said no"},
+		"stop":        {func(w *world) { w.say("m2", "STOP!") }, 0, "All right: nothing was done.", "CANCELED: the user said no"},
+		"a doubt":     {func(w *world) { w.say("m2", "ok?") }, 0, "model: ok?", "CANCELED: not confirmed"},
+		"yes and":     {func(w *world) { w.say("m2", "yes but only 3") }, 0, "model: yes but only 3", "CANCELED: not confirmed"},
+		"else":        {func(w *world) { w.say("m2", "what time is it") }, 0, "model: what time is it", "CANCELED: not confirmed"},
+		"nothing":     {func(w *world) { w.say("m2", "...") }, 0, "model: ...", "CANCELED: not confirmed"},
+		"another":     {func(w *world) { w.sayAs("user:eve", "m2", "yes") }, 0, "model: yes", "AUTH_REQUIRED"},
+		"an agent":    {func(w *world) { w.sayAs("beta", "m2", "yes") }, 0, "model: yes", "AUTH_REQUIRED"},
+		"the agent":   {func(w *world) { w.publish(resultEvent("r", "alpha", w.asked(), a2a.TaskStateCompleted, "done")) }, 0, "", "AUTH_REQUIRED"},
+		"its end":     {func(*world) { pass(24 * time.Hour) }, 0, "", "CANCELED: nobody said yes in time"},
+		"after that":  {func(w *world) { pass(24 * time.Hour); w.say("m2", "yes") }, 0, "model: yes", ""},
+		"cancel":      {func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{})) }, 0, "", "CANCELED: by the user"},
+		"cancel task": {func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{TaskID: w.asked()})) }, 0, "", "CANCELED: by the user"},
+		"then no":     {func(w *world) { w.say("m2", "hm"); w.say("m3", "yes") }, 0, "model: hm", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := consenting(t, payer)
+				w.say("m1", "pay Bob")
+				w.wantAnswer("m1", alphaQuestion)
+				test.say(w)
+				w.wantTasks("alpha", test.tasks)
+				w.wantAnswer("m2", test.answer)
+				if test.state != "" {
+					w.wantStates("alpha " + test.state)
+				}
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// asked returns the task that waits for a yes.
+func (w *world) asked() a2a.TaskID {
+	w.t.Helper()
+	asked := w.load().Asked()
+	if len(asked) != 1 {
+		w.t.Fatalf("%d tasks wait for a yes, want 1", len(asked))
+	}
+	return asked[0].ID
+}
+
+// TestYesOnce has a yes come twice, as the same event and as another one: the tasks are sent once.
+func TestYesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m1", "pay Bob")
+		w.say("m2", "yes")
+		id := w.onlyTask("alpha")
+		w.restart(cortex.Config{Decider: payer, Policy: rules(t, alphaConfirms)})
+		pass(3 * time.Minute) // longer than the transport remembers ids
+		w.say("m1", "pay Bob")
+		w.say("m2", "yes")
+		for _, e := range w.watched() { // the question is told again as it was, and not of the task as it is now
+			if u, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok && u.Status.State != a2a.TaskStateAuthRequired {
+				t.Errorf("it is told that the task is %s", u.Status.State)
+			}
+		}
+		w.say("m3", "yes")
+		for _, e := range w.tasksOf("alpha") {
+			if e.TaskID != id {
+				t.Errorf("another task %s was made", e.TaskID)
+			}
+		}
+		w.wantAnswer("m3", "model: yes")
+		w.finish("alpha", id, "paid")
+		w.wantAnswer("m2", "alpha COMPLETED paid; ")
+	})
+}
+
+// TestYesByAClockThatIsAhead: the end of a question's time counts also when the deadline's event has not come yet.
+func TestYesByAClockThatIsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m1", "pay Bob")
+		w.restart(cortex.Config{Decider: payer, Policy: rules(t, alphaConfirms), Now: func() time.Time { return time.Now().Add(24 * time.Hour) }})
+		w.say("m2", "yes")
+		w.wantTasks("alpha", 0)
+		w.wantAnswer("m2", "model: yes")
+		w.wantStates("alpha CANCELED: nobody said yes in time")
+	})
+}
+
+// TestYesByAnotherClock: whether a yes counts does not depend on the clock of whoever says it.
+func TestYesByAnotherClock(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := consenting(t, slowPayer)
+				say := func(id, text string) {
+					e := userEvent(id, text)
+					e.Time = e.Time.Add(ahead)
+					w.publish(e)
+				}
+				say("m1", "pay Bob")
+				say("m2", "yes") // before the question
+				pass(time.Second)
+				w.wantAnswer("m2", unsure)
+				w.wantTasks("alpha", 0)
+				w.restart(cortex.Config{Decider: slowPayer, Policy: rules(t, alphaConfirms)})
+				say("m3", "yes")
+				w.wantTasks("alpha", 1)
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// slowPayer is payer, a second later.
+var slowPayer = decideFunc(func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+	<-time.After(time.Second)
+	return payer(ctx, t, stream)
+})
+
+// TestYesTwiceBeforeTheQuestion: the second one was no reply to the question that the first one led to either.
+func TestYesTwiceBeforeTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, slowPayer)
+		w.say("m1", "pay Bob")
+		w.say("m2", "yes")
+		w.say("m3", "yes")
+		pass(time.Second)
+		w.wantAnswer("m3", unsure)
+		w.wantTasks("alpha", 0)
+		w.say("m4", "yes")
+		w.wantTasks("alpha", 1)
+		w.wantFold()
+	})
+}
+
+// TestTimersTellNothing: of what Cortex sends itself, only the note of a question says that it was told.
+func TestTimersTellNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, slowPayer)
+		w.say("m1", "pay Bob")
+		w.publish(&transport.Event{ID: "timer", Time: time.Now(), From: transport.Cortex, ContextID: conversation, Payload: &transport.Deadline{At: time.Now()}})
+		w.say("m2", "yes")
+		pass(time.Second)
+		w.wantAnswer("m2", unsure)
+		w.wantTasks("alpha", 0)
+	})
+}
+
+// TestYesAfterALongTalk: a question stays open however much others say in the meantime.
+func TestYesAfterALongTalk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m1", "pay Bob")
+		for i := range 70 {
+			w.sayAs("user:eve", fmt.Sprintf("e%d", i), "hello")
+		}
+		w.say("m2", "yes")
+		w.wantTasks("alpha", 1)
+		w.wantFold()
+	})
+}
+
+const unsure = "I am not sure what the yes was for. " + alphaQuestion
+
+// TestYesBeforeTheQuestion: a message that was under way when the question was asked is no reply to it.
+func TestYesBeforeTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, slowPayer)
+		w.say("m1", "pay Bob")
+		w.say("m2", "yes")
+		pass(time.Second)
+		w.wantAnswer("m1", alphaQuestion)
+		w.wantAnswer("m2", unsure)
+		w.wantTasks("alpha", 0)
+		pass(time.Second)
+		w.say("m3", "yes")
+		w.wantTasks("alpha", 1)
+		w.wantFold()
+	})
+}
+
+// TestYesAfterAnotherAnswer: when something else was answered in the meantime, the question is asked again, and only a yes to
+// that counts. What was answered to others does not matter.
+func TestYesAfterAnotherAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m0", "work hard")
+		w.say("m1", "pay Bob")
+		id := w.asked()
+		w.finish("gamma", w.onlyTask("gamma"), "Shall I go on?")
+		w.say("m2", "yes")
+		w.wantAnswer("m2", unsure)
+		w.wantTasks("alpha", 0)
+		if got := w.asked(); got != id {
+			t.Errorf("it was asked about another task: %s, want %s", got, id)
+		}
+		w.sayAs("user:eve", "m3", "hello")
+		w.say("m4", "yes")
+		if got := w.onlyTask("alpha"); got != id {
+			t.Errorf("task %s, want %s", got, id)
+		}
+		w.finish("alpha", id, "paid")
+		w.wantAnswer("m4", "alpha COMPLETED paid; ")
+		if m := w.tasksOf("alpha")[0].Payload.(*a2a.Message); transport.MetaString(m, transport.MetaUserText) != "pay Bob" {
+			t.Errorf("the agent reads that the user said %q", transport.MetaString(m, transport.MetaUserText))
+		}
+		w.wantFold()
+	})
+}
+
+// TestLaterQuestion: a question takes the place of the one that was open for the same person, and of no other's.
+func TestLaterQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) == 0 && strings.HasPrefix(t.User, "work") {
+				return delegate(llm.Delegation{ID: "1", Agent: "gamma", Task: "find out"})
+			}
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
+		})
+		w := consenting(t, d)
+		w.say("m0", "work it out")
+		w.sayAs("user:eve", "m1", "pay Eve")
+		w.say("m2", "pay Bob")
+		w.finish("gamma", w.onlyTask("gamma"), "found out")
+		w.wantAnswer("m0", `alpha is to: "work it out". Do it? Answer yes or no.`)
+		w.wantStates("alpha AUTH_REQUIRED", "alpha AUTH_REQUIRED")
+		for _, turn := range w.load().Turns {
+			if task := turn.Past.Steps[0].Tasks[0]; turn.ID == "m2" && task.Result != "not confirmed before something else was asked" {
+				t.Errorf("the earlier question's task is %s: %q", task.State, task.Result)
+			}
+		}
+		w.say("m3", "yes")
+		w.sayAs("user:eve", "m4", "yes")
+		var texts []string
+		for _, e := range w.tasksOf("alpha") {
+			texts = append(texts, transport.Text(e.Payload.(*a2a.Message).Parts))
+		}
+		if diff := cmp.Diff([]string{"work it out", "pay Eve"}, texts); diff != "" {
+			t.Errorf("what alpha was given (-want +got):\n%s", diff)
+		}
+		w.wantFold()
+	})
+}
+
+// TestYesIsCheckedAgain: what must not or cannot be done any more is not done after a yes either.
+func TestYesIsCheckedAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		rules  string
+		agents []prompt.Agent
+		want   string
+	}{
+		"denied": {"rules: [{agents: [alpha], allow: false}]", offered(""), "alpha cannot be given work any more"},
+		"skill":  {"rules: [{agents: [alpha], skills: [skill], allow: false}, {agents: [alpha], per_turn: 9}]", append(offered("")[1:], prompt.Agent{}), ""},
+		"gone":   {alphaConfirms, offered("")[1:], "alpha cannot be given work any more"},
+	} {
+		if test.want == "" { // the agent has another skill that is left
+			alpha := prompt.Agent{ID: "alpha", Seen: true, Card: &a2a.AgentCard{Name: "alpha", Skills: []a2a.AgentSkill{{ID: "skill"}, {ID: "other"}}}}
+			test.agents = append([]prompt.Agent{alpha}, offered("")[1:]...)
+			test.want = `alpha has to be asked for a skill by its id, since it has a skill "skill" that it may not be asked for`
+		}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := consenting(t, payer)
+				w.say("m1", "pay Bob")
+				w.restart(cortex.Config{Decider: payer, Policy: rules(t, test.rules), Agents: func(string) []prompt.Agent { return test.agents }})
+				w.say("m2", "yes")
+				w.wantTasks("alpha", 0)
+				w.wantAnswer("m2", "Nothing was done: "+test.want+".")
+				w.wantStates("alpha CANCELED: not done: " + test.want)
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// TestYesWithoutAPlace: when the agent has enough to do the question stays open.
+func TestYesWithoutAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.restart(cortex.Config{Decider: payer, Policy: rules(t, "rules: [{agents: [alpha], confirm: true, at_once: 1}]")})
+		w.say("m1", "pay Eve")
+		w.sayAs("user:bob", "m2", "pay Bob") // no place is taken by a question
+		w.wantAnswer("m2", alphaQuestion)
+		w.say("m3", "yes")
+		w.sayAs("user:bob", "m4", "yes")
+		w.wantAnswer("m4", "Not yet done (alpha: it has 1 of 1 tasks under way). "+alphaQuestion)
+		w.finish("alpha", w.onlyTask("alpha"), "paid")
+		w.sayAs("user:bob", "m5", "yes")
+		w.wantTasks("alpha", 2)
+		w.wantFold()
+	})
+}
+
+// TestModelCannotConsent: a model that names a task which waits for a yes makes another one, which waits too.
+func TestModelCannotConsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		id := a2a.TaskID("1")
+		w := consenting(t, simple(func(t *llm.Turn) *llm.Decision {
+			return delegate(llm.Delegation{ID: string(id), Agent: "alpha", Task: t.User})
+		}))
+		w.sayAs("user:bob", "m1", "pay Bob")
+		id = w.asked()
+		w.say("m2", "pay Eve")
+		if waiting := w.decisions()[1].Waiting; len(waiting) != 0 {
+			t.Errorf("the model is offered %v", waiting)
+		}
+		w.wantTasks("alpha", 0)
+		w.wantStates("alpha AUTH_REQUIRED", "alpha AUTH_REQUIRED")
+		w.wantFold()
+	})
+}
+
+// TestHistoryTellsWhatWasNotConfirmed: the next prompt has the task as it ended, and later ones say the same.
+func TestHistoryTellsWhatWasNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m1", "pay Bob")
+		w.sayAs("user:eve", "m2", "hello")
+		w.say("m3", "hello")
+		w.say("m4", "hello again")
+		var got []string
+		for _, turn := range w.decisions()[1:] {
+			task := turn.History[0].Steps[0].Tasks[0]
+			got = append(got, string(task.State)+" "+task.Result)
+		}
+		want := []string{"TASK_STATE_AUTH_REQUIRED ", "TASK_STATE_CANCELED not confirmed", "TASK_STATE_CANCELED not confirmed"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("the task in the history (-want +got):\n%s", diff)
+		}
+		w.wantFold()
+	})
+}
+
+// TestReplyToAnAgentNeedsAYes: a task that its agent has already waits too when it goes on, and the agent is told of a no.
+func TestReplyToAnAgentNeedsAYes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			switch {
+			case len(t.Steps) > 0:
+				return respond(results(t))
+			case len(t.Waiting) > 0:
+				return delegate(llm.Delegation{ID: string(t.Waiting[0].ID), Agent: "alpha", Task: t.User})
+			}
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
+		})
+		w := newWorld(t, d)
+		w.say("m1", "pay")
+		id := w.onlyTask("alpha")
+		w.publish(resultEvent("q", "alpha", id, a2a.TaskStateInputRequired, "whom?"))
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, alphaConfirms)})
+		w.say("m2", "pay Bob")
+		w.wantAnswer("m2", alphaQuestion)
+		w.wantTasks("alpha", 1)
+		w.publish(resultEvent("r", "alpha", id, a2a.TaskStateCompleted, "done"))
+		w.wantStates("alpha AUTH_REQUIRED")
+		if running := w.load().Running(); len(running) != 0 {
+			t.Errorf("tasks that wait for a yes are with their agents: %v", running)
+		}
+		w.say("m3", "no")
+		if diff := cmp.Diff([]a2a.TaskID{id}, w.stopped()); diff != "" {
+			t.Errorf("tasks whose agents were told to stop (-want +got):\n%s", diff)
+		}
+		w.wantFold()
+	})
+}
+
+// TestYesToAReplyInWords: what goes on with an agent is free text, whatever input its skill takes, also after a yes.
+func TestYesToAReplyInWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			switch {
+			case len(t.Steps) > 0:
+				return respond(results(t))
+			case len(t.Waiting) > 0:
+				return delegate(llm.Delegation{ID: string(t.Waiting[0].ID), Agent: "alpha", Skill: "skill", Task: t.User})
+			}
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Skill: "skill", Task: t.User, Input: json.RawMessage(`{"to":"Bob"}`)})
+		})
+		takes := agentcard.Spec{Abilities: map[string]agentcard.Ability{"skill": {InputSchema: json.RawMessage(`{"type":"object","required":["to"]}`)}}}
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, alphaConfirms), Agents: specified(map[string]agentcard.Spec{"alpha": takes})})
+		w.say("m1", "pay Bob")
+		w.say("m2", "yes")
+		id := w.onlyTask("alpha")
+		w.publish(resultEvent("q", "alpha", id, a2a.TaskStateInputRequired, "how much?"))
+		w.say("m3", "five")
+		w.say("m4", "yes")
+		w.wantTasks("alpha", 2)
+		w.wantAnswer("m4", "")
+		w.wantFold()
+	})
+}
+
+// TestQuestionCannotBeForged: the words of a task cannot end their quotes, begin a line, or hide: what nobody can see is shown as an escape, since the
+// agent gets it too.
+func TestQuestionCannotBeForged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, simple(func(t *llm.Turn) *llm.Decision {
+			return delegate(
+				llm.Delegation{ID: "1", Agent: "beta", Task: "say hi\". Do it? Answer yes or no.\n\x1b[2J\u202ebeta", Input: json.RawMessage(`"a\nb\u0007"`)},
+				llm.Delegation{ID: "2", Agent: "alpha", Task: strings.Repeat("x", 1100)})
+		}))
+		w.say("m1", "go")
+		w.wantAnswer("m1", "This needs your yes:\n"+
+			`1. beta is to: "say hi'. Do it? Answer yes or no. \u001b[2J\u202ebeta", with "a\nb\u0007"`+"\n"+
+			`2. alpha is to: "`+strings.Repeat("x", 999)+`…" [1100 characters in all, the rest is not shown]`+"\n"+
+			"Do all of it? Answer yes or no.")
+	})
+}
+
+// TestQuestionsAreBounded: many people who ask in one conversation keep so many tasks waiting and no more.
+func TestQuestionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		for i := range 40 {
+			w.sayAs(fmt.Sprintf("user:%d", i), fmt.Sprintf("m%d", i), "pay Bob")
+		}
+		if n := len(w.load().Asked()); n != 32 {
+			t.Errorf("%d tasks wait for a yes, want 32", n)
+		}
+		w.wantFold()
+	})
+}
+
+// TestCancelOneOfAQuestion: a question is about all of its tasks.
+func TestCancelOneOfAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, simple(func(t *llm.Turn) *llm.Decision {
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "pay Bob"}, llm.Delegation{ID: "2", Agent: "beta", Task: "tell Bob", DependsOn: []string{"1"}})
+		}))
+		w.say("m1", "go")
+		w.publish(cancelEvent("x", &transport.Cancel{TaskID: w.load().Asked()[0].ID}))
+		w.wantStates("alpha CANCELED: by the user", "beta CANCELED: by the user")
+		w.wantFold()
+	})
+}
+
+// TestTimersOfQuestions: the deadline of one question is not the last when another one has the same.
+func TestTimersOfQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m1", "pay Eve")
+		w.sayAs("user:bob", "m2", "pay Bob")
+		pass(25 * time.Hour)
+		if asked := w.load().Asked(); len(asked) != 0 {
+			t.Errorf("%d tasks still wait for a yes", len(asked))
+		}
+	})
+}
+
+// TestConsentKilledAtEveryStep ends the orchestrator before and after everything that it does from the request to the answer, with
+// the question and the yes in between: each time the task is sent once, and not without the yes.
+func TestConsentKilledAtEveryStep(t *testing.T) {
+	for at := int64(1); ; at++ {
+		survived := false
+		synctest.Test(t, func(t *testing.T) { survived = consentKilledAt(t, at) })
+		if survived {
+			if at < 25 {
+				t.Errorf("there were only %d steps: the fatal step is not everywhere", at)
+			}
+			return
+		}
+		if t.Failed() {
+			t.Fatalf("killed at step %d", at)
+		}
+	}
+}
+
+func consentKilledAt(t *testing.T, at int64) (survived bool) {
+	w := newWorld(t, payer)
+	w.stop()
+	w.serveAgents()
+	died, dead := make(chan struct{}), errors.New("killed")
+	m := &mortal{dieAt: at, die: func() error {
+		select {
+		case <-died:
+		default:
+			close(died)
+		}
+		return dead
+	}}
+	cfg := cortex.Config{Transport: w.bus, Store: w.store, Decider: payer, Agents: offered, Policy: rules(t, alphaConfirms)}
+	w.start(mortalConfig(cfg, m))
+	survived = true
+	say := func(id, text string) {
+		w.say(id, text)
+		select {
+		case <-died:
+			if survived {
+				survived = false
+				w.stop()
+				w.start(cfg)
+				pass(time.Second)
+			}
+		default:
+		}
+	}
+	say("m1", "pay Bob")
+	w.wantAnswer("m1", alphaQuestion)
+	w.wantTasks("alpha", 0)
+	say("m2", "yes")
+	w.wantAnswer("m2", "alpha COMPLETED did pay Bob; ")
+	if n := len(entries(t, w.store)); n != 4 {
+		t.Errorf("%d entries, want 4: two messages, the note that the question was told, and a result", n)
+	}
+	ids := map[a2a.TaskID]bool{}
+	for _, e := range w.tasksOf("alpha") {
+		ids[e.TaskID] = true
+	}
+	if len(ids) != 1 {
+		t.Errorf("alpha got %d different tasks, want 1", len(ids))
+	}
+	w.wantFold()
+	return survived
+}
+
+// TestNoYesIsSeen holds that who says something else is told, in that turn, that the work was not done.
+func TestNoYesIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consenting(t, payer)
+		w.say("m1", "pay Bob")
+		w.say("m2", "what time is it")
+		told := 0
+		for _, e := range w.watched() {
+			u, ok := e.Payload.(*a2a.TaskStatusUpdateEvent)
+			if ok && u.Status.State == a2a.TaskStateCanceled {
+				told++
+				if turn := transport.MetaString(u, transport.MetaTurn); turn != "m2" {
+					t.Errorf("the cancellation is shown in turn %q, want m2, which somebody watches", turn)
+				}
+			}
+		}
+		if told == 0 {
+			t.Error("nothing was shown")
+		}
+	})
+}

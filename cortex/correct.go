@@ -1,0 +1,113 @@
+package cortex
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// corrections are how people begin a message that says that the answer before was not what they wanted.
+var corrections = [][]string{
+	{"no"},
+	{"nope"},
+	{"wrong"},
+	{"incorrect"},
+	{"not", "that"},
+	{"not", "what"},
+	{"that", "is", "not"},
+	{"that", "isn't"},
+	{"thats", "not"},
+	{"that's", "not"},
+	{"that", "is", "wrong"},
+	{"that's", "wrong"},
+	{"this", "is", "wrong"},
+	{"this", "is", "not"},
+	{"this", "isn't"},
+	{"i", "meant"},
+	{"i", "mean"},
+	{"i", "didn't"},
+	{"i", "did", "not"},
+	{"you", "misunderstood"},
+	{"bad", "answer"},
+	{"ask", "someone", "else"},
+	{"nein"},
+	{"falsch"},
+	{"non"},
+	{"nicht"},
+	{"je", "voulais"},
+	{"quise", "decir"},
+	{"incorrecto"},
+}
+
+// corrects reports whether a message says that the answer before it was not what was wanted.
+func corrects(text string) bool {
+	words := plainWords(text)
+	for _, c := range corrections {
+		if len(words) < len(c) || !slices.Equal(words[:len(c)], c) {
+			continue
+		}
+		if len(c) == 1 && len(words) > 1 && followsOn(words[1]) { // "no problem, …" praises
+			continue
+		}
+		return true
+	}
+	return false
+}
+
+func followsOn(word string) bool {
+	return slices.Contains([]string{"problem", "worries", "rush", "hurry", "need", "thanks", "thank"}, word)
+}
+
+// askedElsewhere reports whether a user asked much the same again as in the turn before, and other agents did it now: the first ones
+// were not the right ones.
+func askedElsewhere(before *Turn, text string, now []prompt.Task) bool {
+	if before.Past == nil || len(now) == 0 {
+		return false
+	}
+	then := completed(before)
+	if len(then) == 0 {
+		return false
+	}
+	for _, t := range then {
+		if slices.ContainsFunc(now, func(n prompt.Task) bool { return n.Agent == t.Agent }) {
+			return false
+		}
+	}
+	return alike(plainWords(before.User), plainWords(text))
+}
+
+// alike reports whether two messages share at least two thirds of the words of the shorter one, and at least three.
+func alike(a, b []string) bool {
+	if len(b) < len(a) {
+		a, b = b, a
+	}
+	shared := 0
+	for _, w := range a {
+		if slices.Contains(b, w) {
+			shared++
+		}
+	}
+	return shared >= 3 && 3*shared >= 2*len(a)
+}
+
+// plainWords returns the first words of a text in lower case.
+func plainWords(text string) []string {
+	const most = 64
+	words := strings.FieldsFunc(strings.ToLower(text[:min(len(text), 4<<10)]), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\''
+	})
+	return words[:min(len(words), most)]
+}
+
+// before returns the turn of the same asker that was answered last before turn began; nil when the window has none.
+func (c *Conversation) before(turn *Turn) *Turn {
+	var last *Turn
+	for _, t := range c.answered() {
+		if t != turn && t.From == turn.From && t.AnswerSeq != 0 && !t.Answered.After(turn.Began) {
+			last = t
+		}
+	}
+	return last
+}

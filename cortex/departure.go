@@ -1,0 +1,106 @@
+package cortex
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// agentGone is the kind of [transport.AgentEvent] by which Cortex tells a conversation that an agent has gone.
+const agentGone = "deregistered"
+
+// AgentGone says that no instance of an agent is left. When none is back within Config.GoneGrace, the tasks that it has are given to
+// others, or fail: in the conversations that this orchestrator has handled since it runs. Of others, and when telling them fails, the
+// tasks end at their deadlines. It returns at once, and is safe for concurrent use.
+func (o *Orchestrator) AgentGone(agentID string) {
+	o.departures.put(agentID, time.Now().Add(o.cfg.GoneGrace))
+}
+
+// AgentBack says that an instance of an agent is there again: an AgentGone whose time is not over is void. It returns at once, and
+// is safe for concurrent use.
+func (o *Orchestrator) AgentBack(agentID string) { o.departures.remove(agentID) }
+
+// departures are the agents that are missing, until they are taken for gone. They are no more than the registry knows.
+type departures struct {
+	mu      sync.Mutex
+	due     map[string]time.Time // when each is taken for gone
+	changed chan struct{}        // has one when there is another due
+}
+
+func newDepartures() *departures {
+	return &departures{due: map[string]time.Time{}, changed: make(chan struct{}, 1)}
+}
+
+func (d *departures) put(agent string, due time.Time) {
+	d.mu.Lock()
+	if _, ok := d.due[agent]; !ok { // its time runs already
+		d.due[agent] = due
+	}
+	d.mu.Unlock()
+	select {
+	case d.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (d *departures) remove(agent string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.due, agent)
+}
+
+// next removes the agents whose time is over, and returns how long it is until the next one's; less than 0 when there is none.
+func (d *departures) next() (gone []string, wait time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	wait = -1
+	for agent, due := range d.due {
+		switch left := time.Until(due); {
+		case left <= 0:
+			gone = append(gone, agent)
+			delete(d.due, agent)
+		case wait < 0 || left < wait:
+			wait = left
+		}
+	}
+	return gone, wait
+}
+
+// serve tells of the agents that have gone until ctx ends.
+func (d *departures) serve(ctx context.Context, tell func(ctx context.Context, agent string)) {
+	for {
+		gone, wait := d.next()
+		for _, agent := range gone {
+			tell(ctx, agent)
+		}
+		var over <-chan time.Time
+		if wait >= 0 {
+			over = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.changed:
+		case <-over:
+		}
+	}
+}
+
+// tellGone tells the conversations that have tasks with an agent that it has gone.
+func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
+	if _, there := findSorted(o.cfg.Agents(o.cfg.Tenant), agent); there { // again, or always, as well-known agents are
+		return
+	}
+	for _, k := range o.places.with(agent) {
+		now := o.cfg.Now()
+		err := o.cfg.Transport.Publish(ctx, transport.Inbox(k.tenant, transport.Cortex), &transport.Event{
+			ID: o.cfg.NewID(), Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: k.tenant, ContextID: k.contextID,
+			Payload: &transport.AgentEvent{Time: now, Kind: agentGone, AgentID: agent},
+		})
+		if err != nil && ctx.Err() == nil {
+			o.log.Warn("not told that an agent has gone", "context_id", k.contextID, "agent", agent, "err", err)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package cortex
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+)
+
+// NoteEvidence is the kind of the notes that hold what was learned about agents: the key is the agent's id, the value a JSON list of
+// [router.Evidence]. Deleting one makes the agent's evidence forgotten for good, also by an orchestrator that runs.
+const NoteEvidence = "evidence"
+
+// Bounds of what is learned of an agent.
+const (
+	maxLearned      = 128                  // the newest
+	maxEvidenceText = 300                  // bytes
+	maxEvidenceAge  = 180 * 24 * time.Hour // by then it has no weight left
+)
+
+const (
+	learnTries  = 5  // that others may be faster at changing a note
+	forgetTries = 20 // the same, where it matters
+)
+
+// lesson is what is to be changed in what is known of an agent.
+type lesson struct {
+	learned []router.Evidence
+	wrong   []string // ids of evidence that is none, since the user corrected it
+	erased  []string // conversations that are no more, as evidenceOf names them
+}
+
+// size is how many things a lesson says.
+func (l *lesson) size() int { return len(l.learned) + len(l.wrong) + len(l.erased) }
+
+// add adds what came later. What is wrong stays so, whatever comes first.
+func (l *lesson) add(later *lesson) {
+	l.learned = slices.DeleteFunc(l.learned, later.excludes)
+	l.wrong = append(l.wrong, later.wrong...)
+	for _, e := range later.learned {
+		if !l.excludes(e) {
+			l.learned = append(l.learned, e)
+		}
+	}
+	l.learned = l.learned[max(0, len(l.learned)-maxLearned):] // the note would not have the others either
+}
+
+// excludes reports whether the lesson says that e is no evidence.
+func (l *lesson) excludes(e router.Evidence) bool {
+	return slices.Contains(l.wrong, e.ID) || e.Conversation != "" && slices.Contains(l.erased, e.Conversation)
+}
+
+// merge returns evidence with what a lesson adds and takes away, the newest last.
+func (l *lesson) merge(all []router.Evidence, now time.Time) []router.Evidence {
+	oldest := now.Add(-maxEvidenceAge)
+	out := slices.DeleteFunc(slices.Clone(all), func(e router.Evidence) bool { return e.Time.Before(oldest) || l.excludes(e) })
+	for _, e := range l.learned {
+		if !slices.ContainsFunc(out, func(o router.Evidence) bool { return o.ID == e.ID }) { // else it came again
+			out = append(out, e)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b router.Evidence) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
+	return out[max(0, len(out)-maxLearned):]
+}
+
+// evidenceOf names a conversation in its evidence: a hash, which is short whatever the ids are.
+func evidenceOf(tenant, contextID string) string {
+	sum := sha256.Sum256([]byte(tenant + "\x00" + contextID)) // no id has a zero
+	return base64.RawURLEncoding.EncodeToString(sum[:12])
+}
+
+// readEvidence returns what a note holds.
+func readEvidence(n *Note) ([]router.Evidence, error) {
+	var all []router.Evidence
+	if len(n.Value) == 0 {
+		return nil, nil
+	}
+	if err := json.Unmarshal(n.Value, &all); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		all[i].Time = all[i].Time.UTC().Round(0) // comparable
+	}
+	return all[max(0, len(all)-maxLearned):], nil
+}
+
+// writeEvidence puts evidence into a note, without the oldest if it does not fit.
+func writeEvidence(n *Note, all []router.Evidence) (_ []router.Evidence, err error) {
+	for n.Value, err = json.Marshal(all); err == nil && len(n.Value) > MaxNote; n.Value, err = json.Marshal(all) {
+		all = all[(len(all)+1)/2:]
+	}
+	return all, err
+}
+
+// ForgetConversation takes what a conversation taught out of the evidence about agents, since that is in the words of whoever spoke
+// in it, and returns the agents whose notes it has changed, sorted. An orchestrator that runs reads them again, and drops what it was
+// about to write, when it is told by a [transport.Forget] of the conversation. A note that nobody can read is left as it is. After an
+// error some notes may be changed; to do it again is harmless.
+func ForgetConversation(ctx context.Context, notes Notes, tenant, contextID string) (changed []string, err error) {
+	gone := evidenceOf(tenant, contextID)
+	var agents []string
+	for n, err := range notes.Notes(ctx, tenant, NoteEvidence) {
+		if err != nil {
+			return nil, fmt.Errorf("what was learned about agents: %w", err)
+		}
+		if bytes.Contains(n.Value, []byte(gone)) { // there are many notes, few with it
+			agents = append(agents, n.Key)
+		}
+	}
+	slices.Sort(agents)
+	for _, agent := range agents {
+		if err := forgetOf(ctx, notes, tenant, agent, gone); err != nil {
+			return changed, fmt.Errorf("what was learned of %s: %w", agent, err)
+		}
+		changed = append(changed, agent)
+	}
+	return changed, nil
+}
+
+// forgetOf takes the evidence of a conversation out of an agent's note.
+func forgetOf(ctx context.Context, notes Notes, tenant, agent, conversation string) error {
+	l := &lesson{erased: []string{conversation}}
+	for range forgetTries {
+		n, err := notes.Note(ctx, tenant, NoteEvidence, agent)
+		if err != nil {
+			return err
+		}
+		all, err := readEvidence(&n)
+		if err != nil || !slices.ContainsFunc(all, l.excludes) {
+			return nil // by now it is gone, or nobody can read it
+		}
+		if n.Value, err = json.Marshal(slices.DeleteFunc(all, l.excludes)); err != nil {
+			return err
+		}
+		if _, err = notes.PutNote(ctx, tenant, NoteEvidence, n); !errors.Is(err, ErrConflict) {
+			return err
+		}
+	}
+	return ErrConflict
+}

@@ -1,0 +1,119 @@
+package jetstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+)
+
+// eraseTries bounds the entries that Erase removes beyond those that were there when it began.
+const eraseTries = 1000
+
+var _ cortex.Eraser = (*Store)(nil)
+
+// Erase implements [cortex.Eraser]. Each entry is overwritten in the server's files, on all replicas; with the first one goes the
+// key of the conversation's snapshots, so that none of them can be read, wherever a copy may be. Two things are out of reach: a
+// stream that was made by a Cortex which denied deleting is only purged, and its files keep the bytes until the server rewrites them;
+// and the servers of a cluster keep the bytes in their logs of replication until they compact those.
+func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
+	if err := s.erase(ctx, subjectOf(tenant, contextID)); err != nil {
+		return fmt.Errorf("erase %q: %w", contextID, away(ctx, err))
+	}
+	err := s.purge(ctx, "KV_"+Bucket, "$KV."+Bucket+"."+keyOf(tenant, contextID))
+	if err != nil {
+		return fmt.Errorf("erase the snapshot of %q: %w", contextID, away(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) erase(ctx context.Context, subject string) error {
+	if s.stream.CachedInfo().Config.DenyDelete {
+		s.log.Warn("stream denies deleting: the server's files keep what was said for a while", "stream", Stream)
+		return s.purge(ctx, Stream, subject)
+	}
+	all, err := s.sequences(ctx, subject)
+	if err != nil {
+		return err
+	}
+	// The newest first: who appends meanwhile conflicts, and what is left is the beginning of a log.
+	for _, seq := range slices.Backward(all) {
+		if err := s.eraseMessage(ctx, seq); err != nil {
+			return err
+		}
+	}
+	// What came meanwhile, and what the replica that answered did not know of.
+	for range eraseTries {
+		last, err := s.lastOf(ctx, subject)
+		if last == 0 || err != nil {
+			return err
+		}
+		if err := s.eraseMessage(ctx, last); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: others appended %d entries in the meantime", cortex.ErrConflict, eraseTries)
+}
+
+// sequences returns those of a conversation's entries.
+func (s *Store) sequences(ctx context.Context, subject string) ([]uint64, error) {
+	r, err := s.newReader(subject, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	var all []uint64
+	for left := uint64(1); left > 0; {
+		var msgs []stored
+		msgs, left, err = r.batch(ctx)
+		if errors.Is(err, errNotFound) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range msgs {
+			all = append(all, m.seq)
+		}
+	}
+	return all, nil
+}
+
+// eraseMessage removes a message from the log's stream and overwrites it.
+func (s *Store) eraseMessage(ctx context.Context, seq uint64) error {
+	req, err := json.Marshal(map[string]uint64{"seq": seq})
+	if err != nil {
+		return err
+	}
+	m, err := s.request(ctx, "STREAM.MSG.DELETE.", req)
+	if err != nil {
+		return err
+	}
+	var resp struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &resp); err != nil {
+		return err
+	}
+	if resp.Error == nil {
+		return nil
+	}
+	if _, err := s.stream.GetMsg(ctx, seq); errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil // somebody else erases it, too; the server has several words for that
+	}
+	return resp.Error
+}
+
+// purge removes a subject's messages from a stream.
+func (s *Store) purge(ctx context.Context, name, subject string) error {
+	stream, err := s.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+}

@@ -1,0 +1,82 @@
+package cortex
+
+import (
+	"slices"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// learn takes from an entry that was just applied what it teaches.
+func (o *Orchestrator) learn(conv *Conversation, entry *Entry) {
+	turn := conv.turn(entry.Turn)
+	if o.school.notes == nil || turn == nil || isAgent(turn.From) {
+		return // what agents ask for among themselves teaches nothing: they could praise each other
+	}
+	if _, ok := userMessage(entry.Cause); ok && corrects(turn.User) {
+		o.school.retract(conv.before(turn))
+	}
+	if turn.AnswerSeq != entry.Seq || turn.Kind != llm.KindRespond || turn.Past == nil {
+		return
+	}
+	tasks := completed(turn)
+	if last := conv.before(turn); last != nil && askedElsewhere(last, turn.User, tasks) {
+		o.school.retract(last)
+	}
+	for _, t := range tasks {
+		text, ok := conv.evidence(turn, t, len(tasks) == 1)
+		if !ok {
+			continue
+		}
+		o.school.offer(t.Agent, &lesson{learned: []router.Evidence{{
+			ID: string(t.ID), Skill: t.Skill, Text: cutTo(text, maxEvidenceText), From: turn.From, Time: entry.Time,
+			Conversation: evidenceOf(conv.Tenant, conv.ContextID),
+		}}})
+	}
+}
+
+// evidence returns what the agent of a task that turn ended was good for: the words by which the user asked for it, when they are
+// about nothing else and say it. Else the words of the task, if it was given before an agent had a word: those of later ones may
+// be an agent's, who could praise itself with them, or others.
+func (c *Conversation) evidence(turn *Turn, t prompt.Task, only bool) (text string, ok bool) {
+	has := func(tasks []prompt.Task) bool {
+		return slices.ContainsFunc(tasks, func(o prompt.Task) bool { return o.ID == t.ID })
+	}
+	began := turn
+	for _, before := range c.history() { // the agent may have asked back
+		if slices.ContainsFunc(before.Past.Steps, func(s prompt.Step) bool { return has(s.Tasks) }) {
+			began = before
+			break
+		}
+	}
+	if words := began.request(); only && len(plainWords(words)) >= 3 {
+		return words, true
+	}
+	return t.Text, (began == turn || turn.Reply != nil) && has(turn.Past.Steps[0].Tasks)
+}
+
+// completed returns the tasks of an answered turn that were done, the latest of those that were given again.
+func completed(turn *Turn) []prompt.Task {
+	var tasks []prompt.Task
+	for _, step := range turn.Past.Steps {
+		for _, t := range step.Tasks {
+			if t.State == a2a.TaskStateCompleted {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// retract takes back what turn taught.
+func (s *school) retract(turn *Turn) {
+	if turn == nil || turn.Past == nil {
+		return
+	}
+	for _, t := range completed(turn) {
+		s.offer(t.Agent, &lesson{wrong: []string{string(t.ID)}})
+	}
+}

@@ -1,0 +1,85 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+type (
+	shelf struct{ tenant, kind string }
+	note  struct {
+		version cortex.Version
+		value   []byte
+	}
+)
+
+// Note implements [cortex.Notes].
+func (s *Store) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+	if err := ctx.Err(); err != nil {
+		return cortex.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	n := s.notes[shelf{tenant, kind}][key]
+	return cortex.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil
+}
+
+// Notes implements [cortex.Notes]. It sees the notes as they were when the iteration began.
+func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex.Note, error] {
+	return func(yield func(cortex.Note, error) bool) {
+		s.mu.RLock()
+		all := maps.Clone(s.notes[shelf{tenant, kind}])
+		s.mu.RUnlock()
+		for key, n := range all {
+			if err := ctx.Err(); err != nil {
+				yield(cortex.Note{}, fmt.Errorf("notes of %s: %w", kind, err))
+				return
+			}
+			if !yield(cortex.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// PutNote implements [cortex.Notes].
+func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	switch err := ctx.Err(); {
+	case err != nil:
+		return 0, fmt.Errorf("put note of %s %q: %w", kind, n.Key, err)
+	case len(n.Value) > cortex.MaxNote:
+		return 0, fmt.Errorf("put note of %s %q: %w: %d bytes, at most %d are allowed", kind, n.Key, transport.ErrTooLarge, len(n.Value), cortex.MaxNote)
+	}
+	if err := transport.CheckID(n.Key); err != nil {
+		return 0, fmt.Errorf("put note of %s: %w: key %w", kind, transport.ErrInvalid, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := shelf{tenant, kind}
+	if is := s.notes[k][n.Key].version; is != n.Version {
+		return 0, fmt.Errorf("put note of %s %q at version %d, it is %d: %w", kind, n.Key, n.Version, is, cortex.ErrConflict)
+	}
+	if s.notes[k] == nil {
+		s.notes[k] = map[string]note{}
+	}
+	s.last++
+	s.notes[k][n.Key] = note{s.last, slices.Clone(n.Value)}
+	return s.last, nil
+}
+
+// DeleteNote implements [cortex.Notes].
+func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("delete note of %s %q: %w", kind, key, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.notes[shelf{tenant, kind}], key)
+	return nil
+}

@@ -1,0 +1,251 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Bounds of a file.
+const (
+	MaxBytes = 1 << 20 // of the file
+	MaxRules = 1000
+	maxGlobs = 1000    // of one list
+	maxCap   = 1000000 // of at_once and per_turn
+
+	// MaxAttempts is how often a task is tried in all, by one agent or several.
+	MaxAttempts = 5
+)
+
+// Parse reads a policy, in YAML or JSON. name is how errors call it: they are one line that names the rule, by its number from 1,
+// and the key. Nothing at all is an error too, since it may be a file that is just being written: `rules: []` has no rules.
+func Parse(name string, b []byte) (*Policy, error) {
+	p, err := parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return p, nil
+}
+
+func parse(b []byte) (*Policy, error) {
+	if len(b) > MaxBytes {
+		return nil, fmt.Errorf("%d bytes; at most %d are allowed", len(b), MaxBytes)
+	}
+	plain, err := yaml.YAMLToJSONStrict(b)
+	if err != nil {
+		return nil, errors.New(oneLine(err))
+	}
+	if string(plain) == "null" {
+		return nil, errors.New("there is nothing in it: write `rules: []` to have no rules")
+	}
+	p := &Policy{}
+	file, err := object(plain, "tenants", "rules")
+	if err != nil {
+		return nil, err
+	}
+	if raw, ok := file["tenants"]; ok {
+		tenants, err := object(raw, "deny")
+		if err != nil {
+			return nil, fmt.Errorf("tenants: %w", err)
+		}
+		f := fields{of: tenants}
+		if f.globs("deny", &p.denied); f.err != nil {
+			return nil, fmt.Errorf("tenants: %w", f.err)
+		}
+	}
+	var rules []json.RawMessage
+	if raw, ok := file["rules"]; ok {
+		if err := json.Unmarshal(raw, &rules); err != nil {
+			return nil, errors.New("rules: it is a list")
+		}
+	}
+	if len(rules) > MaxRules {
+		return nil, fmt.Errorf("%d rules; at most %d are allowed", len(rules), MaxRules)
+	}
+	for i, raw := range rules {
+		r, err := readRule(raw)
+		if err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i+1, err)
+		}
+		p.rules = append(p.rules, r)
+	}
+	p.agents = newIndex(p.rules)
+	return p, nil
+}
+
+func readRule(raw json.RawMessage) (*rule, error) {
+	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "retry")
+	if err != nil {
+		return nil, err
+	}
+	r, f := &rule{}, fields{of: o}
+	f.globs("agents", &r.agents)
+	f.globs("skills", &r.skills)
+	f.globs("from", &r.from)
+	f.globs("only_from", &r.only)
+	allow := true
+	f.bool("allow", &allow)
+	f.bool("confirm", &r.confirm)
+	f.count("at_once", &r.atOnce)
+	f.count("per_turn", &r.perTurn)
+	if f.err != nil {
+		return nil, f.err
+	}
+	if raw, ok := o["retry"]; ok {
+		if err := r.readRetry(raw); err != nil {
+			return nil, fmt.Errorf("retry: %w", err)
+		}
+	}
+	r.deny = !allow
+	return r, r.check()
+}
+
+func (r *rule) readRetry(raw json.RawMessage) error {
+	o, err := object(raw, "others", "attempts")
+	if err != nil {
+		return err
+	}
+	f, others := fields{of: o}, true
+	f.bool("others", &others)
+	f.number("attempts", &r.attempts, MaxAttempts, "attempts")
+	r.alone = !others
+	if f.err == nil && !r.alone && r.attempts == 0 {
+		return errors.New("it changes nothing, since others are tried anyway: write others: false, or attempts")
+	}
+	return f.err
+}
+
+// check refuses what somebody may take for more than it is.
+func (r *rule) check() error {
+	only, retry := len(r.only) > 0, r.alone || r.attempts > 0
+	switch {
+	case len(r.agents) == 0:
+		return errors.New(`agents: it is missing: globs of the agents' ids, such as ["bank-*"]`)
+	case only && len(r.from) > 0:
+		return errors.New("only_from: the rule has from too: make two rules of it")
+	case r.deny && (only || r.confirm || r.atOnce > 0 || r.perTurn > 0 || retry):
+		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn and retry")
+	case (r.atOnce > 0 || r.perTurn > 0) && (len(r.skills) > 0 || len(r.from) > 0):
+		return errors.New("at_once and per_turn: they count all tasks of an agent: put them into a rule without skills and from")
+	case !r.deny && !only && !r.confirm && r.atOnce == 0 && r.perTurn == 0 && !retry:
+		return errors.New("it changes nothing, since what no rule forbids is allowed: for \"these and nobody else\" write only_from")
+	}
+	return nil
+}
+
+// object reads an object that has no other keys than these. A key with nothing is one that is not there.
+func object(raw json.RawMessage, keys ...string) (map[string]json.RawMessage, error) {
+	var o map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, fmt.Errorf("it has to have keys, of %s", strings.Join(keys, ", "))
+	}
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(keys, key) {
+			return nil, fmt.Errorf("unknown key %.100q%s", key, meant(key, keys))
+		}
+		if string(o[key]) == "null" {
+			return nil, fmt.Errorf("%s: there is nothing behind it: leave the key out", key)
+		}
+	}
+	return o, nil
+}
+
+// fields reads the values of an object. err is the first thing that was wrong.
+type fields struct {
+	of  map[string]json.RawMessage
+	err error
+}
+
+// read reads one value, where it is there.
+func (f *fields) read(key string, v any, is string) bool {
+	raw, ok := f.of[key]
+	if !ok || f.err != nil {
+		return false
+	}
+	if err := json.Unmarshal(raw, v); err != nil {
+		f.err = fmt.Errorf("%s: it is %s", key, is)
+	}
+	return f.err == nil
+}
+
+func (f *fields) globs(key string, all *globs) {
+	const is = `a list of globs, such as ["bank-*"]`
+	var list []string
+	if !f.read(key, &list, is) {
+		return
+	}
+	switch {
+	case len(list) == 0:
+		f.err = fmt.Errorf("%s: it is %s", key, is)
+	case len(list) > maxGlobs:
+		f.err = fmt.Errorf("%s: %d globs; at most %d are allowed", key, len(list), maxGlobs)
+	}
+	for _, s := range list {
+		g, err := newGlob(s)
+		if err != nil && f.err == nil {
+			f.err = fmt.Errorf("%s: %w", key, err)
+		}
+		*all = append(*all, g)
+	}
+}
+
+func (f *fields) bool(key string, v *bool) { f.read(key, v, "true or false") }
+
+func (f *fields) count(key string, v *int) { f.number(key, v, maxCap, "tasks") }
+
+func (f *fields) number(key string, v *int, most int, of string) {
+	is := fmt.Sprintf("a number of %s from 1 to %d", of, most)
+	if f.read(key, v, is) && (*v < 1 || *v > most) {
+		f.err = fmt.Errorf("%s: it is %s", key, is)
+	}
+}
+
+// meant returns which of the keys was most likely meant, or which there are.
+func meant(key string, keys []string) string {
+	best, least := "", 3
+	for _, k := range keys {
+		if d := distance(strings.ToLower(key), k); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ": there are " + strings.Join(keys, ", ")
+	}
+	return fmt.Sprintf(": did you mean %s?", best)
+}
+
+// distance is how many letters have to be put in, taken out or changed to make b of a; words that are far apart count as 100.
+func distance(a, b string) int {
+	if len(a) > 32 || len(b) > 32 {
+		return 100
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// oneLine returns what the YAML library says, without its own chain of words.
+func oneLine(err error) string {
+	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
+	return strings.Join(strings.Fields(string(bytes.ToValidUTF8([]byte(text), []byte("?")))), " ")
+}

@@ -1,0 +1,153 @@
+// Package policy holds the rules by which agents may be given work: who may ask which of them, what needs a user's yes, and how
+// much an agent gets at once. The rules come from a file; without one everything is allowed. Whoever runs Cortex writes it.
+//
+//	tenants:
+//	  deny: ["evil-*"]             # nothing is done for them
+//	rules:
+//	  - agents: ["agent_pay", "bank-*"]
+//	    only_from: ["user:alice"]  # nobody else may ask them
+//	  - agents: ["bank-*"]
+//	    skills: ["transfer"]
+//	    confirm: true              # each of these needs the user's yes
+//	  - agents: ["shell"]
+//	    from: ["agent_*", "user:guest-*"]
+//	    allow: false               # these may not ask it
+//	  - agents: ["agent_pay"]
+//	    at_once: 2                 # tasks under way with it, of all conversations together
+//	    per_turn: 3                # tasks that one turn may give it
+//	  - agents: ["bank-*"]
+//	    retry:                     # of what they were given and did not do
+//	      others: false            # no other agent gets it
+//	      attempts: 2              # it is tried at most twice in all; 1: never again
+//
+// What no rule speaks of is allowed. All rules that match apply, in any order: one that denies wins over all others, an asker has
+// to be in every only_from, and of several caps the lowest holds. So a rule takes something away, or it is an error: allow: true
+// says nothing that is not so already.
+//
+// Work that an agent did not do is tried again: by the same agent where its card allows that, then by others with the same skill,
+// [MaxAttempts] times in all. A rule about any agent that the work was given to can end that earlier.
+//
+// A glob is as [path.Match] has it, but * stands for / too. agents are ids; skills are ids of skills, or their names where they
+// have no id; askers are "user" or "user:NAME" for people, and the ids of agents, which ask for whomever they work for. A rule
+// with skills goes by what the agent calls them on its own card: to be sure, leave skills out.
+package policy
+
+// Policy is a set of rules. It never changes, and is safe for concurrent use. A nil Policy allows everything.
+type Policy struct {
+	denied globs // tenants
+	rules  []*rule
+	agents index // of the rules by what they are about
+	memo   memo
+}
+
+// rule is one of the file.
+type rule struct {
+	agents, skills, from, only globs
+	deny, confirm              bool
+	atOnce, perTurn            int  // 0: no cap
+	alone                      bool // what its agents did not do is given to no others
+	attempts                   int  // 0: no cap
+}
+
+// Rules returns how many rules p has.
+func (p *Policy) Rules() int {
+	if p == nil {
+		return 0
+	}
+	return len(p.rules)
+}
+
+// DeniesTenant reports whether nothing is to be done for a tenant.
+func (p *Policy) DeniesTenant(tenant string) bool {
+	return p != nil && p.denied.match(tenant)
+}
+
+// Any reports whether there is a rule about an agent. When there is none it may be asked by everybody for everything.
+func (p *Policy) Any(agent string) bool { return len(p.about(agent)) > 0 }
+
+// Allows reports whether from may ask an agent for one of its skills. With no skill it reports whether from may ask the agent at
+// all: rules about skills do not count then.
+func (p *Policy) Allows(from, agent, skill string) bool {
+	for _, r := range p.about(agent) {
+		if r.forSkill(skill) && (r.deny && r.isFrom(from) || len(r.only) > 0 && !r.only.match(from)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Confirms reports whether the user has to say yes before from's request is given to an agent for one of its skills. With no
+// skill, rules about skills do not count.
+func (p *Policy) Confirms(from, agent, skill string) bool {
+	for _, r := range p.about(agent) {
+		if r.confirm && r.forSkill(skill) && r.isFrom(from) {
+			return true
+		}
+	}
+	return false
+}
+
+// AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is any number.
+func (p *Policy) AtOnce(agent string) int {
+	return p.least(agent, func(r *rule) int { return r.atOnce })
+}
+
+// PerTurn returns how many tasks one turn may give to an agent; 0 is any number.
+func (p *Policy) PerTurn(agent string) int {
+	return p.least(agent, func(r *rule) int { return r.perTurn })
+}
+
+// Others reports whether what from asked an agent for, and the agent did not do, may be given to another agent. With no skill, rules
+// about skills do not count.
+func (p *Policy) Others(from, agent, skill string) bool {
+	for _, r := range p.about(agent) {
+		if r.alone && r.forSkill(skill) && r.isFrom(from) {
+			return false
+		}
+	}
+	return true
+}
+
+// Attempts returns how often what from asked an agent for is tried in all, from 1 to [MaxAttempts]. With no skill, rules about
+// skills do not count.
+func (p *Policy) Attempts(from, agent, skill string) int {
+	most := MaxAttempts
+	for _, r := range p.about(agent) {
+		if r.attempts > 0 && r.forSkill(skill) && r.isFrom(from) {
+			most = min(most, r.attempts)
+		}
+	}
+	return most
+}
+
+func (p *Policy) least(agent string, limit func(*rule) int) int {
+	least := 0
+	for _, r := range p.about(agent) {
+		if n := limit(r); n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	return least
+}
+
+// about returns the rules about an agent.
+func (p *Policy) about(agent string) []*rule {
+	if p == nil || len(p.rules) == 0 {
+		return nil
+	}
+	if rules, ok := p.memo.get(agent); ok {
+		return rules
+	}
+	var rules []*rule
+	for _, at := range p.agents.find(agent) {
+		rules = append(rules, p.rules[at])
+	}
+	p.memo.put(agent, rules)
+	return rules
+}
+
+func (r *rule) forSkill(skill string) bool {
+	return len(r.skills) == 0 || skill != "" && r.skills.match(skill)
+}
+
+func (r *rule) isFrom(from string) bool { return len(r.from) == 0 || r.from.match(from) }

@@ -1,0 +1,68 @@
+package registry
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	maxTold     = 4096            // events that wait to be published
+	tellTimeout = 2 * time.Second // for one of them
+)
+
+// voice publishes on the cards topic what a registry has to say, without ever holding it up.
+type voice struct {
+	queue   chan *transport.Event
+	dropped *atomic.Uint64
+}
+
+func newVoice() voice { return voice{make(chan *transport.Event, maxTold), new(atomic.Uint64)} }
+
+func (v *voice) tell(e *transport.Event) {
+	select {
+	case v.queue <- e:
+	default:
+		v.dropped.Add(1)
+	}
+}
+
+// Dropped returns how many events could not be published on the cards topic: the transport did not take them, or not as fast as
+// they came.
+func (r *Registry) Dropped() uint64 { return r.voice.dropped.Load() }
+
+// speak publishes what there is to say until ctx ends.
+func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case e := <-r.voice.queue:
+			trying, cancel := context.WithTimeout(ctx, tellTimeout)
+			err := tr.Publish(trying, transport.Cards(r.cfg.Tenant), e)
+			cancel()
+			if err != nil && ctx.Err() == nil {
+				if r.voice.dropped.Add(1); !failing {
+					r.cfg.Logger.Warn("event of an agent is not published", "err", err)
+				}
+			}
+			failing = err != nil
+		}
+	}
+}
+
+// toldEvent is e for the cards topic.
+func (r *Registry) toldEvent(e Event) *transport.Event {
+	told := e.Wire()
+	told.Reason = cut(told.Reason, transport.MaxReason-len("…"))
+	return r.event(e.Time, transport.Cortex, told)
+}
+
+func (r *Registry) event(now time.Time, from string, p transport.Payload) *transport.Event {
+	return &transport.Event{ID: uuid.NewString(), Time: now, From: from, Tenant: r.cfg.Tenant, Payload: p}
+}

@@ -1,0 +1,67 @@
+package eval
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// maxLine bounds a line of a file, in bytes.
+const maxLine = 1 << 20
+
+// place is where something was read.
+type place struct {
+	file string
+	line int
+}
+
+func (p place) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w", p.file, p.line, fmt.Errorf(format, args...))
+}
+
+// readLines gives each JSON object of a file to f. Blank lines are passed over; a file without an object is an error.
+func readLines[T any](file string, f func(place, *T) error) error {
+	r, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer r.Close() //nolint:errcheck // it was read only
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxLine)
+	at, objects := place{file: file}, 0
+	for s.Scan() {
+		at.line++
+		if strings.TrimSpace(s.Text()) == "" {
+			continue
+		}
+		v := new(T)
+		if err := json.Unmarshal(s.Bytes(), v); err != nil {
+			return at.errorf("not the JSON that is expected: %w", err)
+		}
+		if err := f(at, v); err != nil {
+			return err
+		}
+		objects++
+	}
+	if err := s.Err(); errors.Is(err, bufio.ErrTooLong) {
+		at.line++
+		return at.errorf("the line is longer than %d bytes", maxLine)
+	} else if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if objects == 0 {
+		return fmt.Errorf("%s: the file is empty: one JSON object is expected on each line", file)
+	}
+	return nil
+}
+
+// short is a stranger's text in an error: quoted, and not too long to read.
+func short(s string) string {
+	if len(s) > 80 {
+		return fmt.Sprintf("%q…", s[:80])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,124 @@
+package eval
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+)
+
+// three are agents of which two have one skill.
+func three(t *testing.T) *directory {
+	t.Helper()
+	d, err := readAgents([]string{file(t,
+		`{"id":"a","name":"A","description":"does","skills":[{"id":"s","name":"S","examples":["do"],"tags":["t"]},{"id":"s"}]}`,
+		`{"id":"b","skills":[{"id":"s"},{"id":"c"}]}`,
+	), file(t, `{"id":"c","name":"C"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func file(t *testing.T, lines ...string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestReadAgents(t *testing.T) {
+	d := three(t)
+	if got := len(d.agents); got != 3 {
+		t.Fatalf("%d agents, want 3", got)
+	}
+	card := d.agents[0].card
+	if got := card.Name + " " + card.Description + " " + card.Skills[0].Examples[0] + " " + card.Skills[0].Tags[0]; got != "A does do t" {
+		t.Errorf("the card says %q, want %q", got, "A does do t")
+	}
+}
+
+func TestReadQueries(t *testing.T) {
+	long := strings.Repeat("long ", 50_000)
+	for name, c := range map[string]struct {
+		line       string
+		any, multi Query
+	}{
+		"one":            {`{"query":"q","agents":["a"]}`, Query{"q", [][]string{{"a"}}, nil}, Query{"q", [][]string{{"a"}}, nil}},
+		"several":        {`{"query":"q","agents":["b","a"]}`, Query{"q", [][]string{{"b", "a"}}, nil}, Query{"q", [][]string{{"b"}, {"a"}}, nil}},
+		"none":           {`{"query":"q","agents":[]}`, Query{Text: "q"}, Query{Text: "q"}},
+		"a skill":        {`{"query":"q","agents":["s"]}`, Query{"q", [][]string{{"a", "b"}}, nil}, Query{"q", [][]string{{"a", "b"}}, nil}},
+		"agent or skill": {`{"query":"q","agents":["c"]}`, Query{"q", [][]string{{"c"}}, nil}, Query{"q", [][]string{{"c"}}, nil}},
+		"list":           {`{"query":"q","any_of":[["a","b"]]}`, Query{"q", [][]string{{"a", "b"}}, nil}, Query{"q", [][]string{{"a", "b"}}, nil}},
+		"agent and list": {
+			`{"query":"q","agents":["a"],"any_of":[["b","c"],[]]}`,
+			Query{"q", [][]string{{"a"}, {"b", "c"}}, nil},
+			Query{"q", [][]string{{"a"}, {"b", "c"}}, nil},
+		},
+		"pool": {
+			`{"query":"q","agents":["s"],"pool":["c","b"]}`,
+			Query{"q", [][]string{{"a", "b"}}, []string{"c", "b"}},
+			Query{"q", [][]string{{"a", "b"}}, []string{"c", "b"}},
+		},
+		"long": {`{"query":"` + long + `","agents":[]}`, Query{Text: long}, Query{Text: long}},
+	} {
+		for multi, want := range map[bool]Query{false: c.any, true: c.multi} {
+			got, err := readQueries(file(t, c.line), three(t), multi)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			} else if d := cmp.Diff([]*Query{&want}, got); d != "" {
+				t.Errorf("%s, multi %v (-want +got):\n%s", name, multi, d)
+			}
+		}
+	}
+}
+
+func TestReadLesson(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	got, err := readLesson(file(t, `{"query":"x","agents":["c","a"]}`, `{"query":"none","agents":[]}`, `{"query":"y","agents":["s"]}`), three(t), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := router.Evidence{ID: "line-0000001", Text: "x", From: "asker-1", Time: now}
+	y := router.Evidence{ID: "line-0000003", Text: "y", From: "asker-3", Time: now, Skill: "s"}
+	want := &lesson{map[string][]router.Evidence{"a": {x, y}, "b": {y}, "c": {x}}, map[string]bool{"x": true, "none": true, "y": true}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(lesson{})); d != "" {
+		t.Errorf("evidence (-want +got):\n%s", d)
+	}
+}
+
+// TestGrow repeats what is not needed under free ids.
+func TestGrow(t *testing.T) {
+	d, err := readAgents([]string{file(t, `{"id":"a","name":"A"}`, `{"id":"b","name":"B"}`, `{"id":"b-3"}`, `{"id":"c"}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.grow(8, map[string]bool{"a": true, "c": true}); err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, a := range d.agents {
+		ids = append(ids, a.id)
+	}
+	if d := cmp.Diff([]string{"a", "b", "b-3", "c", "b-2", "b-3-2", "b-3-3", "b-4"}, ids); d != "" {
+		t.Errorf("agents (-want +got):\n%s", d)
+	}
+	if first, again := d.agents[1].card.Name, d.agents[4].card.Name; first != "B" || again != "B 2" {
+		t.Errorf("names %q and %q, want B and B 2", first, again)
+	}
+}
+
+// TestNeeded has an agent that only learns not repeated either: its copies would be as right as itself.
+func TestNeeded(t *testing.T) {
+	got := needed([]*Query{{Needs: [][]string{{"a", "b"}, {"c"}}}, {}}, &lesson{evidence: map[string][]router.Evidence{"d": nil}})
+	if d := cmp.Diff(map[string]bool{"a": true, "b": true, "c": true, "d": true}, got); d != "" {
+		t.Errorf("needed (-want +got):\n%s", d)
+	}
+}

@@ -1,0 +1,126 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+)
+
+// Config says what Run measures. Agents, Queries and K are required.
+type Config struct {
+	Agents  []string         // files of agents
+	Queries string           // file of queries
+	OOS     string           // file of queries that no agent fits; empty is none
+	Learn   string           // file of queries to learn from first; empty is none
+	Multi   bool             // every listed agent of a query is needed, rather than any
+	K       []int            // numbers of first hits to look at
+	Grow    int              // repeat agents until there are so many; see the package doc
+	Now     func() time.Time // nil is time.Now; when the queries of Learn were done
+}
+
+// Run measures a new router.Index with all agents of c. An error names the file and line that is wrong. It stops when ctx ends.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if len(c.Agents) == 0 || c.Queries == "" {
+		return nil, errors.New("files of agents and of queries are needed")
+	}
+	if err := CheckK(c.K); err != nil {
+		return nil, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	d, err := readAgents(c.Agents)
+	if err != nil {
+		return nil, err
+	}
+	queries, err := readQueries(c.Queries, d, c.Multi)
+	if err != nil {
+		return nil, err
+	}
+	var oos []*Query
+	if c.OOS != "" {
+		if oos, err = readOutOfScope(c.OOS, d); err != nil {
+			return nil, err
+		}
+	}
+	learned := new(lesson)
+	if c.Learn != "" {
+		if learned, err = readLesson(c.Learn, d, c.Now()); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.grow(c.Grow, needed(queries, learned)); err != nil {
+		return nil, err
+	}
+	x, rate, memory, err := fill(ctx, d, learned, c.Now)
+	if err != nil {
+		return nil, err
+	}
+	r, err := Measure(ctx, x, slices.Concat(queries, oos), c.K)
+	if err != nil {
+		if ctx.Err() == nil {
+			err = fmt.Errorf("%s: %w", c.Queries, err)
+		}
+		return nil, err
+	}
+	r.Agents, r.Queries, r.PutPerSecond, r.Memory = len(d.agents), len(queries), rate, memory
+	for _, q := range queries {
+		if learned.texts[q.Text] {
+			r.Shared++
+		}
+	}
+	return r, nil
+}
+
+// needed are the agents that a query asks for, or is learned for.
+func needed(queries []*Query, learned *lesson) map[string]bool {
+	m := map[string]bool{}
+	for _, q := range queries {
+		for _, id := range slices.Concat(q.Needs...) {
+			m[id] = true
+		}
+	}
+	for id := range learned.evidence {
+		m[id] = true
+	}
+	return m
+}
+
+// fill returns an index of d's agents with what was learned, how many agents it took in a second, and its size in bytes.
+func fill(
+	ctx context.Context, d *directory, learned *lesson, now func() time.Time,
+) (x *router.Index, rate float64, size int64, err error) {
+	before := heap()
+	x = router.New(&router.Options{Now: now})
+	start := time.Now()
+	for _, a := range d.agents {
+		if ctx.Err() != nil {
+			return nil, 0, 0, ctx.Err()
+		}
+		x.Put(a.id, &a.card)
+	}
+	rate = float64(len(d.agents)) / max(time.Since(start).Seconds(), 1e-9)
+	for _, a := range d.agents {
+		if evidence := learned.evidence[a.id]; len(evidence) > 0 {
+			x.Learn(a.id, evidence)
+		}
+	}
+	size = heap() - before
+	runtime.KeepAlive(d) // what was read is in both sums
+	runtime.KeepAlive(learned)
+	return x, rate, size, nil
+}
+
+// heap is the number of bytes in use. The second collection takes what pools have kept from the first.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

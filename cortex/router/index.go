@@ -1,0 +1,133 @@
+package router
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Fits is the score from which on an agent is taken to fit a request, whatever the agents are.
+const Fits = 0.5
+
+// Options configures New. The zero value is right.
+type Options struct {
+	Now func() time.Time // nil is time.Now; evidence decays by it
+}
+
+// Index knows which agents fit which requests. All methods are safe for concurrent use.
+type Index struct {
+	now  func() time.Time
+	pool sync.Pool // of *scratch
+	seed maphash.Seed
+
+	writing sync.Mutex // held by Put, Remove and Learn, so that texts are read before readers have to wait
+	reader  *reader
+
+	mu      sync.RWMutex
+	vocab   vocab
+	agents  map[string]*agent
+	slots   []*agent            // by slot; nil where an agent left
+	free    []int32             // slots to use again
+	byName  map[string][]string // ids by what they are in lower case
+	learned map[string][]Evidence
+}
+
+// New returns an empty Index. o may be nil.
+func New(o *Options) *Index {
+	x := &Index{
+		now: time.Now, seed: maphash.MakeSeed(), reader: newReader(), agents: map[string]*agent{}, byName: map[string][]string{},
+		learned: map[string][]Evidence{}, vocab: vocab{ids: map[uint64]uint32{}, learned: map[uint32][]posting{}},
+	}
+	if o != nil && o.Now != nil {
+		x.now = o.Now
+	}
+	x.pool.New = func() any { return &scratch{reader: newReader()} }
+	return x
+}
+
+// Put adds an agent, or replaces what was known of its card; a card that says what the one before said costs next to nothing. The
+// card is read, not retained, and not changed.
+func (x *Index) Put(id string, card *a2a.AgentCard) {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	was, print := x.agents[id], x.print(card)
+	if was != nil && was.print == print {
+		return
+	}
+	c := readCard(x.reader, card)
+	ls := x.lessons(was, c.skills, x.learned[id])
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.hold(ls)
+	x.drop(id)
+	a := &agent{id: id, print: print, skills: c.skills}
+	if n := len(x.free); n > 0 {
+		a.slot = x.free[n-1]
+		x.free = x.free[:n-1]
+		x.slots[a.slot] = a
+	} else {
+		a.slot = int32(len(x.slots))
+		x.slots = append(x.slots, a)
+	}
+	x.agents[id] = a
+	x.name(id)
+	x.fill(a, c)
+	x.recall(a, ls)
+}
+
+// print returns a fingerprint of what readCard looks at.
+func (x *Index) print(card *a2a.AgentCard) uint64 {
+	var h maphash.Hash
+	h.SetSeed(x.seed)
+	add := func(s string) {
+		maphash.WriteComparable(&h, len(s)) // else "ab", "c" would be "a", "bc"
+		h.WriteString(s)
+	}
+	if card == nil {
+		return h.Sum64()
+	}
+	add(card.Name)
+	add(card.Description)
+	for i := range card.Skills {
+		s := &card.Skills[i]
+		for _, list := range [][]string{{s.ID, s.Name, s.Description}, s.Tags, s.Examples} {
+			maphash.WriteComparable(&h, len(list))
+			for _, text := range list {
+				add(text)
+			}
+		}
+	}
+	return h.Sum64()
+}
+
+// Remove takes an agent out. What was learned of it stays, for when it comes back; Learn with nothing forgets it.
+func (x *Index) Remove(id string) {
+	x.writing.Lock()
+	defer x.writing.Unlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.drop(id)
+}
+
+// drop takes an agent out, if it is there.
+func (x *Index) drop(id string) {
+	a := x.agents[id]
+	if a == nil {
+		return
+	}
+	x.forget(a)
+	x.empty(a)
+	x.slots[a.slot] = nil
+	x.free = append(x.free, a.slot)
+	delete(x.agents, id)
+	x.unname(id)
+}
+
+// Len returns the number of agents.
+func (x *Index) Len() int {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return len(x.agents)
+}

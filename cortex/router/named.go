@@ -1,0 +1,88 @@
+package router
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Bounds of what Named looks at and returns.
+const (
+	maxNamed = 20
+	maxID    = 256 // bytes of an id that can be named
+)
+
+// Named returns the ids of the agents that text names, letter for letter or in another case, in the order of the text; at most 20.
+func (x *Index) Named(text string) []string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.mentioned(text)
+}
+
+func (x *Index) mentioned(text string) []string {
+	text = text[:min(len(text), maxText)]
+	var ids []string
+	look := func(token string) bool {
+		if token == "" || len(token) > maxID {
+			return false
+		}
+		found := x.byName[strings.ToLower(token)]
+		if slices.Contains(found, token) { // as it is written, where ids differ by case alone
+			found = []string{token}
+		}
+		for _, id := range found {
+			if len(ids) < maxNamed && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+		return len(found) > 0
+	}
+	for _, field := range strings.Fields(text) {
+		if look(field) {
+			continue
+		}
+		field = strings.TrimFunc(field, func(r rune) bool { return !idRune(r) })
+		if look(field) {
+			continue
+		}
+		for _, token := range strings.FieldsFunc(field, func(r rune) bool { return !idRune(r) && r != '.' && r != '-' }) {
+			if !look(token) {
+				look(strings.TrimFunc(token, func(r rune) bool { return !idRune(r) }))
+			}
+		}
+	}
+	return ids
+}
+
+// addressed returns the ids that text names beyond doubt: with an @ in front, or not to be mistaken for a word.
+func (x *Index) addressed(text string) []string {
+	var ids []string
+	for _, id := range x.mentioned(text) {
+		if strings.ContainsAny(id, "_.-0123456789") || strings.Contains(strings.ToLower(text), "@"+strings.ToLower(id)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// idRune reports whether an id can begin and end with r.
+func idRune(r rune) bool { return r == '_' || unicode.In(r, unicode.L, unicode.N, unicode.M) }
+
+// name makes an agent known to Named; unname undoes it.
+func (x *Index) name(id string) {
+	key := strings.ToLower(id)
+	ids := x.byName[key]
+	if i, ok := slices.BinarySearch(ids, id); !ok {
+		x.byName[key] = slices.Insert(slices.Clone(ids), i, id)
+	}
+}
+
+func (x *Index) unname(id string) {
+	key := strings.ToLower(id)
+	ids := slices.DeleteFunc(slices.Clone(x.byName[key]), func(s string) bool { return s == id })
+	if len(ids) == 0 {
+		delete(x.byName, key)
+		return
+	}
+	x.byName[key] = ids
+}

@@ -1,0 +1,179 @@
+package router
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// How much the texts are trusted to tell agents apart: the less, the more noise. See README.md.
+const (
+	noise         = 0.3 // of an example
+	aboutNoise    = 0.6 // of a name with its description: it says what is done, not how it is asked for
+	gain          = 3.0 // how much what evidence adds counts: as if the card said it, and so the other signals rose as well
+	firstEvidence = 4.0 // how many items of evidence it takes to be trusted half as much as an example
+	leastTrust    = 0.002
+
+	// Of many requests some are like any other by chance: what evidence adds counts from so much on, times the logarithm of how
+	// many there are; to rank, and to say that an agent fits.
+	rankChance = 0.01
+	chance     = 0.06
+
+	maxRows = 160
+	rounds  = 8 // of conjugate gradients; more change nothing that can be seen
+)
+
+// row is a text of a candidate.
+type row struct {
+	cand  int32 // index of the candidate
+	nr    int32 // of the text
+	text  *text
+	alike float64 // cosine of text and request
+	norm  float64
+	trust float64
+}
+
+// compare puts the more alike first.
+func (r row) compare(s row) int {
+	switch {
+	case r.alike != s.alike:
+		return cmp.Compare(s.alike, r.alike)
+	case r.cand != s.cand:
+		return cmp.Compare(r.cand, s.cand)
+	}
+	return cmp.Compare(r.nr, s.nr)
+}
+
+// system is a ridge regression over the texts: (X Xᵀ + N) b = X q, where X has the texts, each of length one, N the noise,
+// and q the request. The sum of b over the texts of an agent is what a linear classifier trained on all the texts would give
+// for that agent; it is found without training, from the agents that are there.
+type system struct {
+	starts     []int32
+	columns    []int32
+	values     []float32
+	noise, rhs []float64
+	cands      []int32
+	width      int32
+
+	b, r, p, ap, u []float64
+}
+
+// solve lets the candidates' texts compete for the request: once with their cards alone, and once with what was learned. An
+// agent has the better of both, so that what was learned of one never takes from another.
+func (x *Index) solve(cands []candidate, sc *scratch, now time.Time) {
+	slices.SortFunc(sc.rows, row.compare)
+	x.gather(sc)
+	for i, b := range sc.system.solve() {
+		cands[sc.system.cands[i]].won += b
+	}
+	if len(sc.learned) == 0 {
+		return
+	}
+	sc.rows = append(sc.rows, sc.learned...)
+	slices.SortFunc(sc.rows, row.compare)
+	sc.rows = sc.rows[:min(len(sc.rows), maxRows)]
+	x.gather(sc)
+	var won [maxCandidates + maxCandidates/2 + maxNamed]float64
+	for i, b := range sc.system.solve() {
+		won[sc.system.cands[i]] += b
+	}
+	for i := range cands {
+		c := &cands[i]
+		gained := max(0, won[i]-c.won)
+		many := math.Log1p(c.a.experience(now))
+		c.gained, c.sure = max(0, gained-rankChance*many), max(0, gained-chance*many)
+	}
+}
+
+// experience is the weight of what was learned of an agent.
+func (a *agent) experience(now time.Time) float64 { return a.weight * decay(now.Sub(a.newest)) }
+
+// trust returns the inverse of the noise of one of the agent's texts; of evidence, for a weight of 1.
+func (a *agent) trust(now time.Time) [evidence + 1]float64 {
+	all := a.experience(now)
+	return [...]float64{
+		about: 1 / aboutNoise, example: 1 / noise, evidence: 1 / noise * decay(now.Sub(a.newest)) * all / (all + firstEvidence),
+	}
+}
+
+// gather makes the system of sc.rows.
+func (x *Index) gather(sc *scratch) {
+	s := &sc.system
+	s.starts, s.columns, s.values = append(s.starts[:0], 0), s.columns[:0], s.values[:0]
+	s.noise, s.rhs, s.cands, s.width = s.noise[:0], s.rhs[:0], s.cands[:0], 0
+	all := logAll(len(x.agents))
+	for i := range sc.rows {
+		r := &sc.rows[i]
+		for _, id := range r.text.terms {
+			if sc.column[id] == 0 {
+				s.width++
+				sc.column[id] = s.width
+			}
+			s.columns = append(s.columns, sc.column[id]-1)
+			s.values = append(s.values, float32(rarity(all, x.vocab.log[id])/r.norm))
+		}
+		s.starts = append(s.starts, int32(len(s.columns)))
+		s.noise = append(s.noise, 1/r.trust)
+		s.rhs = append(s.rhs, r.alike)
+		s.cands = append(s.cands, r.cand)
+	}
+	for i := range sc.rows {
+		for _, id := range sc.rows[i].text.terms {
+			sc.column[id] = 0
+		}
+	}
+}
+
+// solve returns b, by conjugate gradients.
+func (s *system) solve() []float64 {
+	n := len(s.rhs)
+	for _, v := range []*[]float64{&s.b, &s.r, &s.p, &s.ap} {
+		*v = append((*v)[:0], s.rhs...)
+	}
+	clear(s.b)
+	s.u = slices.Grow(s.u[:0], int(s.width))[:s.width]
+	rr := dot(s.r, s.r)
+	for range rounds {
+		if rr < 1e-9 {
+			break
+		}
+		s.multiply()
+		alpha := rr / dot(s.p, s.ap)
+		for i := range n {
+			s.b[i] += alpha * s.p[i]
+			s.r[i] -= alpha * s.ap[i]
+		}
+		next := dot(s.r, s.r)
+		for i := range n {
+			s.p[i] = s.r[i] + next/rr*s.p[i]
+		}
+		rr = next
+	}
+	return s.b
+}
+
+// multiply sets ap to (X Xᵀ + N) p.
+func (s *system) multiply() {
+	clear(s.u)
+	for i, p := range s.p {
+		for j := s.starts[i]; j < s.starts[i+1]; j++ {
+			s.u[s.columns[j]] += p * float64(s.values[j])
+		}
+	}
+	for i, p := range s.p {
+		sum := s.noise[i] * p
+		for j := s.starts[i]; j < s.starts[i+1]; j++ {
+			sum += s.u[s.columns[j]] * float64(s.values[j])
+		}
+		s.ap[i] = sum
+	}
+}
+
+func dot(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += a[i] * b[i]
+	}
+	return sum
+}

@@ -1,0 +1,367 @@
+package cortex_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+)
+
+// slowNotes counts what is done with notes, and holds up what is written.
+type slowNotes struct {
+	*memstore.Store
+	read, written atomic.Int64
+	hold          atomic.Pointer[chan struct{}] // nil holds nothing up
+}
+
+func (s *slowNotes) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+	s.read.Add(1)
+	return s.Store.Note(ctx, tenant, kind, key)
+}
+
+func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	if c := s.hold.Load(); c != nil {
+		select {
+		case <-*c:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	s.written.Add(1)
+	return s.Store.PutNote(ctx, tenant, kind, n)
+}
+
+// schooled is a world whose agents learn, with its store and its index of the agents.
+func schooled(t *testing.T) (*world, *slowNotes, *router.Index) {
+	w := newWorld(t, simple(asks))
+	w.diligent = true
+	w.stop()
+	store := &slowNotes{Store: memstore.New()}
+	w.store = store
+	return w, store, w.replica()
+}
+
+// replica starts an orchestrator beside those that run, and returns its index.
+func (w *world) replica() *router.Index {
+	index := router.New(nil)
+	for _, a := range offered("") {
+		index.Put(a.ID, a.Card)
+	}
+	w.start(cortex.Config{Decider: simple(asks), Router: index})
+	synctest.Wait()
+	return index
+}
+
+// scoreIn returns how well alpha fits text.
+func scoreIn(index *router.Index, text string) float64 {
+	for _, h := range index.Search(text, nil) {
+		if h.ID == "alpha" {
+			return h.Score
+		}
+	}
+	return 0
+}
+
+// TestLearningIsGathered holds that what many turns teach in a second costs one note for each agent, that nothing of it is lost, and
+// that an orchestrator does not read again what it has written itself.
+func TestLearningIsGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store, _ := schooled(t)
+		var want []string
+		for i := range 100 {
+			want = append(want, fmt.Sprintf("alpha: thing number %d", i))
+			w.say(fmt.Sprint("m", i), want[i])
+		}
+		if n := store.written.Load(); n != 1 {
+			t.Errorf("%d notes are written at once, want the first", n)
+		}
+		pass(time.Second)
+		if r, n := store.read.Load(), store.written.Load(); n != 2 || r != 2 {
+			t.Errorf("%d notes are written after a second, and %d read, want two", n, r)
+		}
+		w.say("another", "beta: one more thing")
+		w.say("and-another", "beta: yet one more thing")
+		pass(time.Second)
+		if n := store.written.Load(); n != 3 {
+			t.Errorf("%d notes are written after another second, want 3", n)
+		}
+		if d := cmp.Diff(map[string]int{"alpha": 100, "beta": 2}, lengths(w.learned())); d != "" {
+			t.Errorf("what was learned differs (-want +got):\n%s", d)
+		}
+	})
+}
+
+func lengths(m map[string][]string) map[string]int {
+	n := map[string]int{}
+	for k, v := range m {
+		n[k] = len(v)
+	}
+	return n
+}
+
+// TestCorrectedBeforeItIsWritten holds that what is taken back within the second is never written.
+func TestCorrectedBeforeItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _, _ := schooled(t)
+		w.say("m1", "alpha: the first thing")
+		w.say("m2", "alpha: the second thing")
+		w.say("m3", "no, that was for beta")
+		w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing"}})
+	})
+}
+
+// TestLearnedAtTheEnd holds that what waits to be written is written when Run ends, and that a store which hangs does not hold that up
+// for ever.
+func TestLearnedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store, _ := schooled(t)
+		w.say("m1", "alpha: the first thing")
+		w.say("m2", "alpha: the second thing")
+		w.stop()
+		if d := cmp.Diff(map[string]int{"alpha": 2}, lengths(w.learned())); d != "" {
+			t.Errorf("what was learned differs (-want +got):\n%s", d)
+		}
+		w.replica()
+		never := make(chan struct{})
+		store.hold.Store(&never)
+		w.say("m3", "alpha: the third thing")
+		w.say("m4", "beta: the fourth thing")
+		began := time.Now()
+		w.stop()
+		if took := time.Since(began); took > 30*time.Second {
+			t.Errorf("Run ended %v after its context, want soon", took)
+		}
+	})
+}
+
+// TestWhatWaitsIsBounded holds that a store which hangs costs no memory without end.
+func TestWhatWaitsIsBounded(t *testing.T) {
+	type waiting struct{ ofOne, ofAll, changed int }
+	var got waiting
+	got.ofOne, got.ofAll, got.changed = cortex.Waiting(10_000)
+	if want := (waiting{128, 4096, 4096}); got != want {
+		t.Errorf("%+v wait, want %+v", got, want)
+	}
+}
+
+// TestLearningIsShared holds that what one replica learns another knows, without being asked.
+func TestLearningIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store, one := schooled(t)
+		two := w.replica()
+		before := scoreIn(one, "walk the elephants")
+		w.say("m1", "alpha: walk the elephants")
+		pass(time.Second)
+		if a, b := scoreIn(one, "walk the elephants"), scoreIn(two, "walk the elephants"); a <= before || a != b {
+			t.Errorf("the score is %v in one and %v in the other, want the same, and more than %v", a, b, before)
+		}
+		if r := store.read.Load(); r != 2 {
+			t.Errorf("the note was read %d times, want once by each", r)
+		}
+	})
+}
+
+// forget erases a conversation as `cortex sessions delete` does.
+func (w *world) forget(contextID string) []string {
+	w.t.Helper()
+	if err := w.store.(cortex.Eraser).Erase(w.t.Context(), "", contextID); err != nil {
+		w.t.Fatal(err)
+	}
+	changed, err := cortex.ForgetConversation(w.t.Context(), w.store.(cortex.Notes), "", contextID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	err = w.bus.Publish(w.t.Context(), transport.Control("", transport.Cortex), &transport.Event{
+		ID: "forget-" + contextID, Time: time.Now(), From: "user", ContextID: contextID, Payload: &transport.Forget{},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return changed
+}
+
+// sayIn says something in a conversation of this name.
+func (w *world) sayIn(contextID, id, text string) {
+	w.t.Helper()
+	e := userEvent(id, text)
+	e.ContextID, e.Payload.(*a2a.Message).ContextID = contextID, contextID
+	w.publish(e)
+}
+
+// TestForgetConversation holds that the words of a conversation that is erased leave the evidence: what is written, what waits to be
+// written, what is being written at that moment, and what the router was taught. Those of others stay.
+func TestForgetConversation(t *testing.T) {
+	for name, at := range map[string]func(w *world, store *slowNotes) []string{
+		"written": func(w *world, _ *slowNotes) []string {
+			pass(time.Second)
+			return w.forget(conversation)
+		},
+		"waiting": func(w *world, _ *slowNotes) []string { return w.forget(conversation) },
+		"being written": func(w *world, store *slowNotes) []string {
+			hold := make(chan struct{})
+			store.hold.Store(&hold)
+			pass(time.Second)
+			store.hold.Store(nil)
+			changed := w.forget(conversation)
+			synctest.Wait()
+			close(hold)
+			return changed
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, store, index := schooled(t)
+				w.sayIn("other", "m1", "alpha: the first thing")
+				w.say("m2", "alpha: walk the elephants")
+				w.say("m3", "beta: walk the tigers")
+				want := map[string][]string(nil)
+				if name == "written" {
+					want = map[string][]string{"changed": {"alpha", "beta"}}
+				}
+				if d := cmp.Diff(want["changed"], at(w, store)); d != "" {
+					t.Errorf("ForgetConversation differs (-want +got):\n%s", d)
+				}
+				w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing"}})
+				if got, want := scoreIn(index, "walk the elephants"), scoreIn(w.replica(), "walk the elephants"); got != want {
+					t.Errorf("the score is %v, want %v as in one that begins now", got, want)
+				}
+				w.say("m4", "alpha: the last thing") // it begins anew
+				w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing", "alpha: the last thing"}})
+			})
+		})
+	}
+}
+
+// busyNotes has somebody else change each note before it is written.
+type busyNotes struct {
+	*memstore.Store
+	times int
+}
+
+func (s *busyNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	if s.times--; s.times >= 0 {
+		is, err := s.Note(ctx, tenant, kind, n.Key)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := s.Store.PutNote(ctx, tenant, kind, is); err != nil {
+			return 0, err
+		}
+	}
+	return s.Store.PutNote(ctx, tenant, kind, n)
+}
+
+func TestForgetConversationWhileOthersLearn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store, _ := schooled(t)
+		w.say("m1", "alpha: the first thing")
+		pass(time.Second)
+		w.stop()
+		if _, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 1000}, "", conversation); !errors.Is(err, cortex.ErrConflict) ||
+			!strings.Contains(err.Error(), "alpha") {
+			t.Errorf("ForgetConversation = %v, want a conflict at alpha", err)
+		}
+		changed, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 3}, "", conversation)
+		if err != nil || !cmp.Equal(changed, []string{"alpha"}) {
+			t.Errorf("ForgetConversation = %v, %v, want alpha", changed, err)
+		}
+		if changed, err = cortex.ForgetConversation(t.Context(), store, "", conversation); len(changed) > 0 || err != nil {
+			t.Errorf("ForgetConversation again = %v, %v, want nothing", changed, err)
+		}
+		w.wantLearned(map[string][]string{})
+	})
+}
+
+// TestForgetConversationOnNATS holds the same for two orchestrators on a server: what both know of an agent is without it.
+func TestForgetConversationOnNATS(t *testing.T) {
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	bus, err := nats.Dial(t.Context(), &nats.Options{Server: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bus.Close() })
+	store, err := jetstore.Open(t.Context(), bus.Conn(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, bus: bus, store: store, work: map[string][]*transport.Event{}, diligent: true}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	inbox, err := bus.Subscribe(ctx, transport.Inbox("", "alpha"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go inbox.Serve(ctx, func(_ context.Context, e *transport.Event) error {
+		w.do("alpha", e)
+		return nil
+	})
+	var indexes []*router.Index
+	for range 2 {
+		index := router.New(nil)
+		for _, a := range offered("") {
+			index.Put(a.ID, a.Card)
+		}
+		indexes = append(indexes, index)
+		w.start(cortex.Config{Decider: simple(asks), Router: index})
+	}
+	know := func(text string) int {
+		n := 0
+		for _, index := range indexes {
+			if scoreIn(index, text) >= router.Fits/4 {
+				n++
+			}
+		}
+		return n
+	}
+	until := func(what string, ok func() bool) {
+		t.Helper()
+		poll := time.NewTicker(10 * time.Millisecond)
+		defer poll.Stop()
+		late := time.After(patience)
+		for !ok() {
+			select {
+			case <-poll.C:
+			case <-late:
+				t.Fatalf("never: %s; what is learned is %v", what, w.learned())
+			}
+		}
+	}
+	tell := func(contextID, id, text string) {
+		t.Helper()
+		e := userEvent(id, text)
+		e.ContextID, e.Payload.(*a2a.Message).ContextID = contextID, contextID
+		if err := bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("other", "m1", "alpha: water tulips daily")
+	tell(conversation, "m2", "alpha: walk elephants slowly")
+	until("both are learned by both", func() bool {
+		return know("water tulips daily") == 2 && know("walk elephants slowly") == 2 && len(w.learned()["alpha"]) == 2
+	})
+	if changed := w.forget(conversation); !cmp.Equal(changed, []string{"alpha"}) {
+		t.Errorf("ForgetConversation = %v, want alpha", changed)
+	}
+	until("both have forgotten", func() bool { return know("walk elephants slowly") == 0 })
+	if d := cmp.Diff(map[string][]string{"alpha": {"alpha: water tulips daily"}}, w.learned()); d != "" || know("water tulips daily") != 2 {
+		t.Errorf("what was learned elsewhere is gone, too (-want +got):\n%s", d)
+	}
+}

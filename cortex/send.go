@@ -1,0 +1,114 @@
+package cortex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// count counts and logs what an entry has tried again.
+func (o *Orchestrator) count(conv *Conversation, entry *Entry) {
+	for id, r := range entry.Retries {
+		o.stats.Retries.Add(1)
+		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
+	}
+}
+
+// show lets people see what the cause of entry seq settled, before the decision, which may take long. It returns the ids of what
+// it has sent.
+func (o *Orchestrator) show(ctx context.Context, conv *Conversation, seq uint64) (shown []string) {
+	for _, out := range conv.Outputs(seq) {
+		if _, ok := out.Event.Payload.(*a2a.TaskStatusUpdateEvent); ok {
+			if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+				o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+				continue
+			}
+			shown = append(shown, out.Event.ID)
+		}
+	}
+	return shown
+}
+
+// send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
+func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64, shown ...string) error {
+	for _, out := range conv.Outputs(seq) {
+		timer := out.Event.DeliverAt
+		if slices.Contains(shown, out.Event.ID) || !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
+			continue
+		}
+		err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
+		switch {
+		case err == nil:
+		case out.Topic.Kind == transport.KindLive: // best effort
+			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time; a task ends at its deadline
+			o.log.Error("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+			continue
+		default:
+			return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
+		}
+		if !timer.IsZero() {
+			conv.timer = timer
+		}
+		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
+			o.stats.Tasks.Add(1)
+			o.log.Info("task sent", "context_id", conv.ContextID, "task_id", out.Event.TaskID, "agent", out.Topic.ID)
+		}
+	}
+	o.recall(ctx, conv, seq)
+	return nil
+}
+
+// wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one
+// now would be a message more for nothing.
+func (c *Conversation) wakes(now, due time.Time) bool {
+	return c.timer.After(now) && !c.timer.After(due)
+}
+
+// ignore acknowledges an event that changes nothing.
+func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transport.Event, why string) error {
+	if d, ok := e.Payload.(*transport.Deadline); ok {
+		// Woken for nothing, since the task of that deadline is done; another one may still have one. Or woken too early, since
+		// the transport's clock is ahead: then it is asked to wait for as much longer.
+		if at := conv.nextDeadline(); !at.IsZero() {
+			due := at
+			if early := at.Sub(o.cfg.Now()); early > 0 && d.At.Equal(at) {
+				due = at.Add(early)
+			}
+			var out []Output
+			outputter{c: conv, seq: conv.Seq, out: &out}.timer(at, due)
+			if err := o.cfg.Transport.Publish(ctx, out[0].Topic, out[0].Event); err != nil {
+				return fmt.Errorf("set the timer: %w", err)
+			}
+			conv.timer = due
+		}
+	} else {
+		o.stats.Ignored.Add(1)
+		o.log.Info("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
+	}
+	o.cache.put(conv)
+	return nil
+}
+
+// refuse tells the user why a message was not even taken: there is no place in the log where it could be answered.
+func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) {
+	m, ok := userMessage(e)
+	if !ok {
+		return // a result: its task ends at its deadline
+	}
+	turn := newTurn(&Entry{Cause: e, Time: o.cfg.Now()}, m)
+	turn.Failed, turn.Answer, turn.Answered = true, why, o.cfg.Now()
+	var out []Output
+	outputter{c: NewConversation(o.cfg.Tenant, e.ContextID), out: &out}.answer(turn)
+	for _, out := range out {
+		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+			o.log.Warn("nobody could be told", "context_id", e.ContextID, "err", err)
+		}
+	}
+}

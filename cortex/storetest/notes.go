@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func putNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after cortex.Version, value string) cortex.Version {
+	t.Helper()
+	v, err := s.PutNote(t.Context(), tenant, kind, cortex.Note{Key: key, Value: []byte(value), Version: after})
+	if err != nil || v <= after {
+		t.Fatalf("PutNote(%q, %q, %q) at version %d = %d, %v, want a greater version", tenant, kind, key, after, v, err)
+	}
+	return v
+}
+
+// wantNotes checks the notes of a kind, all together and each alone.
+func wantNotes(t *testing.T, s cortex.Notes, tenant, kind string, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	for n, err := range s.Notes(t.Context(), tenant, kind) {
+		if err != nil {
+			t.Fatalf("Notes(%q, %q) = %v", tenant, kind, err)
+		}
+		if _, twice := got[n.Key]; twice {
+			t.Errorf("Notes(%q, %q) yields %q twice", tenant, kind, n.Key)
+		}
+		got[n.Key] = string(n.Value)
+		one, err := s.Note(t.Context(), tenant, kind, n.Key)
+		if err != nil || !bytes.Equal(one.Value, n.Value) || one.Version != n.Version || one.Key != n.Key || n.Version == 0 {
+			t.Errorf("Note(%q, %q, %q) = %+v, %v, want %+v as Notes has it", tenant, kind, n.Key, one, err, n)
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("Notes(%q, %q) differ (-want +got):\n%s", tenant, kind, d)
+	}
+}
+
+func testNotes(t *testing.T, store cortex.Store) {
+	s := store.(cortex.Notes)
+	wantNotes(t, s, "", "kind", map[string]string{})
+	if n, err := s.Note(t.Context(), "", "kind", "a"); err != nil || n.Version != 0 || n.Value != nil || n.Key != "a" {
+		t.Errorf("Note that is not there = %+v, %v, want version 0 and no value", n, err)
+	}
+	value := []byte("first")
+	v, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Value: value})
+	if err != nil {
+		t.Fatalf("PutNote = %v", err)
+	}
+	copy(value, "XXXXX") // it was not retained
+	wantNotes(t, s, "", "kind", map[string]string{"a": "first"})
+
+	for _, after := range []cortex.Version{0, v + 1} {
+		if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Value: []byte("stale"), Version: after}); !errors.Is(err, cortex.ErrConflict) {
+			t.Errorf("PutNote at version %d of a note of version %d = %v, want ErrConflict", after, v, err)
+		}
+	}
+	if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "b", Version: v}); !errors.Is(err, cortex.ErrConflict) {
+		t.Errorf("PutNote at a version of a note that is not there = %v, want ErrConflict", err)
+	}
+	v = putNote(t, s, "", "kind", "a", v, "second")
+	wantNotes(t, s, "", "kind", map[string]string{"a": "second"})
+	for range 2 {
+		if err := s.DeleteNote(t.Context(), "", "kind", "a"); err != nil {
+			t.Errorf("DeleteNote = %v", err)
+		}
+	}
+	wantNotes(t, s, "", "kind", map[string]string{})
+	if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Version: v}); !errors.Is(err, cortex.ErrConflict) {
+		t.Errorf("PutNote at the version of a note that was deleted = %v, want ErrConflict: what is gone does not come back", err)
+	}
+	putNote(t, s, "", "kind", "a", 0, "")
+	wantNotes(t, s, "", "kind", map[string]string{"a": ""})
+
+	for _, tenant := range []string{"", "t", "a.b", "*"} {
+		for _, kind := range []string{"kinda", "kindb"} {
+			want := map[string]string{}
+			for _, key := range oddIDs() {
+				want[key] = tenant + "|" + kind + "|" + key
+				putNote(t, s, tenant, kind, key, 0, want[key])
+			}
+			wantNotes(t, s, tenant, kind, want)
+		}
+	}
+	wantNotes(t, s, "", "kind", map[string]string{"a": ""})
+	for range s.Notes(t.Context(), "t", "kinda") {
+		break // leaving early does no harm
+	}
+
+	big := strings.Repeat("x", cortex.MaxNote)
+	putNote(t, s, "", "big", "a", 0, big)
+	wantNotes(t, s, "", "big", map[string]string{"a": big})
+	if _, err := s.PutNote(t.Context(), "", "big", cortex.Note{Key: "b", Value: []byte(big + "x")}); !errors.Is(err, transport.ErrTooLarge) {
+		t.Errorf("PutNote of more than MaxNote = %v, want ErrTooLarge", err)
+	}
+	if _, err := s.PutNote(t.Context(), "", "big", cortex.Note{}); !errors.Is(err, transport.ErrInvalid) {
+		t.Errorf("PutNote without a key = %v, want ErrInvalid", err)
+	}
+	if n := len(contexts(t, store, "")); n != 0 {
+		t.Errorf("Contexts yields %d conversations, want 0: a note is none", n)
+	}
+	testNotesCanceled(t, s)
+}
+
+func testNotesCanceled(t *testing.T, s cortex.Notes) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, put := s.PutNote(ctx, "", "kind", cortex.Note{Key: "z"})
+	_, get := s.Note(ctx, "", "kind", "z")
+	var all error
+	for _, err := range s.Notes(ctx, "", "kind") {
+		all = err
+	}
+	for what, err := range map[string]error{"PutNote": put, "Note": get, "Notes": all, "DeleteNote": s.DeleteNote(ctx, "", "kind", "a")} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s when ctx has ended = %v, want context.Canceled", what, err)
+		}
+	}
+}
+
+// testCompetingNotes has many change one note at the same time: each change is made on the one before.
+func testCompetingNotes(t *testing.T, store cortex.Store) {
+	s := store.(cortex.Notes)
+	const writers, times = 8, 8
+	var wg sync.WaitGroup
+	for range writers {
+		wg.Go(func() {
+			for done := 0; done < times; {
+				n, err := s.Note(t.Context(), "", "kind", "n")
+				if err != nil {
+					t.Errorf("Note = %v", err)
+					return
+				}
+				n.Value = append(n.Value, '.')
+				switch _, err := s.PutNote(t.Context(), "", "kind", n); {
+				case err == nil:
+					done++
+				case !errors.Is(err, cortex.ErrConflict):
+					t.Errorf("PutNote = %v, want nil or ErrConflict", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	n, err := s.Note(t.Context(), "", "kind", "n")
+	if got := fmt.Sprint(len(n.Value)); err != nil || got != fmt.Sprint(writers*times) {
+		t.Errorf("after %d changes the note has %s, %v", writers*times, got, err)
+	}
+}

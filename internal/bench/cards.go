@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	cardTTL       = time.Hour        // longer than a measurement: nobody refreshes these cards unless it says so
+	heartbeat     = 30 * time.Second // of an agent, as agents have it by default
+	cardPublishes = 16               // at once
+)
+
+var (
+	cardVerbs  = []string{"translate", "summarise", "plan", "book", "compare", "measure", "draw", "repair", "price", "forecast", "audit", "schedule"}
+	cardThings = []string{
+		"invoices", "train journeys", "contracts", "gardens", "recipes", "radio plays", "bridges", "sailing trips", "tax returns", "x-ray images",
+		"street maps", "court rulings", "beehives", "lesson plans", "wind turbines", "museum tours",
+	}
+	cardPlaces = []string{"Lisbon", "Oslo", "Accra", "Lima", "Hanoi", "Perth", "Quebec", "Turin", "Izmir", "Dakar", "Cork", "Osaka", "Bergen"}
+)
+
+// crowdCard returns the card of an agent of a crowd: cards of about the size and the words that people write.
+func crowdCard(i int) *a2a.AgentCard {
+	pick := func(list []string, step int) string { return list[i/step%len(list)] }
+	verb, thing, place := pick(cardVerbs, 1), pick(cardThings, len(cardVerbs)), pick(cardPlaces, 7)
+	modes := []string{"text/plain"}
+	return &a2a.AgentCard{
+		Name: crowdID(i), Version: "1.0.0", Description: fmt.Sprintf("Helps people in %s to %s %s, with the rules and prices of the year", place, verb, thing),
+		DefaultInputModes: modes, DefaultOutputModes: modes, SupportedInterfaces: []*a2a.AgentInterface{},
+		Skills: []a2a.AgentSkill{
+			{
+				ID: "do", Name: verb + " " + thing, Description: fmt.Sprintf("Can %s %s for customers in %s and around it", verb, thing, place),
+				Tags: []string{verb, place}, Examples: []string{fmt.Sprintf("Please %s my %s", verb, thing)}, InputModes: modes, OutputModes: modes,
+			},
+			{
+				ID: "explain", Name: "explain " + thing, Description: fmt.Sprintf("Explains what has to be known about %s", thing),
+				Tags: []string{thing}, Examples: []string{}, InputModes: modes, OutputModes: modes,
+			},
+		},
+	}
+}
+
+func crowdID(i int) string { return fmt.Sprintf("crowd_%05d", i+1) }
+
+// announce publishes a card as an agent's kit does.
+func announce(ctx context.Context, tr transport.Transport, card *a2a.AgentCard) error {
+	now := time.Now()
+	err := tr.Publish(ctx, transport.Cards(""), &transport.Event{
+		ID: fmt.Sprintf("%s-%d", card.Name, now.UnixNano()), Time: now, From: card.Name,
+		Payload: &transport.Card{AgentID: card.Name, Instance: "bench", Card: card, TTL: cardTTL},
+	})
+	if err != nil {
+		return fmt.Errorf("announce %s: %w", card.Name, err)
+	}
+	return nil
+}
+
+// crowd announces n agents on a node and waits until the registry has them.
+func (n *node) crowd(count int, progress Progress) error {
+	what := fmt.Sprintf("%d agents", count)
+	var done atomic.Int64
+	g, ctx := errgroup.WithContext(n.ctx)
+	g.SetLimit(cardPublishes)
+	for i := range count {
+		if ctx.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			progress.tell(what, int(done.Add(1)), count)
+			return announce(ctx, n.agentBus, crowdCard(i))
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	want := count + len(n.agents)
+	return n.await(defaultLimit, what+" are not all in the registry", func(context.Context) (bool, error) { return len(n.routable("")) >= want, nil })
+}
+
+// noted waits until the registry has written down all agents that it knows.
+func (n *node) noted() error {
+	want := len(n.routable(""))
+	return n.await(5*defaultLimit, "the agents are not all written down", func(ctx context.Context) (bool, error) {
+		have := 0
+		for _, err := range n.store.Notes(ctx, "", noteAgent) {
+			if err != nil {
+				return false, err
+			}
+			have++
+		}
+		return have >= want, nil
+	})
+}
+
+// beat announces the crowd again and again, as its heartbeats would, while on; until ctx ends.
+func (n *node) beat(ctx context.Context, count int, on *atomic.Bool) error {
+	if count == 0 {
+		return nil
+	}
+	tick := time.NewTicker(heartbeat / time.Duration(count))
+	defer tick.Stop()
+	for i := 0; ; {
+		select {
+		case <-tick.C:
+			if on.Load() {
+				if err := announce(ctx, n.agentBus, crowdCard(i%count)); err != nil && ctx.Err() == nil {
+					return err
+				}
+				i++
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/fake"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+)
+
+const (
+	startTimeout = 30 * time.Second
+	// agentConcurrency lets an agent work on what all conversations want of it: what is measured is Cortex, not an agent that is busy.
+	agentConcurrency = 1024
+)
+
+// nodeConfig says what a node is made of; only dir is required.
+type nodeConfig struct {
+	dir     string               // its data folder, laid out as that of `cortex serve`
+	tcp     bool                 // users and agents reach the server over TCP
+	workers int                  // agents that do what they are told, see workerID
+	decider llm.Decider          // nil is the fake
+	onEvent func(registry.Event) // nil tells nobody
+
+	// Tests break what is between the users, the server and the orchestrator.
+	userBus, cortexBus func(transport.Transport) transport.Transport
+}
+
+// node is a Cortex as `cortex serve` wires it, with agents and connections for users, all in this process.
+type node struct {
+	*directory
+	server *nats.Server
+	store  *jetstore.Store
+	orch   *cortex.Orchestrator
+
+	bus, userBus, agentBus *nats.Bus // a connection for each of the three sides
+	users, cortex          transport.Transport
+	agents                 []string // ids of the workers
+
+	ctx        context.Context // ends when the node does, or a part of it fails
+	stop       context.CancelCauseFunc
+	parts      *errgroup.Group // in the order in which they end: the orchestrator, the workers, the registry
+	stopParts  context.CancelFunc
+	workers    *errgroup.Group
+	stopWork   context.CancelFunc
+	registered *errgroup.Group
+	stopWatch  context.CancelFunc
+}
+
+// startNode starts a node and returns when it takes work. The caller ends it with Close.
+func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
+	n := &node{parts: new(errgroup.Group), workers: new(errgroup.Group), registered: new(errgroup.Group)}
+	n.ctx, n.stop = context.WithCancelCause(ctx)
+	// What runs ends with Close, one part after the other, not with ctx.
+	base := context.WithoutCancel(ctx)
+	var partsCtx, workCtx, watchCtx context.Context
+	partsCtx, n.stopParts = context.WithCancel(base)
+	workCtx, n.stopWork = context.WithCancel(base)
+	watchCtx, n.stopWatch = context.WithCancel(base)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	if err := n.connect(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if n.store, err = jetstore.Open(ctx, n.bus.Conn(), nil); err != nil {
+		return nil, err
+	}
+	if cfg.decider == nil {
+		cfg.decider = fake.New(nil)
+	}
+	n.directory = newDirectory(registry.Config{OnEvent: cfg.onEvent, Announce: true, Keep: keeper{n.store}})
+	n.orch, err = cortex.New(cortex.Config{
+		Transport: n.cortex, Store: n.store, Decider: cfg.decider, Agents: n.routable, Router: n.index, Label: "bench",
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.run(n.registered, watchCtx, func(ctx context.Context) error { return n.registry.Run(ctx, n.bus) })
+	for i := range cfg.workers {
+		card, handler, _ := agents.Lookup("echo")
+		card.Name = workerID(i)
+		n.agents = append(n.agents, card.Name)
+		n.run(n.workers, workCtx, func(ctx context.Context) error {
+			return agents.Serve(ctx, n.agentBus, card, handler, &agents.Options{Concurrency: agentConcurrency})
+		})
+	}
+	up := func(context.Context) (bool, error) { return len(n.routable("")) >= cfg.workers, nil }
+	if err := n.await(startTimeout, "the agents did not come up", up); err != nil {
+		return nil, err
+	}
+	n.run(n.parts, partsCtx, n.orch.Run) // what is said before it has begun waits for it
+	return n, nil
+}
+
+// workerID is the id of the agent with this number.
+func workerID(i int) string { return fmt.Sprintf("worker_%d", i+1) }
+
+// connect starts the server and connects the three sides.
+func (n *node) connect(ctx context.Context, cfg nodeConfig) (err error) {
+	o := &nats.ServerOptions{Dir: filepath.Join(cfg.dir, "nats"), Listen: "127.0.0.1:0"}
+	if n.server, err = nats.StartServer(ctx, o); err != nil {
+		return err
+	}
+	near, far := nats.Options{Server: n.server}, nats.Options{Server: n.server}
+	if cfg.tcp {
+		far = nats.Options{URL: n.server.URL()}
+	}
+	for _, side := range []struct {
+		bus **nats.Bus
+		o   nats.Options
+	}{{&n.bus, near}, {&n.userBus, far}, {&n.agentBus, far}} {
+		if *side.bus, err = nats.Dial(ctx, &side.o); err != nil {
+			return err
+		}
+	}
+	n.users, n.cortex = n.userBus, n.bus
+	if cfg.userBus != nil {
+		n.users = cfg.userBus(n.users)
+	}
+	if cfg.cortexBus != nil {
+		n.cortex = cfg.cortexBus(n.cortex)
+	}
+	return nil
+}
+
+// run runs a part of the node; when it ends by itself, the node ends.
+func (n *node) run(g *errgroup.Group, ctx context.Context, f func(context.Context) error) {
+	g.Go(func() error {
+		err := f(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("a part of Cortex stopped by itself")
+		}
+		n.stop(err)
+		return err
+	})
+}
+
+// pollEvery is the time between two looks at something that tells nobody when it changes.
+const pollEvery = 5 * time.Millisecond
+
+// await returns nil when done is true, and an error that begins with what when it is not within limit.
+func (n *node) await(limit time.Duration, what string, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(n.ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		ok, err := done(ctx)
+		if ok {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if n.ctx.Err() != nil {
+				return context.Cause(n.ctx)
+			}
+			return fmt.Errorf("%s within %v: %w", what, limit, errors.Join(errLate, err))
+		}
+	}
+}
+
+// errLate is returned for what took too long.
+var errLate = errors.New("it took too long")
+
+// Close ends the node: the orchestrator, then the agents, then the registry, then the server. What is stored stays.
+func (n *node) Close() error {
+	n.stopParts()
+	err := n.parts.Wait()
+	n.stopWork()
+	err = errors.Join(err, n.workers.Wait())
+	n.stopWatch()
+	err = errors.Join(err, n.registered.Wait())
+	n.stop(nil)
+	for _, b := range []*nats.Bus{n.bus, n.userBus, n.agentBus} {
+		if b != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}
+	if n.server != nil {
+		n.server.Shutdown()
+	}
+	return err
+}
+
+// settle waits until nothing waits in any inbox, for a while.
+func (n *node) settle() error {
+	// What is in an agent's inbox may be in the orchestrator's by the time the agents are asked.
+	inboxes := slices.Concat([]string{transport.Cortex}, n.agents, []string{transport.Cortex})
+	return n.await(defaultWait, "the inboxes are not empty", func(ctx context.Context) (bool, error) {
+		for _, id := range inboxes {
+			if waiting, err := n.bus.Waiting(ctx, transport.Inbox("", id)); err != nil || waiting > 0 {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+}
+
+// stored returns how many messages the server has stored in its streams since it was set up.
+func (n *node) stored(ctx context.Context) (uint64, error) { return storedOn(ctx, n.bus.Conn()) }

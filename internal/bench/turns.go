@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/fake"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Progress is told how far a measurement is: what is being done, and how much of it. It must not block.
+type Progress func(what string, done, total int)
+
+func (p Progress) tell(what string, done, total int) {
+	if p != nil {
+		p(what, done, total)
+	}
+}
+
+// Line is what was measured of turns, or of their floor, with a number of conversations at once. Times are in microseconds.
+type Line struct {
+	Case      string  `json:"case"`      // "floor" or "turn"
+	Transport string  `json:"transport"` // of users and agents: "inproc" or "tcp"
+	Contexts  int     `json:"contexts"`
+	Turns     int     `json:"turns"` // that were measured
+	Lost      int     `json:"lost"`  // messages without an answer
+	Dup       int     `json:"dup"`   // answers beyond the first
+	P50       float64 `json:"p50_us"`
+	P99       float64 `json:"p99_us"`
+	PerSecond float64 `json:"per_s"`
+	Stored    float64 `json:"stored_per_turn"` // messages that the server stored
+}
+
+// TurnsConfig configures Turns. Contexts and Turns are required.
+type TurnsConfig struct {
+	Contexts    int           // conversations at once
+	Turns       int           // of all conversations together
+	TCP         bool          // users and agents are connected over TCP; the orchestrator always is in its server's process
+	Delay       time.Duration // how long each of the two decisions of a turn takes; the fake's own time is 0
+	Delegations int           // tasks that a turn gives, each to another agent; 0 is 1
+	Limit       time.Duration // after which nothing more is begun; 0 is a minute
+	Progress    Progress      // nil tells nobody
+
+	wait               time.Duration // for an answer
+	userBus, cortexBus func(transport.Transport) transport.Transport
+}
+
+const (
+	defaultLimit = time.Minute
+	maxPieces    = 20
+	minPerPiece  = 10 // turns of each conversation, so that what is lost at the ends of a piece does not count
+	floorsATurn  = 5  // how many times the floor is measured for each turn, since it is that much faster at least
+)
+
+// Turns measures turns beside their floor, on a node of its own in a temporary folder, and returns both. With a Delay there is no
+// floor: the Line is zero, and the ideal is Contexts turns in two Delays. It ends early when ctx does.
+func Turns(ctx context.Context, cfg TurnsConfig) (floorLine, turnLine Line, err error) {
+	cfg.Delegations = max(1, cfg.Delegations)
+	if cfg.Limit == 0 {
+		cfg.Limit = defaultLimit
+	}
+	err = withFolder(func(dir string) error {
+		n, err := startNode(ctx, nodeConfig{
+			dir: dir, tcp: cfg.TCP, workers: cfg.Delegations, decider: slow{fake.New(nil), cfg.Delay}, userBus: cfg.userBus, cortexBus: cfg.cortexBus,
+		})
+		if err != nil {
+			return err
+		}
+		floorLine, turnLine, err = n.turns(cfg)
+		return errors.Join(err, n.Close())
+	})
+	return floorLine, turnLine, err
+}
+
+// withFolder calls f with a temporary folder, which is removed afterwards.
+func withFolder(f func(dir string) error) (err error) {
+	dir, err := os.MkdirTemp("", "cortex-bench-")
+	if err != nil {
+		return fmt.Errorf("temporary folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	return f(dir)
+}
+
+func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
+	ctx := n.ctx
+	users := make([]*user, cfg.Contexts)
+	defer func() {
+		for _, u := range users {
+			if u != nil {
+				u.Close()
+			}
+		}
+	}()
+	for i := range users {
+		if users[i], err = n.newUser(fmt.Sprintf("bench-%d", i+1), cfg.wait); err != nil {
+			return floorLine, turnLine, err
+		}
+	}
+	f, err := newFloor(n)
+	if err != nil {
+		return floorLine, turnLine, err
+	}
+	defer f.Close()
+
+	floors := &side{do: f.turn, width: cfg.Contexts, n: floorsATurn * cfg.Turns}
+	turns := &side{width: cfg.Contexts, n: cfg.Turns, do: func(ctx context.Context, w int) (time.Duration, error) { return users[w].turn(ctx) }}
+	sides, what := []*side{floors, turns}, fmt.Sprintf("%d conversations", cfg.Contexts)
+	if cfg.Delay > 0 {
+		sides = sides[1:]
+	}
+	cfg.Progress.tell(what, 0, 1)
+	for _, s := range sides { // once each, so that everything is set up
+		if _, err := spread(ctx, s.width, s.width, time.Now().Add(cfg.Limit), s.do); err != nil {
+			return floorLine, turnLine, err
+		}
+	}
+	before, err := n.stored(ctx)
+	if err != nil {
+		return floorLine, turnLine, err
+	}
+	pieces := min(max(1, cfg.Turns/(minPerPiece*cfg.Contexts)), maxPieces)
+	if err := interleave(ctx, pieces, cfg.Limit, func(done, total int) { cfg.Progress.tell(what, done, total) }, sides...); err != nil {
+		return floorLine, turnLine, err
+	}
+	got, err := n.count(users)
+	if err != nil {
+		return floorLine, turnLine, err
+	}
+	after, err := n.stored(ctx)
+	if err != nil {
+		return floorLine, turnLine, err
+	}
+	if cfg.Delay == 0 {
+		floorLine = newLine("floor", cfg, floors)
+	}
+	turnLine = newLine("turn", cfg, turns)
+	turnLine.Lost, turnLine.Dup = got.lost, got.dup
+	if turnLine.Turns > 0 {
+		turnLine.Stored = round(float64(after-before) / float64(turnLine.Turns))
+	}
+	if got.wrong != "" {
+		err = fmt.Errorf("%d messages got no right answer; the first one was told %.200q", got.lost, got.wrong)
+	}
+	return floorLine, turnLine, err
+}
+
+// count waits until Cortex has done everything, and returns what happened to all messages.
+func (n *node) count(users []*user) (sum tally, err error) {
+	if err := n.settle(); err != nil && !errors.Is(err, errLate) { // what is lost may be what is left
+		return sum, err
+	}
+	tallies := make([]tally, len(users))
+	g, ctx := errgroup.WithContext(n.ctx)
+	for i, u := range users {
+		g.Go(func() (err error) {
+			tallies[i], err = u.tally(ctx)
+			return err
+		})
+	}
+	err = g.Wait()
+	for _, t := range tallies {
+		sum.add(t)
+	}
+	return sum, err
+}
+
+func newLine(name string, cfg TurnsConfig, s *side) Line {
+	l := Line{
+		Case: name, Transport: "inproc", Contexts: cfg.Contexts, Turns: len(s.sample.latencies),
+		P50: round(s.sample.quantile(0.5)), P99: round(s.sample.quantile(0.99)), PerSecond: round(s.sample.perSecond()),
+	}
+	if cfg.TCP {
+		l.Transport = "tcp"
+	}
+	return l
+}
+
+// round leaves two digits behind the point.
+func round(x float64) float64 { return math.Round(100*x) / 100 }
+
+// slow is a decider whose every decision takes a while, as a model's does.
+type slow struct {
+	llm.Decider
+	delay time.Duration
+}
+
+// Decide implements [llm.Decider].
+func (s slow) Decide(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
+	if s.delay > 0 {
+		wait := time.NewTimer(s.delay)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return s.Decider.Decide(ctx, t, stream)
+}

@@ -1,0 +1,325 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	payload     = 256              // bytes of what a user says, and of what the floor carries
+	defaultWait = 30 * time.Second // for an answer, until it is taken for lost
+	lookEvery   = 2 * time.Second  // how often a user who waits looks into the log, as a chat does
+)
+
+// errLost says that a message was not answered.
+var errLost = errors.New("no answer")
+
+// user is a person in a conversation of their own, who says one thing after the other. What happened to each message is counted.
+type user struct {
+	n         *node
+	contextID string
+	wait      time.Duration
+	live      transport.Subscription
+	served    chan struct{}
+	got       chan struct{} // the message that waits is answered
+	fence     chan struct{} // the fence came by
+
+	mu      sync.Mutex
+	said    int
+	waiting string          // id of the message whose answer is waited for
+	answers map[string]int  // by the id of the message: how many came
+	logged  map[string]bool // messages that are answered in the log
+	wrong   string          // the first answer that was none
+}
+
+// tally is what happened to messages.
+type tally struct {
+	lost, dup int
+	wrong     string // the first answer that was none, for people
+}
+
+func (t *tally) add(o tally) {
+	t.lost += o.lost
+	t.dup += o.dup
+	if t.wrong == "" {
+		t.wrong = o.wrong
+	}
+}
+
+// newUser begins a conversation: the user watches it from now on. The caller ends that with Close.
+func (n *node) newUser(contextID string, wait time.Duration) (*user, error) {
+	if wait == 0 {
+		wait = defaultWait
+	}
+	u := &user{
+		n: n, contextID: contextID, wait: wait, served: make(chan struct{}), got: make(chan struct{}, 1), fence: make(chan struct{}, 1),
+		answers: map[string]int{}, logged: map[string]bool{},
+	}
+	var err error
+	if u.live, err = n.users.Subscribe(n.ctx, transport.Live("", contextID), &transport.SubscribeOptions{Concurrency: 1}); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", contextID, err)
+	}
+	go func() {
+		defer close(u.served)
+		u.live.Serve(n.ctx, u.watch) //nolint:errcheck // it ends with the node, or with Close
+	}()
+	return u, nil
+}
+
+// Close ends the watching.
+func (u *user) Close() {
+	u.live.Close()
+	<-u.served
+}
+
+// watch counts the answers that are shown.
+func (u *user) watch(_ context.Context, e *transport.Event) error {
+	switch p := e.Payload.(type) {
+	case *transport.Delta:
+		if p.Turn == fenceTurn {
+			u.fence <- struct{}{}
+		}
+	case *a2a.Message:
+		id := transport.MetaString(p, transport.MetaTurn)
+		if !u.right(id, p) {
+			return nil
+		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		u.answers[id]++
+		if u.waiting == id {
+			u.waiting = ""
+			u.got <- struct{}{}
+		}
+	}
+	return nil
+}
+
+// right reports whether an answer says what the message with this id wanted to hear, from each agent.
+func (u *user) right(id string, m *a2a.Message) bool {
+	text := transport.Text(m.Parts)
+	failed, _ := m.Metadata[transport.MetaFailed].(bool)
+	said := 0
+	for word := range strings.FieldsSeq(text) {
+		if word == id {
+			said++
+		}
+	}
+	if !failed && said >= len(u.n.agents) {
+		return true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.wrong == "" {
+		u.wrong = text
+	}
+	return false
+}
+
+// words are what a user says to each of k agents, which say it back: the message's id and filler, together as long as the payload.
+func words(id string, agents []string) string {
+	var b strings.Builder
+	for i, agent := range agents {
+		if i > 0 {
+			b.WriteString(" and ")
+		}
+		fmt.Fprintf(&b, "@%s %s ", agent, id)
+	}
+	const filler = "please say all of these words once more so that we can see that nothing of them was lost on the long way there and back again "
+	for b.Len() < payload {
+		b.WriteString(filler[:min(len(filler), payload-b.Len())])
+	}
+	return b.String()
+}
+
+// turn says one thing and returns how long the answer took: from before the message is published until the answer is there. It
+// returns errLost when there is none. One turn at a time.
+func (u *user) turn(ctx context.Context) (time.Duration, error) {
+	u.mu.Lock()
+	u.said++
+	id := u.messageID(u.said)
+	u.waiting = id
+	u.mu.Unlock()
+	defer u.stopWaiting()
+	begin := time.Now()
+	err := u.n.users.Publish(ctx, transport.Inbox("", transport.Cortex), &transport.Event{
+		ID: id, Time: begin, From: "user", To: transport.Cortex, ContextID: u.contextID,
+		Payload: &a2a.Message{
+			ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(words(id, u.n.agents))},
+		},
+	})
+	if err != nil {
+		return 0, fmt.Errorf("say something in %s: %w", u.contextID, err)
+	}
+	giveUp := time.NewTimer(u.wait)
+	defer giveUp.Stop()
+	look := time.NewTicker(min(lookEvery, u.wait))
+	defer look.Stop()
+	for {
+		select {
+		case <-u.got:
+			return time.Since(begin), nil
+		case <-look.C:
+			if found, err := u.look(ctx, id); err != nil || found {
+				return time.Since(begin), err
+			}
+		case <-giveUp.C:
+			if found, err := u.look(ctx, id); err != nil || found {
+				return time.Since(begin), err
+			}
+			return 0, errLost
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-u.n.ctx.Done():
+			return 0, context.Cause(u.n.ctx)
+		}
+	}
+}
+
+// stopWaiting leaves an answer that is still to come to the count.
+func (u *user) stopWaiting() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.waiting = ""
+	select {
+	case <-u.got:
+	default:
+	}
+}
+
+// look reads the answer to a message from the log, which makes up for what was not shown.
+func (u *user) look(ctx context.Context, id string) (bool, error) {
+	conv, err := cortex.Load(ctx, u.n.store, "", u.contextID)
+	if err != nil {
+		return false, err
+	}
+	m, ok := conv.AnswerOf(id)
+	if !ok || !u.right(id, m) {
+		return false, nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.logged[id] = true
+	return true, nil
+}
+
+// fenceTurn marks what is sent behind everything else.
+const fenceTurn = "fence"
+
+// tally returns what happened to the user's messages. The node is settled: what Cortex shows has been sent.
+func (u *user) tally(ctx context.Context) (tally, error) {
+	// It is sent by the orchestrator's connection, so that it comes behind everything that it sent.
+	err := u.n.bus.Publish(ctx, transport.Live("", u.contextID), &transport.Event{
+		ID: u.contextID + "-fence", From: transport.Cortex, ContextID: u.contextID, Payload: &transport.Delta{Turn: fenceTurn, Attempt: "1"},
+	})
+	if err != nil {
+		return tally{}, err
+	}
+	late := time.NewTimer(defaultWait)
+	defer late.Stop()
+	select {
+	case <-u.fence:
+	case <-late.C:
+		return tally{}, fmt.Errorf("watch %s: %w", u.contextID, errLate)
+	case <-u.n.ctx.Done():
+		return tally{}, context.Cause(u.n.ctx)
+	}
+	if err := u.lookBack(ctx); err != nil {
+		return tally{}, err
+	}
+	return u.count(), nil
+}
+
+// lookBack reads the answers from the log that did not come in time, and were not shown since.
+func (u *user) lookBack(ctx context.Context) error {
+	missing := map[string]bool{}
+	u.mu.Lock()
+	for i := range u.said {
+		if id := u.messageID(i + 1); u.answers[id] == 0 && !u.logged[id] {
+			missing[id] = true
+		}
+	}
+	u.mu.Unlock()
+	if len(missing) == 0 {
+		return nil
+	}
+	conv := cortex.NewConversation("", u.contextID)
+	for e, err := range u.n.store.Load(ctx, "", u.contextID, 0) {
+		if err == nil {
+			err = conv.Apply(e)
+		}
+		if err != nil {
+			return err
+		}
+		if m, ok := conv.AnswerOf(e.Turn); ok && missing[e.Turn] && u.right(e.Turn, m) {
+			u.mu.Lock()
+			u.logged[e.Turn] = true
+			u.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+// messageID is the id of the user's message with this number, from 1.
+func (u *user) messageID(i int) string { return fmt.Sprintf("%s-%d", u.contextID, i) }
+
+// count returns what happened to the user's messages so far.
+func (u *user) count() tally {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := tally{lost: u.said - len(u.answers), wrong: u.wrong}
+	for id := range u.logged {
+		if u.answers[id] == 0 {
+			t.lost--
+		}
+	}
+	for _, n := range u.answers {
+		t.dup += n - 1
+	}
+	return t
+}
+
+// newTurns is how many turns a conversation has while it counts as new.
+const newTurns = 5
+
+// newcomer is a user who goes on to another conversation whenever one is not new any more.
+type newcomer struct {
+	n      *node
+	prefix string
+	begun  int
+	user   *user
+}
+
+// turn is that of [user]. The first one of each conversation is not measured.
+func (c *newcomer) turn(ctx context.Context, _ int) (time.Duration, error) {
+	if c.user == nil || c.user.said > newTurns {
+		c.Close()
+		c.begun++
+		u, err := c.n.newUser(fmt.Sprintf("%s-%d", c.prefix, c.begun), 0)
+		if err != nil {
+			return 0, err
+		}
+		c.user = u
+		if _, err := u.turn(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return c.user.turn(ctx)
+}
+
+// Close ends the last conversation.
+func (c *newcomer) Close() {
+	if c.user != nil {
+		c.user.Close()
+		c.user = nil
+	}
+}

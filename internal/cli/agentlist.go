@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+const (
+	plainWidth     = 100 // columns of a table that is not on a terminal
+	minDescription = 12  // columns that are left for the last cell of a table, however wide the others are
+	screenful      = 100 // rows of a table on a terminal unless --limit says otherwise
+	noLimit        = math.MinInt
+)
+
+// listFlags are the flags that choose agents, and how many.
+type listFlags struct {
+	query  registry.Query
+	states []string
+	limit  int
+}
+
+func (l *listFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&l.query.Ability, "ability", "", "agents with this skill, by its `ID` or name; the best comes first")
+	f.StringSliceVar(&l.query.Tags, "tag", nil, "agents with this `TAG`, or with a label as KEY=VALUE; with all of them when given again")
+	f.StringVar(&l.query.Text, "text", "", "agents that say all of these `WORDS` of themselves")
+	f.StringVar(&l.query.Version, "version", "", "agents with a version in this `RANGE`, such as '>=1.2.0 <2.0.0'")
+	f.StringSliceVar(&l.states, "state", nil, "agents in this `STATE`: active (or ready), draining, registered, unknown or refused")
+	f.StringVar(&l.query.Owner, "owner", "", "agents of this `TEAM`")
+	addLimit(f, &l.limit)
+}
+
+// addLimit adds --limit; its default depends on where the table goes.
+func addLimit(f *pflag.FlagSet, limit *int) {
+	f.IntVar(limit, "limit", noLimit, fmt.Sprintf("how many at most; 0 is all (default %d on a terminal, else all)", screenful))
+	f.Lookup("limit").DefValue = "0" // a default that is not shown
+}
+
+// filter returns what the flags ask for.
+func (l *listFlags) filter(cmd *cobra.Command) (registry.Query, error) {
+	q := l.query
+	if !cmd.Flags().Changed("version") {
+		q.Version = "" // CORTEX_VERSION tells many programs which Cortex this is
+	}
+	for _, s := range l.states {
+		q.States = append(q.States, registry.State(s))
+	}
+	if err := q.Validate(); err != nil {
+		return q, usageError{err}
+	}
+	return q, checkLimit(l.limit)
+}
+
+func checkLimit(limit int) error {
+	if limit < 0 && limit != noLimit {
+		return usagef("--limit %d: it must be at least 0, which is no limit", limit)
+	}
+	return nil
+}
+
+func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) error {
+	s := b.registry.Snapshot()
+	records, err := s.Find(q)
+	if err != nil {
+		return err
+	}
+	offers := registry.Offers(records, q.Ability)
+	for i := range offers { // as many, in their own order
+		records[i] = offers[i].Record
+	}
+	if len(records) == 0 {
+		e.sayNone(len(s.Agents()))
+	}
+	shown := records[:e.atMost(limit, len(records), asJSON)]
+	if asJSON {
+		return writeJSON(e, recordsJSON(shown))
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	header := []string{"AGENT", "STATE", "INSTANCES", "SEEN", "VERSION", "DESCRIPTION"}
+	if len(offers) > 0 {
+		header = slices.Insert(header, 5, "CONFIDENCE")
+	}
+	now := time.Now()
+	rows := [][]string{header}
+	for i, r := range shown {
+		row := []string{r.ID, string(r.State), fmt.Sprint(len(r.Instances)), r.LastSeenText(now), r.Version, r.Card.Description}
+		if len(offers) > 0 {
+			row = slices.Insert(row, 5, confidenceText(offers[i].Spec.Confidence))
+			row[6] = cmp.Or(offers[i].Skill.Description, r.Card.Description)
+		}
+		if r.Refused != "" {
+			row[len(row)-1] = r.Refused
+		}
+		rows = append(rows, row)
+	}
+	return e.printRows(rows, len(records)-len(shown))
+}
+
+func (e *env) sayNone(known int) {
+	if known == 0 {
+		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
+		return
+	}
+	fmt.Fprintf(e.stderr, "no agent fits, of %d that are online: `cortex agents` lists them\n", known)
+}
+
+func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
+	abilities := b.registry.Snapshot().Abilities()
+	if len(abilities) == 0 {
+		fmt.Fprintln(e.stderr, "no agent that is online has a skill: `cortex agents` lists the agents")
+	}
+	shown := abilities[:e.atMost(limit, len(abilities), asJSON)]
+	if asJSON {
+		return writeJSON(e, abilitiesJSON(shown))
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	rows := [][]string{{"ABILITY", "AGENTS", "OFFERED BY", "DESCRIPTION"}}
+	for _, a := range shown {
+		var by []string
+		for _, o := range a.Offers[:min(len(a.Offers), 10)] {
+			by = append(by, o.Record.ID)
+		}
+		best := a.Offers[0].Skill
+		rows = append(rows, []string{
+			a.ID, fmt.Sprint(len(a.Offers)), prompt.Clean(strings.Join(by, ", "), 40), cmp.Or(best.Description, best.Name),
+		})
+	}
+	return e.printRows(rows, len(abilities)-len(shown))
+}
+
+// atMost returns how many of n are shown.
+func (e *env) atMost(limit, n int, asJSON bool) int {
+	switch {
+	case limit > 0:
+		return min(limit, n)
+	case limit == noLimit && !asJSON && isTerminal(e.stdout):
+		return min(screenful, n)
+	}
+	return n
+}
+
+// printRows prints a table whose last column is cut to what the width leaves, and how many rows are missing from it. Cells may
+// hold anybody's text.
+func (e *env) printRows(rows [][]string, missing int) error {
+	width := plainWidth
+	if f, ok := e.stdout.(*os.File); ok && isTerminal(f) {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			width = w
+		}
+	}
+	if _, err := fmt.Fprint(e.stdout, fit(rows, width)); err != nil {
+		return err
+	}
+	if missing > 0 && isTerminal(e.stdout) {
+		fmt.Fprintf(e.stdout, "… and %d more: use --limit 0 or a filter\n", missing)
+	}
+	return nil
+}
+
+// fit aligns the columns of rows, which all have as many cells. Each row is a line of at most width characters, unless the
+// columns before the last are too wide for that.
+func fit(rows [][]string, width int) string {
+	const gap, maxCell = 2, 60
+	last := len(rows[0]) - 1
+	widths := make([]int, last)
+	left := width
+	for i := range widths {
+		for _, row := range rows {
+			row[i] = prompt.Clean(row[i], maxCell)
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+		left -= widths[i] + gap
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, w := range widths {
+			fmt.Fprintf(&line, "%-*s", w+gap, row[i])
+		}
+		line.WriteString(prompt.Clean(row[last], max(left, minDescription)))
+		b.WriteString(strings.TrimRight(line.String(), " "))
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

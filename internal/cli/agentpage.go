@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// What an agent's page shows of a stranger's texts, in characters, and of its lists. All of them are in --json.
+const (
+	pageText      = 500
+	pageWord      = 80
+	pageInstances = 20
+	pageFields    = 12
+)
+
+func (e *env) showAgent(b *backend, id string, asJSON bool) error {
+	r, ok := b.registry.Snapshot().Get(id)
+	if !ok {
+		return fmt.Errorf("no agent %s is known: `cortex agents` lists those that are", id)
+	}
+	if asJSON {
+		return writeJSON(e, recordsJSON([]*registry.Record{r})[0])
+	}
+	_, err := fmt.Fprint(e.stdout, agentPage(r, time.Now()))
+	return err
+}
+
+// agentPage is what a person wants to know of an agent.
+func agentPage(r *registry.Record, now time.Time) string {
+	var b strings.Builder
+	field := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "%-12s%s\n", name, text)
+		}
+	}
+	field("agent", prompt.Clean(r.ID, pageText))
+	if r.Card.Name != r.ID {
+		field("name", prompt.Clean(r.Card.Name, pageText))
+	}
+	field("version", prompt.Clean(r.Version, pageWord))
+	field("about", prompt.Clean(r.Card.Description, pageText))
+	field("state", stateText(r))
+	field("seen", r.LastSeenText(now))
+	if !r.RegisteredAt.IsZero() {
+		field("registered", r.RegisteredAt.Local().Format(time.DateTime))
+	}
+	field("owner", prompt.Clean(r.Spec.OwnerTeam, pageWord))
+	field("tenant", prompt.Clean(r.Spec.TenantScope, pageWord))
+	field("tags", wordsText(r.Spec.Tags))
+	field("labels", labelsText(r.Spec.Labels))
+	field("patterns", wordsText(r.Spec.Patterns))
+	field("limits", limitsText(r.Spec.Limits))
+	for i := range r.Card.Skills {
+		s := &r.Card.Skills[i]
+		spec := r.Spec.Abilities[cmp.Or(s.ID, s.Name)]
+		head := prompt.Clean(cmp.Or(s.ID, s.Name), pageWord)
+		if s.Name != "" && s.Name != s.ID && s.ID != "" {
+			head += " · " + prompt.Clean(s.Name, pageWord)
+		}
+		if spec.Confidence != nil {
+			head += " · confidence " + confidenceText(spec.Confidence)
+		}
+		fmt.Fprintf(&b, "\nskill       %s\n", head)
+		field("  about", prompt.Clean(s.Description, pageText))
+		field("  tags", wordsText(s.Tags))
+		field("  sent as", prompt.Clean(spec.DispatchKey, pageWord))
+		field("  input", schemaText(spec.InputSchema))
+		field("  output", schemaText(spec.OutputSchema))
+		if len(s.Examples) > 0 {
+			field("  example", prompt.Clean(s.Examples[0], pageText))
+		}
+	}
+	for i, in := range r.Instances {
+		if i == 0 {
+			b.WriteByte('\n')
+		}
+		if i == pageInstances {
+			fmt.Fprintf(&b, "… and %d more instances\n", len(r.Instances)-i)
+			break
+		}
+		field("instance", fmt.Sprintf("%s · %s · since %s · seen %s", prompt.Clean(in.ID, pageWord), in.State,
+			in.Since.Local().Format(time.DateTime), ago(in.LastSeen, now)))
+	}
+	return b.String()
+}
+
+func stateText(r *registry.Record) string {
+	text := string(r.State)
+	if r.Refused != "" {
+		text += " · " + prompt.Clean(r.Refused, pageText)
+	}
+	if r.Pinned {
+		text += " · well known"
+	}
+	return text
+}
+
+func wordsText(words []string) string { return prompt.Clean(strings.Join(words, ", "), pageText) }
+
+func labelsText(labels map[string]string) string {
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		list = append(list, k+"="+labels[k])
+	}
+	return wordsText(list)
+}
+
+func limitsText(l agentcard.Limits) string {
+	var list []string
+	if l.MaxConcurrentTasks > 0 {
+		list = append(list, fmt.Sprintf("%d tasks at once", l.MaxConcurrentTasks))
+	}
+	if l.TaskTimeout > 0 {
+		list = append(list, fmt.Sprintf("%v for a task", l.TaskTimeout))
+	}
+	if l.LLMTimeout > 0 {
+		list = append(list, fmt.Sprintf("%v for a model", l.LLMTimeout))
+	}
+	if l.MaxRetries != nil {
+		list = append(list, fmt.Sprintf("%d retries", *l.MaxRetries))
+	}
+	return strings.Join(list, ", ")
+}
+
+func confidenceText(c *float64) string {
+	if c == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", *c)
+}
+
+// schemaText is what a schema asks for, in a line: the fields of an object, those that are required first.
+func schemaText(raw json.RawMessage) string {
+	if raw == nil {
+		return ""
+	}
+	var s struct {
+		Type       any                        `json:"type"`
+		Properties map[string]json.RawMessage `json:"properties"`
+		Required   []string                   `json:"required"`
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		return "a schema: see --json"
+	}
+	if len(s.Properties) == 0 {
+		return typeText(s.Type)
+	}
+	names := slices.SortedFunc(maps.Keys(s.Properties), func(x, y string) int {
+		needX, needY := slices.Contains(s.Required, x), slices.Contains(s.Required, y)
+		if needX != needY {
+			if needX {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(x, y)
+	})
+	var list []string
+	for i, name := range names {
+		if i == pageFields {
+			list = append(list, fmt.Sprintf("and %d more", len(names)-i))
+			break
+		}
+		var property struct {
+			Type any `json:"type"`
+		}
+		text := typeText(nil)
+		if json.Unmarshal(s.Properties[name], &property) == nil {
+			text = typeText(property.Type)
+		}
+		if slices.Contains(s.Required, name) {
+			text += ", required"
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", prompt.Clean(name, pageWord), text))
+	}
+	return strings.Join(list, ", ")
+}
+
+// typeText is the type of a JSON Schema: a name, or several.
+func typeText(t any) string {
+	switch t := t.(type) {
+	case string:
+		return prompt.Clean(t, pageWord)
+	case []any:
+		var names []string
+		for _, name := range t {
+			names = append(names, fmt.Sprint(name))
+		}
+		return prompt.Clean(strings.Join(names, " or "), pageWord)
+	}
+	return "anything"
+}

@@ -1,0 +1,222 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// newAuth returns the commands that make keys. They work on a folder, and need no server.
+func (e *env) newAuth() *cobra.Command {
+	var dir string
+	c := &cobra.Command{
+		Use:   "auth",
+		Short: "Make the keys by which a server knows who is there",
+		Long: `Make the keys and credentials by which the server knows who is there. Without them, whoever reaches the server may do
+everything. With them, each tenant is by itself; an agent may announce itself, take its own tasks and send its own results, people may
+talk to Cortex and read conversations and cards, and nobody can speak in another's name.`,
+		Example: "  cortex auth init\n  cortex serve --auth ~/.local/state/cortex/auth\n  cortex auth add agent weather\n  cortex auth list",
+		Args:    exactArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.PersistentFlags().StringVar(&dir, "auth", "", "`DIR` of the keys (default auth in the data folder)")
+	folder := func() (string, error) {
+		if dir == "" {
+			return filepath.Join(e.settings.data, "auth"), nil
+		}
+		return filepath.Abs(dir)
+	}
+	c.AddCommand(e.newAuthInit(&dir, folder), e.newAuthAdd(folder), e.newAuthList(folder))
+	return c
+}
+
+func (e *env) newAuthInit(dir *string, folder func() (string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "init [DIR]",
+		Short: "Make the keys of a server and of a tenant",
+		Long: `Make an operator, and for the tenant an account with credentials for its orchestrator and for people. What is there already
+stays as it is. The folder is for its owner only; operator.nk is needed no more, and is best kept elsewhere.`,
+		Example: "  cortex auth init\n  cortex auth init /etc/cortex/auth --tenant acme",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("unexpected argument %q: cortex auth init [DIR]", args[1])
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				*dir = args[0]
+			}
+			dir, err := folder()
+			if err != nil {
+				return err
+			}
+			tenant := e.settings.tenant
+			if err := auth.Init(dir, tenant); err != nil {
+				return err
+			}
+			fmt.Fprintf(e.stdout, "keys in %s\n", dir)
+			fmt.Fprintf(e.stderr, "\nNext:\n")
+			e.advise(
+				"cortex serve"+tenantFlag(tenant)+" --auth "+shellWord(dir), "let in only whom the keys know",
+				"cortex auth add agent ID"+tenantFlag(tenant), "credentials for an agent",
+				"cortex chat"+tenantFlag(tenant)+" --creds "+shellWord(auth.People(dir, tenant)), "for people",
+				"include "+auth.Resolver(dir), "in the configuration of a nats-server of your own",
+			)
+			return nil
+		},
+	}
+}
+
+func (e *env) newAuthAdd(folder func() (string, error)) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "add agent|user|tenant NAME",
+		Short:   "Make credentials for an agent, a person or a tenant",
+		Example: "  cortex auth add agent weather\n  cortex auth add user ada --tenant acme\n  cortex auth add tenant acme",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("for whom? `cortex auth add agent ID`, `cortex auth add user NAME` or `cortex auth add tenant NAME`")
+			}
+			return usagef("%q gets no credentials: it is agent, user or tenant", prompt.Clean(args[0], 40))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, kind := range []struct {
+		name, arg, short, long string
+		add                    func(dir, tenant, name string) (file string, err error)
+		next                   func(file, tenant, name string) []string
+	}{
+		{
+			"agent", "ID", "Make credentials for an agent",
+			`Make credentials for an agent. ID is the name on its card, with _ for spaces; the built-in agents can be
+named as in cortex agent.`,
+			func(dir, tenant, id string) (string, error) {
+				if card, _, ok := agents.Lookup(id); ok {
+					id = card.Name
+				}
+				return auth.AddAgent(dir, tenant, id)
+			},
+			func(file, tenant, id string) []string {
+				if card, _, ok := agents.Lookup(id); ok {
+					return []string{"cortex agent " + strings.TrimPrefix(card.Name, "agent_") + tenantFlag(tenant) + " --creds " + shellWord(file), "run it"}
+				}
+				run := "cortex agent exec" + tenantFlag(tenant) + " --creds " + shellWord(file) + " --card FILE -- PROGRAM"
+				return []string{run, "run it; its card has the name " + shellWord(id)}
+			},
+		},
+		{
+			"user", "NAME", "Make credentials for a person", `Make credentials for a person, who then speaks as "user:NAME".`, auth.AddUser,
+			func(file, tenant, _ string) []string {
+				return []string{"cortex chat" + tenantFlag(tenant) + " --creds " + shellWord(file), "it has to be given to that person only"}
+			},
+		},
+		{
+			"tenant", "NAME", "Make the keys of a tenant",
+			`Make an account for a tenant, with credentials for its orchestrator and for people. An embedded server knows of it
+at once; other servers when they have loaded resolver.conf again.`,
+			func(dir, _, name string) (string, error) { return auth.Admin(dir, name), auth.AddTenant(dir, name) },
+			func(file, _, name string) []string {
+				return []string{"cortex serve" + tenantFlag(name) + " --nats URL --creds " + shellWord(file), "beside the first, on its server"}
+			},
+		},
+	} {
+		c.AddCommand(&cobra.Command{
+			Use: kind.name + " " + kind.arg, Short: kind.short, Long: kind.long, Args: exactArgs(kind.arg),
+			Example: "  cortex auth add " + kind.name + " " + map[string]string{"agent": "weather", "user": "ada", "tenant": "acme"}[kind.name],
+			RunE: func(_ *cobra.Command, args []string) error {
+				dir, err := folder()
+				if err != nil {
+					return err
+				}
+				file, err := kind.add(dir, e.settings.tenant, args[0])
+				if err != nil {
+					return fmt.Errorf("%s %s: %w", kind.name, prompt.Clean(args[0], 64), err)
+				}
+				fmt.Fprintln(e.stdout, file)
+				fmt.Fprintf(e.stderr, "\nNext:\n")
+				e.advise(kind.next(file, e.settings.tenant, args[0])...)
+				return nil
+			},
+		})
+	}
+	return c
+}
+
+type credsJSON struct {
+	Role   auth.Role `json:"role"`
+	Tenant string    `json:"tenant"`
+	ID     string    `json:"id"`
+	File   string    `json:"file"`
+}
+
+func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List who has credentials",
+		Long:    `List for whom there are credentials, and where: of one tenant with --tenant, else of all.`,
+		Example: "  cortex auth list\n  cortex auth list --tenant acme --json",
+		Args:    exactArgs(),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := folder()
+			if err != nil {
+				return err
+			}
+			all, err := auth.List(dir)
+			if err != nil {
+				return err
+			}
+			list := []credsJSON{}
+			for _, i := range all {
+				if tenant := e.settings.tenant; tenant == "" || i.Tenant == tenant {
+					list = append(list, credsJSON{i.Role, i.Tenant, i.ID, i.File})
+				}
+			}
+			if asJSON {
+				return writeJSON(e, list)
+			}
+			t := newTable(e.stdout, "ROLE", "TENANT", "ID", "FILE")
+			for _, i := range list {
+				file, err := filepath.Rel(dir, i.File)
+				t.row(string(i.Role), cmp.Or(i.Tenant, "-"), i.ID, map[bool]string{true: file, false: i.File}[err == nil])
+			}
+			return t.flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+// advise prints commands, each with what it is for.
+func (e *env) advise(pairs ...string) {
+	width := 0
+	for i := 0; i < len(pairs); i += 2 {
+		width = max(width, len(pairs[i]))
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		fmt.Fprintf(e.stderr, "    %-*s  %s\n", width, pairs[i], pairs[i+1])
+	}
+}
+
+func tenantFlag(tenant string) string {
+	if tenant == "" {
+		return ""
+	}
+	return " --tenant " + shellWord(tenant)
+}
+
+// shellWord quotes s where a shell would take it apart, or a terminal for something else.
+func shellWord(s string) string {
+	s = prompt.Clean(s, 4096)
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:@%+,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

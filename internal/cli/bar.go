@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+const (
+	barWidth = 24
+	barEvery = 100 * time.Millisecond // a terminal need not be told more often
+)
+
+// bar is a line on standard error that shows how far something is, while it is a terminal. Its methods are safe for concurrent use.
+type bar struct {
+	w io.Writer // nil: quiet
+
+	mu    sync.Mutex
+	what  string
+	drawn time.Time
+}
+
+func (b *bencher) bar() *bar {
+	if !isTerminal(b.e.stderr) {
+		return &bar{}
+	}
+	return &bar{w: b.e.stderr}
+}
+
+// draw shows that done of total are done of something.
+func (b *bar) draw(what string, done, total int) {
+	if b.w == nil || total <= 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if what == b.what && done < total && now.Sub(b.drawn) < barEvery {
+		return
+	}
+	b.what, b.drawn = what, now
+	full := barWidth * min(max(done, 0), total) / total
+	fmt.Fprintf(b.w, "\r\x1b[K[%s%s] %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), prompt.Clean(what, 50))
+}
+
+// erase leaves nothing of the line.
+func (b *bar) erase() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.w != nil && !b.drawn.IsZero() {
+		fmt.Fprint(b.w, "\r\x1b[K")
+	}
+	b.what, b.drawn = "", time.Time{}
+}

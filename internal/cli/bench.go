@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/internal/bench"
+)
+
+// Bounds of what `cortex bench` is asked for.
+const (
+	maxBenchContexts = 10_000
+	maxBenchTurns    = 10_000_000
+	maxBenchAgents   = 19_000 // the registry's bound, less the agents that work
+	maxBenchEntries  = 100_000
+	maxBenchStored   = 10_000_000
+	maxBenchDelay    = time.Minute
+)
+
+func (e *env) newBench() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure this machine",
+		Long: `Measure Cortex on this machine, in temporary folders: nothing that runs or is kept is touched, and no model is asked.
+
+Each speed is shown beside its floor, measured in the same run in short pieces that alternate, so that whatever else the machine
+does slows both alike: the ratio counts, not the time.`,
+		Example: "  cortex bench turns\n  cortex bench turns --contexts 256,1000 --llm-delay 200ms\n  cortex bench restart --conversations 100000",
+		Args:    exactArgs(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery())
+	return c
+}
+
+// bencher is what the commands under bench have in common.
+type bencher struct {
+	e      *env
+	asJSON bool
+	limit  time.Duration
+}
+
+func (e *env) newBencher(c *cobra.Command, limited string) *bencher {
+	b := &bencher{e: e}
+	c.Flags().BoolVar(&b.asJSON, "json", false, "as JSON, one object on each line")
+	if limited != "" {
+		c.Flags().DurationVar(&b.limit, "time-limit", time.Minute, "begin nothing more after this `TIME` for "+limited)
+	}
+	return b
+}
+
+func (b *bencher) check() error {
+	if b.limit <= 0 {
+		return usagef("--time-limit %v: it must be more than nothing, such as 1m", b.limit)
+	}
+	return nil
+}
+
+// checkBound returns an error unless a flag's value is from least to most.
+func checkBound(flag string, n, least, most int) error {
+	if n < least || n > most {
+		return usagef("--%s %d: it is from %d to %d", flag, n, least, most)
+	}
+	return nil
+}
+
+func (e *env) newBenchTurns() *cobra.Command {
+	var (
+		contexts []int
+		cfg      bench.TurnsConfig
+		b        *bencher
+	)
+	c := &cobra.Command{
+		Use:   "turns",
+		Short: "Measure turns beside their floor",
+		Long: `Measure turns, from before a user's message is published until its answer is there: the message is stored, a decision gives
+a task to an agent, its result is stored, a second decision makes the answer. The floor is the same way with nothing on it: two
+requests of NATS within each other, of 256 bytes, on the same connections.
+
+The agents do nothing but say back what they are told, and the decisions are made without a model. With --llm-delay each of the two
+decisions of a turn takes that long; there is no floor then but the ideal, in which nothing else takes time.`,
+		Example: "  cortex bench turns\n  cortex bench turns --contexts 1 --tcp\n" +
+			"  cortex bench turns --contexts 256,1000 --llm-delay 200ms\n  cortex bench turns --contexts 64 --turns 20000 --json",
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(contexts) == 0 || len(contexts) > 16 {
+				return usagef("--contexts: name one number to sixteen, such as 1,8,64,256")
+			}
+			for _, n := range contexts {
+				if err := checkBound("contexts", n, 1, maxBenchContexts); err != nil {
+					return err
+				}
+			}
+			if err := checkBound("turns", cfg.Turns, 1, maxBenchTurns); err != nil {
+				return err
+			}
+			if err := checkBound("delegations", cfg.Delegations, 1, cortex.MaxParallel); err != nil {
+				return err
+			}
+			if cfg.Delay < 0 || cfg.Delay > maxBenchDelay {
+				return usagef("--llm-delay %v: it is from 0s to %v", cfg.Delay, maxBenchDelay)
+			}
+			if err := b.check(); err != nil {
+				return err
+			}
+			cfg.Limit = b.limit
+			return b.turns(cmd.Context(), cfg, contexts)
+		},
+	}
+	b = e.newBencher(c, "each number of conversations")
+	c.Flags().IntSliceVar(&contexts, "contexts", []int{1, 8, 64, 256}, "how many `CONVERSATIONS` at once; a list is measured one after the other")
+	c.Flags().IntVar(&cfg.Turns, "turns", 10_000, "how many turns, for each number of conversations")
+	c.Flags().BoolVar(&cfg.TCP, "tcp", false, "users and agents are connected over TCP, rather than in the process")
+	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "how long each decision takes, such as 200ms")
+	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks a turn gives, each to another agent")
+	return c
+}
+
+// turns measures and prints turns. It returns an error when a message was not answered, or answered twice.
+func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []int) error {
+	var figures []bench.Figure
+	t := newTable(b.e.stdout, "CONTEXTS", "", "TURNS", "LOST", "TWICE", "P50", "P99", "PER SECOND", "STORED")
+	if b.asJSON {
+		t = nil
+	}
+	bar := b.bar()
+	cfg.Progress = bar.draw
+	lost, dup := 0, 0
+	for _, n := range contexts {
+		cfg.Contexts = n
+		floor, turn, err := bench.Turns(ctx, cfg)
+		bar.erase()
+		for _, l := range []bench.Line{floor, turn} {
+			if l.Case == "" {
+				continue
+			}
+			if t == nil {
+				if err := newJSON(b.e.stdout).Encode(l); err != nil {
+					return err
+				}
+			} else {
+				t.row(fmt.Sprint(l.Contexts), l.Case, fmt.Sprint(l.Turns), fmt.Sprint(l.Lost), fmt.Sprint(l.Dup),
+					micros(l.P50), micros(l.P99), fmt.Sprintf("%.0f", l.PerSecond), fmt.Sprintf("%.1f", l.Stored))
+			}
+		}
+		lost, dup = lost+turn.Lost, dup+turn.Dup
+		figures = append(figures, bench.Compare(cfg, floor, turn)...)
+		if err != nil {
+			return err
+		}
+	}
+	if t != nil {
+		if err := t.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(b.e.stdout)
+		if err := b.print(figures); err != nil {
+			return err
+		}
+	}
+	if lost > 0 || dup > 0 {
+		return fmt.Errorf("%d messages were not answered, and %d answers came twice: that must never be", lost, dup)
+	}
+	return nil
+}
+
+// micros writes microseconds as people read them.
+func micros(us float64) string {
+	return time.Duration(us * float64(time.Microsecond)).Round(time.Microsecond).String()
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/internal/bench"
+)
+
+func TestBar(t *testing.T) {
+	var out bytes.Buffer
+	b := &bar{w: &out}
+	b.draw("turns", 1, 4)
+	b.draw("turns", 2, 4) // too soon
+	b.draw("turns", 4, 4) // the end is always shown
+	b.draw("x\x1b[2Jy", 9, 3)
+	b.draw("nothing", 0, 0)
+	b.erase()
+	b.erase()
+	want := []string{"", "[######..................] turns", "[########################] turns", "[########################] xy", ""}
+	if diff := cmp.Diff(want, strings.Split(out.String(), "\r\x1b[K")); diff != "" {
+		t.Errorf("drawn (-want +got)\n%s", diff)
+	}
+	quiet := (&bencher{e: &env{stderr: &out}}).bar()
+	out.Reset()
+	quiet.draw("turns", 1, 4)
+	quiet.erase()
+	if out.Len() > 0 {
+		t.Errorf("drawn on what is no terminal: %q", out.String())
+	}
+}
+
+func TestFigures(t *testing.T) {
+	figures := []bench.Figure{
+		{Case: "a", What: "fast enough", Value: 11.96, Unit: "x", Least: 12, Aim: 6, Less: true},
+		{Case: "b", What: "too few", Value: 0.0951, Unit: "x floor", Least: 0.1},
+		{Case: "c", What: "only told", Value: -1234.5, Unit: "us"},
+	}
+	for name, test := range map[string]struct {
+		asJSON bool
+		want   string
+	}{
+		"table": {false, `FIGURE       VALUE          REQUIRED       AIM
+fast enough  12.0 x         ≤ 12 x         6 x  met
+too few      0.095 x floor  ≥ 0.1 x floor       missed
+only told    -1234 us
+`},
+		"json": {true, `{"case":"a","what":"fast enough","value":11.96,"unit":"x","at_least":12,"aim":6,"less_is_better":true}
+{"case":"b","what":"too few","value":0.0951,"unit":"x floor","at_least":0.1}
+{"case":"c","what":"only told","value":-1234.5,"unit":"us"}
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			b := &bencher{e: &env{stdout: &out}, asJSON: test.asJSON}
+			if err := b.print(figures); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, out.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/cortex-orchestrator/cortex/internal/bench"
+)
+
+// measure measures something with a progress bar and prints the figures.
+func (b *bencher) measure(f func(bench.Progress) ([]bench.Figure, error)) error {
+	bar := b.bar()
+	figures, err := f(bar.draw)
+	bar.erase()
+	if err != nil {
+		return err
+	}
+	return b.print(figures)
+}
+
+// print prints figures beside what is asked of them.
+func (b *bencher) print(figures []bench.Figure) error {
+	if b.asJSON {
+		out := newJSON(b.e.stdout)
+		for _, f := range figures {
+			if err := out.Encode(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	met, missed := "met", "missed"
+	if isTerminal(b.e.stdout) {
+		met, missed = "✓", "✗"
+	}
+	t := newTable(b.e.stdout, "FIGURE", "VALUE", "REQUIRED", "AIM", "")
+	for _, f := range figures {
+		required, aim, verdict := "", "", ""
+		sign := "≥"
+		if f.Less {
+			sign = "≤"
+		}
+		if f.Asked() {
+			required = fmt.Sprintf("%s %g %s", sign, f.Least, f.Unit)
+			verdict = missed
+			if f.Met() {
+				verdict = met
+			}
+		}
+		if f.Aim != 0 {
+			aim = fmt.Sprintf("%g %s", f.Aim, f.Unit)
+		}
+		t.row(f.What, number(f.Value)+" "+f.Unit, required, aim, verdict)
+	}
+	return t.flush()
+}
+
+// number writes x with three digits that count.
+func number(x float64) string {
+	switch {
+	case x >= 100 || x <= -100:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 10 || x <= -10:
+		return fmt.Sprintf("%.1f", x)
+	case x >= 1 || x <= -1:
+		return fmt.Sprintf("%.2f", x)
+	}
+	return fmt.Sprintf("%.3f", x)
+}

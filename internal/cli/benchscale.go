@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/internal/bench"
+)
+
+func (e *env) newBenchHistory() *cobra.Command {
+	var (
+		cfg bench.HistoryConfig
+		b   *bencher
+	)
+	c := &cobra.Command{
+		Use:   "history",
+		Short: "Measure what a long conversation costs",
+		Long: `Measure what the length of a conversation costs: an append at its end, a load by a process that does not know it, with and
+without a snapshot, and a turn when it is half as long.`,
+		Example: "  cortex bench history\n  cortex bench history --entries 2000 --json",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkBound("entries", cfg.Entries, 100, maxBenchEntries); err != nil {
+				return err
+			}
+			if err := b.check(); err != nil {
+				return err
+			}
+			cfg.Limit = b.limit
+			return b.measure(func(p bench.Progress) ([]bench.Figure, error) {
+				cfg.Progress = p
+				return bench.History(cmd.Context(), cfg)
+			})
+		},
+	}
+	b = e.newBencher(c, "each part")
+	c.Flags().IntVar(&cfg.Entries, "entries", 10_000, "how long the conversation is")
+	return c
+}
+
+func (e *env) newBenchRestart() *cobra.Command {
+	var (
+		cfg    bench.RestartConfig
+		agents string
+		b      *bencher
+	)
+	c := &cobra.Command{
+		Use:   "restart",
+		Short: "Measure a restart with many conversations and agents",
+		Long: `Measure how long ` + "`cortex serve`" + ` needs until it is ready on a store with many conversations and agents, after it was
+stopped and after it was killed, and the memory that it needs. The store is built first, in a temporary folder, which takes a while.`,
+		Example: "  cortex bench restart\n  cortex bench restart --conversations 10000 --agents 100 --json",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cfg.Agents, err = benchAgents(cmd, agents); err != nil {
+				return err
+			}
+			if err := checkBound("conversations", cfg.Conversations, 1, maxBenchStored); err != nil {
+				return err
+			}
+			if cfg.Binary, err = os.Executable(); err != nil {
+				return fmt.Errorf("this program: %w", err)
+			}
+			return b.measure(func(p bench.Progress) ([]bench.Figure, error) {
+				cfg.Progress = p
+				return bench.Restart(cmd.Context(), cfg)
+			})
+		},
+	}
+	b = e.newBencher(c, "")
+	c.Flags().IntVar(&cfg.Conversations, "conversations", 100_000, "how many conversations are stored")
+	c.Flags().StringVar(&agents, "agents", defaultBenchAgents, "how many agents there are")
+	return c
+}
+
+func (e *env) newBenchDiscovery() *cobra.Command {
+	var (
+		cfg    bench.DiscoveryConfig
+		agents string
+		b      *bencher
+	)
+	c := &cobra.Command{
+		Use:   "discovery",
+		Short: "Measure what many agents cost",
+		Long: `Measure what many agents cost: how long it takes from before a card is published until the agent is in the prompt of a
+request that it fits, how large the prompts are, and how much longer a turn takes than with one agent. The agents' heartbeats go on.`,
+		Example: "  cortex bench discovery\n  cortex bench discovery --agents 500 --json",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cfg.Agents, err = benchAgents(cmd, agents); err != nil {
+				return err
+			}
+			if err := b.check(); err != nil {
+				return err
+			}
+			cfg.Limit = b.limit
+			return b.measure(func(p bench.Progress) ([]bench.Figure, error) {
+				cfg.Progress = p
+				return bench.Discovery(cmd.Context(), cfg)
+			})
+		},
+	}
+	b = e.newBencher(c, "each part")
+	c.Flags().StringVar(&agents, "agents", defaultBenchAgents, "how many agents there are")
+	return c
+}
+
+const defaultBenchAgents = "10000"
+
+// benchAgents reads --agents. Only the flag counts: the setting of that name is about the built-in agents.
+func benchAgents(cmd *cobra.Command, value string) (int, error) {
+	if !cmd.Flags().Changed("agents") {
+		value = defaultBenchAgents
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil {
+		return 0, usagef("--agents %q: want a number, such as %s", value, defaultBenchAgents)
+	}
+	return n, checkBound("agents", n, 1, maxBenchAgents)
+}

@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	deadShown = 100      // dead letters of a list, unless --limit says otherwise
+	deadText  = 64 << 10 // bytes of a payload that are shown
+)
+
+func (e *env) newDead() *cobra.Command {
+	var asJSON bool
+	limit := deadShown
+	list := func(cmd *cobra.Command, _ []string) error {
+		if limit < 0 {
+			return usagef("--limit %d: it must be at least 0, which is no limit", limit)
+		}
+		return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listDead(ctx, l, limit, asJSON) })
+	}
+	c := &cobra.Command{
+		Use:   "dead",
+		Short: "Look at what was given up",
+		Long: `List the dead letters, the oldest first: events that nobody could handle, such as those that are damaged or too large. They are
+kept until they are replayed or removed; of very many, the oldest go.`,
+		Example: "  cortex dead\n  cortex dead show 12\n  cortex dead replay 12\n  cortex dead remove --all",
+		Args:    exactArgs(),
+		RunE:    list,
+	}
+	ls := &cobra.Command{Use: "list", Short: "List what was given up", Example: "  cortex dead list --limit 10", Args: exactArgs(), RunE: list}
+	show := &cobra.Command{
+		Use: "show ID", Short: "Show all of a dead letter", Example: "  cortex dead show 12", Args: exactArgs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.showDead(ctx, l, args[0], asJSON) })
+		},
+	}
+	for _, c := range []*cobra.Command{c, ls, show} {
+		c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	}
+	for _, c := range []*cobra.Command{c, ls} {
+		c.Flags().IntVar(&limit, "limit", limit, "how many at most; 0 is all")
+	}
+	c.AddCommand(ls, show,
+		e.newDeadEach("replay", "Put dead letters back into their inbox",
+			"Put dead letters back into their inbox, as if they came now: for when the reason why they were given up is gone.",
+			func(ctx context.Context, l *link, d *transport.DeadLetter) (string, error) {
+				if err := l.bus.ReplayDead(ctx, l.tenant, d.ID); err != nil {
+					return "", err
+				}
+				return fmt.Sprintf("replayed %s: it is in the inbox of %s, and will be given up again if this still holds: %s",
+					d.ID, prompt.Clean(d.Topic.ID, 60), prompt.Clean(d.Reason, 200)), nil
+			}),
+		e.newDeadEach("remove", "Remove dead letters for good", "Remove dead letters for good. What they asked for is never done.",
+			func(ctx context.Context, l *link, d *transport.DeadLetter) (string, error) {
+				return "removed " + d.ID, l.bus.RemoveDead(ctx, l.tenant, d.ID)
+			}),
+	)
+	return c
+}
+
+// deadJSON is a dead letter as scripts see it. Payload is that of an event which can be read, else Data has its bytes.
+type deadJSON struct {
+	ID         string           `json:"id"`
+	Time       time.Time        `json:"time"`
+	Inbox      string           `json:"inbox"`
+	Reason     string           `json:"reason"`
+	Deliveries int              `json:"deliveries"`
+	Event      *transport.Event `json:"event"`
+}
+
+func newDeadJSON(d *transport.DeadLetter) deadJSON {
+	return deadJSON{d.ID, d.Time, d.Topic.ID, d.Reason, d.Deliveries, d.Event}
+}
+
+func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) error {
+	all, more := []deadJSON{}, false
+	for d, err := range l.bus.DeadLetters(ctx, l.tenant) {
+		if err != nil {
+			return err
+		}
+		if more = limit > 0 && len(all) == limit; more {
+			break
+		}
+		j := newDeadJSON(d)
+		if !asJSON {
+			j.Event.Payload = &transport.Opaque{Kind: kindOf(j.Event)} // of many, only what is shown
+		}
+		all = append(all, j)
+	}
+	if asJSON {
+		return writeJSON(e, all)
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(e.stderr, "nothing was given up")
+		return nil
+	}
+	now := time.Now()
+	t := newTable(e.stdout, "ID", "WHEN", "INBOX", "FROM", "KIND", "REASON")
+	for _, d := range all {
+		t.row(d.ID, ago(d.Time, now), d.Inbox, d.Event.From, kindOf(d.Event), d.Reason)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if more {
+		fmt.Fprintf(e.stderr, "these are the oldest %d; --limit 0 shows all\n", limit)
+	}
+	return nil
+}
+
+func kindOf(e *transport.Event) string {
+	kind, _ := transport.PayloadKind(e.Payload)
+	return kind
+}
+
+func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) error {
+	d, err := l.bus.DeadLetter(ctx, l.tenant, id)
+	if err != nil {
+		return deadError(id, err)
+	}
+	if asJSON {
+		return writeJSON(e, newDeadJSON(d))
+	}
+	field := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(e.stdout, "%-12s%s\n", name, prompt.Clean(text, 2*transport.MaxID))
+		}
+	}
+	field("id", d.ID)
+	field("given up", d.Time.Local().Format(time.DateTime))
+	fmt.Fprintf(e.stdout, "%-12s%s\n", "reason", prompt.Clean(d.Reason, 4<<10))
+	field("inbox", d.Topic.ID)
+	field("deliveries", fmt.Sprint(d.Deliveries))
+	field("event", d.Event.ID)
+	if !d.Event.Time.IsZero() {
+		field("made", d.Event.Time.Local().Format(time.DateTime))
+	}
+	field("from", d.Event.From)
+	field("context", d.Event.ContextID)
+	field("task", string(d.Event.TaskID))
+	field("kind", kindOf(d.Event))
+	_, err = fmt.Fprintf(e.stdout, "\n%s\n", payloadText(d.Event.Payload))
+	return err
+}
+
+// payloadText is a payload for people: JSON when it is that, else its text.
+func payloadText(p transport.Payload) string {
+	_, _, body, err := transport.EncodePayload(p)
+	if err != nil {
+		return prompt.Clean(err.Error(), 200)
+	}
+	var pretty, clean bytes.Buffer
+	if json.Indent(&pretty, body, "", "  ") == nil {
+		_, _ = plainWriter{&clean}.Write(pretty.Bytes()) // a buffer never fails
+		return cutText(clean.String())
+	}
+	return prompt.CleanText(string(body), deadText)
+}
+
+// cutText returns s, cut to what is shown.
+func cutText(s string) string {
+	if len(s) <= deadText {
+		return s
+	}
+	end := deadText
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", s[:end], len(s)-end)
+}
+
+// newDeadEach makes a command that does something with each of the dead letters that it is given.
+func (e *env) newDeadEach(verb, short, long string, do func(context.Context, *link, *transport.DeadLetter) (string, error)) *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use: verb + " ID...", Short: short, Long: long, Example: fmt.Sprintf("  cortex dead %[1]s 12 13\n  cortex dead %[1]s --all", verb),
+		Args: func(_ *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return usagef("which ones? cortex dead %s ID..., or --all", verb)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
+				if all {
+					var err error
+					if ids, err = deadIDs(ctx, l); err != nil {
+						return err
+					}
+				}
+				return e.eachDead(ctx, l, verb, ids, do)
+			})
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "all that there are now")
+	return c
+}
+
+// deadIDs returns those of all dead letters; what is given up from now on is not among them.
+func deadIDs(ctx context.Context, l *link) ([]string, error) {
+	var ids []string
+	for d, err := range l.bus.DeadLetters(ctx, l.tenant) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, d.ID)
+	}
+	return ids, nil
+}
+
+func (e *env) eachDead(ctx context.Context, l *link, verb string, ids []string, do func(context.Context, *link, *transport.DeadLetter) (string, error)) error {
+	if len(ids) == 0 {
+		fmt.Fprintln(e.stderr, "nothing was given up")
+	}
+	failed := 0
+	for _, id := range ids {
+		text := ""
+		d, err := l.bus.DeadLetter(ctx, l.tenant, id)
+		if err == nil {
+			text, err = do(ctx, l, d)
+		}
+		switch {
+		case err != nil && (ctx.Err() != nil || len(ids) == 1):
+			return deadError(id, err)
+		case err != nil:
+			failed++
+			fmt.Fprintf(e.stderr, "cortex: %s\n", oneLine(deadError(id, err)))
+		default:
+			fmt.Fprintln(e.stdout, text)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%s: %d of %d dead letters were left as they are", verb, failed, len(ids))
+	}
+	return nil
+}
+
+// deadError says what to do.
+func deadError(id string, err error) error {
+	switch {
+	case errors.Is(err, transport.ErrNotFound):
+		return fmt.Errorf("there is no dead letter %s: `cortex dead` lists them", prompt.Clean(id, 64))
+	case errors.Is(err, transport.ErrForbidden):
+		return fmt.Errorf("%w: only the credentials of the orchestrator may do that, give them with --creds", err)
+	case errors.Is(err, transport.ErrInvalid):
+		return fmt.Errorf("%w; `cortex dead show %[2]s` shows it, `cortex dead remove %[2]s` removes it", err, strings.TrimSpace(id))
+	}
+	return err
+}

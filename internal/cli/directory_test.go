@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestIndexFollows holds that whatever makes an agent one that may be given work, or one that may not, reaches the index.
+func TestIndexFollows(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		for seed := range uint64(20) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+			ids := []string{"anna", "bert", "carl", "dora", "emil"}
+			card := func(id string) *a2a.AgentCard {
+				c := &a2a.AgentCard{Name: id, Description: "Works", Version: fmt.Sprint(random.IntN(3))}
+				for range 1 + random.IntN(2) {
+					skill := string(rune('a' + random.IntN(4)))
+					c.Skills = append(c.Skills, a2a.AgentSkill{ID: skill, Name: skill})
+				}
+				if random.IntN(4) == 0 {
+					c = agentcard.Attach(c, &agentcard.Spec{TenantScope: []string{"t", "other"}[random.IntN(2)]})
+				}
+				return c
+			}
+			d := newDirectory(registry.Config{
+				Tenant: "t", StrictAbilities: strict, Now: func() time.Time { return now },
+				WellKnown: []registry.WellKnown{{ID: "dora", Card: card("dora")}, {ID: "fred", Card: card("fred")}},
+			})
+			agree := func(step string) {
+				t.Helper()
+				var want []string
+				for _, r := range d.registry.Snapshot().Routable() {
+					want = append(want, r.ID)
+				}
+				var got []string
+				for _, id := range append(ids, "fred") {
+					if slices.Contains(d.index.Named("@"+id), id) {
+						got = append(got, id)
+					}
+				}
+				if diff := cmp.Diff(want, got); diff != "" || d.index.Len() != len(want) {
+					t.Fatalf("strict %v, seed %d, after %s: the index has %d agents, and differs (-registry +index):\n%s", strict, seed, step, d.index.Len(), diff)
+				}
+			}
+			agree("the beginning")
+			for range 400 {
+				c := &transport.Card{AgentID: ids[random.IntN(len(ids))], Instance: fmt.Sprint(random.IntN(2))}
+				step := fmt.Sprint(c.AgentID, "/", c.Instance)
+				switch random.IntN(12) {
+				case 0, 1:
+					c.Gone = transport.GoneLeft
+				case 2:
+					c.Gone = transport.GoneExpired
+				case 3:
+					now = now.Add(5 * time.Second)
+					d.registry.Sweep(now)
+					agree("a sweep")
+					continue
+				case 4:
+					now = now.Add(time.Minute)
+					d.registry.Sweep(now) // a jump: everybody has a grace
+					agree("a jump")
+					continue
+				case 5:
+					d.registry.Pause()
+					d.registry.Resume()
+					agree("a pause")
+					continue
+				default:
+					c.Card, c.TTL, c.Draining = card(c.AgentID), 10*time.Second, random.IntN(4) == 0
+				}
+				d.registry.Apply(&transport.Event{Tenant: "t", Payload: c})
+				agree(step)
+			}
+		}
+	}
+}

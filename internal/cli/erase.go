@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	cancelPatience = 10 * time.Second       // how long a canceled turn may take to end
+	cancelPoll     = 100 * time.Millisecond // how often that is looked at
+)
+
+// eraserStore and eraserBus are what keeps something of a conversation.
+type (
+	eraserStore interface {
+		cortex.Store
+		cortex.Eraser
+		cortex.Notes
+	}
+	eraserBus interface {
+		transport.Transport
+		transport.Eraser
+	}
+)
+
+// erased says what was deleted with a conversation.
+type erased struct {
+	entries int
+	learned int // agents about which it had taught something
+}
+
+// eraseConversation deletes everything that is kept of a conversation.
+func eraseConversation(ctx context.Context, store eraserStore, bus eraserBus, tenant, contextID string) (erased, error) {
+	var done erased
+	for _, err := range store.Load(ctx, tenant, contextID, 0) {
+		if err != nil {
+			return done, err
+		}
+		done.entries++
+	}
+	// First what could be handled, and begin the conversation anew.
+	err := bus.Erase(ctx, tenant, contextID)
+	if err == nil {
+		err = store.Erase(ctx, tenant, contextID)
+	}
+	if err != nil {
+		return done, err
+	}
+	agents, err := cortex.ForgetConversation(ctx, store, tenant, contextID)
+	if err != nil {
+		return done, err
+	}
+	done.learned = len(agents)
+	// What orchestrators that run remember must not get into the prompt of whoever begins it anew, nor into what they write down.
+	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
+		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
+	}); err != nil {
+		return done, fmt.Errorf("the Cortex that runs could not be told: %w", err)
+	}
+	return done, nil
+}
+
+// busy says what a conversation still waits for, or "".
+func busy(conv *cortex.Conversation) string {
+	switch {
+	case slices.ContainsFunc(conv.Turns, (*cortex.Turn).Open):
+		return "has a turn that is not answered yet"
+	case len(conv.Running()) > 0:
+		return "has a task that an agent works on"
+	case len(conv.Waiting()) > 0, len(conv.Asked()) > 0:
+		return "waits for the reply to a question"
+	}
+	return ""
+}
+
+func (e *env) newSessionsDelete() *cobra.Command {
+	var yes, force bool
+	c := &cobra.Command{
+		Use:   "delete CONTEXT...",
+		Short: "Delete conversations for good",
+		Long: `Delete conversations for good: what was said, done and learned in them, and what waits for them or was given up. Nobody can
+bring that back. One that is not finished is deleted with --force only, which cancels it first. Who says something in a deleted
+conversation begins a new one.
+
+The server overwrites what it deletes in its files; the bytes of events that were handled before go within seconds, or within two
+minutes on a server of your own. Backups and the input history of terminals are yours to delete.`,
+		Example: "  cortex sessions delete demo\n  cortex sessions delete --yes --force demo other",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exactArgs("CONTEXT")(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
+				for _, id := range args {
+					if err := e.deleteSession(ctx, l, id, yes, force); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&force, "force", false, "also one that is not finished: it is canceled first")
+	return c
+}
+
+func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes, force bool) error {
+	if err := transport.CheckID(contextID); err != nil {
+		return usagef("%s is no conversation's id: %w", prompt.Clean(contextID, 64), err)
+	}
+	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+	switch {
+	case err != nil && !force:
+		return fmt.Errorf("conversation %s cannot be read, --force deletes it all the same: %w", contextID, err)
+	case err == nil && conv.Seq == 0 && !force:
+		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+	}
+	if err == nil {
+		if why := busy(conv); why != "" && !force {
+			return fmt.Errorf("conversation %s %s: wait for it, or add --force to cancel it first", contextID, why)
+		}
+	}
+	if !yes {
+		if !e.onTerminal() {
+			return usagef("nobody can be asked whether conversation %s is to be deleted for good: add --yes", contextID)
+		}
+		if ok, err := e.confirm(ctx, fmt.Sprintf("Delete conversation %s for good? [y/N] ", contextID)); err != nil || !ok {
+			if err == nil {
+				fmt.Fprintf(e.stderr, "conversation %s is kept\n", contextID)
+			}
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	if err == nil && busy(conv) != "" {
+		if err := l.cancelAll(ctx, contextID); err != nil {
+			return err
+		}
+	}
+	done, err := eraseConversation(ctx, l.store, l.bus, l.tenant, contextID)
+	if errors.Is(err, transport.ErrForbidden) { // the first thing that is deleted was refused
+		return fmt.Errorf("conversation %s is not deleted: give the credentials of the orchestrator with --creds: %w", contextID, err)
+	}
+	if err != nil {
+		return fmt.Errorf("conversation %s is not deleted completely, do it again: %w", contextID, err)
+	}
+	learned := ""
+	if done.learned > 0 {
+		learned = fmt.Sprintf(", agents of which less is known now, %d", done.learned)
+	}
+	fmt.Fprintf(e.stdout, "deleted conversation %s: entries, %d%s\n", contextID, done.entries, learned)
+	return nil
+}
+
+// cancelAll cancels what is open in a conversation, and waits until that is so.
+func (l *link) cancelAll(ctx context.Context, contextID string) error {
+	if err := l.client().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
+	defer cancel()
+	poll := time.NewTicker(cancelPoll)
+	defer poll.Stop()
+	for {
+		conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			return err
+		case busy(conv) == "":
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil // no Cortex runs, or it is stuck: then this is the way out
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// confirm asks on the terminal.
+func (e *env) confirm(ctx context.Context, question string) (bool, error) {
+	fmt.Fprint(e.stdout, question)
+	answer := make(chan string, 1)
+	go func() { // it ends with the process when nobody answers
+		line, _ := bufio.NewReader(e.stdin).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case a := <-answer:
+		return a == "y" || a == "yes", nil
+	}
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// toEcho gives what it is told to the agent that it begins with, and says when that is done.
+type toEcho struct{}
+
+func (toEcho) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
+	if len(t.Steps) > 0 {
+		return &llm.Decision{Kind: llm.KindRespond, Say: "done"}, nil
+	}
+	agent, _, _ := strings.Cut(t.User, ":")
+	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: agent, Skill: "echo", Task: t.User}}}, nil
+}
+
+// TestEraseConversationUnlearns holds that the user's words which a deleted conversation taught about agents go with it, also those
+// that an orchestrator which runs had not written yet, and that those of others stay.
+func TestEraseConversationUnlearns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus, index := memstore.New(), memory.New(nil), router.New(nil)
+		defer bus.Close()
+		var list []prompt.Agent
+		for _, id := range []string{"both", "one"} {
+			card, handler, _ := agents.Lookup("echo")
+			card.Name = id
+			list = append(list, prompt.Agent{ID: id, Card: card})
+			index.Put(id, card)
+			go agents.Serve(t.Context(), bus, card, handler, nil) //nolint:errcheck // it ends with the test
+		}
+		orch, err := cortex.New(cortex.Config{
+			Transport: bus, Store: store, Router: index, Decider: toEcho{}, Agents: func(string) []prompt.Agent { return list },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go orch.Run(t.Context()) //nolint:errcheck // it ends with the test
+		say := func(contextID, text string) {
+			synctest.Wait()
+			id := contextID + "-" + text[:3]
+			if err := bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
+				ID: id, Time: time.Now(), From: "user", ContextID: contextID, Payload: &a2a.Message{
+					ID: id, ContextID: contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)},
+				},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		say("kept", "both: words that stay")
+		say("gone", "both: words that go")
+		damaged := cortex.Note{Key: "damaged", Value: []byte("{")}
+		if _, err := store.PutNote(t.Context(), "", cortex.NoteEvidence, damaged); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		say("kept", "one: words for one")
+		say("gone", "one: words that nobody has written yet")
+
+		done, err := eraseConversation(t.Context(), store, bus, "", "gone")
+		if err != nil || done.learned != 1 || done.entries == 0 {
+			t.Errorf("eraseConversation = %+v, %v, want entries, and something learned of one agent", done, err)
+		}
+		<-time.After(time.Minute)
+		left := map[string][]string{}
+		for n, err := range store.Notes(t.Context(), "", cortex.NoteEvidence) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []router.Evidence
+			if err := json.Unmarshal(n.Value, &all); err != nil && n.Key != "damaged" {
+				t.Fatal(err)
+			}
+			for _, e := range all {
+				left[n.Key] = append(left[n.Key], e.Text)
+			}
+		}
+		want := map[string][]string{"both": {"both: words that stay"}, "one": {"one: words for one"}}
+		if d := cmp.Diff(want, left); d != "" {
+			t.Errorf("what is known of agents differs (-want +got):\n%s", d)
+		}
+		if d := cmp.Diff(map[string]bool{"kept": true}, contextIDs(t, store)); d != "" {
+			t.Errorf("what is left differs (-want +got):\n%s", d)
+		}
+	})
+}

@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func (e *env) newForget() *cobra.Command {
+	return &cobra.Command{
+		Use:   "forget ID",
+		Short: "Forget what was learned of an agent",
+		Long: `Forget which requests an agent did well, so that Cortex chooses it by its card alone again. The agent stays, and learning goes
+on; cortex serve --learning=false learns nothing.`,
+		Example: "  cortex agents forget agent_weather", Args: exactArgs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, id := cmd.Context(), args[0]
+			if err := transport.CheckID(id); err != nil {
+				return usagef("%s is no agent's id: %w", prompt.Clean(id, 64), err)
+			}
+			l, err := e.settings.mustJoin(ctx, "forget", e.settings.logger(e.stderr, slog.LevelError), nil)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			n, err := l.store.Note(ctx, l.tenant, cortex.NoteEvidence, id)
+			if err != nil {
+				return err
+			}
+			if n.Version != 0 {
+				if err := l.store.DeleteNote(ctx, l.tenant, cortex.NoteEvidence, id); err != nil {
+					return forgetError(err)
+				}
+			}
+			// One that runs is told in any case: it may know what is gone already.
+			if err := l.bus.Publish(ctx, transport.Control(l.tenant, transport.Cortex), &transport.Event{
+				ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: l.tenant, Payload: &transport.Forget{AgentID: id},
+			}); err != nil {
+				if n.Version == 0 {
+					return forgetError(err)
+				}
+				return fmt.Errorf("it is forgotten in the store, but the Cortex that runs could not be told: %w", err)
+			}
+			var learned []router.Evidence
+			if err := json.Unmarshal(n.Value, &learned); err != nil || len(learned) == 0 {
+				fmt.Fprintf(e.stderr, "nothing was learned of %s\n", id)
+				return nil
+			}
+			fmt.Fprintf(e.stdout, "forgot what was learned of %s: requests that it did, %d\n", id, len(learned))
+			return nil
+		},
+	}
+}
+
+// forgetError says what to do about an error.
+func forgetError(err error) error {
+	if errors.Is(err, transport.ErrForbidden) || strings.Contains(err.Error(), "code=403") {
+		return fmt.Errorf("%w: give the orchestrator's credentials with --creds to change what was learned", transport.ErrForbidden)
+	}
+	return err
+}

@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// newJSON returns an encoder whose texts can do nothing to a terminal: control and format characters, which JSON may hold as they
+// are, are written as \uXXXX, which is the same text.
+func newJSON(w io.Writer) *json.Encoder { return json.NewEncoder(plainWriter{w}) }
+
+// plainWriter is for whole texts: no character may be spread over two writes.
+type plainWriter struct{ w io.Writer }
+
+func (p plainWriter) Write(b []byte) (int, error) {
+	out, done := []byte(nil), 0
+	for i := 0; i < len(b); {
+		if b[i] < 0x7f {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		if unicode.In(r, unicode.Cc, unicode.Cf) {
+			out = append(out, b[done:i]...)
+			for _, u := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, u)
+			}
+			done = i + size
+		}
+		i += size
+	}
+	if _, err := p.w.Write(append(out, b[done:]...)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+)
+
+// policyFile is the file of --policy, read again while it is in use. Rules that cannot be read change nothing: those from before
+// stay in force.
+type policyFile struct {
+	path  string
+	log   *slog.Logger
+	tell  func(line string) // to the user of a chat; nil where there is none
+	rules atomic.Pointer[policy.Policy]
+
+	// Of the file as it was looked at last.
+	stamp   stamp
+	sum     [sha256.Size]byte // of what is in force, or was refused
+	next    [sha256.Size]byte // of what comes next, if it is the same when it is looked at again
+	trouble string            // that was told
+}
+
+// stamp changes when a file does, but for changes within one tick of the file system's clock.
+type stamp struct {
+	modified time.Time
+	size     int64
+	fresh    bool // the tick may not have been over
+}
+
+// freshFor is longer than the tick of any file system's clock.
+const freshFor = 3 * time.Second
+
+// loadPolicy reads the file of --policy; nil when there is none.
+func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
+	if s.node.policy == "" {
+		return nil, nil
+	}
+	f := &policyFile{path: s.node.policy, log: log, tell: s.node.tell}
+	b, seen, err := f.read()
+	if err != nil {
+		return nil, usagef("--policy: %w", err)
+	}
+	p, err := policy.Parse(f.path, b)
+	if err != nil {
+		return nil, usagef("--policy: %w", err)
+	}
+	f.stamp, f.sum = seen, sha256.Sum256(b)
+	f.rules.Store(p)
+	return f, nil
+}
+
+// unusedPolicy says that the Cortex that was joined goes by other rules than those that this command was given, or "".
+func (s *settings) unusedPolicy(ctx context.Context) string {
+	if s.node.policy == "" {
+		return ""
+	}
+	if s.nats == "" {
+		if a, ok, err := findAddress(ctx, s.data); err == nil && ok && a.Deciding != nil && a.Deciding.Policy == s.node.policy {
+			return ""
+		}
+	}
+	return ", which has its own rules: --policy is not used"
+}
+
+// inForce is for cortex.Config: nil without a file.
+func (f *policyFile) inForce() func() *policy.Policy {
+	if f == nil {
+		return nil
+	}
+	return f.rules.Load
+}
+
+// watch looks at the file once a second until ctx ends.
+func (f *policyFile) watch(ctx context.Context) {
+	if f == nil {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.look()
+		}
+	}
+}
+
+// look takes over new rules. They have to be the same twice, so that a file that is being written is not taken for a whole one.
+func (f *policyFile) look() {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		f.keep(err)
+		return
+	}
+	if !f.stamp.fresh && f.stamp.modified.Equal(info.ModTime()) && f.stamp.size == info.Size() && f.trouble == "" {
+		return
+	}
+	b, seen, err := f.read()
+	if err != nil {
+		f.keep(err)
+		return
+	}
+	f.trouble = ""
+	switch sum := sha256.Sum256(b); sum {
+	case f.sum:
+		f.stamp, f.next = seen, sum
+	case f.next:
+		f.stamp, f.sum = seen, sum
+		p, err := policy.Parse(f.path, b)
+		if err != nil {
+			f.refuse(err)
+			return
+		}
+		f.rules.Store(p)
+		f.log.Info("new policy", "file", f.path, "rules", p.Rules())
+		f.say(fmt.Sprintf("the rules in %s are new: %d in force now", f.path, p.Rules()))
+	default:
+		f.next = sum
+	}
+}
+
+// read returns the file's content, of which one byte too many is enough.
+func (f *policyFile) read() ([]byte, stamp, error) {
+	info, err := os.Stat(f.path) // before it is opened: opening a pipe may block
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, stamp{}, fmt.Errorf("%s is not a file", f.path)
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, policy.MaxBytes+1))
+	return b, stamp{info.ModTime(), info.Size(), time.Since(info.ModTime()) < freshFor}, err
+}
+
+// keep tells, once, that the file cannot be read.
+func (f *policyFile) keep(err error) {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%s is gone", f.path)
+	}
+	if f.trouble != err.Error() {
+		f.trouble = err.Error()
+		f.refuse(err)
+	}
+}
+
+func (f *policyFile) refuse(err error) {
+	f.log.Warn("policy not read: the rules from before stay in force", "file", f.path, "err", err)
+	f.say(fmt.Sprintf("--policy: %v: the rules from before stay in force", err))
+}
+
+func (f *policyFile) say(line string) {
+	if f.tell != nil {
+		f.tell(line)
+	}
+}

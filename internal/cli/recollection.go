@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+)
+
+// recollection is what the running Cortex remembers of agents, for registries that only look: when each came, so that they know
+// who came first. Whether an agent is there is for the cards alone to say. It keeps nothing.
+type recollection struct{ keeper }
+
+var _ registry.Keeper = recollection{}
+
+// Load implements [registry.Keeper]. The instances have no time to be silent for: without a card that is retained they are gone.
+func (r recollection) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
+	return func(yield func(registry.Kept, error) bool) {
+		for kept, err := range r.keeper.Load(ctx) {
+			if err == nil {
+				kept.Data = timeless(kept.Data)
+			}
+			if !yield(kept, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// timeless returns an agent's note without the leases and heartbeats of its instances; what is no note stays as it is.
+func timeless(data []byte) []byte {
+	var note map[string]json.RawMessage
+	var instances []map[string]json.RawMessage
+	if json.Unmarshal(data, &note) != nil || json.Unmarshal(note["instances"], &instances) != nil {
+		return data
+	}
+	for _, in := range instances {
+		delete(in, "ttl")
+		delete(in, "heartbeat")
+	}
+	var err error
+	if note["instances"], err = json.Marshal(instances); err != nil {
+		return data
+	}
+	out, err := json.Marshal(note)
+	if err != nil {
+		return data
+	}
+	return out
+}
+
+// Save implements [registry.Keeper].
+func (recollection) Save(context.Context, string, []byte) error { return nil }
+
+// Delete implements [registry.Keeper].
+func (recollection) Delete(context.Context, string) error { return nil }

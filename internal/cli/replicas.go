@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func (e *env) newReplicas() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "replicas",
+		Short: "List the processes that share the work",
+		Long: `List the Cortex processes that serve the tenant, and which of the 64 partitions of conversations each owns. The work is
+shared by whoever uses the same server: start another with ` + "`cortex serve --nats URL`" + `, and it takes its part; when one ends
+or is killed, the others take over.`,
+		Example: "  cortex replicas\n  cortex replicas --nats nats://127.0.0.1:4222 --json",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listReplicas(ctx, l, asJSON) })
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+type replicaJSON struct {
+	ID         string    `json:"id"`
+	Process    string    `json:"process"`
+	Since      time.Time `json:"since"`
+	Partitions []int     `json:"partitions"`
+}
+
+func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
+	inbox := transport.Inbox(l.tenant, transport.Cortex)
+	var tr transport.Transport = l.bus
+	o, ok := tr.(transport.Owners)
+	if !ok {
+		return fmt.Errorf("this server does not tell who owns what")
+	}
+	owners, err := o.Owners(ctx, inbox)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		list := make([]replicaJSON, len(owners))
+		for i, o := range owners {
+			list[i] = replicaJSON{o.ID, o.Label, o.Since, append([]int{}, o.Partitions...)}
+		}
+		return writeJSON(e, list)
+	}
+	if len(owners) == 0 {
+		fmt.Fprintln(e.stderr, "no cortex serves this tenant: start one with `cortex serve`")
+		return nil
+	}
+	now := time.Now()
+	t := newTable(e.stdout, "REPLICA", "PROCESS", "SINCE", "OWNS", "PARTITIONS")
+	owned := 0
+	for _, o := range owners {
+		owned += len(o.Partitions)
+		t.row(o.ID, o.Label, ago(o.Since, now), fmt.Sprintf("%d of %d", len(o.Partitions), transport.Partitions), ranges(o.Partitions))
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if free := transport.Partitions - owned; free > 0 {
+		fmt.Fprintf(e.stderr, "%d partitions change their owner just now\n", free)
+	}
+	return nil
+}
+
+// ranges writes numbers that are in order as people do: 0-15, 32-47.
+func ranges(n []int) string {
+	var parts []string
+	for i := 0; i < len(n); {
+		j := i
+		for j+1 < len(n) && n[j+1] == n[j]+1 {
+			j++
+		}
+		part := strconv.Itoa(n[i])
+		if j > i {
+			part += "-" + strconv.Itoa(n[j])
+		}
+		parts = append(parts, part)
+		i = j + 1
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// processLabel names this process in the list of replicas.
+func processLabel() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "localhost"
+	}
+	return fmt.Sprintf("%s/%d", prompt.Clean(host, 64), os.Getpid())
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	retainFirst = time.Minute // after the start
+	retainEvery = time.Hour
+	retainDays  = 100 * 365 // at most
+)
+
+// retention is a time that may be written in days, such as 30d. Zero is for ever.
+type retention time.Duration
+
+// Set implements pflag.Value.
+func (r *retention) Set(s string) error {
+	d, err := time.ParseDuration(s)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		var n int
+		n, err = strconv.Atoi(days)
+		// Bounded before it is multiplied: a product that overflows could be a short time, and much be deleted.
+		d = time.Duration(max(-1, min(n, retainDays+1))) * 24 * time.Hour
+	}
+	if err != nil || d < 0 || s != "0" && d < time.Minute || d > retainDays*24*time.Hour {
+		return fmt.Errorf("%q is no time to keep something: write days or hours, such as 30d or 12h", s)
+	}
+	*r = retention(d)
+	return nil
+}
+
+// String implements pflag.Value.
+func (r *retention) String() string {
+	if d := time.Duration(*r); d == 0 {
+		return ""
+	} else if d%(24*time.Hour) == 0 {
+		return strconv.Itoa(int(d/(24*time.Hour))) + "d"
+	} else {
+		return d.String()
+	}
+}
+
+// Type implements pflag.Value.
+func (r *retention) Type() string { return "TIME" }
+
+// retainBus also keeps what was given up.
+type retainBus interface {
+	eraserBus
+	transport.DeadLetters
+}
+
+// keepRetained deletes every hour, while leads says that it is this process's to do, what has not been touched for the time retain. It
+// returns when ctx ends.
+func keepRetained(ctx context.Context, leads func() bool, store eraserStore, bus retainBus, tenant string, retain time.Duration, log *slog.Logger) {
+	next := time.NewTimer(retainFirst)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		if leads() {
+			n, err := sweepRetained(ctx, store, bus, tenant, retain, time.Now, log)
+			if n > 0 {
+				log.Info("old conversations and dead letters deleted", "count", n, "retain", retain)
+			}
+			if err != nil && ctx.Err() == nil {
+				log.Warn("old conversations are not all deleted", "err", err)
+			}
+		}
+		next.Reset(retainEvery)
+	}
+}
+
+// sweepRetained deletes the conversations that nothing happened in for the time retain and that wait for nothing, the oldest first,
+// and the dead letters that are as old. It returns how many. After each it rests for as long as that took, so that others are
+// not held up. What is said in a conversation in the few milliseconds between the last look at it and its end goes with it.
+func sweepRetained(
+	ctx context.Context, store eraserStore, bus retainBus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
+) (int, error) {
+	before := now().Add(-retain)
+	var old []cortex.ContextInfo
+	for info, err := range store.Contexts(ctx, tenant) {
+		if err != nil {
+			return 0, err
+		}
+		if info.Updated.Before(before) {
+			info.Title = "" // of many, only what is needed
+			old = append(old, info)
+		}
+	}
+	deleted := 0
+	for _, info := range slices.Backward(old) {
+		began := time.Now()
+		conv, err := cortex.Load(ctx, store, tenant, info.ContextID)
+		if err == nil && (conv.Seq != uint64(info.Entries) || busy(conv) != "") {
+			continue
+		}
+		if err == nil {
+			_, err = eraseConversation(ctx, store, bus, tenant, info.ContextID)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return deleted, ctx.Err()
+		case errors.Is(err, transport.ErrUnavailable):
+			return deleted, err
+		case err != nil:
+			log.Warn("old conversation not deleted", "context_id", info.ContextID, "err", err)
+			continue
+		}
+		deleted++
+		if err := rest(ctx, time.Since(began)); err != nil {
+			return deleted, err
+		}
+	}
+	for d, err := range bus.DeadLetters(ctx, tenant) {
+		if err != nil {
+			return deleted, err
+		}
+		if !d.Time.Before(before) {
+			break // so are those that follow
+		}
+		if err := bus.RemoveDead(ctx, tenant, d.ID); err != nil {
+			return deleted, err
+		}
+		deleted++
+	}
+	return deleted, nil
+}
+
+// rest waits.
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

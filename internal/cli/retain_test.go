@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+const day = 24 * time.Hour
+
+// addTurn appends a turn to a conversation: with an answer, or with a task that is open.
+func addTurn(t *testing.T, store cortex.Store, contextID string, at time.Time, answered bool) {
+	t.Helper()
+	conv, err := cortex.Load(t.Context(), store, "", contextID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprint(contextID, "-", conv.Seq)
+	e := &cortex.Entry{
+		Seq: conv.Seq + 1, Time: at, Turn: id, Sent: at, Deadline: at.Add(5 * time.Minute),
+		Cause: &transport.Event{ID: id, Time: at, From: "user", To: transport.Cortex, ContextID: contextID, Payload: &a2a.Message{
+			ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hello")},
+		}},
+		Decision: &llm.Decision{Kind: llm.KindRespond, Say: "hello"},
+	}
+	if !answered {
+		e.Decision = &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "a", Agent: "worker", Task: "work"}}}
+	}
+	if _, err := store.Append(t.Context(), "", contextID, conv.Version, e); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func contextIDs(t *testing.T, store cortex.Store) map[string]bool {
+	t.Helper()
+	ids := map[string]bool{}
+	for info, err := range store.Contexts(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[info.ContextID] = true
+	}
+	return ids
+}
+
+func TestSweepRetained(t *testing.T) {
+	store, bus := memstore.New(), memory.New(nil)
+	defer bus.Close()
+	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	addTurn(t, store, "old", now.Add(-31*day), true)
+	addTurn(t, store, "open", now.Add(-31*day), false)
+	addTurn(t, store, "touched", now.Add(-90*day), true)
+	addTurn(t, store, "touched", now.Add(-29*day), true)
+	addTurn(t, store, "just", now.Add(-30*day), true)
+	addTurn(t, store, "oldest", now.Add(-300*day), true)
+	// What waits for an old conversation goes with it.
+	away := transport.Inbox("", "away")
+	for _, c := range []string{"old", "open"} {
+		if err := bus.Publish(t.Context(), away, &transport.Event{ID: c, From: transport.Cortex, ContextID: c, Payload: &transport.Cancel{}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	n, err := sweepRetained(t.Context(), store, bus, "", 30*day, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	if n != 2 || err != nil {
+		t.Errorf("sweepRetained = %d, %v, want 2", n, err)
+	}
+	if d := cmp.Diff(map[string]bool{"open": true, "touched": true, "just": true}, contextIDs(t, store)); d != "" {
+		t.Errorf("what is left differs (-want +got):\n%s", d)
+	}
+	if n, err := bus.Waiting(t.Context(), away); n != 1 || err != nil {
+		t.Errorf("%d events wait, %v, want the one of the open conversation", n, err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := sweepRetained(ctx, store, bus, "", time.Hour, func() time.Time { return now }, slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("sweepRetained with a context that has ended = %d, %v", n, err)
+	}
+}
+
+// TestKeepRetained lets months pass.
+func TestKeepRetained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := memstore.New(), memory.New(nil)
+		defer bus.Close()
+		addTurn(t, store, "c", time.Now(), true)
+		inbox := transport.Inbox("", "worker")
+		sub, err := bus.Subscribe(t.Context(), inbox, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			_ = sub.Serve(ctx, func(context.Context, *transport.Event) error { return transport.Permanent(errors.New("no")) })
+		}()
+		if err := bus.Publish(t.Context(), inbox, &transport.Event{ID: "1", From: "user", ContextID: "other", Payload: &transport.Cancel{}}); err != nil {
+			t.Fatal(err)
+		}
+		var leads atomic.Bool
+		go keepRetained(ctx, leads.Load, store, bus, "", 30*day, slog.New(slog.DiscardHandler))
+		left := func() (conversations, dead int) {
+			for range bus.DeadLetters(t.Context(), "") {
+				dead++
+			}
+			return len(contextIDs(t, store)), dead
+		}
+		want := func(when string, conversations, dead int) {
+			t.Helper()
+			synctest.Wait()
+			if c, d := left(); c != conversations || d != dead {
+				t.Errorf("%s: %d conversations and %d dead letters, want %d and %d", when, c, d, conversations, dead)
+			}
+		}
+		time.Sleep(29 * day)
+		want("after 29 days", 1, 1)
+		time.Sleep(2 * day)
+		want("after 31 days, led by somebody else", 1, 1)
+		leads.Store(true)
+		time.Sleep(time.Hour)
+		want("an hour later, led by this one", 0, 0)
+	})
+}
+
+func TestRetention(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want time.Duration
+		back string
+	}{
+		{"30d", 30 * day, "30d"},
+		{"36h", 36 * time.Hour, "36h0m0s"},
+		{"0", 0, ""},
+		{"1m", time.Minute, "1m0s"},
+		{"1s", -1, ""},
+		{"-1d", -1, ""},
+		{"d", -1, ""},
+		{"99999999999d", -1, ""},
+		{"213505d", -1, ""},  // more nanoseconds than there are: what is left over would be a day
+		{"-200000d", -1, ""}, // as much the other way: 13 days
+		{"a while", -1, ""},
+	} {
+		var r retention
+		err := r.Set(c.text)
+		if c.want < 0 != (err != nil) || err == nil && (time.Duration(r) != c.want || r.String() != c.back) {
+			t.Errorf("Set(%q) = %v, %v, want %v, %q", c.text, time.Duration(r), err, c.want, c.back)
+		}
+	}
+}

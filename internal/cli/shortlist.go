@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// writeShortlist writes a line for each candidate, with columns for its id, score, skill, and why it is one.
+func writeShortlist(out *strings.Builder, indent string, list []cortex.Candidate) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, c := range list {
+		cells := []string{indent + prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), c.Reason}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	w.Flush()
+}
+
+// whyChosen tells which agents a decision was offered out of many, unless it was the same ones as before, and what the model
+// searched for.
+func whyChosen(out *strings.Builder, e *cortex.Entry, before []cortex.Candidate) {
+	if e.Decision != nil && len(e.Decision.Searches) > 0 {
+		var words []string
+		for _, s := range e.Decision.Searches {
+			words = append(words, fmt.Sprintf("%q", prompt.Clean(s, 200)))
+		}
+		fmt.Fprintf(out, "   looked for: %s\n", strings.Join(words, ", "))
+	}
+	switch {
+	case len(e.Shortlist) == 0:
+	case slices.Equal(e.Shortlist, before):
+		fmt.Fprintf(out, "   out of the same %d agents\n", len(e.Shortlist))
+	default:
+		fmt.Fprintf(out, "   out of these agents:\n")
+		writeShortlist(out, "     ", e.Shortlist)
+	}
+}
+
+// searchIndex returns the index of the node in this process, or makes one of agents.
+func (b *backend) searchIndex(agents []prompt.Agent) *router.Index {
+	if b.index != nil {
+		return b.index
+	}
+	x := router.New(nil)
+	for _, a := range agents {
+		x.Put(a.ID, a.Card)
+	}
+	return x
+}

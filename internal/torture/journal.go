@@ -1,0 +1,128 @@
+package torture
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// What a client writes down about a message.
+const (
+	opIntent   = "intent"   // it is about to be said
+	opAccepted = "accepted" // the transport has taken responsibility for it
+	opAnswer   = "answer"   // an answer to it was seen
+)
+
+// record is a line of a client's file.
+type record struct {
+	Time    time.Time `json:"t"`
+	Op      string    `json:"op"`
+	Context string    `json:"context"`
+	ID      string    `json:"id"` // of the message
+	N       int       `json:"n"`  // its place in the conversation
+	Answer  string    `json:"answer,omitempty"`
+	Text    string    `json:"text,omitempty"` // of the answer
+	Via     string    `json:"via,omitempty"`  // where the answer was seen: live, or in the log
+}
+
+// journal is a client's file. What add returned from is on the disk.
+type journal struct {
+	lines chan line
+	done  chan struct{}
+}
+
+type line struct {
+	b    []byte
+	done chan error
+}
+
+// openJournal opens a client's file for what comes next, and returns what it holds already. A last line that was cut off is
+// removed.
+func openJournal(path string) (*journal, []record, error) {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	records, size, err := parseRecords(old)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := f.Truncate(int64(size)); err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	j := &journal{lines: make(chan line, 64), done: make(chan struct{})}
+	go j.serve(f)
+	return j, records, nil
+}
+
+// parseRecords reads the whole lines of a client's file, and returns how many bytes they have.
+func parseRecords(b []byte) (records []record, size int, err error) {
+	for {
+		end := bytes.IndexByte(b[size:], '\n')
+		if end < 0 {
+			return records, size, nil
+		}
+		var r record
+		if err := json.Unmarshal(b[size:size+end], &r); err != nil {
+			return nil, 0, fmt.Errorf("line %d: %w", len(records)+1, err)
+		}
+		records = append(records, r)
+		size += end + 1
+	}
+}
+
+// add writes a record and returns when it is on the disk. It is safe for concurrent use.
+func (j *journal) add(r record) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	l := line{append(b, '\n'), make(chan error, 1)}
+	j.lines <- l
+	return <-l.done
+}
+
+// close ends the journal; nothing may be added any more.
+func (j *journal) close() {
+	close(j.lines)
+	<-j.done
+}
+
+// serve writes what several ask for at the same time at once.
+func (j *journal) serve(f *os.File) {
+	defer close(j.done)
+	defer f.Close()
+	for l := range j.lines {
+		batch := []line{l}
+		for more := true; more && len(batch) < 64; {
+			select {
+			case l, ok := <-j.lines:
+				if more = ok; ok {
+					batch = append(batch, l)
+				}
+			default:
+				more = false
+			}
+		}
+		var all []byte
+		for _, l := range batch {
+			all = append(all, l.b...)
+		}
+		_, err := f.Write(all)
+		if err == nil {
+			err = f.Sync()
+		}
+		for _, l := range batch {
+			l.done <- err
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The kinds of process that are killed.
+const (
+	kindServer  = "server"
+	kindReplica = "replica"
+	kindAgent   = "agent"
+	kindClient  = "client"
+)
+
+// process is a program that is kept running: when it ends it is started again, as a supervisor does, until the troupe is
+// told to stop.
+type process struct {
+	troupe *troupe
+	kind   string
+	name   string
+	args   []string
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd // nil while it does not run
+	frozen  bool
+	pause   time.Duration // before it is started again
+	killed  bool          // by us
+	done    bool          // it ended in good order, and is not needed again
+	ended   []string      // how it ended by itself, the last line that it wrote
+	stopped chan struct{} // closed when it is not started again
+}
+
+// troupe is all processes of a run.
+type troupe struct {
+	program string
+	folder  string
+	env     []string
+	spawn   chan func()
+
+	mu      sync.Mutex
+	members []*process
+	ending  chan struct{}
+}
+
+func newTroupe(program, folder string) *troupe {
+	t := &troupe{program: program, folder: folder, spawn: make(chan func()), ending: make(chan struct{})}
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "CORTEX_") { // settings are for the user's own Cortex
+			t.env = append(t.env, v)
+		}
+	}
+	go func() {
+		// A child is told of its parent's death when the thread that made it ends: this one lives as long as the troupe.
+		runtime.LockOSThread()
+		for f := range t.spawn {
+			f()
+		}
+	}()
+	return t
+}
+
+// start starts a process and keeps it running. Its output goes to a file that is called after it.
+func (t *troupe) start(kind, name string, args ...string) *process {
+	p := &process{troupe: t, kind: kind, name: name, args: args, stopped: make(chan struct{})}
+	t.mu.Lock()
+	t.members = append(t.members, p)
+	t.mu.Unlock()
+	go p.keep()
+	return p
+}
+
+// all returns the processes of a kind, or of every kind.
+func (t *troupe) all(kind string) []*process {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var some []*process
+	for _, p := range t.members {
+		if kind == "" || p.kind == kind {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// keep runs the process again and again.
+func (p *process) keep() {
+	defer close(p.stopped)
+	for {
+		cmd, err := p.launch()
+		if err == nil {
+			err = cmd.Wait()
+		}
+		p.mu.Lock()
+		p.cmd, p.frozen = nil, false
+		pause := p.pause
+		switch {
+		case p.killed:
+			p.killed = false
+		case err == nil:
+			p.done = true
+		case p.troupe.isEnding():
+		default:
+			p.ended = append(p.ended, fmt.Sprintf("%v: %s", err, lastLine(p.logFile())))
+			pause = 200 * time.Millisecond
+		}
+		done := p.done
+		p.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-p.troupe.ending:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (t *troupe) isEnding() bool {
+	select {
+	case <-t.ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// launch starts the program once.
+func (p *process) launch() (*exec.Cmd, error) {
+	log, err := os.OpenFile(p.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(p.troupe.program, p.args...)
+	cmd.Args[0] = filepath.Base(os.Args[0])
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = p.troupe.env, p.troupe.folder, log, log
+	isolate(cmd)
+	started := make(chan error)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.troupe.isEnding() {
+		return nil, fmt.Errorf("%s is not needed any more", p.name)
+	}
+	p.troupe.spawn <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p.cmd = cmd
+	fmt.Fprintf(log, "{\"time\":%q,\"msg\":\"process started\",\"pid\":%d}\n", time.Now().Format(time.RFC3339Nano), cmd.Process.Pid)
+	return cmd, nil
+}
+
+func (p *process) logFile() string { return filepath.Join(p.troupe.folder, p.name+".log") }
+
+// lastLine returns the end of a file, for people.
+func lastLine(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	last := lines[len(lines)-1]
+	return last[:min(len(last), 300)]
+}
+
+// kill kills the process with SIGKILL, and has it started again after a pause. It reports false when it does not run.
+func (p *process) kill(pause time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil || p.killed || p.cmd.Process.Kill() != nil {
+		return false
+	}
+	p.killed, p.pause = true, pause
+	return true
+}
+
+// freeze stops the process where it is, and reports whether it could.
+func (p *process) freeze() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil || p.killed || p.frozen || !signalStop(p.cmd.Process) {
+		return false
+	}
+	p.frozen = true
+	return true
+}
+
+// thaw lets a frozen process go on.
+func (p *process) thaw() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil && p.frozen {
+		signalContinue(p.cmd.Process)
+	}
+	p.frozen = false
+}
+
+// signal asks the process to end, or kills it.
+func (p *process) signal(s os.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		p.killed = true
+		_ = p.cmd.Process.Signal(s) // it may have ended already
+	}
+}
+
+// byItself returns how the process ended without having been asked to.
+func (p *process) byItself() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ended
+}
+
+// stop ends all processes: in good order those of each kind after the other, and by force what does not end within grace, or at
+// once with none. It returns the names of those that had to be forced.
+func (t *troupe) stop(grace time.Duration) []string {
+	close(t.ending)
+	var forced []string
+	if grace > 0 {
+		for _, kind := range []string{kindClient, kindAgent, kindReplica, kindServer} {
+			some := t.all(kind)
+			for _, p := range some {
+				p.thaw()
+				p.signal(endSignal)
+			}
+			late := time.After(grace)
+			for _, p := range some {
+				select {
+				case <-p.stopped:
+				case <-late:
+					forced = append(forced, p.name)
+					late = time.After(0)
+				}
+			}
+		}
+	}
+	for _, p := range t.all("") {
+		p.signal(os.Kill)
+	}
+	for _, p := range t.all("") {
+		<-p.stopped
+	}
+	close(t.spawn)
+	return forced
+}

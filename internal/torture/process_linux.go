@@ -1,0 +1,12 @@
+package torture
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// isolate gives the program a process group of its own, so that a Ctrl-C is not for it, and lets it die with this process, however
+// that ends.
+func isolate(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}

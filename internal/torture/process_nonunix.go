@@ -1,0 +1,17 @@
+//go:build !unix
+
+package torture
+
+import (
+	"os"
+	"os/exec"
+)
+
+// endSignal ends a process: there is no other way here.
+var endSignal = os.Kill
+
+func isolate(*exec.Cmd) {}
+
+func signalStop(*os.Process) bool { return false }
+
+func signalContinue(*os.Process) {}

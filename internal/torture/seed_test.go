@@ -1,0 +1,45 @@
+package torture
+
+import (
+	"context"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+)
+
+// hasty says that there is a conflict where there is none: at the second entry before it is stored, at the third after that.
+type hasty struct {
+	cortex.Store
+	calls int
+}
+
+func (h *hasty) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	h.calls++
+	if h.calls == 2 {
+		return 0, cortex.ErrConflict
+	}
+	v, err := h.Store.Append(ctx, tenant, contextID, after, e)
+	if h.calls == 4 && err == nil {
+		return 0, cortex.ErrConflict
+	}
+	return v, err
+}
+
+// TestLengthenConflicts makes a conversation long though the server is wrong about conflicts.
+func TestLengthenConflicts(t *testing.T) {
+	const entries = 5
+	s := &hasty{Store: memstore.New()}
+	if err := lengthen(t.Context(), s, "long-0", entries); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for e, err := range s.Load(t.Context(), "", "long-0", 0) {
+		if n++; err != nil || e.Seq != uint64(n) {
+			t.Fatalf("entry %d is %v, %v", n, e, err)
+		}
+	}
+	if n != entries {
+		t.Errorf("%d entries, want %d", n, entries)
+	}
+}

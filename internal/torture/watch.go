@@ -1,0 +1,174 @@
+package torture
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// watcher reads the clients' files while they are written.
+type watcher struct {
+	files []string
+	read  []int64              // how much of each
+	open  map[string]time.Time // accepted and not answered, since when
+}
+
+func newWatcher(folder string, plan *Plan) *watcher {
+	w := &watcher{open: map[string]time.Time{}, read: make([]int64, plan.Clients)}
+	for n := range plan.Clients {
+		w.files = append(w.files, journalFile(folder, n))
+	}
+	return w
+}
+
+// calm waits until what was accepted before a moment is answered, or calmTime has passed: that is for the check to say.
+func (w *watcher) calm(ctx context.Context, before time.Time) error {
+	for end := time.Now().Add(calmTime); time.Now().Before(end); {
+		if err := w.look(); err != nil {
+			return err
+		}
+		waiting := false
+		for _, at := range w.open {
+			waiting = waiting || at.Before(before)
+		}
+		if !waiting {
+			return nil
+		}
+		if err := rest(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look reads what is new in the files.
+func (w *watcher) look() error {
+	for i, path := range w.files {
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		b := make([]byte, max(0, info.Size()-w.read[i]))
+		n := 0
+		if err == nil && len(b) > 0 {
+			n, _ = f.ReadAt(b, w.read[i]) // a line that is cut off is read the next time
+		}
+		f.Close()
+		if err != nil {
+			return err
+		}
+		records, size, err := parseRecords(b[:n])
+		if err != nil {
+			return err
+		}
+		w.read[i] += int64(size)
+		for _, r := range records {
+			switch r.Op {
+			case opAccepted:
+				w.open[r.ID] = r.Time
+			case opAnswer:
+				delete(w.open, r.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// spyEvery is how often a spy asks.
+const spyEvery = 250 * time.Millisecond
+
+// tolerance is how long two replicas may both say that they own a partition: one that was stopped needs a moment to see that it
+// has been replaced.
+const tolerance = 5 * time.Second
+
+// spy asks the replicas what they own.
+type spy struct {
+	ready []string
+	since map[string]time.Time // when two began to say that they own the same
+	found []string
+}
+
+func newSpy(ready []string) *spy { return &spy{ready: ready, since: map[string]time.Time{}} }
+
+func (s *spy) work(ctx context.Context) {
+	if len(s.ready) < 2 {
+		return
+	}
+	for rest(ctx, spyEvery) == nil {
+		owned := make([][]int, len(s.ready))
+		for i, url := range s.ready {
+			if body, ok := health(ctx, url); ok {
+				owned[i] = partitions(body)
+			}
+		}
+		s.compare(owned, time.Now())
+	}
+}
+
+// compare looks for two replicas that own the same, for longer than is tolerated.
+func (s *spy) compare(owned [][]int, now time.Time) {
+	for i := range owned {
+		for j := range i {
+			pair := strconv.Itoa(j) + " and " + strconv.Itoa(i)
+			if !overlap(owned[i], owned[j]) {
+				delete(s.since, pair)
+				continue
+			}
+			if _, ok := s.since[pair]; !ok {
+				s.since[pair] = now
+			}
+			if now.Sub(s.since[pair]) > tolerance {
+				s.found = append(s.found, "replicas "+pair+" own the same partitions since "+s.since[pair].UTC().Format("15:04:05.000"))
+				s.since[pair] = now
+			}
+		}
+	}
+}
+
+func overlap(a, b []int) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x == y {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var ownsLine = regexp.MustCompile(`(?m)^owns \d+ of \d+ partitions: (.*)$`)
+
+// partitions reads what a health endpoint says about them.
+func partitions(body string) []int {
+	m := ownsLine.FindStringSubmatch(body)
+	if m == nil {
+		return nil
+	}
+	var owned []int
+	for part := range strings.SplitSeq(m[1], ", ") {
+		from, to, ranged := strings.Cut(part, "-")
+		a, err := strconv.Atoi(from)
+		if err != nil {
+			continue
+		}
+		b := a
+		if ranged {
+			if b, err = strconv.Atoi(to); err != nil {
+				continue
+			}
+		}
+		for n := a; n <= b && n-a < 1000; n++ {
+			owned = append(owned, n)
+		}
+	}
+	return owned
+}

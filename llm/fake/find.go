@@ -1,0 +1,60 @@
+package fake
+
+import (
+	"sync"
+
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// finder searches among the agents of a turn that brings no search of its own. It keeps the index of the latest ones.
+type finder struct {
+	mu     sync.Mutex
+	agents []prompt.Agent
+	index  *router.Index
+}
+
+// search returns what finds the agents that fit.
+func (f *finder) search(t *llm.Turn) func(words string) []llm.Found {
+	if t.Search != nil {
+		return t.Search
+	}
+	return func(words string) []llm.Found {
+		var found []llm.Found
+		index := f.of(t.Agents)
+		for _, h := range index.Search(words, nil) {
+			for i := range t.Agents {
+				if t.Agents[i].ID == h.ID {
+					found = append(found, llm.Found{Agent: t.Agents[i], Score: h.Score, Fits: h.Score >= router.Fits, Skills: h.Skills})
+				}
+			}
+		}
+		return found
+	}
+}
+
+// of returns an index of agents.
+func (f *finder) of(agents []prompt.Agent) *router.Index {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.index == nil || !same(f.agents, agents) {
+		f.agents, f.index = agents, router.New(nil)
+		for i := range agents {
+			f.index.Put(agents[i].ID, agents[i].Card)
+		}
+	}
+	return f.index
+}
+
+func same(a, b []prompt.Agent) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if a[i].ID != b[i].ID || a[i].Card != b[i].Card {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,204 @@
+package llm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Limits of what is told of a schema, in characters.
+const (
+	maxFieldName   = 64
+	maxFieldType   = 100
+	maxFields      = 400 // of all fields together; what does not fit is counted
+	maxInputReason = 300
+)
+
+// SkillOf returns the id of the skill of c that d is for: the one that it names, or the only one that there is, or "". A skill
+// without an id goes by its name.
+func (d *Delegation) SkillOf(c *a2a.AgentCard) string {
+	switch {
+	case d.Skill != "" || c == nil || len(c.Skills) != 1:
+		return d.Skill
+	case c.Skills[0].ID == "":
+		return c.Skills[0].Name
+	}
+	return c.Skills[0].ID
+}
+
+// checkInput returns what is wrong with the structured input of a delegation, by the schema of the skill on a's card. A reply
+// to a waiting task is free text, and a schema that cannot be read asks for nothing: neither is checked.
+func checkInput(t *Turn, a *prompt.Agent, d *Delegation) error {
+	if a.Card == nil || slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return string(w.ID) == d.ID }) {
+		return nil
+	}
+	skill, abilities := d.SkillOf(a.Card), agentcard.SpecOf(a.Card).Abilities
+	if skill == "" { // or it would go round the schemas
+		for id := range abilities {
+			if len(abilities[id].InputSchema) > 0 {
+				return fmt.Errorf("skill is empty, and some of those that agent %s has take structured input; %s", excerpt(d.Agent), skillsOf(a.Card))
+			}
+		}
+	}
+	raw := abilities[skill].InputSchema
+	schema := compiled(raw)
+	switch {
+	case schema == nil:
+		return nil
+	case !isGiven(d.Input) && asksForNothing(schema):
+		return nil
+	case !isGiven(d.Input):
+		return quoted("skill %s needs input that fits its schema: %s", excerpt(skill), fieldsOf(raw))
+	}
+	if err := schema.Validate(d.Input); err != nil {
+		return quoted("the input does not fit the schema of skill %s: %s", excerpt(skill), prompt.Clean(err.Error(), maxInputReason))
+	}
+	return nil
+}
+
+// InputFor returns the structured input, by the schema of a skill, that can be made of a task in words: the task itself where
+// it is a JSON object that fits, or an object with the task, in words, as its only required property. It is nil when schema is content
+// with none, as an empty schema is and one that cannot be read. It returns false when it takes more to make an input.
+func InputFor(schema json.RawMessage, task string) (json.RawMessage, bool) {
+	s := compiled(schema)
+	if s == nil {
+		return nil, true
+	}
+	fits := func(input json.RawMessage, err error) bool {
+		return err == nil && len(input) > 0 && input[0] == '{' && s.Validate(input) == nil
+	}
+	input, err := readInput(json.RawMessage(task))
+	switch {
+	case fits(input, err):
+		return input, true
+	case err == nil && len(input) > 0 && input[0] == '{': // no words either, but wrong input
+		return nil, false
+	}
+	var object struct{ Required []string }
+	if err := json.Unmarshal(schema, &object); err == nil && len(object.Required) == 1 {
+		if input, err := json.Marshal(map[string]string{object.Required[0]: task}); fits(input, err) {
+			return input, true
+		}
+	}
+	return nil, asksForNothing(s)
+}
+
+// compiled returns the schema of raw, or nil when it asks for nothing.
+func compiled(raw json.RawMessage) *agentcard.Schema {
+	if len(raw) == 0 {
+		return nil
+	}
+	s, err := agentcard.Compile(raw)
+	if err != nil {
+		return nil
+	}
+	return s
+}
+
+func isGiven(input json.RawMessage) bool { return len(input) > 0 && string(input) != "null" }
+
+// asksForNothing reports whether a task without input is as s wants it: an empty object is, or null is meant to be. A schema that
+// names no type takes null as it takes everything that is no object, and means nothing by it.
+func asksForNothing(s *agentcard.Schema) bool {
+	fits := func(value string) bool { return s.Validate(json.RawMessage(value)) == nil }
+	return fits("{}") || (fits("null") && !fits("false"))
+}
+
+// quoted returns an error whose text cannot begin a block of the prompt that the model reads it in: a schema is a stranger's.
+func quoted(format string, args ...any) error {
+	return errors.New(strings.ReplaceAll(fmt.Sprintf(format, args...), "<", `\u003c`))
+}
+
+// fieldsOf tells in a line what a schema asks for: the properties of the object, those that are required first, or the schema
+// itself when it has none.
+func fieldsOf(schema json.RawMessage) string {
+	var object struct {
+		Properties map[string]json.RawMessage
+		Required   []string
+	}
+	if err := json.Unmarshal(schema, &object); err != nil || len(object.Properties)+len(object.Required) == 0 {
+		return excerpt(string(schema))
+	}
+	names := slices.Clone(object.Required)
+	for _, name := range slices.Sorted(maps.Keys(object.Properties)) {
+		if !slices.Contains(object.Required, name) {
+			names = append(names, name)
+		}
+	}
+	var b strings.Builder
+	for i, name := range names {
+		field := fieldName(name)
+		about := typeOf(object.Properties[name])
+		if i < len(object.Required) {
+			about = append(about, "required")
+		}
+		if len(about) > 0 {
+			field += " (" + strings.Join(about, ", ") + ")"
+		}
+		if i > 0 && b.Len()+len(field) > maxFields {
+			fmt.Fprintf(&b, " and %d more", len(names)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(field)
+	}
+	return b.String()
+}
+
+// fieldName returns a name as it is when it cannot be taken for anything else, else quoted.
+func fieldName(name string) string {
+	strange := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.')
+	}
+	if name == "" || len(name) > maxFieldName || strings.ContainsFunc(name, strange) {
+		return fmt.Sprintf("%q", prompt.Clean(name, maxFieldName))
+	}
+	return name
+}
+
+// typeOf tells what a property may be, as far as it says so itself.
+func typeOf(property json.RawMessage) []string {
+	var p struct {
+		Type  any
+		Enum  []json.RawMessage
+		Items struct{ Type any }
+	}
+	if json.Unmarshal(property, &p) != nil { // true, or a list of items
+		return nil
+	}
+	switch kind, of := typeNames(p.Type), typeNames(p.Items.Type); {
+	case len(p.Enum) > 0:
+		b, _ := json.Marshal(p.Enum)
+		return []string{"one of " + prompt.Clean(string(b), maxFieldType)}
+	case kind == "array" && of != "":
+		return []string{"array of " + of}
+	case kind != "":
+		return []string{kind}
+	}
+	return nil
+}
+
+// typeNames returns the types that a schema names: "string", "string or null".
+func typeNames(v any) string {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	var names []string
+	for _, v := range list[:min(len(list), 8)] {
+		if s, ok := v.(string); ok {
+			names = append(names, fieldName(s))
+		}
+	}
+	return strings.Join(names, " or ")
+}

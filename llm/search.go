@@ -1,0 +1,95 @@
+package llm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Bounds of the searches for agents of one decision.
+const (
+	maxWords   = 200     // bytes of the words of a search
+	maxFound   = 8       // agents shown of those that fit
+	maxClosest = 5       // agents shown when none fits
+	foundBytes = 500     // of a found agent in the prompt
+	foundRoom  = 5 << 10 // bytes of all that the searches of a decision bring
+	leastFound = 400     // bytes of what one brings, also when there is no room: it then shows one agent
+)
+
+// search is how a model looks for agents while it makes one decision.
+type search struct {
+	turn  Turn     // with the agents that were found so far
+	words []string // searched for so far
+	told  int      // bytes of what they brought
+}
+
+// accept returns the decision of a reply without thoughts, or, for one that is a search, the words.
+func (s *search) accept(text string) (d *Decision, words string, err error) {
+	if d, words, err = parseReply(text); err == nil && d.Kind == KindSearch {
+		if words, err = s.check(words); err == nil {
+			return d, words, nil
+		}
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("%w: %w", ErrInvalidDecision, err)
+	}
+	correctAgents(&s.turn, d.Delegations)
+	if err := Check(&s.turn, d); err != nil {
+		return nil, "", err
+	}
+	return d, "", nil
+}
+
+// check returns the words of a search, cleaned and cut, or why it cannot be made.
+func (s *search) check(words string) (string, error) {
+	if words = prompt.Clean(words, maxWords); len(words) > maxWords {
+		end := maxWords
+		for !utf8.RuneStart(words[end]) {
+			end--
+		}
+		words = words[:end]
+	}
+	switch {
+	case s.turn.Last:
+		return "", fmt.Errorf("kind %q, but no step is left in this turn; answer the user", KindSearch)
+	case s.turn.Search == nil:
+		return "", errors.New(`there is nothing to search: all agents that can be given work are listed`)
+	case len(s.words) == prompt.MaxSearches:
+		return "", fmt.Errorf("you have searched %d times for this decision; decide with the agents that you know", prompt.MaxSearches)
+	case strings.TrimSpace(words) == "":
+		return "", fmt.Errorf(`kind %q, but "search" is empty; it says in a few words what the agent should be able to do`, KindSearch)
+	}
+	return words, nil
+}
+
+// answer searches for words and returns the message that tells the model what was found, in about so many bytes.
+func (s *search) answer(tmpl *prompt.Templates, words string, room int) (string, error) {
+	s.words = append(s.words, words)
+	found := s.turn.Search(words)
+	f := &prompt.Found{Fits: len(found) > 0 && found[0].Fits, Left: prompt.MaxSearches - len(s.words)}
+	most := maxClosest
+	if f.Fits {
+		most = maxFound
+		found = slices.DeleteFunc(slices.Clone(found), func(a Found) bool { return !a.Fits })
+	}
+	var all []prompt.Agent
+	for _, a := range found[:min(len(found), most)] {
+		all = append(all, prompt.Excerpt(a.Agent, a.Skills, foundBytes))
+		if findAgent(s.turn.Agents, a.ID) == nil {
+			s.turn.Agents = append(slices.Clip(s.turn.Agents), a.Agent)
+		}
+	}
+	room = min(room, max(foundRoom-s.told, leastFound))
+	for n := len(all); ; n-- {
+		f.Agents = all[:n]
+		text, err := tmpl.Found(f)
+		if err != nil || len(text) <= room || n <= 1 {
+			s.told += len(text)
+			return text, err
+		}
+	}
+}

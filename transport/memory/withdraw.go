@@ -1,0 +1,69 @@
+package memory
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+var _ transport.Withdrawer = (*Bus)(nil)
+
+// Withdraw implements [transport.Withdrawer].
+func (b *Bus) Withdraw(ctx context.Context, t transport.Topic, contextID, from, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if t.Kind != transport.KindInbox {
+		return fmt.Errorf("%w: withdraw from %s, which is no inbox", transport.ErrInvalid, t.Kind)
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return transport.ErrClosed
+	}
+	if in := b.w.inboxes[t]; in != nil {
+		in.withdraw(contextID, func(r *record) bool { return r.envelope.From == from && r.envelope.ID == id })
+		in.tidy()
+	}
+	return nil
+}
+
+// withdraw removes the events of a conversation for which gone is true. One that is being handled is acknowledged when its handler
+// ends, whatever that says.
+func (in *inbox) withdraw(contextID string, gone func(*record) bool) {
+	if a := in.delayed[contextID]; a != nil && gone(a.r) {
+		in.w.agenda.remove(a)
+		delete(in.delayed, contextID)
+	}
+	c := in.convs[contextID]
+	if c == nil {
+		return
+	}
+	for it := range c.handling {
+		if gone(it.r) {
+			it.withdrawn = true
+		}
+	}
+	for i := 0; i < len(c.waiting); {
+		it := c.waiting[i]
+		if !gone(it.r) {
+			i++
+			continue
+		}
+		heap.Remove(&c.waiting, i) // another one takes its place
+		i = 0
+		if it.ready != nil {
+			in.ready.Remove(it.ready)
+			it.ready = nil
+		}
+		it.withdrawn = true // it may rest
+		in.size--
+	}
+	in.update(c)
+	if c.running == 0 && len(c.waiting) == 0 {
+		delete(in.convs, c.id)
+	}
+	in.dispatch()
+}

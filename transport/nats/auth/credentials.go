@@ -1,0 +1,137 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxFile bounds a file of keys, in bytes.
+const maxFile = 64 << 10
+
+// ErrExpired is returned by Read for credentials whose time is over.
+var ErrExpired = errors.New("the credentials have expired")
+
+// Read returns who the credentials in a file are for: nil, without an error, when they are good but were not made by this package.
+// A file that everybody on the machine can read is refused: a key that others may have copied is none, and a warning in a
+// log would be read by nobody. Errors are one line and say what to do.
+func Read(file string) (*Identity, error) {
+	b, err := readSecret(file)
+	if err != nil {
+		return nil, err
+	}
+	none := fmt.Errorf("%s: these are no NATS credentials: `cortex auth add` makes some", file)
+	token, err := jwt.ParseDecoratedJWT(b)
+	if err != nil {
+		return nil, none
+	}
+	key, err := jwt.ParseDecoratedUserNKey(b)
+	if err != nil {
+		return nil, none
+	}
+	defer key.Wipe()
+	claims, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return nil, none
+	}
+	i := parseName(claims.Name)
+	if i != nil {
+		i.File = file
+	}
+	if claims.Expires == 0 {
+		return i, nil
+	}
+	end := time.Unix(claims.Expires, 0)
+	if i != nil {
+		i.Expires = end
+	}
+	if !time.Now().Before(end) {
+		return i, fmt.Errorf("%s: %w on %s: make new ones", file, ErrExpired, end.UTC().Format(time.RFC3339))
+	}
+	return i, nil
+}
+
+// readSecret reads a file that not everybody can read. Groups may: it is how containers hand out secrets.
+func readSecret(path string) ([]byte, error) {
+	b, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 { // there the bits say nothing
+		err = fmt.Errorf("everybody can read %s: `chmod 600 %[1]s`", path)
+	}
+	return b, err
+}
+
+// readFile reads a file of bounded size.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file", path)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes: that is no key", path, info.Size())
+	}
+	return os.ReadFile(path)
+}
+
+// issue makes credentials for i, signed by the tenant's account; the zero expires is never.
+func issue(i *Identity, account nkeys.KeyPair, expires time.Time) ([]byte, error) {
+	key, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	defer key.Wipe()
+	public, err := key.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	claims := jwt.NewUserClaims(public)
+	claims.Name = i.name()
+	permit(&claims.Permissions, i)
+	if !expires.IsZero() {
+		claims.Expires = expires.Unix()
+	}
+	token, err := claims.Encode(account)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := key.Seed()
+	if err != nil {
+		return nil, err
+	}
+	return jwt.FormatUserConfig(token, seed)
+}
+
+// permit writes what the server lets i publish and subscribe. Whatever is allowed here must be harmless whatever its headers
+// and wherever its answer is asked to go.
+func permit(p *jwt.Permissions, i *Identity) {
+	if !i.Limited() {
+		return
+	}
+	tenant := transport.Escape(i.Tenant)
+	p.Pub.Allow.Add(Door(i) + ">")
+	p.Sub.Allow.Add(Replies(i) + ".>")
+	switch i.Role {
+	case Agent:
+		p.Sub.Allow.Add("cortex.v1.live."+tenant+"."+transport.Escape(transport.Control(i.Tenant, i.ID).ID)+".*",
+			"cortex.v1.peer."+tenant+"."+transport.Escape(i.ID)) // by which instances of it know of each other
+	case Person:
+		p.Sub.Allow.Add("cortex.v1.live."+tenant+".>", "cortex.v1.cards."+tenant+".*")
+		// How a reader of notes says that it keeps up; the server answers nothing.
+		p.Pub.Allow.Add("$JS.FC.KV_CORTEX_NOTES.>", "$JS.FC.*.*.KV_CORTEX_NOTES.>")
+	}
+}

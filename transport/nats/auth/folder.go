@@ -1,0 +1,329 @@
+package auth
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Files of a folder. Those of a tenant are in a folder of its own below tenants.
+const (
+	operatorKey  = "operator.nk"  // the root of all trust; it is needed to make signing keys only, and can be kept elsewhere
+	signingKey   = "signing.nk"   // signs accounts
+	operatorFile = "operator.jwt" // what a server trusts
+	systemKey    = "system.nk"
+	systemFile   = "system.jwt"
+	resolverFile = "resolver.conf"
+	tenantsDir   = "tenants"
+	accountKey   = "account.nk" // signs users
+	accountFile  = "account.jwt"
+	agentsDir    = "agents"
+	usersDir     = "users"
+	credsSuffix  = ".creds"
+)
+
+// ErrNoFolder is returned for a folder that Init has not made.
+var ErrNoFolder = errors.New("there are no keys")
+
+// Init makes the keys of a folder, and of tenants in it, the default one when none are named: an operator, a system account, for
+// each tenant an account with credentials for its orchestrator and for people, and the configuration for other servers.
+// What is there stays as it is, so that Init can be called again, also after it was interrupted.
+func Init(dir string, tenants ...string) error {
+	if len(tenants) == 0 {
+		tenants = []string{""}
+	}
+	for _, t := range tenants {
+		if err := checkTenant(t); err != nil {
+			return err
+		}
+	}
+	if err := initOperator(dir); err != nil {
+		return fmt.Errorf("make keys in %s: %w", dir, err)
+	}
+	for _, t := range tenants {
+		if err := AddTenant(dir, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// initOperator writes the operator's file last: where it is, nothing is missing, and the operator's key may have been taken away.
+func initOperator(dir string) error {
+	if err := os.MkdirAll(filepath.Join(dir, tenantsDir), 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder needs its x
+		return err
+	}
+	return ensureFile(filepath.Join(dir, operatorFile), func() ([]byte, error) {
+		operator, id, err := ensureKey(filepath.Join(dir, operatorKey), nkeys.CreateOperator)
+		if err != nil {
+			return nil, err
+		}
+		signing, signer, err := ensureKey(filepath.Join(dir, signingKey), nkeys.CreateOperator)
+		if err != nil {
+			return nil, err
+		}
+		_, system, err := ensureKey(filepath.Join(dir, systemKey), nkeys.CreateAccount)
+		if err != nil {
+			return nil, err
+		}
+		err = ensureFile(filepath.Join(dir, systemFile), func() ([]byte, error) {
+			c := jwt.NewAccountClaims(system)
+			c.Name = namePrefix + "-system"
+			return encode(c, signing)
+		})
+		if err != nil {
+			return nil, err
+		}
+		c := jwt.NewOperatorClaims(id)
+		c.Name = namePrefix
+		c.SigningKeys.Add(signer)
+		c.SystemAccount = system
+		return encode(c, operator)
+	})
+}
+
+// AddTenant adds a tenant to a folder that Init has made, as Init does. An embedded server finds it by itself; others need the
+// new configuration.
+func AddTenant(dir, tenant string) error {
+	if err := checkTenant(tenant); err != nil {
+		return err
+	}
+	if err := addTenant(dir, tenant); err != nil {
+		return fmt.Errorf("make keys of %s in %s: %w", tenantName(tenant), dir, err)
+	}
+	return nil
+}
+
+func addTenant(dir, tenant string) error {
+	if err := check(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(tenantDir(dir, tenant), 0o700); err != nil {
+		return err
+	}
+	_, account, err := ensureKey(filepath.Join(tenantDir(dir, tenant), accountKey), nkeys.CreateAccount)
+	if err != nil {
+		return err
+	}
+	err = ensureFile(filepath.Join(tenantDir(dir, tenant), accountFile), func() ([]byte, error) {
+		signing, err := readKey(filepath.Join(dir, signingKey))
+		if err != nil {
+			return nil, err
+		}
+		c := jwt.NewAccountClaims(account)
+		c.Name = namePrefix + "." + transport.Escape(tenant)
+		// The disk is the limit, as without accounts.
+		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
+			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
+		}
+		return encode(c, signing)
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range []*Identity{
+		{Role: Orchestrator, Tenant: tenant, ID: transport.Cortex, File: Admin(dir, tenant)},
+		{Role: Person, Tenant: tenant, ID: "user", File: People(dir, tenant)},
+	} {
+		if err := ensureCreds(dir, i); err != nil {
+			return err
+		}
+	}
+	return writeResolver(dir)
+}
+
+// AddAgent makes credentials for the agent with this id, its [transport.AgentID], and returns their file. Servers need not know of
+// it. Credentials that are there already are left as they are.
+func AddAgent(dir, tenant, id string) (file string, err error) {
+	return add(dir, agentsDir, &Identity{Role: Agent, Tenant: tenant, ID: id}, id)
+}
+
+// AddUser makes credentials for a person, who then sends as "user:NAME", and returns their file, as AddAgent does.
+func AddUser(dir, tenant, name string) (file string, err error) {
+	return add(dir, usersDir, &Identity{Role: Person, Tenant: tenant, ID: personPrefix + name}, name)
+}
+
+func add(dir, kind string, i *Identity, name string) (string, error) {
+	if err := i.check(); err != nil {
+		return "", err
+	}
+	if err := check(dir); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(tenantDir(dir, i.Tenant)); errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w for %s in %s: `cortex auth add tenant NAME` makes some", ErrNoFolder, tenantName(i.Tenant), dir)
+	}
+	folder := filepath.Join(tenantDir(dir, i.Tenant), kind)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	i.File = filepath.Join(folder, transport.Escape(name)+credsSuffix)
+	return i.File, ensureCreds(dir, i)
+}
+
+// Admin returns the file with the credentials of a tenant's orchestrator, whether it is there or not.
+func Admin(dir, tenant string) string {
+	return filepath.Join(tenantDir(dir, tenant), string(Orchestrator)+credsSuffix)
+}
+
+// People returns the file with the credentials that the people of a tenant may share, who then send as "user".
+func People(dir, tenant string) string {
+	return filepath.Join(tenantDir(dir, tenant), string(Person)+credsSuffix)
+}
+
+// AgentFile returns the file with the credentials of an agent, whether it is there or not.
+func AgentFile(dir, tenant, id string) string {
+	return filepath.Join(tenantDir(dir, tenant), agentsDir, transport.Escape(id)+credsSuffix)
+}
+
+// List returns everybody that a folder has credentials for, by tenant, then orchestrator, people and agents.
+func List(dir string) ([]*Identity, error) {
+	if err := check(dir); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", "*"+credsSuffix))
+	if err != nil {
+		return nil, err
+	}
+	more, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", "*s", "*"+credsSuffix))
+	if err != nil {
+		return nil, err
+	}
+	var all []*Identity
+	for _, f := range append(files, more...) {
+		i, err := Read(f)
+		if err != nil && !errors.Is(err, ErrExpired) {
+			return nil, err
+		}
+		if i != nil {
+			all = append(all, i)
+		}
+	}
+	order := []Role{Orchestrator, Person, Agent}
+	slices.SortFunc(all, func(a, b *Identity) int {
+		byRole := cmp.Compare(slices.Index(order, a.Role), slices.Index(order, b.Role))
+		return cmp.Or(strings.Compare(a.Tenant, b.Tenant), byRole, strings.Compare(a.ID, b.ID))
+	})
+	return all, nil
+}
+
+// escapeGlob lets a folder's name have what means something to Glob.
+func escapeGlob(dir string) string {
+	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(dir)
+}
+
+func tenantDir(dir, tenant string) string {
+	return filepath.Join(dir, tenantsDir, transport.Escape(tenant))
+}
+
+func tenantName(tenant string) string {
+	if tenant == "" {
+		return "the default tenant"
+	}
+	return fmt.Sprintf("tenant %q", tenant)
+}
+
+// check returns an error for a folder that Init has not made.
+func check(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, operatorFile)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w in %s: `cortex auth init` makes some", ErrNoFolder, dir)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+func ensureCreds(dir string, i *Identity) error {
+	return ensureFile(i.File, func() ([]byte, error) {
+		account, err := readKey(filepath.Join(tenantDir(dir, i.Tenant), accountKey))
+		if err != nil {
+			return nil, err
+		}
+		return issue(i, account, time.Time{})
+	})
+}
+
+// ensureKey returns the key in a file, which it makes if it is not there, and its public part.
+func ensureKey(path string, create func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, public string, err error) {
+	err = ensureFile(path, func() ([]byte, error) {
+		key, err := create()
+		if err != nil {
+			return nil, err
+		}
+		return key.Seed()
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if key, err = readKey(path); err != nil {
+		return nil, "", err
+	}
+	public, err = key.PublicKey()
+	return key, public, err
+}
+
+func readKey(path string) (nkeys.KeyPair, error) {
+	seed, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := nkeys.FromSeed(seed)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
+}
+
+func encode(c jwt.Claims, signer nkeys.KeyPair) ([]byte, error) {
+	token, err := c.Encode(signer)
+	return []byte(token), err
+}
+
+// ensureFile writes what content returns to a file, unless it is there. It appears whole or not at all, and when two do so at once,
+// one of them wins.
+func ensureFile(path string, content func() ([]byte, error)) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	b, err := content()
+	if err != nil {
+		return err
+	}
+	tmp, err := writeTemp(path, b)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp) //nolint:errcheck // it is in nobody's way
+	if err := os.Link(tmp, path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// writeTemp writes a file that only its owner can read beside path.
+func writeTemp(path string, b []byte) (name string, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		_ = os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}

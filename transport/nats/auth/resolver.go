@@ -1,0 +1,96 @@
+package auth
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/jwt/v2"
+)
+
+// Trust is what a server needs to know who is there. It holds no secrets.
+type Trust struct {
+	Operator string            // the file of the operator's JWT
+	System   string            // id of the system account
+	Accounts map[string]string // JWTs of all accounts, by id
+}
+
+// Load reads what a server has to trust from a folder. The error wraps ErrNoFolder when Init has not made it.
+func Load(dir string) (*Trust, error) {
+	if err := check(dir); err != nil {
+		return nil, err
+	}
+	t := &Trust{Operator: filepath.Join(dir, operatorFile), Accounts: map[string]string{}}
+	var err error
+	if t.System, err = t.add(filepath.Join(dir, systemFile)); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(escapeGlob(dir), tenantsDir, "*", accountFile))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if _, err := t.add(f); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// add reads the JWT of an account, and returns the account's id.
+func (t *Trust) add(file string) (id string, err error) {
+	b, err := readFile(file)
+	if err != nil {
+		return "", err
+	}
+	c, err := jwt.DecodeAccountClaims(string(b))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	t.Accounts[c.Subject] = string(b)
+	return c.Subject, nil
+}
+
+// Fetch returns the JWT of the account with this id as the folder has it now, for a server that runs: tenants may be added.
+func Fetch(dir, id string) (string, error) {
+	t, err := Load(dir)
+	if err != nil {
+		return "", err
+	}
+	if token, ok := t.Accounts[id]; ok {
+		return token, nil
+	}
+	return "", fmt.Errorf("account %.100q: %w", id, fs.ErrNotExist)
+}
+
+// Resolver returns the file with the part of a configuration that makes another nats-server trust the folder: to be included
+// into its configuration, and loaded anew (`nats-server --signal reload`) when a tenant was added.
+func Resolver(dir string) string { return filepath.Join(dir, resolverFile) }
+
+// writeResolver writes the file that Resolver names.
+func writeResolver(dir string) error {
+	t, err := Load(dir)
+	if err != nil {
+		return err
+	}
+	operator, err := readFile(t.Operator)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Written by cortex auth: include it into the configuration of each nats-server. No secrets are in it.\n")
+	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", operator, t.System)
+	for _, id := range slices.Sorted(maps.Keys(t.Accounts)) {
+		fmt.Fprintf(&b, "  %s: %s\n", id, t.Accounts[id])
+	}
+	b.WriteString("}\n")
+	tmp, err := writeTemp(Resolver(dir), []byte(b.String()))
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp, Resolver(dir))
+}

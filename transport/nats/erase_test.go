@@ -1,0 +1,105 @@
+package nats
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// filesWith returns the files under dir that hold text.
+func filesWith(t *testing.T, dir, text string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil // the server removes files meanwhile
+		}
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if bytes.Contains(b, []byte(text)) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// TestEraseFromFiles holds that what was said in a conversation cannot be read from the server's files after it was erased: what
+// waits, what was acknowledged before, what waits for its time and what was given up.
+func TestEraseFromFiles(t *testing.T) {
+	const secret = "xyzzy-plugh"
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	inbox, away := transport.Inbox("", transport.Cortex), transport.Inbox("", "away")
+	handled := make(chan *transport.Event)
+	serveTopic(t, b, inbox, nil, func(e *transport.Event) error {
+		handled <- e
+		if e.ID == "bad" {
+			return transport.Permanent(errors.New("cannot do " + text(e)))
+		}
+		return nil
+	})
+	for _, c := range []string{"gone", "kept"} {
+		words := secret
+		if c == "kept" {
+			words = "nothing special"
+		}
+		publish := func(topic transport.Topic, id string, at time.Time) {
+			t.Helper()
+			e := message(topic, c, words)
+			e.ID, e.DeliverAt = id, at
+			if err := b.Publish(t.Context(), topic, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 20 {
+			publish(inbox, fmt.Sprint(i), time.Time{})
+			receive(t, handled)
+			publish(away, fmt.Sprint(i), time.Time{})
+		}
+		publish(inbox, "bad", time.Time{})
+		receive(t, handled)
+		publish(inbox, "late", time.Now().Add(time.Hour))
+	}
+	eventually(t, "dead letters", func() bool { return len(dead(t, b)) == 2 })
+	if len(filesWith(t, n.opts.Dir, secret)) == 0 {
+		t.Fatal("the text is in no file before it is erased")
+	}
+
+	if err := b.Erase(t.Context(), "", "gone"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the text is in no file", func() bool { return len(filesWith(t, n.opts.Dir, secret)) == 0 })
+	n.stop()
+	if found := filesWith(t, n.opts.Dir, secret); len(found) > 0 {
+		t.Errorf("after the server has stopped, the text is in %v", found)
+	}
+
+	// Nothing else went with it.
+	n.start(t)
+	b = n.dial(t, nil)
+	if left, err := b.Waiting(t.Context(), away); left != 20 || err != nil {
+		t.Errorf("Waiting = %d, %v after a restart, want the 20 of the other conversation", left, err)
+	}
+	if letters := dead(t, b); len(letters) != 1 || letters[0].Event.ContextID != "kept" {
+		t.Errorf("%d dead letters are left, want that of the other conversation", len(letters))
+	}
+	if m, err := b.message(t.Context(), inboxStream, timerPrefix+">", 1); err != nil || m.Subject != timerSubject(inboxAddress{to: transport.Cortex, context: "kept"}) && m.Subject != keepSubject {
+		t.Errorf("the first timer is %v, %v, want that of the other conversation", m, err)
+	}
+	if _, err := b.message(t.Context(), inboxStream, rollSubject, 1); !errors.Is(err, transport.ErrNotFound) {
+		t.Errorf("what began a new file is still there: %v", err)
+	}
+}

@@ -1,0 +1,179 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	leaseBucket = "CORTEX_LEASE"
+	leaseStream = "KV_" + leaseBucket
+
+	leaseTTL   = 3 * time.Second        // how long a key of the bucket stays when it is not written again
+	leaseRenew = time.Second            // how often that is done
+	leaseRetry = 100 * time.Millisecond // the same, after it has failed
+	leaseWait  = time.Second            // for an answer of the server
+)
+
+var (
+	errLeaseTaken = errors.New("the key was written by another")
+	errNoLeases   = errors.New("the bucket of leases is not there, or has no leader at this moment")
+	errLost       = errors.New("the lease is lost")
+)
+
+// member is the key of a subscriber of an ordered inbox.
+type member struct {
+	Label string    `json:"label"`
+	Since time.Time `json:"since"`
+}
+
+// lease is the key of a group.
+type lease struct {
+	Owner string `json:"owner"` // a subscriber's id; empty: nobody's
+	Epoch uint64 `json:"epoch"` // differs each time that it was taken, and grows
+
+	rev uint64 // of the key in the bucket; 0: there is none
+}
+
+// newEpoch returns an epoch behind old. The bucket does not outlive the server, so that old may be a new beginning; the time goes on.
+func newEpoch(old uint64) uint64 { return max(old+1, uint64(time.Now().UnixNano())) }
+
+// ledger is what the bucket says about an ordered inbox.
+type ledger struct {
+	members map[string]member
+	leases  [groups]lease
+	revs    map[string]uint64 // the newest revision of what each subscriber has written
+}
+
+// ledger reads the bucket. What is in it may be older than what others have been told already.
+func (b *Bus) ledger(ctx context.Context, t transport.Topic) (*ledger, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseWait)
+	defer cancel()
+	sub, err := b.nc.SubscribeSync(b.nc.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	prefix := leaseSubject(t, "")
+	ask, err := json.Marshal(map[string]any{"multi_last": []string{prefix + ">"}})
+	if err != nil {
+		return nil, err
+	}
+	if err := b.nc.PublishRequest(jsAPI+"DIRECT.GET."+leaseStream, sub.Subject, ask); err != nil {
+		return nil, err
+	}
+	l := &ledger{members: map[string]member{}, revs: map[string]uint64{}}
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		if errors.Is(err, natsgo.ErrNoResponders) {
+			return nil, errNoLeases
+		}
+		if err != nil {
+			return nil, err
+		}
+		switch status := m.Header.Get("Status"); status {
+		case "":
+			l.enter(strings.TrimPrefix(m.Header.Get("Nats-Subject"), prefix), m)
+		case "204", "404": // the end, or nothing
+			return l, nil
+		case "503":
+			return nil, errNoLeases
+		default:
+			return nil, fmt.Errorf("read leases: %s %s", status, m.Header.Get("Description"))
+		}
+	}
+}
+
+// enter takes in a key. One that cannot be read is as one that is not there.
+func (l *ledger) enter(key string, m *natsgo.Msg) {
+	rev, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
+	if err != nil {
+		return
+	}
+	deleted := m.Header.Get(headerKVOperation) != ""
+	if id, ok := strings.CutPrefix(key, memberKey); ok {
+		var v member
+		if json.Unmarshal(m.Data, &v) == nil && !deleted {
+			l.members[id] = v
+		}
+		l.revs[id] = max(l.revs[id], rev)
+		return
+	}
+	number, ok := strings.CutPrefix(key, groupKey)
+	g, err := strconv.Atoi(number)
+	if !ok || err != nil || g < 0 || g >= groups {
+		return
+	}
+	v := &l.leases[g]
+	if json.Unmarshal(m.Data, v) != nil || deleted {
+		v.Owner = ""
+	}
+	v.rev = rev
+	if v.Owner != "" {
+		l.revs[v.Owner] = max(l.revs[v.Owner], rev)
+	}
+}
+
+// anyRevision has putKey write whatever there is.
+const anyRevision = ^uint64(0)
+
+// putKey writes a key of the bucket if the revision there is rev, 0 for none, and returns the new one. Gone marks it as deleted. It
+// goes on while the bus is being closed.
+func (b *Bus) putKey(ctx context.Context, subject string, v any, gone bool, rev uint64) (uint64, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	m := &natsgo.Msg{Subject: subject, Data: data, Header: natsgo.Header{
+		jetstream.MsgTTLHeader: {strconv.Itoa(int(leaseTTL/time.Second)) + "s"},
+	}}
+	if gone {
+		m.Header[headerKVOperation] = []string{"DEL"}
+	}
+	opts := []jetstream.PublishOpt{jetstream.WithRetryAttempts(0)}
+	if rev != anyRevision {
+		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(rev))
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseWait)
+	defer cancel()
+	ack, err := b.js.PublishMsg(ctx, m, opts...)
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return ack.Sequence, nil
+	case errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant):
+		return 0, errLeaseTaken
+	case errors.Is(err, jetstream.ErrNoStreamResponse):
+		return 0, errNoLeases
+	}
+	return 0, err
+}
+
+// ensureLeases makes the bucket again, which a single server does not keep when it ends. One without a leader is there.
+func (b *Bus) ensureLeases(ctx context.Context) error {
+	ctx, cancel := b.asking(ctx)
+	defer cancel()
+	if _, err := lookUp(ctx, b.js, leaseStream); !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return err
+	}
+	inbox, err := lookUp(ctx, b.js, inboxStream)
+	if err != nil {
+		return err
+	}
+	for _, c := range streams(inbox.CachedInfo().Config.Replicas) {
+		if c.Name == leaseStream {
+			return ensureStream(ctx, b.js, c, true)
+		}
+	}
+	return nil
+}

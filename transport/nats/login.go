@@ -1,0 +1,94 @@
+package nats
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// login returns the options by which the server knows who connects, and who that is: nil when that is not known.
+func login(o *Options) ([]natsgo.Option, *auth.Identity, error) {
+	var opts []natsgo.Option
+	creds := o.Creds
+	switch {
+	case o.Server != nil:
+		opts = append(opts, natsgo.InProcessServer(o.Server))
+		if creds == "" && o.Server.auth != "" {
+			creds = auth.Admin(o.Server.auth, o.Tenant)
+		}
+	default:
+		c, err := o.TLS.client()
+		if err != nil {
+			return nil, nil, err
+		}
+		if c != nil {
+			opts = append(opts, natsgo.Secure(c))
+		}
+	}
+	if creds == "" {
+		return opts, nil, nil
+	}
+	who, err := auth.Read(creds)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: credentials: %w", transport.ErrForbidden, err)
+	}
+	opts = append(opts, natsgo.UserCredentials(creds))
+	if who.Limited() {
+		opts = append(opts, natsgo.CustomInboxPrefix(auth.Replies(who)))
+	}
+	return opts, who, nil
+}
+
+// dialError says why no connection could be made, and what to do.
+func dialError(o *Options, err error) error {
+	addr := redact(o.URL)
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	unavailable := func(what string) error {
+		return fmt.Errorf("%w: NATS server %s: %s: %w", transport.ErrUnavailable, addr, what, err)
+	}
+	switch {
+	case refusesLogin(err) && o.Creds == "":
+		return fmt.Errorf("%w: NATS server %s wants to know who you are: give credentials with --creds (`cortex auth` makes them): %w",
+			transport.ErrForbidden, addr, err)
+	case refusesLogin(err):
+		return fmt.Errorf("%w: NATS server %s does not accept %s: it is for another server, or no longer: %w", transport.ErrForbidden, addr, o.Creds, err)
+	case errors.As(err, &unknown):
+		return unavailable("its certificate is from an authority that is not trusted here: name that with --tls-ca FILE")
+	case errors.As(err, &host):
+		return unavailable("its certificate is for another host: use the name that it has, or have one made for this")
+	case errors.As(err, &invalid):
+		return unavailable("its certificate does not hold: have a new one made")
+	case errors.Is(err, natsgo.ErrSecureConnWanted), errors.As(err, &record):
+		return unavailable("it does not speak TLS: use nats:// without --tls-ca, --tls-cert and --tls-key, or start it with --tls-cert and --tls-key")
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+		return unavailable("it refuses the TLS connection: does it want a certificate (--tls-cert and --tls-key), or one from another authority?")
+	case o.TLS != (TLS{}) && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)):
+		return unavailable("it ended the TLS connection: does it want a certificate (--tls-cert and --tls-key), or one from another authority?")
+	case o.URL == "":
+		return fmt.Errorf("%w: the NATS server in this process: %w", transport.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: no NATS server answers at %s: start one with `cortex serve`, or check --nats: %w", transport.ErrUnavailable, addr, err)
+}
+
+// refusesLogin reports whether err is what a server says to who is nobody to it.
+func refusesLogin(err error) bool {
+	for _, e := range []error{natsgo.ErrAuthorization, natsgo.ErrAuthExpired, natsgo.ErrAuthRevoked, natsgo.ErrAccountAuthExpired} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,260 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	// peerOverdue is how long a subscriber may be silent before it is asked whether it lives.
+	peerOverdue = leaseRenew * 3 / 2
+	// orphanWait is how long a group is left to the subscriber that should have it; then anybody takes it.
+	orphanWait = time.Second
+	// orphanKeep is how long who took such a group keeps it, though it has more than its share.
+	orphanKeep = 10 * time.Second
+)
+
+// contender is what an ordered subscriber knows of the others, to decide what it should own. Each decides for itself, by the same
+// rules, and the bucket lets only one of two take the same thing.
+type contender struct {
+	in      *inbox
+	h       transport.Handler
+	since   time.Time
+	written time.Time // when the member's key was
+	seen    map[string]sighting
+	free    [groups]time.Time // since when a group has no owner
+	keep    time.Time         // until then nothing is released to be fair
+	holding sync.WaitGroup
+}
+
+// sighting is what was last seen of another subscriber.
+type sighting struct {
+	rev   uint64
+	at    time.Time
+	asked bool
+	gone  bool
+}
+
+func newContender(in *inbox, h transport.Handler) *contender {
+	return &contender{in: in, h: h, since: time.Now().UTC(), seen: map[string]sighting{}}
+}
+
+// contend owns groups until ctx ends, and waits until all are given up.
+func (in *inbox) contend(ctx context.Context, h transport.Handler) {
+	c := newContender(in, h)
+	alive, err1 := in.bus.nc.Subscribe(peerSubject(in.topic, in.id), func(m *natsgo.Msg) { _ = m.Respond(nil) })
+	news, err2 := in.bus.nc.Subscribe(peerSubject(in.topic, ""), func(*natsgo.Msg) { in.look() })
+	if err := errors.Join(err1, err2); err != nil { // the connection is closed
+		in.bus.log.Debug("inbox not served", "inbox", in.topic.ID, "err", err)
+		<-ctx.Done()
+		return
+	}
+	defer func() {
+		_ = alive.Unsubscribe()
+		_ = news.Unsubscribe()
+	}()
+	for failed := 0; ctx.Err() == nil; {
+		if _, err := in.bus.online(ctx); err != nil {
+			break
+		}
+		wait := leaseRenew
+		if err := c.step(ctx); err != nil && ctx.Err() == nil {
+			in.bus.log.Debug("leases", "inbox", in.topic.ID, "err", err)
+			wait = min(leaseRetry<<min(failed, 10), leaseRenew)
+			failed++
+		} else {
+			failed = 0
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-in.wake:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	c.leave()
+	c.holding.Wait()
+}
+
+// leave tells others that the groups of this subscriber are to be theirs.
+func (c *contender) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
+	defer cancel()
+	if !c.written.IsZero() {
+		_, _ = c.in.bus.putKey(ctx, leaseSubject(c.in.topic, memberKey+c.in.id), member{}, true, anyRevision) // else it is over soon
+	}
+	c.in.announce()
+}
+
+// announce tells others that there is something new in the bucket.
+func (in *inbox) announce() { _ = in.bus.nc.Publish(peerSubject(in.topic, ""), nil) }
+
+// step reads the bucket, and takes or releases what it should.
+func (c *contender) step(ctx context.Context) error {
+	in := c.in
+	if err := c.write(ctx); err != nil {
+		if errors.Is(err, errNoLeases) {
+			return errors.Join(err, in.bus.ensureLeases(ctx))
+		}
+		return err
+	}
+	l, err := in.bus.ledger(ctx, in.topic)
+	if err != nil {
+		return err
+	}
+	c.observe(ctx, l)
+	held := map[string]int{in.id: 0}
+	for id := range l.members {
+		if !c.seen[id].gone {
+			held[id] = 0
+		}
+	}
+	var free []int
+	now := time.Now()
+	for i, lease := range l.leases {
+		g := in.groups[i]
+		in.mu.Lock()
+		busy := g.busy
+		in.mu.Unlock()
+		_, known := held[lease.Owner]
+		switch {
+		case busy:
+			held[in.id]++
+		case lease.Owner == "" || lease.Owner == in.id || c.seen[lease.Owner].gone:
+			free = append(free, i)
+			if c.free[i].IsZero() {
+				c.free[i] = now
+			}
+			continue
+		case known:
+			held[lease.Owner]++
+		}
+		c.free[i] = time.Time{}
+	}
+	fair := fairShare(held, in.id)
+	in.divide(max(fair, held[in.id]))
+	if held[in.id] > fair && now.After(c.keep) {
+		c.shed()
+	}
+	return c.acquire(ctx, l, free, fair-held[in.id])
+}
+
+// write renews the member's key.
+func (c *contender) write(ctx context.Context) error {
+	now := time.Now()
+	if !c.written.IsZero() && now.Sub(c.written) < leaseRenew*9/10 {
+		return nil
+	}
+	if _, err := c.in.bus.putKey(ctx, leaseSubject(c.in.topic, memberKey+c.in.id), member{c.in.label, c.since}, false, anyRevision); err != nil {
+		return err
+	}
+	if c.written.IsZero() {
+		c.in.announce()
+	}
+	c.written = now
+	return nil
+}
+
+// observe finds out which of the others are gone.
+func (c *contender) observe(ctx context.Context, l *ledger) {
+	now := time.Now()
+	var ask []string
+	for id, rev := range l.revs {
+		s, known := c.seen[id]
+		if s.rev != rev {
+			// An older one: others have what it had, or the bucket is a new one. That is no sign of life.
+			s = sighting{rev: rev, at: now, asked: known && rev > s.rev}
+		}
+		if id != c.in.id && !s.gone && (!s.asked || now.Sub(s.at) > peerOverdue) {
+			ask = append(ask, id)
+		}
+		s.asked = true
+		c.seen[id] = s
+	}
+	maps.DeleteFunc(c.seen, func(id string, _ sighting) bool { return l.revs[id] == 0 })
+	for id := range c.in.bus.gone(ctx, c.in.topic, ask) {
+		s := c.seen[id]
+		s.gone = true
+		c.seen[id] = s
+	}
+}
+
+// shed begins to release the group with which the least is lost, unless one is being released.
+func (c *contender) shed() {
+	in := c.in
+	in.mu.Lock()
+	var least *group
+	for _, g := range in.groups {
+		if g.busy && g.leaving {
+			in.mu.Unlock()
+			return
+		}
+		if g.busy && !g.lost && (least == nil || len(g.held) < len(least.held)) {
+			least = g
+		}
+	}
+	in.mu.Unlock()
+	if least != nil {
+		in.bus.log.Info("partitions are handed over", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "group", least.group)
+		least.leave()
+	}
+}
+
+// acquire takes as many of the free groups as are wanted, and those that nobody else takes.
+func (c *contender) acquire(ctx context.Context, l *ledger, free []int, wanted int) error {
+	in := c.in
+	var failed error
+	for _, i := range free {
+		orphan := time.Since(c.free[i]) > orphanWait
+		if wanted <= 0 && !orphan || ctx.Err() != nil {
+			continue
+		}
+		g := in.groups[i]
+		holding, err := in.take(ctx, g, l.leases[i])
+		if err != nil {
+			failed = errors.Join(failed, err) // somebody was faster, or the server is away
+			continue
+		}
+		in.bus.log.Info("partitions taken", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "group", i, "from", l.leases[i].Owner)
+		if wanted <= 0 {
+			c.keep = time.Now().Add(orphanKeep)
+		}
+		wanted--
+		c.free[i] = time.Time{}
+		c.holding.Go(func() { g.hold(holding, c.h) })
+	}
+	return failed
+}
+
+// divide divides the inbox's bounds by the number of groups that it has or should have.
+func (in *inbox) divide(n int) {
+	in.mu.Lock()
+	in.share = max(n, 1)
+	in.mu.Unlock()
+	for _, g := range in.groups {
+		g.pull()
+	}
+}
+
+// fairShare returns how many groups a subscriber should have, of those who have as many as held says: as many as the others, or one
+// more. Those who have the most keep that one, so that nothing changes its owner without need.
+func fairShare(held map[string]int, id string) int {
+	ids := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
+		return cmp.Or(cmp.Compare(held[b], held[a]), cmp.Compare(a, b))
+	})
+	n := groups / len(ids)
+	if slices.Index(ids, id) < groups%len(ids) {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,87 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// message returns the first message of a stream at or behind seq whose subject matches filter, or ErrNotFound. It asks the
+// stream's leader, who knows of everything that was acknowledged; another replica may be behind.
+func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	var answer struct {
+		Error   *jetstream.APIError `json:"error"`
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+	}
+	err := b.ask(ctx, "STREAM.MSG.GET."+stream, map[string]any{"seq": seq, "next_by_subj": filter}, &answer)
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return nil, transport.ErrNotFound
+	case answer.Error != nil:
+		return nil, translate(answer.Error)
+	case answer.Message == nil:
+		return nil, fmt.Errorf("stream %s: the server answers without a message", stream)
+	}
+	m := answer.Message
+	raw := &jetstream.RawStreamMsg{Subject: m.Subject, Sequence: m.Seq, Data: m.Data, Time: m.Time}
+	if len(m.Header) > 0 {
+		if raw.Header, err = natsgo.DecodeHeadersMsg(m.Header); err != nil {
+			raw.Header = natsgo.Header{} // a stranger's; what is missing is noticed
+		}
+	}
+	return raw, nil
+}
+
+// eraseMessage removes a message from a stream and overwrites it in the server's files. One that is not there is no error.
+func (b *Bus) eraseMessage(ctx context.Context, stream string, seq uint64) error {
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := b.ask(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq}, &answer); err != nil {
+		return err
+	}
+	if answer.Error == nil {
+		return nil
+	}
+	// The server has several words for a message that is not there.
+	raw, err := b.message(ctx, stream, ">", seq)
+	if errors.Is(err, transport.ErrNotFound) || err == nil && raw.Sequence != seq {
+		return nil
+	}
+	return fmt.Errorf("remove message %d of %s: %w", seq, stream, translate(answer.Error))
+}
+
+// ask sends a request to the server's API and reads the answer into it.
+func (b *Bus) ask(ctx context.Context, method string, req, answer any) error {
+	data, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	asking, cancel := b.asking(ctx)
+	defer cancel()
+	m, err := b.nc.RequestWithContext(asking, jsAPI+method, data)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && errors.Is(err, context.Canceled):
+		return translate(natsgo.ErrDisconnected)
+	case err != nil:
+		return translate(err)
+	}
+	return json.Unmarshal(m.Data, answer)
+}

@@ -1,0 +1,93 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+var _ transport.Owners = (*Bus)(nil)
+
+// Owners implements [transport.Owners]. A subscriber that was killed is left out; one that is cut off is in it for three seconds.
+func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner, error) {
+	if err := checkTopic(t); err != nil {
+		return nil, err
+	}
+	if t.Kind != transport.KindInbox {
+		return nil, fmt.Errorf("%w: topic kind %q has no owners", transport.ErrInvalid, t.Kind)
+	}
+	if b.isClosed() {
+		return nil, transport.ErrClosed
+	}
+	l, err := b.ledger(ctx, t)
+	if errors.Is(err, errNoLeases) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	ids := slices.Sorted(maps.Keys(l.members))
+	var gone map[string]bool
+	if !b.who.Limited() { // others may not ask them
+		gone = b.gone(ctx, t, ids)
+	}
+	var all []transport.Owner
+	for _, id := range ids {
+		if gone[id] {
+			continue
+		}
+		o := transport.Owner{ID: id, Label: oneLine(l.members[id].Label, transport.MaxLabel), Since: l.members[id].Since}
+		for g, lease := range l.leases {
+			if lease.Owner == id {
+				o.Partitions = append(o.Partitions, section{t, g}.partitions()...)
+			}
+		}
+		slices.Sort(o.Partitions)
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+const (
+	peerWait  = 250 * time.Millisecond // for a subscriber's sign of life
+	peerAgain = 20 * time.Millisecond  // before it is asked once more: servers of a cluster tell each other of it
+)
+
+// gone returns which of the subscribers of an inbox have no connection to the server any more, as it says at once when a process was
+// killed. One that has, but does not answer, may be paused, and is not gone.
+func (b *Bus) gone(ctx context.Context, t transport.Topic, ids []string) map[string]bool {
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	gone := map[string]bool{}
+	for _, id := range ids {
+		asking.Go(func() {
+			if !b.unheard(ctx, t, id) {
+				return
+			}
+			b.pause(ctx, peerAgain)
+			if b.unheard(ctx, t, id) {
+				mu.Lock()
+				gone[id] = true
+				mu.Unlock()
+			}
+		})
+	}
+	asking.Wait()
+	return gone
+}
+
+// unheard reports that nobody hears what is said to a subscriber.
+func (b *Bus) unheard(ctx context.Context, t transport.Topic, id string) bool {
+	ctx, cancel := context.WithTimeout(ctx, peerWait)
+	defer cancel()
+	_, err := b.nc.RequestWithContext(ctx, peerSubject(t, id), nil)
+	return errors.Is(err, natsgo.ErrNoResponders) // anything else: it answered, or is there and cannot
+}

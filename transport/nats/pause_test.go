@@ -1,0 +1,36 @@
+//go:build unix
+
+package nats
+
+import (
+	"syscall"
+	"testing"
+)
+
+// TestReplicaPaused stops a process for longer than its leases last: another one takes over and gets everything, also what the server
+// would still send to the one that is stopped. When that goes on it gives up what it had, and is given a share.
+func TestReplicaPaused(t *testing.T) {
+	r := newReplicas(t)
+	stop := publishers(t, r.node.srv.URL())
+	paused := r.start("paused")
+	r.own("paused")
+	r.start("other")
+	r.own("paused", "other")
+	r.goesOn("paused")
+	if err := paused.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.mu.Lock()
+	r.owned["paused"] = 0
+	r.mu.Unlock()
+	r.own("other")
+	sent := stop()
+	eventually(t, "every event was handled", func() bool { return r.y.total() == sent })
+	if err := paused.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	r.own("paused", "other")
+	stop = publishers(t, r.node.srv.URL())
+	r.goesOn("paused")
+	stop()
+}

@@ -1,0 +1,508 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// newGroups returns an ordered subscriber of the orchestrator's inbox that serves nothing.
+func newGroups(b *Bus, o transport.SubscribeOptions) *inbox {
+	if o.Concurrency == 0 {
+		o.Concurrency = transport.DefaultConcurrency
+	}
+	return newInbox(b, orchestratorInbox, o)
+}
+
+// owner is newGroups with the first group taken, and not served.
+func owner(t *testing.T, b *Bus) (*inbox, *group) {
+	t.Helper()
+	in := newGroups(b, transport.SubscribeOptions{})
+	g := in.groups[0]
+	var err error
+	if g.ctx, err = in.take(t.Context(), g, lease{}); err != nil {
+		t.Fatal(err)
+	}
+	return in, g
+}
+
+// inBucket returns what the bucket says about the first group.
+func inBucket(t *testing.T, b *Bus) lease {
+	t.Helper()
+	l, err := b.ledger(t.Context(), orchestratorInbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.leases[0]
+}
+
+// TestRenew renews a lease, also when the answer to the last renewal was lost, or the bucket was.
+func TestRenew(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	in, g := owner(t, b)
+	epoch := g.lease.Epoch
+	for range 2 {
+		if err := g.renew(t.Context()); err != nil {
+			t.Fatalf("renew = %v", err)
+		}
+	}
+	if got := inBucket(t, b); got.Owner != in.id || got.Epoch != epoch {
+		t.Errorf("the lease is %+v, want the same owner and epoch %d", got, epoch)
+	}
+	forge(t, b, groupKey+"0", lease{Owner: in.id, Epoch: epoch}) // written, and not heard of
+	if err := g.renew(t.Context()); !errors.Is(err, errLeaseTaken) {
+		t.Errorf("renew of what is ours already = %v, want errLeaseTaken", err)
+	}
+	if err := g.renew(t.Context()); err != nil || inBucket(t, b).Epoch != epoch {
+		t.Errorf("the next renew = %v, epoch %d, want nil and %d", err, inBucket(t, b).Epoch, epoch)
+	}
+	s, err := b.js.Stream(t.Context(), leaseStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.renew(t.Context()); !errors.Is(err, errLeaseTaken) {
+		t.Errorf("renew in a bucket that is new = %v, want errLeaseTaken", err)
+	}
+	if err := g.renew(t.Context()); err != nil || inBucket(t, b).Epoch <= epoch {
+		t.Errorf("the next renew = %v, epoch %d, want nil and one behind %d: another may have had it", err, inBucket(t, b).Epoch, epoch)
+	}
+}
+
+// TestRenewLost renews a lease that is another's, or was.
+func TestRenewLost(t *testing.T) {
+	for name, spoil := range map[string]func(b *Bus, in *inbox, g *group){
+		"another's": func(b *Bus, _ *inbox, g *group) {
+			forge(t, b, groupKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
+		},
+		"ours, and another's before": func(b *Bus, in *inbox, g *group) {
+			forge(t, b, groupKey+"0", lease{Owner: in.id, Epoch: g.lease.Epoch + 1})
+		},
+		"given up": func(_ *Bus, _ *inbox, g *group) { g.lose() },
+		"another's, and ours is over": func(b *Bus, _ *inbox, g *group) {
+			forge(t, b, groupKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
+			g.until = time.Now()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newNode(t, ServerOptions{}).dial(t, nil)
+			in, g := owner(t, b)
+			spoil(b, in, g)
+			if err := g.renew(t.Context()); !errors.Is(err, errLost) {
+				t.Errorf("renew = %v, want errLost", err)
+			}
+		})
+	}
+}
+
+// TestLapsed looks at the time of a lease wherever it counts: a process that was stopped gets there before it learns that it was.
+func TestLapsed(t *testing.T) {
+	for name, lapsed := range map[string]bool{"holds": false, "lapsed": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newNode(t, ServerOptions{}).dial(t, nil)
+			_, g := owner(t, b)
+			if lapsed {
+				g.until = time.Now()
+			}
+			e := message(orchestratorInbox, "c1", "x")
+			m, err := encode(inboxSubject(inboxAddress{"", transport.Cortex, "c1", "user"}), e, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if lapsed {
+				time.AfterFunc(leaseRetry/2, cancel)
+			}
+			handled := false
+			err = g.handle(ctx, func(_ context.Context, e *transport.Event) error {
+				handled = e.Epoch == g.lease.Epoch
+				return nil
+			}, &delivery{msg: m}, 0)
+			if handled == lapsed || (err != nil) != lapsed || len(g.in.slots) != 0 {
+				t.Errorf("handled %v, err %v, want it handled unless the lease is over", handled, err)
+			}
+		})
+		t.Run(name+", pull", func(t *testing.T) {
+			b := newNode(t, ServerOptions{}).dial(t, nil)
+			_, g := owner(t, b)
+			if lapsed {
+				g.until = time.Now()
+			}
+			g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+			g.pull()
+			if asked := g.current.asked > 0; asked == lapsed {
+				t.Errorf("asked %v, want events asked for unless the lease is over", asked)
+			}
+		})
+	}
+}
+
+// TestRenewLate renews a lease that is over, when nobody has taken it: what is being handled goes on, and what comes next has another
+// epoch if somebody could have had it.
+func TestRenewLate(t *testing.T) {
+	for name, forgotten := range map[string]bool{"it is still there": false, "it is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newNode(t, ServerOptions{}).dial(t, nil)
+			owned := make(chan int, 100)
+			in := newGroups(b, transport.SubscribeOptions{OnOwned: func(parts []int) { owned <- len(parts) }})
+			running, finish := make(chan *transport.Event, 10), make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				in.runOwned(ctx, func(ctx context.Context, e *transport.Event) error {
+					running <- e
+					select {
+					case <-finish:
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				})
+			}()
+			defer func() { cancel(); <-served }()
+			for receive(t, owned) < transport.Partitions {
+			}
+			for _, words := range []string{"first", "second"} {
+				publish(t, b, orchestratorInbox, "c1", words)
+			}
+			first := receive(t, running)
+			g := in.groups[groupOf(transport.Partition("", "c1"))]
+			g.renewing <- struct{}{}
+			in.mu.Lock()
+			g.until = time.Now()
+			rev := g.lease.rev
+			in.mu.Unlock()
+			g.doubt()
+			if n := receive(t, owned); n != transport.Partitions*(groups-1)/groups {
+				t.Errorf("%d partitions are owned, want those of the other groups", n)
+			}
+			if forgotten {
+				forget := leaseSubject(orchestratorInbox, g.key())
+				if _, err := b.putKey(t.Context(), forget, lease{}, true, rev); err != nil {
+					t.Fatal(err)
+				}
+			}
+			<-g.renewing
+			if n := receive(t, owned); n != transport.Partitions {
+				t.Errorf("%d partitions are owned, want all again", n)
+			}
+			close(finish)
+			second := receive(t, running)
+			if first.Delivery != 1 || text(second) != "second" || second.Delivery != 1 || second.Epoch > first.Epoch != forgotten {
+				t.Errorf("%s came with delivery %d and epoch %d after %d, want the second, once", text(second), second.Delivery, second.Epoch, first.Epoch)
+			}
+		})
+	}
+}
+
+// TestDoubt has a lease that cannot be renewed, and then can again.
+func TestDoubt(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	in, g := owner(t, b)
+	owned := make(chan int, 10)
+	in.onOwned = func(parts []int) { owned <- len(parts) }
+	g.own()
+	if n := receive(t, owned); n == 0 {
+		t.Fatal("nothing is owned at first")
+	}
+	done, kept := make(chan struct{}), make(chan struct{})
+	g.until = time.Now()
+	n.down()
+	go func() {
+		defer close(kept)
+		g.keepLease(done)
+	}()
+	if n := receive(t, owned); n != 0 {
+		t.Errorf("%d partitions are owned while the lease is over, want none", n)
+	}
+	f := &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+	in.mu.Lock()
+	g.current = f
+	in.mu.Unlock()
+	n.up(t, func(*Bus) {}) // who makes the bucket anew
+	if n := receive(t, owned); n == 0 {
+		t.Error("nothing is owned when the lease is renewed")
+	}
+	close(done)
+	<-kept
+	if f.asked == 0 {
+		t.Error("nothing is asked for when the lease is renewed")
+	}
+}
+
+// TestConfirm begins to serve a group over another connection than its lease was renewed over: somebody else may have it.
+func TestConfirm(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	in, g := owner(t, b)
+	g.verified--
+	forge(t, b, groupKey+"0", lease{Owner: "other", Epoch: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	in.onOwned = func(parts []int) {
+		if len(parts) > 0 {
+			t.Errorf("%v is owned", parts)
+			cancel()
+		}
+	}
+	if err := g.feed(ctx, nil); !errors.Is(err, errLost) || !g.isLost() {
+		t.Errorf("feed = %v, want errLost", err)
+	}
+}
+
+// TestShare divides what may be asked for among the groups that are owned, or will be.
+func TestShare(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	in, g := owner(t, b)
+	g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+	for n := groups; n > 0; n /= 2 {
+		in.divide(n)
+		if got, want := g.current.asked, in.limit/n; got != want {
+			t.Errorf("%d events are asked for with %d groups, want %d", got, n, want)
+		}
+	}
+}
+
+// TestStarved frees the bytes that kept one group from asking, in another group.
+func TestStarved(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	in, g := owner(t, b)
+	g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+	in.heldBytes = maxHeldBytes
+	g.pull()
+	if g.current.asked > 0 {
+		t.Errorf("%d events are asked for while there is no room", g.current.asked)
+	}
+	in.heldBytes--
+	in.groups[1].pull()
+	if g.current.asked == 0 {
+		t.Error("nothing is asked for when another group has made room")
+	}
+}
+
+// TestClaim takes over what was delivered to an owner before: it comes first, in its order, and at once.
+func TestClaim(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	before, b := n.dial(t, nil), n.dial(t, nil)
+	const contextID = "c1"
+	s := section{orchestratorInbox, groupOf(transport.Partition("", contextID))}
+	if _, err := before.ensureSection(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		publish(t, before, orchestratorInbox, contextID, strconv.Itoa(i))
+	}
+	consumer, err := before.js.Consumer(t.Context(), inboxStream, s.consumer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := consumer.Fetch(2, jetstream.FetchMaxWait(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range batch.Messages() { // which are never acknowledged
+	}
+	got := make(chan *transport.Event, 10)
+	serveTopic(t, b, orchestratorInbox, nil, func(e *transport.Event) error {
+		got <- e
+		return nil
+	})
+	for i := range 3 {
+		if e := receive(t, got); text(e) != strconv.Itoa(i) {
+			t.Errorf("%s came, want %d", text(e), i)
+		}
+	}
+}
+
+// TestClaimFromPaused takes over from an owner that is paused with its connection open: what it has asked for is not sent to it.
+func TestClaimFromPaused(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	paused, b := n.dial(t, nil), n.dial(t, nil)
+	const contextID = "c1"
+	s := section{orchestratorInbox, groupOf(transport.Partition("", contextID))}
+	if _, err := paused.ensureSection(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := paused.nc.SubscribeSync(paused.nc.NewInbox())
+	if err == nil {
+		err = paused.nc.PublishRequest(newGroup(newGroups(paused, transport.SubscribeOptions{}), s).pullSubject, sub.Subject,
+			[]byte(`{"batch":100,"expires":60000000000}`))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has asked", func() bool {
+		info, err := paused.consumer(t.Context(), s)
+		return err == nil && info.NumWaiting == 1
+	})
+	got, owned := make(chan *transport.Event, 100), make(chan []int, 100)
+	serveTopic(t, b, orchestratorInbox, &transport.SubscribeOptions{OnOwned: func(parts []int) { owned <- parts }}, func(e *transport.Event) error {
+		got <- e
+		return nil
+	})
+	for len(receive(t, owned)) < transport.Partitions {
+	}
+	for i := range 10 {
+		publish(t, b, orchestratorInbox, contextID, strconv.Itoa(i))
+	}
+	for i := range 10 {
+		if e := receive(t, got); text(e) != strconv.Itoa(i) || e.Delivery != 1 {
+			t.Fatalf("%s came with delivery %d, want %d, once", text(e), e.Delivery, i)
+		}
+	}
+	for {
+		m, err := sub.NextMsg(time.Millisecond)
+		if errors.Is(err, natsgo.ErrTimeout) {
+			break
+		}
+		if err != nil || m.Header.Get("Status") == "" {
+			t.Fatalf("%v, %v came to who is paused", m, err)
+		}
+	}
+}
+
+// TestToldBeforeReleased wants who gives a group up to say so while the group is still its own.
+func TestToldBeforeReleased(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b, ask := n.dial(t, nil), n.dial(t, nil)
+	type said struct {
+		count int
+		lease lease
+	}
+	heard := make(chan said, 100)
+	end := serveTopic(t, b, orchestratorInbox, &transport.SubscribeOptions{OnOwned: func(parts []int) {
+		l, err := ask.ledger(context.Background(), orchestratorInbox)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if slices.Contains(parts, 0) {
+			l.leases[0] = lease{}
+		}
+		heard <- said{len(parts), l.leases[0]}
+	}}, func(*transport.Event) error { return nil })
+	for receive(t, heard).count < transport.Partitions {
+	}
+	end()
+	for {
+		s := receive(t, heard)
+		if s.lease.Owner == "" && s.lease.Epoch > 0 {
+			t.Fatal("the group was released when it was said that it would be")
+		}
+		if s.count == 0 {
+			break
+		}
+	}
+}
+
+// TestDeadStaysDead takes what a dead owner had. What is left of that one, its member's key, is no sign of life.
+func TestDeadStaysDead(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	forge(t, b, memberKey+"dead", member{Label: "dead"})
+	for g := range groups {
+		forge(t, b, groupKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1})
+	}
+	in := newGroups(b, transport.SubscribeOptions{})
+	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() { cancel(); c.holding.Wait() }()
+	for range 3 {
+		if err := c.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+		in.mu.Lock()
+		for i, g := range in.groups {
+			if !g.busy || g.leaving {
+				t.Errorf("group %d: taken %v, given up %v, want it taken", i, g.busy, g.leaving)
+			}
+		}
+		in.mu.Unlock()
+	}
+}
+
+// TestOrphans leaves groups that nobody takes to who has its share already, which keeps them for a while.
+func TestOrphans(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b, slow := n.dial(t, nil), n.dial(t, nil)
+	if _, err := slow.nc.Subscribe(peerSubject(orchestratorInbox, "slow"), func(m *natsgo.Msg) { _ = m.Respond(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	forge(t, b, memberKey+"slow", member{Label: "slow"})
+	in := newGroups(b, transport.SubscribeOptions{})
+	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer func() { cancel(); c.holding.Wait() }()
+	step := func() (busy, leaving int) {
+		t.Helper()
+		if err := c.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		for _, g := range in.groups {
+			if g.busy {
+				busy++
+			}
+			if g.leaving {
+				leaving++
+			}
+		}
+		return busy, leaving
+	}
+	if busy, _ := step(); busy != groups/2 {
+		t.Fatalf("%d groups are taken at first, want half of them", busy)
+	}
+	for i := range c.free {
+		if !c.free[i].IsZero() {
+			c.free[i] = c.free[i].Add(-orphanWait)
+		}
+	}
+	if busy, _ := step(); busy != groups {
+		t.Fatalf("%d groups are taken when nobody else does, want all", busy)
+	}
+	if _, leaving := step(); leaving != 0 {
+		t.Errorf("%d groups are given up at once, for who does not take them", leaving)
+	}
+	c.keep = time.Time{}
+	for range 2 {
+		if _, leaving := step(); leaving > 1 {
+			t.Errorf("%d groups are given up at the same time, want one", leaving)
+		}
+	}
+}
+
+// TestShed gives up the group with which the least is lost, one at a time.
+func TestShed(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	in := newGroups(b, transport.SubscribeOptions{})
+	for i, held := range []int{3, 1, 2, 0} {
+		g := in.groups[i]
+		g.busy, g.cancel, g.held = i < 3, func() {}, map[uint64]*delivery{}
+		for seq := range held {
+			g.held[uint64(seq)] = &delivery{}
+		}
+	}
+	c := newContender(in, nil)
+	for range 2 {
+		c.shed()
+		for i, g := range in.groups {
+			if g.leaving != (i == 1) {
+				t.Errorf("group %d is given up: %v, want only the one with the least", i, g.leaving)
+			}
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package nats
+
+import (
+	"context"
+	"errors"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// toldPending is how many events of agents wait for a slow handler; what comes on top is lost to it.
+const toldPending = 1024
+
+// told is a subscription of what Cortex tells of a tenant's agents. It is no part of the bucket, and nothing in it is a card.
+type told struct {
+	bus   *Bus
+	topic transport.Topic
+	sub   *natsgo.Subscription
+	msgs  chan *natsgo.Msg
+}
+
+func (b *Bus) listen(tenant string) (*told, error) {
+	l := &told{bus: b, topic: transport.Cards(tenant), msgs: make(chan *natsgo.Msg, toldPending)}
+	var err error
+	l.sub, err = b.nc.Subscribe(toldFilter(tenant), func(m *natsgo.Msg) {
+		select {
+		case l.msgs <- m:
+		default:
+		}
+	})
+	return l, err
+}
+
+// end frees the subscription.
+func (l *told) end() { _ = l.sub.Unsubscribe() }
+
+// run hands over what comes until ctx ends.
+func (l *told) run(ctx context.Context, handle func(*transport.Event)) {
+	defer l.end()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case m := <-l.msgs:
+			e, err := decodeTold(m, l.topic)
+			if err != nil {
+				l.bus.log.Warn("event of an agent cannot be read", "subject", oneLine(m.Subject, 200), "err", err)
+				continue
+			}
+			handle(e)
+		}
+	}
+}
+
+// decodeTold reads an event of an agent. Its sender is Cortex: a server's permissions keep the subject for it.
+func decodeTold(m *natsgo.Msg, t transport.Topic) (*transport.Event, error) {
+	agent, err := parseToldSubject(m.Subject)
+	if err != nil {
+		return nil, err
+	}
+	e, err := decodeHeader(m)
+	if err != nil {
+		return nil, err
+	}
+	e.Tenant, e.From = t.Tenant, transport.Cortex
+	if e.Payload, err = decodePayload(m); err != nil {
+		return nil, err
+	}
+	if told, ok := e.Payload.(*transport.AgentEvent); !ok || told.AgentID != agent {
+		return nil, errors.New("it is no event of this agent")
+	}
+	return e, e.Validate(t)
+}
