@@ -104,8 +104,8 @@ func plainWords(text string) []string {
 // before returns the turn of the same asker that was answered last before turn began; nil when the window has none.
 func (c *Conversation) before(turn *Turn) *Turn {
 	var last *Turn
-	for _, t := range c.answered() {
-		if t != turn && t.From == turn.From && t.AnswerSeq != 0 && !t.Answered.After(turn.Began) {
+	for _, t := range c.Turns {
+		if t != turn && !t.Open() && (last == nil || t.AnswerSeq > last.AnswerSeq) && t.From == turn.From && !t.Answered.After(turn.Began) {
 			last = t
 		}
 	}

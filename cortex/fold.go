@@ -10,8 +10,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// snapshotEvery is the number of entries between two snapshots of a conversation.
-const snapshotEvery = 64
+// snapshotEvery is the number of entries between two snapshots of a conversation. To fold so many takes a few milliseconds; to write
+// a snapshot of a long conversation takes as much as some turns.
+const snapshotEvery = 256
 
 // fold returns the fold of e's conversation; fresh says that it was loaded just now. It is taken out of the cache.
 func (o *Orchestrator) fold(ctx context.Context, e *transport.Event) (conv *Conversation, fresh bool, err error) {

@@ -46,10 +46,12 @@ func (c *Conversation) evidence(turn *Turn, t prompt.Task, only bool) (text stri
 		return slices.ContainsFunc(tasks, func(o prompt.Task) bool { return o.ID == t.ID })
 	}
 	began := turn
-	for _, before := range c.history() { // the agent may have asked back
-		if slices.ContainsFunc(before.Past.Steps, func(s prompt.Step) bool { return has(s.Tasks) }) {
-			began = before
-			break
+	if task := c.Tasks[t.ID]; task == nil || task.Continued || turn.Reply != nil { // the agent had asked back, or Cortex had
+		for _, before := range c.history() {
+			if slices.ContainsFunc(before.Past.Steps, func(s prompt.Step) bool { return has(s.Tasks) }) {
+				began = before
+				break
+			}
 		}
 	}
 	if words := began.request(); only && len(plainWords(words)) >= 3 {

@@ -333,11 +333,11 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 	conv.Version = version
 	o.stats.Entries.Add(1)
 	o.track(conv)
-	o.learn(conv, entry)
 	o.count(conv, entry)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
 		return err
 	}
+	o.learn(conv, entry) // behind what others wait for
 	o.keep(ctx, conv)
 	return nil
 }

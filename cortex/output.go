@@ -129,6 +129,7 @@ func (o outputter) task(t *Task) {
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
+	asked := slices.Clone(m.Parts)            // what people are shown
 	room := transport.MaxText/2 - len(t.Text) // for what others have done; what is longer is cut
 	attach := func(d *Task, name, text string) {
 		if text == "" || room <= 0 {
@@ -153,7 +154,10 @@ func (o outputter) task(t *Task) {
 		o.add(o.live(), transport.Event{
 			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 			Payload: &a2a.Task{
-				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{m},
+				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{{
+					ID: m.ID, ContextID: m.ContextID, TaskID: m.TaskID, Role: m.Role, Parts: asked,
+					Metadata: map[string]any{transport.MetaAgentID: t.Agent},
+				}},
 				Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent},
 				Metadata: map[string]any{
 					transport.MetaAgentID: t.Agent, transport.MetaTaskType: t.taskType(), transport.MetaTurn: t.Turn,

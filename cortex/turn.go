@@ -38,6 +38,9 @@ type Turn struct {
 	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end. It
 	// has no updates: these are in Conversation.Changes. nil while the turn is open, and again when it has left the window.
 	Past *prompt.Turn
+
+	weighed    *prompt.Turn // the Past that pastWeight is of
+	pastWeight int
 }
 
 // Open reports whether the turn has not been answered.

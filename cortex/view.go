@@ -1,6 +1,7 @@
 package cortex
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -12,7 +13,9 @@ import (
 func (c *Conversation) llmTurn(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
-	for _, past := range c.history() {
+	history := c.history()
+	t.History = slices.Grow(t.History, len(history))
+	for _, past := range history {
 		t.History = append(t.History, *past.Past)
 	}
 	t.Steps = c.promptSteps(turn)

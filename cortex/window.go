@@ -140,10 +140,13 @@ func turnWeight(t *Turn) int {
 	if t.Past == nil {
 		return n
 	}
-	for _, s := range t.Past.Steps {
-		for _, task := range s.Tasks {
-			n += taskWeight(task)
+	if t.weighed != t.Past { // it is asked for at every event of the conversation
+		t.weighed, t.pastWeight = t.Past, 0
+		for _, s := range t.Past.Steps {
+			for _, task := range s.Tasks {
+				t.pastWeight += taskWeight(task)
+			}
 		}
 	}
-	return n
+	return n + t.pastWeight
 }

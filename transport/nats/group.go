@@ -131,6 +131,7 @@ func (g *group) carry(counts map[uint64]int) {
 // done acknowledges d.
 func (g *group) done(d *delivery) {
 	g.in.send(g.drop(d, true), ackDone)
+	g.in.keep(keepEvery)
 	g.pull()
 }
 
@@ -146,7 +147,7 @@ func (g *group) drop(d *delivery, handled bool) *natsgo.Msg {
 	g.last = d.msg.Reply
 	if handled {
 		g.handled[d.seq%uint64(len(g.handled))] = d.stored
-		in.acked = true
+		in.acked++
 	}
 	return d.msg
 }

@@ -40,7 +40,7 @@ type inbox struct {
 	heldBytes int
 	starved   bool // nothing was asked for because of heldBytes
 	share     int  // groups that limit is divided by
-	acked     bool // something was, since the last tick
+	acked     int  // how many were, since the keep message was sent last
 
 	telling sync.Mutex // while onOwned is called
 	told    []int
@@ -140,18 +140,29 @@ func (in *inbox) keepAlive() (end func()) {
 			for _, m := range in.untouched(ackWait(in.topic) / 3) {
 				in.send(m, ackProgress)
 			}
-			in.mu.Lock()
-			keep := in.ordered && in.acked
-			in.acked = false
-			in.mu.Unlock()
-			if keep {
-				_ = in.bus.nc.PublishMsg(keepMessage()) // the next one will do
-			}
+			in.keep(1)
 		}
 	})
 	return func() {
 		close(stop)
 		keeper.Wait()
+	}
+}
+
+// keepEvery is how many acknowledgements there are between two keep messages at most: it should be in the newest file of the stream,
+// and a file has room for thousands of events.
+const keepEvery = 128
+
+// keep sends the keep message when as many events were acknowledged since the last one.
+func (in *inbox) keep(after int) {
+	in.mu.Lock()
+	due := in.ordered && in.acked >= after
+	if due {
+		in.acked = 0
+	}
+	in.mu.Unlock()
+	if due {
+		_ = in.bus.nc.PublishMsg(keepMessage()) // the next one will do
 	}
 }
 
