@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -216,4 +217,36 @@ func TestKeep(t *testing.T) {
 		state := s.CachedInfo().State
 		return state.Msgs == 1 && state.FirstSeq == state.LastSeq && state.LastSeq >= 3
 	})
+}
+
+// silent answers nothing about consumers for some times, as a cluster does while it elects a leader.
+type silent struct {
+	jetstream.JetStream
+	times int
+}
+
+func (s *silent) Consumer(ctx context.Context, stream, name string) (jetstream.Consumer, error) {
+	if s.times--; s.times >= 0 {
+		return nil, context.DeadlineExceeded
+	}
+	return s.JetStream.Consumer(ctx, stream, name)
+}
+
+// TestSubscribeAgain subscribes while the server gives no answer.
+func TestSubscribeAgain(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	b.js = &silent{b.js, 3}
+	sub, err := b.Subscribe(t.Context(), transport.Inbox("", "agent"), &transport.SubscribeOptions{Unordered: true})
+	if err != nil {
+		t.Fatalf("Subscribe = %v, want it to ask again", err)
+	}
+	if err := sub.Close(); err != nil {
+		t.Error(err)
+	}
+	b.js = &silent{b.js, 1000}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*retryPause)
+	defer cancel()
+	if _, err := b.Subscribe(ctx, transport.Inbox("", "agent"), nil); !errors.Is(err, transport.ErrUnavailable) {
+		t.Errorf("Subscribe while nothing is answered = %v, want ErrUnavailable", err)
+	}
 }

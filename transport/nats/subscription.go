@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -44,20 +45,33 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = transport.DefaultConcurrency
 	}
-	caller := ctx
 	if err := b.mayBe(whose(t), t.Tenant); err != nil {
 		return nil, err
 	}
+	s := &subscription{bus: b, done: make(chan struct{})}
+	for end := time.Now().Add(publishTimeout); ; {
+		err := b.subscribe(ctx, s, t, opts)
+		switch {
+		case err == nil:
+			return s, nil
+		case ctx.Err() != nil || b.isClosed() || !b.nc.IsConnected() || !away(err) || b.who.Limited() || time.Now().After(end):
+			return nil, translate(b.whyAway(err))
+		}
+		b.pause(ctx, retryPause) // a cluster elects a leader, or the server is very busy
+	}
+}
+
+// subscribe is one attempt at Subscribe.
+func (b *Bus) subscribe(caller context.Context, s *subscription, t transport.Topic, o transport.SubscribeOptions) error {
 	// The server refuses requests by themselves; one to its API is not told from another.
-	expecting, done := b.nc.expect(ctx, func(subject string) bool { return strings.Contains(subject, jsAPI) })
+	expecting, done := b.nc.expect(caller, func(subject string) bool { return strings.Contains(subject, jsAPI) })
 	defer done()
 	ctx, cancel := context.WithTimeout(expecting, apiTimeout)
 	defer cancel()
-	s := &subscription{bus: b, done: make(chan struct{})}
 	var err error
 	switch t.Kind {
 	case transport.KindInbox:
-		err = b.subscribeInbox(ctx, s, t, opts)
+		err = b.subscribeInbox(ctx, s, t, o)
 	case transport.KindCards:
 		err = b.subscribeCards(ctx, s, t)
 	default:
@@ -70,10 +84,7 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	if err == nil && t == transport.Inbox(t.Tenant, transport.Cortex) {
 		err = b.serveDoor(ctx, t.Tenant)
 	}
-	if err != nil {
-		return nil, translate(b.whyAway(err))
-	}
-	return s, nil
+	return err
 }
 
 // whose returns the id of the agent that a topic belongs to; empty for one that is not an agent's.
