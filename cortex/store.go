@@ -1,9 +1,12 @@
 package cortex
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -134,6 +137,93 @@ type Entry struct {
 	Asked time.Time `json:"asked,omitzero"`
 	// ReplyBy is how long the question that the cause asks waits for the user, or Consent.
 	ReplyBy time.Time `json:"reply_by,omitzero"`
+}
+
+// plainEntry is an Entry as encoding/json writes and reads it.
+type plainEntry Entry
+
+// noCause is what encoding/json writes for an entry without its cause. In a string it would have other quotes.
+var noCause = []byte(`"cause":null`)
+
+// MarshalJSON writes an entry, with the cause's payload as it came if it is as it came (see [transport.Event.Decode]). The stores call
+// it by name: encoding/json would go over every byte of it again.
+func (e *Entry) MarshalJSON() ([]byte, error) {
+	plain := plainEntry(*e)
+	plain.Cause = nil
+	b, err := json.Marshal(&plain)
+	if err != nil || e.Cause == nil {
+		return b, err
+	}
+	cause, err := e.Cause.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	before, after, _ := bytes.Cut(b, noCause)
+	b = slices.Concat(before, noCause[:len(noCause)-len("null")], cause, after)
+	if bytes.Count(b, []byte("{"))+bytes.Count(b, []byte("[")) > maxNested && !json.Valid(b) {
+		return nil, errors.New("it is nested too deeply")
+	}
+	return b, nil
+}
+
+// maxNested is how many values may be nested without a look at how deep: encoding/json reads no more than 10,000 levels.
+const maxNested = 5000
+
+// UnmarshalJSON reads an entry. What b does not name stays as it is.
+func (e *Entry) UnmarshalJSON(b []byte) error {
+	if e.readApart(b) {
+		return nil
+	}
+	return json.Unmarshal(b, (*plainEntry)(e))
+}
+
+// readApart reads the cause apart from the rest of b, which is much faster, if b is as MarshalJSON writes it.
+func (e *Entry) readApart(b []byte) bool {
+	before, cause, found := bytes.Cut(b, []byte(`,"cause":`))
+	// No object nor array begins before it, and no string is open.
+	if !found || !bytes.HasPrefix(b, []byte(`{"seq":`)) || bytes.ContainsAny(before[1:], `{[\`) || bytes.Count(before, []byte(`"`))%2 != 0 {
+		return false
+	}
+	n := objectLen(cause)
+	if n == 0 || n == len(cause) || cause[n] != ',' && cause[n] != '}' {
+		return false
+	}
+	plain, mark, event := plainEntry(*e), new(transport.Event), new(transport.Event)
+	plain.Cause = mark
+	if event.UnmarshalJSON(cause[:n]) != nil || json.Unmarshal(slices.Concat(before, cause[n:]), &plain) != nil {
+		return false
+	}
+	if plain.Cause != mark || mark.Payload != nil {
+		return false // there is another one
+	}
+	*e = Entry(plain)
+	e.Cause = event
+	return true
+}
+
+// objectLen returns how long the object is that b begins with, or 0.
+func objectLen(b []byte) int {
+	if !bytes.HasPrefix(b, []byte("{")) {
+		return 0
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\':
+			i++
+		case quoted:
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // ContextInfo describes a conversation in a list.

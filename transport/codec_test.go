@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -178,7 +179,7 @@ func TestEventJSON(t *testing.T) {
 			if err := json.Unmarshal(b, &got); err != nil {
 				t.Fatalf("Unmarshal(%s) = %v", b, err)
 			}
-			if diff := cmp.Diff(want, &got); diff != "" {
+			if diff := cmp.Diff(want, &got, cmpopts.IgnoreUnexported(transport.Event{})); diff != "" {
 				t.Errorf("event changed (-want +got):\n%s", diff)
 			}
 		})

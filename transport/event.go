@@ -40,6 +40,19 @@ type Event struct {
 	// for the events of a conversation, no other subscriber has handled any of them in between; what is remembered about the
 	// conversation from another epoch may be stale. Set by the transport, ignored by Publish.
 	Epoch uint64
+
+	body    []byte  // that decoded was read from, see Decode
+	decoded Payload // nil: none
+}
+
+// Decode sets e's payload to what [DecodePayload] reads. It keeps body, which must not change any more: e is written down with
+// it, and not with what would come of encoding the payload again, as long as the payload is the one that was read.
+func (e *Event) Decode(kind, version string, body []byte) error {
+	p, plain, err := decodePayload(kind, version, body)
+	if e.Payload = p; plain && len(body) <= MaxPayload {
+		e.body, e.decoded = body, p
+	}
+	return err
 }
 
 // Validate reports whether e may be published to t: nil, or an error that wraps ErrInvalid and says what is wrong.
@@ -120,6 +133,9 @@ func CheckID(id string) error {
 		return errors.New("is not valid UTF-8")
 	}
 	for _, r := range id {
+		if r > ' ' && r < 0x7f {
+			continue
+		}
 		if r == ' ' || r == utf8.RuneError || !unicode.IsPrint(r) {
 			return fmt.Errorf("%q has a space or a control character", id)
 		}

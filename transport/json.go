@@ -27,9 +27,13 @@ type eventJSON struct {
 
 // MarshalJSON writes e with its payload; Delivery is left out.
 func (e *Event) MarshalJSON() ([]byte, error) {
-	kind, version, body, err := EncodePayload(e.Payload)
-	if err != nil {
-		return nil, err
+	kind, ok := PayloadKind(e.Payload)
+	version, body := PayloadVersion, e.body
+	if !ok || body == nil || e.Payload != e.decoded {
+		var err error
+		if kind, version, body, err = EncodePayload(e.Payload); err != nil {
+			return nil, err
+		}
 	}
 	j := eventJSON{
 		ID: e.ID, Time: e.Time, From: e.From, To: e.To, Tenant: e.Tenant, ContextID: e.ContextID, TaskID: e.TaskID,
@@ -43,14 +47,17 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	} else {
 		j.Payload = body
 	}
-	return json.Marshal(j)
+	return marshal(&j)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. A payload of unknown kind or version becomes an [Opaque].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
-	if err := json.Unmarshal(b, &j); err != nil {
-		return err
+	if !readPlain(b, &j) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // else DecodePayload looks at all of it
+		j = eventJSON{}
+		if err := json.Unmarshal(b, &j); err != nil {
+			return err
+		}
 	}
 	var p Payload = &Opaque{Kind: j.Kind, Version: j.Version, Data: j.Data}
 	if j.Data == nil {

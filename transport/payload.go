@@ -20,6 +20,8 @@ import (
 //   - *[Delta]: on Live, text while it is written
 //   - *[Opaque]: anything else, as it came
 //
+// A payload that came with an event is not to be changed: the event may be written down with the body that the payload was read from.
+//
 // It is any, not a sealed interface, because the types of A2A are used as they are, and Go cannot add a method to them;
 // [Event.Validate] refuses every other type.
 type Payload any
@@ -105,7 +107,7 @@ func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
 		version, body = o.Version, o.Data
 	} else {
 		version = PayloadVersion
-		if body, err = json.Marshal(p); err != nil {
+		if body, err = marshal(p); err != nil {
 			return "", "", nil, fmt.Errorf("%w: encode %s: %w", ErrInvalid, kind, err)
 		}
 	}
@@ -118,41 +120,55 @@ func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
 // DecodePayload reads what EncodePayload wrote. An unknown kind or version gives an *Opaque and no error; a body that is
 // not what its kind says gives an error that wraps ErrInvalid. body is not retained.
 func DecodePayload(kind, version string, body []byte) (Payload, error) {
-	var p Payload
-	if version == PayloadVersion {
-		switch kind {
-		case "message":
-			p = new(a2a.Message)
-		case "task":
-			p = new(a2a.Task)
-		case "status-update":
-			p = new(a2a.TaskStatusUpdateEvent)
-		case "artifact-update":
-			p = new(a2a.TaskArtifactUpdateEvent)
-		case "card":
-			p = new(Card)
-		case "synced":
-			p = new(Synced)
-		case "agent-event":
-			p = new(AgentEvent)
-		case "deadline":
-			p = new(Deadline)
-		case "cancel":
-			p = new(Cancel)
-		case "forget":
-			p = new(Forget)
-		case "delta":
-			p = new(Delta)
+	p, _, err := decodePayload(kind, version, body)
+	return p, err
+}
+
+// decodePayload also reports whether body is plain.
+func decodePayload(kind, version string, body []byte) (p Payload, plain bool, err error) {
+	if p = newPayload(kind, version); p == nil {
+		return &Opaque{Kind: kind, Version: version, Data: append([]byte(nil), body...)}, false, nil
+	}
+	if plain = readPlain(body, p); !plain {
+		p = newPayload(kind, version)
+		if err := json.Unmarshal(body, p); err != nil {
+			return nil, false, fmt.Errorf("%w: decode %s: %w", ErrInvalid, kind, err)
 		}
 	}
-	if p == nil {
-		return &Opaque{Kind: kind, Version: version, Data: append([]byte(nil), body...)}, nil
-	}
-	if err := json.Unmarshal(body, p); err != nil {
-		return nil, fmt.Errorf("%w: decode %s: %w", ErrInvalid, kind, err)
-	}
 	if err := validatePayload(p); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	return p, nil
+	return p, plain, nil
+}
+
+// newPayload returns an empty payload of a kind, or nil for one that this build does not know.
+func newPayload(kind, version string) Payload {
+	if version != PayloadVersion {
+		return nil
+	}
+	switch kind {
+	case "message":
+		return new(a2a.Message)
+	case "task":
+		return new(a2a.Task)
+	case "status-update":
+		return new(a2a.TaskStatusUpdateEvent)
+	case "artifact-update":
+		return new(a2a.TaskArtifactUpdateEvent)
+	case "card":
+		return new(Card)
+	case "synced":
+		return new(Synced)
+	case "agent-event":
+		return new(AgentEvent)
+	case "deadline":
+		return new(Deadline)
+	case "cancel":
+		return new(Cancel)
+	case "forget":
+		return new(Forget)
+	case "delta":
+		return new(Delta)
+	}
+	return nil
 }

@@ -2,7 +2,6 @@ package jetstore
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -31,7 +30,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 }
 
 func (s *Store) append(ctx context.Context, subject string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
-	data, err := json.Marshal(e)
+	data, err := e.MarshalJSON()
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
 	}
@@ -100,7 +99,7 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 				return err
 			}
 			e := &cortex.Entry{}
-			if err := json.Unmarshal(m.data, e); err != nil {
+			if err := e.UnmarshalJSON(m.data); err != nil {
 				return fmt.Errorf("the entry at version %d cannot be read: %w", m.seq, err)
 			}
 			e.Version = cortex.Version(m.seq)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -176,5 +177,5 @@ func wantConflict(t testing.TB, s cortex.Store, tenant, contextID string, after 
 
 // diff compares what is stored with what was given: times by the instant, nothing else loosely.
 func diff(want, got any) string {
-	return cmp.Diff(want, got, cmp.Comparer(time.Time.Equal))
+	return cmp.Diff(want, got, cmp.Comparer(time.Time.Equal), cmpopts.IgnoreUnexported(transport.Event{}))
 }

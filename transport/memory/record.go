@@ -46,10 +46,9 @@ func encode(e *transport.Event) (*record, error) {
 // decode returns a new event. With an error, its payload is an Opaque.
 func (r *record) decode() (*transport.Event, error) {
 	e := r.envelope
-	p, err := transport.DecodePayload(r.kind, r.version, r.body)
+	err := e.Decode(r.kind, r.version, r.body)
 	if err != nil {
-		p = &transport.Opaque{Kind: r.kind, Version: r.version, Data: bytes.Clone(r.body)}
+		e.Payload = &transport.Opaque{Kind: r.kind, Version: r.version, Data: bytes.Clone(r.body)}
 	}
-	e.Payload = p
 	return &e, err
 }

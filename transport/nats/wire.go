@@ -31,10 +31,11 @@ func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error)
 	if err != nil {
 		return nil, err
 	}
-	h := make(natsgo.Header, 10)
+	h, values := make(natsgo.Header, 10), make([]string, 0, 10)
 	set := func(key, value string) {
 		if value != "" {
-			h[key] = []string{value}
+			values = append(values, value)
+			h[key] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
 	set(headerID, e.ID)
@@ -92,10 +93,17 @@ func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 
 // decodePayload reads the body of m.
 func decodePayload(m *natsgo.Msg) (transport.Payload, error) {
+	var e transport.Event
+	err := decodeInto(&e, m)
+	return e.Payload, err
+}
+
+// decodeInto reads the body of m into e, which keeps it.
+func decodeInto(e *transport.Event, m *natsgo.Msg) error {
 	if len(m.Data) > transport.MaxPayload {
-		return nil, fmt.Errorf("%w: body of %d bytes, at most %d are allowed", transport.ErrTooLarge, len(m.Data), transport.MaxPayload)
+		return fmt.Errorf("%w: body of %d bytes, at most %d are allowed", transport.ErrTooLarge, len(m.Data), transport.MaxPayload)
 	}
-	return transport.DecodePayload(m.Header.Get(headerKind), m.Header.Get(headerVersion), m.Data)
+	return e.Decode(m.Header.Get(headerKind), m.Header.Get(headerVersion), m.Data)
 }
 
 // decodeInbox reads an event of an inbox. With an error comes as much of the event as could be read, its payload opaque.
@@ -103,8 +111,8 @@ func decodeInbox(m *natsgo.Msg, subject string) (*transport.Event, error) {
 	e, err := decodeHeader(m)
 	a, addressErr := parseInboxSubject(subject)
 	e.Tenant, e.To, e.ContextID, e.From = a.tenant, a.to, a.context, a.from
-	var payloadErr error
-	if e.Payload, payloadErr = decodePayload(m); payloadErr != nil {
+	payloadErr := decodeInto(e, m)
+	if payloadErr != nil {
 		e.Payload = opaque(m)
 	}
 	if err := cmp.Or(addressErr, err, payloadErr); err != nil {

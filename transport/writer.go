@@ -1,0 +1,272 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// writer writes what encoding/json writes, byte for byte.
+type writer struct {
+	b   []byte
+	err error
+}
+
+// maxNested is how many values may be nested without a look at how deep: encoding/json reads no more than 10,000 levels.
+const maxNested = 5000
+
+// marshal is [json.Marshal], but refuses what is nested so deep that nobody could read it.
+func marshal(p any) ([]byte, error) {
+	f := fieldsOf(p)
+	if f[0].name == "" {
+		return json.Marshal(p)
+	}
+	w := writer{b: make([]byte, 0, 1<<10)}
+	w.object(&f)
+	if w.err != nil {
+		return nil, w.err
+	}
+	if bytes.Count(w.b, []byte("{"))+bytes.Count(w.b, []byte("[")) > maxNested && !json.Valid(w.b) {
+		return nil, errors.New("it is nested too deeply")
+	}
+	return w.b, nil
+}
+
+func (w *writer) object(f *fields) {
+	w.byte('{')
+	for k := 0; k < len(f) && f[k].name != ""; k++ {
+		begin := len(w.b)
+		w.comma('{')
+		w.text(f[k].name)
+		w.byte(':')
+		if empty := w.write(f[k].value); empty && !f[k].always {
+			w.b = w.b[:begin]
+		}
+	}
+	w.byte('}')
+}
+
+// write also reports whether the value is empty.
+func (w *writer) write(value any) (empty bool) {
+	switch v := value.(type) {
+	case *string:
+		w.text(*v)
+		return *v == ""
+	case **string:
+		if *v == nil {
+			return true
+		}
+		w.text(**v)
+	case *[]string:
+		list(w, *v, w.text)
+		return len(*v) == 0
+	case *[]a2a.TaskID:
+		list(w, *v, func(id a2a.TaskID) { w.text(string(id)) })
+		return len(*v) == 0
+	case *bool:
+		w.b = strconv.AppendBool(w.b, *v)
+		return !*v
+	case *time.Time:
+		w.time(*v)
+	case **time.Time:
+		if *v == nil {
+			return true
+		}
+		w.time(**v)
+	case *map[string]any:
+		if len(*v) == 0 {
+			return true
+		}
+		w.values(*v, 0)
+	case **any:
+		if *v == nil {
+			return true
+		}
+		w.any(**v, 0)
+	case *[]byte:
+		w.bytes(*v)
+		return *v == nil
+	case **[]byte:
+		if *v == nil {
+			return true
+		}
+		w.bytes(**v)
+	case *json.RawMessage:
+		w.b = append(w.b, *v...)
+		return len(*v) == 0
+	case *a2a.MessageRole:
+		w.text(v.String())
+	case *a2a.TaskState:
+		w.text(v.String())
+	case *a2a.ContentParts:
+		list(w, *v, func(p *a2a.Part) {
+			if p == nil {
+				w.null()
+				return
+			}
+			j := toJSON(p)
+			f := fieldsOf(&j)
+			w.object(&f)
+		})
+	case *[]*a2a.Message:
+		list(w, *v, func(m *a2a.Message) { w.write(&m) })
+		return len(*v) == 0
+	case *[]*a2a.Artifact:
+		list(w, *v, func(a *a2a.Artifact) { w.write(&a) })
+		return len(*v) == 0
+	case **a2a.Message:
+		if *v == nil {
+			w.null()
+			return true
+		}
+		f := fieldsOf(*v)
+		w.object(&f)
+	case **a2a.Artifact:
+		if *v == nil {
+			w.null()
+			return true
+		}
+		f := fieldsOf(*v)
+		w.object(&f)
+	case *a2a.TaskStatus:
+		f := fieldsOf(v)
+		w.object(&f)
+	default:
+		w.err = fmt.Errorf("a field of type %T is not known", value)
+	}
+	return false
+}
+
+func list[T any](w *writer, all []T, element func(T)) {
+	if all == nil {
+		w.null()
+		return
+	}
+	w.byte('[')
+	for i, v := range all {
+		if i > 0 {
+			w.byte(',')
+		}
+		element(v)
+	}
+	w.byte(']')
+}
+
+func (w *writer) values(all map[string]any, depth int) {
+	names := make([]string, 0, 16)
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	w.byte('{')
+	for i, name := range names {
+		if i > 0 {
+			w.byte(',')
+		}
+		w.text(name)
+		w.byte(':')
+		w.any(all[name], depth)
+	}
+	w.byte('}')
+}
+
+func (w *writer) any(value any, depth int) {
+	if depth++; w.err != nil {
+		return // of what goes round in a circle there may be very much
+	}
+	switch v := value.(type) {
+	case nil:
+		w.null()
+		return
+	case string:
+		w.text(v)
+		return
+	case bool:
+		w.b = strconv.AppendBool(w.b, v)
+		return
+	case int:
+		w.b = strconv.AppendInt(w.b, int64(v), 10)
+		return
+	case float64:
+		if abs := math.Abs(v); v == 0 || abs >= 1e-6 && abs < 1e21 {
+			w.b = strconv.AppendFloat(w.b, v, 'f', -1, 64)
+			return
+		}
+	case []string:
+		list(w, v, w.text)
+		return
+	case []any:
+		if depth < maxPlain {
+			list(w, v, func(a any) { w.any(a, depth) })
+			return
+		}
+	case map[string]any:
+		if v != nil && depth < maxPlain {
+			w.values(v, depth)
+			return
+		}
+	}
+	w.foreign(value)
+}
+
+// foreign has encoding/json write what is less plain, or goes round in a circle.
+func (w *writer) foreign(v any) {
+	b, err := json.Marshal(v)
+	w.b = append(w.b, b...)
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *writer) text(s string) {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= utf8.RuneSelf {
+			w.foreign(s)
+			return
+		}
+	}
+	w.byte('"')
+	w.b = append(w.b, s...)
+	w.byte('"')
+}
+
+func (w *writer) bytes(b []byte) {
+	if b == nil {
+		w.null()
+		return
+	}
+	w.byte('"')
+	w.b = base64.StdEncoding.AppendEncode(w.b, b)
+	w.byte('"')
+}
+
+func (w *writer) time(t time.Time) {
+	w.byte('"')
+	b, err := t.AppendText(w.b)
+	if err != nil {
+		w.foreign(t) // says what is wrong
+		return
+	}
+	w.b = b
+	w.byte('"')
+}
+
+func (w *writer) null() { w.b = append(w.b, "null"...) }
+
+func (w *writer) byte(c byte) { w.b = append(w.b, c) }
+
+// comma writes a comma, unless begin is what was written last.
+func (w *writer) comma(begin byte) {
+	if w.b[len(w.b)-1] != begin {
+		w.byte(',')
+	}
+}
