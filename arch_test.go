@@ -16,8 +16,11 @@ const module = "github.com/cortex-orchestrator/cortex"
 // architecture: a line that has to be added here is a decision.
 var allowed = map[string][]string{
 	"":                        {"internal/cli"},
-	"internal/cli":            {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/torture"},
-	"internal/bench":          {"transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/router", "cortex/jetstore", "agents"},
+	"internal/cli":            {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/erase", "internal/garbage", "internal/torture"},
+	"internal/bench":          {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage"},
+	"internal/directory":      {"cortex", "cortex/registry", "cortex/router", "prompt"},
+	"internal/erase":          {"cortex", "transport"},
+	"internal/garbage":        {},
 	"internal/torture":        {"transport", "transport/nats", "cortex", "cortex/jetstore", "agents"},
 	"agentcard":               {},
 	"transport":               {},

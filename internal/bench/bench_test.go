@@ -28,9 +28,9 @@ func TestTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			folder := temporary(t)
 			told := 0
-			cfg.Progress = func(_ string, done, total int) {
-				if told++; done > total {
-					t.Errorf("progress %d of %d", done, total)
+			cfg.Progress = func(what string, done, total int) {
+				if told++; done > total || what != map[int]string{1: "1 conversation", 2: "2 conversations"}[cfg.Contexts] {
+					t.Errorf("progress of %q %d of %d", what, done, total)
 				}
 			}
 			floor, turn, err := Turns(t.Context(), cfg)
@@ -234,7 +234,7 @@ func TestBuild(t *testing.T) {
 	if found, err := u.look(t.Context(), "model-1"); !found || err != nil {
 		t.Errorf("the answer in a copy: %v, %v", found, err)
 	}
-	if err := n.await(startTimeout, "the agents", func(context.Context) (bool, error) { return len(n.routable("")) == 3, nil }); err != nil {
+	if err := n.await(startTimeout, "the agents", func(context.Context) (bool, error) { return len(n.Routable("")) == 3, nil }); err != nil {
 		t.Error(err)
 	}
 }
@@ -278,7 +278,7 @@ func empty(t *testing.T, dir string) {
 
 func BenchmarkTurns(b *testing.B) {
 	for _, contexts := range []int{1, 64} {
-		b.Run(conversations(contexts), func(b *testing.B) {
+		b.Run(plural(contexts, "conversation"), func(b *testing.B) {
 			for b.Loop() {
 				_, turn, err := Turns(b.Context(), TurnsConfig{Contexts: contexts, Turns: 5000})
 				if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -52,20 +53,23 @@ func crowdID(i int) string { return fmt.Sprintf("crowd_%05d", i+1) }
 
 // announce publishes a card as an agent's kit does.
 func announce(ctx context.Context, tr transport.Transport, card *a2a.AgentCard) error {
+	return announceAs(ctx, tr, card.Name, &transport.Card{Card: card, TTL: cardTTL})
+}
+
+// announceAs publishes what an agent says of itself.
+func announceAs(ctx context.Context, tr transport.Transport, id string, c *transport.Card) error {
 	now := time.Now()
-	err := tr.Publish(ctx, transport.Cards(""), &transport.Event{
-		ID: fmt.Sprintf("%s-%d", card.Name, now.UnixNano()), Time: now, From: card.Name,
-		Payload: &transport.Card{AgentID: card.Name, Instance: "bench", Card: card, TTL: cardTTL},
-	})
+	c.AgentID, c.Instance = id, "bench"
+	err := tr.Publish(ctx, transport.Cards(""), &transport.Event{ID: fmt.Sprintf("%s-%d", id, now.UnixNano()), Time: now, From: id, Payload: c})
 	if err != nil {
-		return fmt.Errorf("announce %s: %w", card.Name, err)
+		return fmt.Errorf("announce %s: %w", id, err)
 	}
 	return nil
 }
 
 // crowd announces n agents on a node and waits until the registry has them.
 func (n *node) crowd(count int, progress Progress) error {
-	what := fmt.Sprintf("%d agents", count)
+	what := plural(count, "agent")
 	var done atomic.Int64
 	g, ctx := errgroup.WithContext(n.ctx)
 	g.SetLimit(cardPublishes)
@@ -82,15 +86,15 @@ func (n *node) crowd(count int, progress Progress) error {
 		return err
 	}
 	want := count + len(n.agents)
-	return n.await(defaultLimit, what+" are not all in the registry", func(context.Context) (bool, error) { return len(n.routable("")) >= want, nil })
+	return n.await(defaultLimit, what+" are not all in the registry", func(context.Context) (bool, error) { return len(n.Routable("")) >= want, nil })
 }
 
 // noted waits until the registry has written down all agents that it knows.
 func (n *node) noted() error {
-	want := len(n.routable(""))
+	want := len(n.Routable(""))
 	return n.await(5*defaultLimit, "the agents are not all written down", func(ctx context.Context) (bool, error) {
 		have := 0
-		for _, err := range n.store.Notes(ctx, "", noteAgent) {
+		for _, err := range n.store.Notes(ctx, "", directory.NoteAgent) {
 			if err != nil {
 				return false, err
 			}

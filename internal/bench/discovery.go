@@ -104,7 +104,7 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 		case <-n.ctx.Done():
 			return 0, context.Cause(n.ctx)
 		}
-		in, _ := conv.Preview("please tune my "+word, n.routable(""), n.index, time.Now())
+		in, _ := conv.Preview("please tune my "+word, n.Routable(""), n.Index, time.Now())
 		p, err := templates.Render(in)
 		took := time.Since(begin)
 		if err != nil {
@@ -119,12 +119,12 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 	err := interleave(n.ctx, min(maxPieces, cfg.Cards), cfg.Limit, func(done, total int) { cfg.Progress.tell("new agents", done, total) }, s)
 	return []Figure{
 		{
-			Case: "card_p50", What: fmt.Sprintf("card published until in the prompt, %d agents, p50", cfg.Agents),
+			Case: "card_p50", What: fmt.Sprintf("card published until in the prompt, %s, p50", plural(cfg.Agents, "agent")),
 			Value: s.sample.quantile(0.5) / 1000, Unit: "ms",
 		},
 		{Case: "card_p99", What: "the same, p99", Value: s.sample.quantile(0.99) / 1000, Unit: "ms", Least: 10, Aim: 1, Less: true},
 		{
-			Case: "prompt", What: fmt.Sprintf("prompt of a new conversation, %d agents, the largest", cfg.Agents),
+			Case: "prompt", What: fmt.Sprintf("prompt of a new conversation, %s, the largest", plural(cfg.Agents, "agent")),
 			Value: float64(largest) / 1024, Unit: "KB", Least: 24, Less: true,
 		},
 	}, err
@@ -156,7 +156,7 @@ func (n *node) crowdedTurns(cfg DiscoveryConfig, quiet *node) ([]Figure, error) 
 	cancel()
 	a, b := with.sample.quantile(0.5)/1000, without.sample.quantile(0.5)/1000
 	return []Figure{
-		{Case: "turn_crowd_p50", What: fmt.Sprintf("turn with %d agents, p50", cfg.Agents), Value: a, Unit: "ms"},
+		{Case: "turn_crowd_p50", What: fmt.Sprintf("turn with %s, p50", plural(cfg.Agents, "agent")), Value: a, Unit: "ms"},
 		{Case: "turn_quiet_p50", What: "turn with one agent, p50", Value: b, Unit: "ms"},
 		{Case: "turn_added", What: "added latency of a turn, p50", Value: a - b, Unit: "ms", Least: 2, Less: true},
 	}, beats.Wait()

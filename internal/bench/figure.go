@@ -44,7 +44,7 @@ func Compare(cfg TurnsConfig, floor, turn Line) []Figure {
 	if turn.Turns == 0 {
 		return nil
 	}
-	of := fmt.Sprintf("%s, %s", conversations(turn.Contexts), turn.Transport)
+	of := fmt.Sprintf("%s, %s", plural(turn.Contexts, "conversation"), turn.Transport)
 	rate := Figure{Case: "rate_ratio", What: "turns/s, " + of, Unit: "x floor"}
 	if cfg.Delay > 0 {
 		ideal := float64(turn.Contexts) / (2 * cfg.Delay.Seconds())
@@ -72,9 +72,10 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-func conversations(n int) string {
+// plural says how many of something there are.
+func plural(n int, noun string) string {
 	if n == 1 {
-		return "1 conversation"
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d conversations", n)
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -8,12 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
+	"github.com/cortex-orchestrator/cortex/internal/garbage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -32,6 +35,7 @@ type nodeConfig struct {
 	tcp     bool                 // users and agents reach the server over TCP
 	workers int                  // agents that do what they are told, see workerID
 	decider llm.Decider          // nil is the fake
+	timeout time.Duration        // of tasks; 0 is Cortex's own
 	onEvent func(registry.Event) // nil tells nobody
 
 	// Tests break what is between the users, the server and the orchestrator.
@@ -40,7 +44,7 @@ type nodeConfig struct {
 
 // node is a Cortex as `cortex serve` wires it, with agents and connections for users, all in this process.
 type node struct {
-	*directory
+	*directory.Directory
 	server *nats.Server
 	store  *jetstore.Store
 	orch   *cortex.Orchestrator
@@ -83,14 +87,20 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	if cfg.decider == nil {
 		cfg.decider = fake.New(nil)
 	}
-	n.directory = newDirectory(registry.Config{OnEvent: cfg.onEvent, Announce: true, Keep: keeper{n.store}})
+	n.Directory = directory.New(registry.Config{OnEvent: cfg.onEvent, Announce: true, Keep: directory.Keeper{Notes: n.store}})
 	n.orch, err = cortex.New(cortex.Config{
-		Transport: n.cortex, Store: n.store, Decider: cfg.decider, Agents: n.routable, Router: n.index, Label: "bench",
+		Transport: n.cortex, Store: n.store, Decider: cfg.decider, Agents: n.Routable, Router: n.Index, Label: "bench",
+		TaskTimeout: cfg.timeout,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.run(n.registered, watchCtx, func(ctx context.Context) error { return n.registry.Run(ctx, n.bus) })
+	n.Tell(n.orch)
+	n.registered.Go(func() error {
+		garbage.Gather(watchCtx)
+		return nil
+	})
+	n.run(n.registered, watchCtx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
 	for i := range cfg.workers {
 		card, handler, _ := agents.Lookup("echo")
 		card.Name = workerID(i)
@@ -99,7 +109,7 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 			return agents.Serve(ctx, n.agentBus, card, handler, &agents.Options{Concurrency: agentConcurrency})
 		})
 	}
-	up := func(context.Context) (bool, error) { return len(n.routable("")) >= cfg.workers, nil }
+	up := func(context.Context) (bool, error) { return len(n.Routable("")) >= cfg.workers, nil }
 	if err := n.await(startTimeout, "the agents did not come up", up); err != nil {
 		return nil, err
 	}
@@ -219,4 +229,15 @@ func (n *node) settle() error {
 }
 
 // stored returns how many messages the server has stored in its streams since it was set up.
-func (n *node) stored(ctx context.Context) (uint64, error) { return storedOn(ctx, n.bus.Conn()) }
+func (n *node) stored(ctx context.Context) (uint64, error) {
+	js, err := jetstream.New(n.bus.Conn())
+	if err != nil {
+		return 0, err
+	}
+	var sum uint64
+	list := js.ListStreams(ctx)
+	for info := range list.Info() {
+		sum += info.State.LastSeq
+	}
+	return sum, list.Err()
+}

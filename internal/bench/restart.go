@@ -42,7 +42,7 @@ func Restart(ctx context.Context, cfg RestartConfig) (figures []Figure, err erro
 }
 
 func restart(ctx context.Context, cfg RestartConfig, dir string) ([]Figure, error) {
-	what := fmt.Sprintf("%d conversations, %d agents", cfg.Conversations, cfg.Agents)
+	what := plural(cfg.Conversations, "conversation") + ", " + plural(cfg.Agents, "agent")
 	begin := time.Now()
 	if err := build(ctx, cfg, dir); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func restart(ctx context.Context, cfg RestartConfig, dir string) ([]Figure, erro
 		if err != nil {
 			return nil, err
 		}
-		rss, known := p.resident()
+		rss, known := resident(p.cmd.Process.Pid)
 		figures = append(figures, Figure{
 			Case: "restart_" + after, What: "start until ready, after it was " + after,
 			Value: p.ready.Seconds(), Unit: "s", Least: restartGoal, Aim: restartAim, Less: true,
@@ -77,7 +77,7 @@ func restart(ctx context.Context, cfg RestartConfig, dir string) ([]Figure, erro
 			return nil, err
 		}
 		if p.agents != cfg.Agents {
-			return nil, fmt.Errorf("after the restart %d of %d agents were there", p.agents, cfg.Agents)
+			return nil, fmt.Errorf("after the restart %d of %s were there", p.agents, plural(cfg.Agents, "agent"))
 		}
 	}
 	return figures, nil
@@ -117,7 +117,7 @@ func (n *node) conversations(count int, progress Progress) error {
 		}
 		model = append(model, e)
 	}
-	what := fmt.Sprintf("%d conversations", count)
+	what := plural(count, "conversation")
 	var done atomic.Int64
 	g, ctx := errgroup.WithContext(n.ctx)
 	g.SetLimit(appendsAtOnce)

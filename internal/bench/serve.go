@@ -138,9 +138,9 @@ func awaitReady(ctx context.Context, url string) error {
 	}
 }
 
-// resident returns how much memory the process has, in bytes, or false where that cannot be told.
-func (p *process) resident() (float64, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// resident returns how much memory a process has, in bytes, or false where that cannot be told.
+func resident(pid int) (float64, bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, false
 	}

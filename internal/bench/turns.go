@@ -112,7 +112,7 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 
 	floors := &side{do: f.turn, width: cfg.Contexts, n: floorsATurn * cfg.Turns}
 	turns := &side{width: cfg.Contexts, n: cfg.Turns, do: func(ctx context.Context, w int) (time.Duration, error) { return users[w].turn(ctx) }}
-	sides, what := []*side{floors, turns}, fmt.Sprintf("%d conversations", cfg.Contexts)
+	sides, what := []*side{floors, turns}, plural(cfg.Contexts, "conversation")
 	if cfg.Delay > 0 {
 		sides = sides[1:]
 	}
@@ -147,7 +147,7 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 		turnLine.Stored = round(float64(after-before) / float64(turnLine.Turns))
 	}
 	if got.wrong != "" {
-		err = fmt.Errorf("%d messages got no right answer; the first one was told %.200q", got.lost, got.wrong)
+		err = fmt.Errorf("%s got no right answer; the first one was told %.200q", plural(got.lost, "message"), got.wrong)
 	}
 	return floorLine, turnLine, err
 }

@@ -36,6 +36,7 @@ type user struct {
 	mu      sync.Mutex
 	said    int
 	waiting string          // id of the message whose answer is waited for
+	wants   map[string]int  // by the id of the message: how many agents have to say it back; absent: all of the node's
 	answers map[string]int  // by the id of the message: how many came
 	logged  map[string]bool // messages that are answered in the log
 	wrong   string          // the first answer that was none
@@ -62,7 +63,7 @@ func (n *node) newUser(contextID string, wait time.Duration) (*user, error) {
 	}
 	u := &user{
 		n: n, contextID: contextID, wait: wait, served: make(chan struct{}), got: make(chan struct{}, 1), fence: make(chan struct{}, 1),
-		answers: map[string]int{}, logged: map[string]bool{},
+		wants: map[string]int{}, answers: map[string]int{}, logged: map[string]bool{},
 	}
 	var err error
 	if u.live, err = n.users.Subscribe(n.ctx, transport.Live("", contextID), &transport.SubscribeOptions{Concurrency: 1}); err != nil {
@@ -104,7 +105,7 @@ func (u *user) watch(_ context.Context, e *transport.Event) error {
 	return nil
 }
 
-// right reports whether an answer says what the message with this id wanted to hear, from each agent.
+// right reports whether an answer says what the message with this id wanted to hear, from each agent that it was for.
 func (u *user) right(id string, m *a2a.Message) bool {
 	text := transport.Text(m.Parts)
 	failed, _ := m.Metadata[transport.MetaFailed].(bool)
@@ -114,11 +115,15 @@ func (u *user) right(id string, m *a2a.Message) bool {
 			said++
 		}
 	}
-	if !failed && said >= len(u.n.agents) {
-		return true
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	want, ok := u.wants[id]
+	if !ok {
+		want = len(u.n.agents)
+	}
+	if want == 0 || !failed && said >= want {
+		return true
+	}
 	if u.wrong == "" {
 		u.wrong = text
 	}
@@ -141,24 +146,46 @@ func words(id string, agents []string) string {
 	return b.String()
 }
 
-// turn says one thing and returns how long the answer took: from before the message is published until the answer is there. It
-// returns errLost when there is none. One turn at a time.
+// saying is something that a user says to agents.
+type saying struct {
+	to     []string      // agents, which say it back
+	any    bool          // any answer is one, since they may not
+	cancel time.Duration // after which the user does not want it any more, and says so as often until it ends; 0 is never
+}
+
+// turn says one thing to all agents of the node, see say.
 func (u *user) turn(ctx context.Context) (time.Duration, error) {
+	return u.say(ctx, saying{to: u.n.agents})
+}
+
+// say says one thing and returns how long the answer took: from before the message is published until the answer is there. It
+// returns errLost when there is none. One turn at a time.
+func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
+	want := len(s.to)
+	if s.any {
+		want = 0
+	}
 	u.mu.Lock()
 	u.said++
 	id := u.messageID(u.said)
 	u.waiting = id
+	if want != len(u.n.agents) {
+		u.wants[id] = want
+	}
 	u.mu.Unlock()
 	defer u.stopWaiting()
 	begin := time.Now()
-	err := u.n.users.Publish(ctx, transport.Inbox("", transport.Cortex), &transport.Event{
-		ID: id, Time: begin, From: "user", To: transport.Cortex, ContextID: u.contextID,
-		Payload: &a2a.Message{
-			ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(words(id, u.n.agents))},
-		},
+	err := u.publish(ctx, transport.Inbox("", transport.Cortex), id, &a2a.Message{
+		ID: id, ContextID: u.contextID, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(words(id, s.to))},
 	})
 	if err != nil {
-		return 0, fmt.Errorf("say something in %s: %w", u.contextID, err)
+		return 0, err
+	}
+	var enough <-chan time.Time
+	if s.cancel > 0 {
+		impatience := time.NewTicker(s.cancel)
+		defer impatience.Stop()
+		enough = impatience.C
 	}
 	giveUp := time.NewTimer(u.wait)
 	defer giveUp.Stop()
@@ -168,6 +195,10 @@ func (u *user) turn(ctx context.Context) (time.Duration, error) {
 		select {
 		case <-u.got:
 			return time.Since(begin), nil
+		case <-enough:
+			if err := u.cancel(ctx, id); err != nil {
+				return 0, err
+			}
 		case <-look.C:
 			if found, err := u.look(ctx, id); err != nil || found {
 				return time.Since(begin), err
@@ -183,6 +214,26 @@ func (u *user) turn(ctx context.Context) (time.Duration, error) {
 			return 0, context.Cause(u.n.ctx)
 		}
 	}
+}
+
+// publish publishes something that the user says or wants.
+func (u *user) publish(ctx context.Context, t transport.Topic, id string, p transport.Payload) error {
+	err := u.n.users.Publish(ctx, t, &transport.Event{
+		ID: id, Time: time.Now(), From: "user", To: transport.Cortex, ContextID: u.contextID, Payload: p,
+	})
+	if err != nil {
+		return fmt.Errorf("say something in %s: %w", u.contextID, err)
+	}
+	return nil
+}
+
+// cancel stops the turn of a message, as a chat does.
+func (u *user) cancel(ctx context.Context, id string) error {
+	x := &transport.Cancel{Turn: id, Reason: "by the user"}
+	if err := u.publish(ctx, transport.Control("", transport.Cortex), id+"-cancel", x); err != nil {
+		return err
+	}
+	return u.publish(ctx, transport.Inbox("", transport.Cortex), id+"-cancel", x)
 }
 
 // stopWaiting leaves an answer that is still to come to the count.

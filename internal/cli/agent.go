@@ -202,7 +202,17 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
 		e.settings.agent = card.Name // it is refused later
 	}
+	conn := &patient{tell: func(away error) {
+		switch {
+		case ctx.Err() != nil: // it leaves
+		case away == nil:
+			fmt.Fprintf(e.stderr, "%s goes on\n", name)
+		default:
+			fmt.Fprintf(e.stderr, "%s waits: %s\n", name, strings.TrimPrefix(oneLine(away), transport.ErrUnavailable.Error()+": "))
+		}
+	}}
 	l, err := e.settings.mustJoin(ctx, card.Name, log, func(up bool, _ error) {
+		conn.connected(up)
 		if up {
 			fmt.Fprintf(e.stderr, "%s is connected again\n", name)
 		} else if ctx.Err() == nil {
@@ -214,7 +224,10 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 	}
 	defer l.Close()
 	fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card))
-	err = agents.Serve(ctx, l.bus, card, h, &agents.Options{Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: log})
+	conn.Bus = l.bus
+	err = agents.Serve(ctx, conn, card, h, &agents.Options{
+		Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
+	})
 	if ctx.Err() != nil {
 		fmt.Fprintf(e.stderr, "%s has left\n", name)
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
-	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -112,77 +112,6 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 	}
 }
 
-// why explains the last turn: each decision with its reason, and what it cost.
-func (b *backend) why(ctx context.Context, contextID string) (string, error) {
-	var last []*cortex.Entry
-	conv := cortex.NewConversation(b.tenant, contextID)
-	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
-		if err != nil {
-			return "", err
-		}
-		if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
-			last = last[:0]
-		}
-		last = append(last, entry)
-		if err := conv.Apply(entry); err != nil {
-			return "", err
-		}
-	}
-	var out strings.Builder
-	var offered []cortex.Candidate
-	step := 0
-	for _, e := range last {
-		if e.Failure != "" {
-			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
-			whyChosen(&out, e, offered)
-			offered = e.Shortlist
-		}
-		if e.Summary != nil {
-			fmt.Fprintf(&out, "%s\n", summaryLine(e))
-		}
-		if e.Usage != (llm.Usage{}) {
-			fmt.Fprintf(&out, "   %s\n", usageLine(e.Usage))
-		}
-		d := e.Decision
-		if d == nil {
-			continue
-		}
-		step++
-		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
-		for _, del := range d.Delegations {
-			fmt.Fprintf(&out, "\n   → %s: %s", del.Agent, del.Task)
-		}
-		if e.Consent != "" {
-			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
-		}
-		if d.Reason != "" {
-			fmt.Fprintf(&out, "\n   because %s", d.Reason)
-		}
-		out.WriteString("\n")
-		whyChosen(&out, e, offered)
-		offered = e.Shortlist
-		fmt.Fprintf(&out, "   %s\n", costLine(d))
-	}
-	if total := conv.Usage; total != (llm.Usage{}) {
-		fmt.Fprintf(&out, "this conversation: %s\n", usageLine(total))
-	}
-	if out.Len() == 0 {
-		return "nothing was decided in this conversation yet", nil
-	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
-}
-
-func costLine(d *llm.Decision) string {
-	parts := []string{"by " + d.Model}
-	if d.Usage != (llm.Usage{}) {
-		parts = append(parts, usageLine(d.Usage))
-	}
-	if d.Repairs > 0 {
-		parts = append(parts, fmt.Sprintf("corrected %d times", d.Repairs))
-	}
-	return strings.Join(parts, ", ")
-}
-
 // prompt renders what the model would be sent if text were said now.
 func (b *backend) prompt(ctx context.Context, contextID, text string) (string, error) {
 	templates, err := prompt.New(b.prompts)
@@ -193,7 +122,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	agents := promptAgents(b.registry.Snapshot())
+	agents := directory.Routable(b.registry.Snapshot())
 	in, chosen := conv.Preview(text, agents, b.searchIndex(agents), time.Now())
 	p, err := templates.Render(in)
 	if err != nil {

@@ -33,7 +33,7 @@ does slows both alike: the ratio counts, not the time.`,
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery())
+	c.AddCommand(e.newBenchTurns(), e.newBenchHistory(), e.newBenchRestart(), e.newBenchDiscovery(), e.newBenchSoak())
 	return c
 }
 
@@ -162,10 +162,15 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 			return err
 		}
 	}
-	if lost > 0 || dup > 0 {
-		return fmt.Errorf("%d messages were not answered, and %d answers came twice: that must never be", lost, dup)
+	return neverLost(lost, dup)
+}
+
+// neverLost returns an error when a message was not answered, or answered twice.
+func neverLost(lost, dup int) error {
+	if lost == 0 && dup == 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("messages without an answer: %d, answers that came twice: %d: that must never be", lost, dup)
 }
 
 // micros writes microseconds as people read them.

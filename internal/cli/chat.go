@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -176,7 +177,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if s.node.llm != "fake" {
 			where += ", deciding with " + s.describeLLM()
 		}
-		return &backend{n.link, n.registry, s.node.prompts, n.index}, where, n.Close, nil
+		return &backend{n.link, n.Registry, s.node.prompts, n.Index}, where, n.Close, nil
 	}
 }
 
@@ -248,7 +249,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 		return nil, nil, err
 	}
 	r := registry.New(registry.Config{
-		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, StrictAbilities: s.node.strict, Keep: recollection{keeper{l.store, s.tenant}},
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, StrictAbilities: s.node.strict, Keep: recollection{directory.Keeper{Notes: l.store, Tenant: s.tenant}},
 	})
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var g errgroup.Group

@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -59,11 +60,11 @@ func TestCrowd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := memory.New(nil)
 		defer bus.Close()
-		d := newDirectory(registry.Config{})
+		d := directory.New(registry.Config{})
 		store := memstore.New()
 		orch, err := cortex.New(cortex.Config{
-			Transport: bus, Store: store, Decider: fake.New(nil), Router: d.index, TaskTimeout: 5 * time.Second,
-			Agents: func(string) []prompt.Agent { return d.routable() },
+			Transport: bus, Store: store, Decider: fake.New(nil), Router: d.Index, TaskTimeout: 5 * time.Second,
+			Agents: d.Routable,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +77,7 @@ func TestCrowd(t *testing.T) {
 			}
 		})
 		worker := serveWorker(ctx, t, bus, &running)
-		d.registry.Apply(&transport.Event{Payload: worker})
+		d.Registry.Apply(&transport.Event{Payload: worker})
 
 		const seed = 4
 		random := rand.New(rand.NewPCG(seed, seed))
@@ -97,23 +98,23 @@ func TestCrowd(t *testing.T) {
 				case !there:
 					truth[i] = revision
 					delete(draining, i)
-					d.registry.Apply(&transport.Event{Payload: craftsman(i, 0)})
+					d.Registry.Apply(&transport.Event{Payload: craftsman(i, 0)})
 				case op < 5:
 					truth[i] = revision + 1
 					delete(draining, i)
-					d.registry.Apply(&transport.Event{Payload: craftsman(i, revision+1)})
+					d.Registry.Apply(&transport.Event{Payload: craftsman(i, revision+1)})
 				case op < 6:
 					c := craftsman(i, revision)
 					c.Draining = true
 					draining[i] = true
-					d.registry.Apply(&transport.Event{Payload: c})
+					d.Registry.Apply(&transport.Event{Payload: c})
 				case op < 8:
-					d.registry.Apply(&transport.Event{Payload: craftsman(i, revision)}) // a heartbeat
+					d.Registry.Apply(&transport.Event{Payload: craftsman(i, revision)}) // a heartbeat
 					delete(draining, i)
 				default:
 					delete(truth, i)
 					delete(draining, i)
-					d.registry.Apply(&transport.Event{Payload: &transport.Card{AgentID: fmt.Sprintf("crowd_%05d", i), Instance: "1", Gone: transport.GoneLeft}})
+					d.Registry.Apply(&transport.Event{Payload: &transport.Card{AgentID: fmt.Sprintf("crowd_%05d", i), Instance: "1", Gone: transport.GoneLeft}})
 				}
 			}
 			for n := range 2 {
@@ -149,14 +150,14 @@ func TestCrowd(t *testing.T) {
 		}
 		slices.Sort(want)
 		var got []string
-		for _, a := range d.routable() {
+		for _, a := range d.Routable("") {
 			got = append(got, a.ID)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("the agents that may be given work differ from the truth (-want +got):\n%.2000s", diff)
 		}
-		if d.index.Len() != len(want) {
-			t.Errorf("the index has %d agents, want %d", d.index.Len(), len(want))
+		if d.Index.Len() != len(want) {
+			t.Errorf("the index has %d agents, want %d", d.Index.Len(), len(want))
 		}
 		wantFound(t, d, fresh, truth, draining)
 		wantAnswered(t, store, asked)
@@ -188,7 +189,7 @@ func serveWorker(ctx context.Context, t *testing.T, bus transport.Transport, run
 }
 
 // wantFound compares the index with one that was made of the truth alone, and looks into prompts.
-func wantFound(t *testing.T, d *directory, fresh *router.Index, truth map[int]int, draining map[int]bool) {
+func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth map[int]int, draining map[int]bool) {
 	t.Helper()
 	templates, err := prompt.New("")
 	if err != nil {
@@ -198,11 +199,11 @@ func wantFound(t *testing.T, d *directory, fresh *router.Index, truth map[int]in
 	for i := 0; i < crowdSize; i += 97 {
 		revision, there := truth[i]
 		text := "do the " + craft(i, revision)
-		got := d.index.Search(text, nil)
+		got := d.Index.Search(text, nil)
 		if diff := cmp.Diff(fresh.Search(text, nil), got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
 			t.Errorf("Search(%q) differs from that of an index made of the truth (-want +got):\n%.1000s", text, diff)
 		}
-		in, _ := conv.Preview(text, d.routable(), d.index, time.Now())
+		in, _ := conv.Preview(text, d.Routable(""), d.Index, time.Now())
 		p, err := templates.Render(in)
 		if err != nil {
 			t.Fatal(err)

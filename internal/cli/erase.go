@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -21,56 +21,6 @@ const (
 	cancelPatience = 10 * time.Second       // how long a canceled turn may take to end
 	cancelPoll     = 100 * time.Millisecond // how often that is looked at
 )
-
-// eraserStore and eraserBus are what keeps something of a conversation.
-type (
-	eraserStore interface {
-		cortex.Store
-		cortex.Eraser
-		cortex.Notes
-	}
-	eraserBus interface {
-		transport.Transport
-		transport.Eraser
-	}
-)
-
-// erased says what was deleted with a conversation.
-type erased struct {
-	entries int
-	learned int // agents about which it had taught something
-}
-
-// eraseConversation deletes everything that is kept of a conversation.
-func eraseConversation(ctx context.Context, store eraserStore, bus eraserBus, tenant, contextID string) (erased, error) {
-	var done erased
-	for _, err := range store.Load(ctx, tenant, contextID, 0) {
-		if err != nil {
-			return done, err
-		}
-		done.entries++
-	}
-	// First what could be handled, and begin the conversation anew.
-	err := bus.Erase(ctx, tenant, contextID)
-	if err == nil {
-		err = store.Erase(ctx, tenant, contextID)
-	}
-	if err != nil {
-		return done, err
-	}
-	agents, err := cortex.ForgetConversation(ctx, store, tenant, contextID)
-	if err != nil {
-		return done, err
-	}
-	done.learned = len(agents)
-	// What orchestrators that run remember must not get into the prompt of whoever begins it anew, nor into what they write down.
-	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
-		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
-	}); err != nil {
-		return done, fmt.Errorf("the Cortex that runs could not be told: %w", err)
-	}
-	return done, nil
-}
 
 // busy says what a conversation still waits for, or "".
 func busy(conv *cortex.Conversation) string {
@@ -151,7 +101,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 			return err
 		}
 	}
-	done, err := eraseConversation(ctx, l.store, l.bus, l.tenant, contextID)
+	done, err := erase.Conversation(ctx, l.store, l.bus, l.tenant, contextID)
 	if errors.Is(err, transport.ErrForbidden) { // the first thing that is deleted was refused
 		return fmt.Errorf("conversation %s is not deleted: give the credentials of the orchestrator with --creds: %w", contextID, err)
 	}
@@ -159,10 +109,10 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 		return fmt.Errorf("conversation %s is not deleted completely, do it again: %w", contextID, err)
 	}
 	learned := ""
-	if done.learned > 0 {
-		learned = fmt.Sprintf(", agents of which less is known now, %d", done.learned)
+	if done.Learned > 0 {
+		learned = fmt.Sprintf(", agents of which less is known now, %d", done.Learned)
 	}
-	fmt.Fprintf(e.stdout, "deleted conversation %s: entries, %d%s\n", contextID, done.entries, learned)
+	fmt.Fprintf(e.stdout, "deleted conversation %s: entries, %d%s\n", contextID, done.Entries, learned)
 	return nil
 }
 

@@ -19,6 +19,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
+	"github.com/cortex-orchestrator/cortex/internal/garbage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -94,6 +96,18 @@ func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, 
 // behindDoor is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.
 const behindDoor = 5 * time.Second
 
+// whileAway returns err, or, while that says that somebody is away, what try returns after a pause, again and again for as long as people
+// wait. It ends with ctx's error when ctx does.
+func whileAway(ctx context.Context, err error, try func() error) error {
+	for end := time.Now().Add(behindDoor); errors.Is(err, transport.ErrUnavailable) && time.Now().Before(end); {
+		if err := rest(ctx, waitingPause); err != nil {
+			return err
+		}
+		err = try()
+	}
+	return err
+}
+
 // tenantName names a tenant in a sentence.
 func tenantName(tenant string) string {
 	if tenant == "" {
@@ -111,13 +125,14 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas in
 	if who != nil && who.Role == auth.Agent {
 		return &link{bus, nil, url, tenant}, nil // conversations are none of an agent's business
 	}
-	open := func() (*jetstore.Store, error) {
-		return jetstore.Open(ctx, bus.Conn(), &jetstore.Options{Replicas: replicas, Logger: log, API: bus.API()})
+	var store *jetstore.Store
+	open := func() (err error) {
+		store, err = jetstore.Open(ctx, bus.Conn(), &jetstore.Options{Replicas: replicas, Logger: log, API: bus.API()})
+		return err
 	}
-	store, err := open()
-	for end := time.Now().Add(behindDoor); who.Limited() && errors.Is(err, transport.ErrUnavailable) && time.Now().Before(end) && ctx.Err() == nil; {
-		time.Sleep(waitingPause)
-		store, err = open()
+	err := open()
+	if who.Limited() {
+		err = whileAway(ctx, err, open)
 	}
 	if who.Limited() && errors.Is(err, transport.ErrUnavailable) {
 		err = fmt.Errorf("%w: no cortex runs for %s on %s: start it with `cortex serve`", transport.ErrUnavailable, tenantName(tenant), url)
@@ -132,7 +147,7 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas in
 // node is a running Cortex: the server, when it is embedded, and the orchestrator with its registry and built-in agents.
 type node struct {
 	*link
-	*directory
+	*directory.Directory
 	orchestrator *cortex.Orchestrator
 	server       *nats.Server // nil with --nats
 	release      func()
@@ -182,19 +197,20 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n.closeLLM = closeLLM
-	n.directory = newDirectory(registry.Config{
-		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: n.departs(onEvent), Announce: true, Leads: n.leads, Keep: keeper{n.store, s.tenant},
+	n.Directory = directory.New(registry.Config{
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: directory.Keeper{Notes: n.store, Tenant: s.tenant},
 		StrictAbilities: s.node.strict,
 	})
-	conn.tell(n.registry)
+	conn.tell(n.Registry)
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
 		DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
-		Agents: func(string) []prompt.Agent { return n.routable() }, Router: n.index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
+		Agents: n.Routable, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 	})
 	if err != nil {
 		return nil, err
 	}
+	n.Tell(n.orchestrator)
 
 	// What runs ends with Close, not with ctx: the orchestrator stops before the agents leave, so that nobody is told that
 	// there are none.
@@ -203,10 +219,14 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	agentsCtx, stopAgents := context.WithCancel(context.WithoutCancel(ctx))
 	watchCtx, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
 	n.stopWork, n.stopAgents, n.stopWatch = stopWork, stopAgents, stopWatch
+	n.watch.Go(func() error {
+		garbage.Gather(watchCtx)
+		return nil
+	})
 	unwatched := make(chan struct{})
 	n.watch.Go(func() error {
 		defer close(unwatched)
-		return persist(watchCtx, func(ctx context.Context) error { return n.registry.Run(ctx, n.bus) })
+		return persist(watchCtx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
 	})
 	n.work.Go(func() error {
 		select {
@@ -217,7 +237,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		}
 	})
 	select {
-	case <-n.registry.Synced():
+	case <-n.Registry.Synced():
 	case <-time.After(syncTimeout):
 		return nil, fmt.Errorf("the list of agents did not arrive within %v: is the NATS server overloaded?", syncTimeout)
 	case <-ctx.Done():
@@ -254,22 +274,6 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		keepPort(s.data, n.server.URL())
 	}
 	return n, nil
-}
-
-// departs returns a function that tells the orchestrator which agents go and come, and then calls onEvent, unless that is nil.
-func (n *node) departs(onEvent func(registry.Event)) func(registry.Event) {
-	return func(e registry.Event) {
-		switch {
-		case n.orchestrator == nil: // what is well known, before everything else
-		case e.Kind == registry.EventDeregistered:
-			n.orchestrator.AgentGone(e.AgentID)
-		case e.Record.Routable():
-			n.orchestrator.AgentBack(e.AgentID)
-		}
-		if onEvent != nil {
-			onEvent(e)
-		}
-	}
 }
 
 // leads reports whether this node does what is done once for all replicas of a tenant: the owner of the first partition does.
@@ -323,7 +327,7 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		online := n.routable()
+		online := n.Routable("")
 		if !slices.ContainsFunc(kits, func(k kit) bool {
 			return !slices.ContainsFunc(online, func(a prompt.Agent) bool { return a.ID == k.card.Name })
 		}) {

@@ -6,18 +6,19 @@ import (
 	"iter"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
 )
 
 // recollection is what the running Cortex remembers of agents, for registries that only look: when each came, so that they know
 // who came first. Whether an agent is there is for the cards alone to say. It keeps nothing.
-type recollection struct{ keeper }
+type recollection struct{ directory.Keeper }
 
 var _ registry.Keeper = recollection{}
 
 // Load implements [registry.Keeper]. The instances have no time to be silent for: without a card that is retained they are gone.
 func (r recollection) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
 	return func(yield func(registry.Kept, error) bool) {
-		for kept, err := range r.keeper.Load(ctx) {
+		for kept, err := range r.Keeper.Load(ctx) {
 			if err == nil {
 				kept.Data = timeless(kept.Data)
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -55,13 +56,13 @@ func (r *retention) Type() string { return "TIME" }
 
 // retainBus also keeps what was given up.
 type retainBus interface {
-	eraserBus
+	erase.Bus
 	transport.DeadLetters
 }
 
 // keepRetained deletes every hour, while leads says that it is this process's to do, what has not been touched for the time retain. It
 // returns when ctx ends.
-func keepRetained(ctx context.Context, leads func() bool, store eraserStore, bus retainBus, tenant string, retain time.Duration, log *slog.Logger) {
+func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus retainBus, tenant string, retain time.Duration, log *slog.Logger) {
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
 	for {
@@ -87,7 +88,7 @@ func keepRetained(ctx context.Context, leads func() bool, store eraserStore, bus
 // and the dead letters that are as old. It returns how many. After each it rests for as long as that took, so that others are
 // not held up. What is said in a conversation in the few milliseconds between the last look at it and its end goes with it.
 func sweepRetained(
-	ctx context.Context, store eraserStore, bus retainBus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
+	ctx context.Context, store erase.Store, bus retainBus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
 ) (int, error) {
 	before := now().Add(-retain)
 	var old []cortex.ContextInfo
@@ -108,7 +109,7 @@ func sweepRetained(
 			continue
 		}
 		if err == nil {
-			_, err = eraseConversation(ctx, store, bus, tenant, info.ContextID)
+			_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -58,12 +58,13 @@ func (e *env) serve(ctx context.Context, addr string) error {
 		defer health.Close()
 	}
 	var n atomic.Pointer[node] // nil until it is ready
+	var waits starting
 	g, ctx := errgroup.WithContext(ctx)
 	if health != nil {
-		g.Go(func() error { return serveHealth(ctx, health, n.Load) })
+		g.Go(func() error { return serveHealth(ctx, health, n.Load, &waits) })
 	}
 	g.Go(func() error {
-		return e.serveNode(ctx, log, func(running *node) {
+		return e.serveNode(ctx, log, &waits, func(running *node) {
 			n.Store(running)
 			if health != nil {
 				log.Info("health endpoint", "url", "http://"+health.Addr().String()+"/readyz")
@@ -73,13 +74,24 @@ func (e *env) serve(ctx context.Context, addr string) error {
 	return g.Wait()
 }
 
+// starting is what a service waits for that is not ready yet.
+type starting struct{ why atomic.Pointer[string] }
+
+// Error says it to who asks whether the service is ready.
+func (s *starting) Error() string {
+	if why := s.why.Load(); why != nil {
+		return "it is starting, and waits for the NATS server: " + *why
+	}
+	return "it is starting"
+}
+
 // serveNode runs a node until ctx ends, and tells ready when it takes work.
-func (e *env) serveNode(ctx context.Context, log *slog.Logger, ready func(*node)) error {
-	n, err := e.settings.claimNode(ctx, log, logEvent(log))
+func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, ready func(*node)) error {
+	n, err := e.settings.claimNode(ctx, log, waits, logEvent(log))
 	if err != nil {
 		return err
 	}
-	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(n.routable()), "version", buildVersion())
+	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(n.Routable("")), "version", buildVersion())
 	ready(n)
 	err = n.Wait(ctx)
 	log.Info("cortex is stopping")
@@ -93,17 +105,17 @@ func (e *env) serveNode(ctx context.Context, log *slog.Logger, ready func(*node)
 
 // claimNode is startNode with a clear error when another process has the data folder. For a server of its own it waits: they may be
 // started in any order, and a cluster needs its time.
-func (s *settings) claimNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (*node, error) {
+func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *starting, onEvent func(registry.Event)) (*node, error) {
 	n, err := s.startNode(ctx, log, onEvent)
 	for told := (time.Time{}); s.nats != "" && errors.Is(err, transport.ErrUnavailable) && ctx.Err() == nil; {
+		why := oneLine(err)
+		waits.why.Store(&why)
 		if time.Since(told) > waitingTold {
 			told = time.Now()
-			log.Warn("waiting for the NATS server", "err", oneLine(err))
+			log.Warn("waiting for the NATS server", "err", why)
 		}
-		select {
-		case <-time.After(waitingPause):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := rest(ctx, waitingPause); err != nil {
+			return nil, err
 		}
 		n, err = s.startNode(ctx, log, onEvent)
 	}
@@ -160,7 +172,7 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 }
 
 // serveHealth answers health checks until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, running func() *node) error {
+func serveHealth(ctx context.Context, l net.Listener, running func() *node, waits error) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -168,7 +180,7 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node) erro
 		defer cancel()
 		n := running()
 		if n == nil {
-			http.Error(w, "it is starting", http.StatusServiceUnavailable)
+			http.Error(w, oneLine(waits), http.StatusServiceUnavailable)
 			return
 		}
 		if err := n.ready(ctx); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // patience bounds how long a test waits for something to become true.
@@ -113,6 +114,54 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 	eventually(t, "ready again", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
 	if code := stop(); code != 0 {
 		t.Errorf("exit status %d after a stop in good order, want 0; log:\n%s", code, log)
+	}
+}
+
+// TestReadyNamesTheServerItWaitsFor asks a service that has not found its server yet.
+func TestReadyNamesTheServerItWaitsFor(t *testing.T) {
+	var free [2]string // addresses that nobody listens on
+	for i := range free {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		free[i] = l.Addr().String()
+		l.Close()
+	}
+	log, stop := start(t, "serve", "--data", t.TempDir(), "--nats", "nats://"+free[0], "--http", free[1])
+	eventually(t, "it waits", func() bool { return strings.Contains(log.String(), "waiting for the NATS server") })
+	code, body := status(t, "http://"+free[1]+"/readyz")
+	if code != http.StatusServiceUnavailable || !strings.HasPrefix(body, "it is starting, and waits for the NATS server: ") ||
+		!strings.Contains(body, "nats://"+free[0]) || strings.Count(body, "\n") != 1 {
+		t.Errorf("readyz = %d, %q, want one line that names %s", code, body, free[0])
+	}
+	stop()
+}
+
+// TestAgentWaitsForCortex lets an agent that reaches its server through a Cortex only be there first.
+func TestAgentWaitsForCortex(t *testing.T) {
+	keys := t.TempDir()
+	if err := auth.Init(keys); err != nil {
+		t.Fatal(err)
+	}
+	creds, err := auth.AddAgent(keys, "", "agent_echo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	url := server.URL()
+	log, stop := start(t, "agent", "echo", "--nats", url, "--creds", creds, "--data", t.TempDir())
+	eventually(t, "it says that it waits", func() bool { return strings.Contains(log.String(), "agent_echo waits: no Cortex runs") })
+	_, stopServe := start(t, "serve", "--nats", url, "--creds", auth.Admin(keys, ""), "--data", t.TempDir(), "--http", "none", "--agents", "none")
+	eventually(t, "it goes on", func() bool { return strings.Contains(log.String(), "agent_echo goes on\n") })
+	stop()
+	stopServe()
+	if lines := strings.Split(log.String(), "\n"); len(lines) != 5 || lines[3] != "agent_echo has left" {
+		t.Errorf("the agent said:\n%s\nwant that it joins, waits, goes on and leaves, once each", log)
 	}
 }
 

@@ -1,4 +1,4 @@
-package cli
+package erase_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -32,9 +33,9 @@ func (toEcho) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decis
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: agent, Skill: "echo", Task: t.User}}}, nil
 }
 
-// TestEraseConversationUnlearns holds that the user's words which a deleted conversation taught about agents go with it, also those
+// TestConversationUnlearns holds that the user's words which a deleted conversation taught about agents go with it, also those
 // that an orchestrator which runs had not written yet, and that those of others stay.
-func TestEraseConversationUnlearns(t *testing.T) {
+func TestConversationUnlearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus, index := memstore.New(), memory.New(nil), router.New(nil)
 		defer bus.Close()
@@ -75,9 +76,9 @@ func TestEraseConversationUnlearns(t *testing.T) {
 		say("kept", "one: words for one")
 		say("gone", "one: words that nobody has written yet")
 
-		done, err := eraseConversation(t.Context(), store, bus, "", "gone")
-		if err != nil || done.learned != 1 || done.entries == 0 {
-			t.Errorf("eraseConversation = %+v, %v, want entries, and something learned of one agent", done, err)
+		done, err := erase.Conversation(t.Context(), store, bus, "", "gone")
+		if err != nil || done.Learned != 1 || done.Entries == 0 {
+			t.Errorf("Conversation = %+v, %v, want entries, and something learned of one agent", done, err)
 		}
 		<-time.After(time.Minute)
 		left := map[string][]string{}
@@ -97,7 +98,14 @@ func TestEraseConversationUnlearns(t *testing.T) {
 		if d := cmp.Diff(want, left); d != "" {
 			t.Errorf("what is known of agents differs (-want +got):\n%s", d)
 		}
-		if d := cmp.Diff(map[string]bool{"kept": true}, contextIDs(t, store)); d != "" {
+		var kept []string
+		for c, err := range store.Contexts(t.Context(), "") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, c.ContextID)
+		}
+		if d := cmp.Diff([]string{"kept"}, kept); d != "" {
 			t.Errorf("what is left differs (-want +got):\n%s", d)
 		}
 	})

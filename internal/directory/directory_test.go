@@ -1,4 +1,4 @@
-package cli
+package directory_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -33,24 +34,24 @@ func TestIndexFollows(t *testing.T) {
 				}
 				return c
 			}
-			d := newDirectory(registry.Config{
+			d := directory.New(registry.Config{
 				Tenant: "t", StrictAbilities: strict, Now: func() time.Time { return now },
 				WellKnown: []registry.WellKnown{{ID: "dora", Card: card("dora")}, {ID: "fred", Card: card("fred")}},
 			})
 			agree := func(step string) {
 				t.Helper()
 				var want []string
-				for _, r := range d.registry.Snapshot().Routable() {
+				for _, r := range d.Registry.Snapshot().Routable() {
 					want = append(want, r.ID)
 				}
 				var got []string
 				for _, id := range append(ids, "fred") {
-					if slices.Contains(d.index.Named("@"+id), id) {
+					if slices.Contains(d.Index.Named("@"+id), id) {
 						got = append(got, id)
 					}
 				}
-				if diff := cmp.Diff(want, got); diff != "" || d.index.Len() != len(want) {
-					t.Fatalf("strict %v, seed %d, after %s: the index has %d agents, and differs (-registry +index):\n%s", strict, seed, step, d.index.Len(), diff)
+				if diff := cmp.Diff(want, got); diff != "" || d.Index.Len() != len(want) {
+					t.Fatalf("strict %v, seed %d, after %s: the index has %d agents, and differs (-registry +index):\n%s", strict, seed, step, d.Index.Len(), diff)
 				}
 			}
 			agree("the beginning")
@@ -64,25 +65,53 @@ func TestIndexFollows(t *testing.T) {
 					c.Gone = transport.GoneExpired
 				case 3:
 					now = now.Add(5 * time.Second)
-					d.registry.Sweep(now)
+					d.Registry.Sweep(now)
 					agree("a sweep")
 					continue
 				case 4:
 					now = now.Add(time.Minute)
-					d.registry.Sweep(now) // a jump: everybody has a grace
+					d.Registry.Sweep(now) // a jump: everybody has a grace
 					agree("a jump")
 					continue
 				case 5:
-					d.registry.Pause()
-					d.registry.Resume()
+					d.Registry.Pause()
+					d.Registry.Resume()
 					agree("a pause")
 					continue
 				default:
 					c.Card, c.TTL, c.Draining = card(c.AgentID), 10*time.Second, random.IntN(4) == 0
 				}
-				d.registry.Apply(&transport.Event{Tenant: "t", Payload: c})
+				d.Registry.Apply(&transport.Event{Tenant: "t", Payload: c})
 				agree(step)
 			}
 		}
+	}
+}
+
+// told is an orchestrator that only listens.
+type told []string
+
+func (o *told) AgentGone(id string) { *o = append(*o, "gone "+id) }
+func (o *told) AgentBack(id string) { *o = append(*o, "back "+id) }
+
+// TestOrchestratorIsTold holds that an orchestrator hears who goes and who can be given work again, before others do.
+func TestOrchestratorIsTold(t *testing.T) {
+	var heard told
+	d := directory.New(registry.Config{
+		WellKnown: []registry.WellKnown{{ID: "dora", Card: &a2a.AgentCard{Name: "dora"}}},
+		OnEvent:   func(e registry.Event) { heard = append(heard, string(e.Kind)+" "+e.AgentID) },
+	})
+	heard = nil
+	d.Tell(&heard)
+	for _, c := range []*transport.Card{
+		{AgentID: "anna", Instance: "1", Card: &a2a.AgentCard{Name: "anna"}, TTL: time.Minute},
+		{AgentID: "anna", Instance: "1", Card: &a2a.AgentCard{Name: "anna"}, TTL: time.Minute, Draining: true},
+		{AgentID: "anna", Instance: "1", Gone: transport.GoneLeft},
+	} {
+		d.Registry.Apply(&transport.Event{Payload: c})
+	}
+	want := told{"back anna", "registered anna", "draining anna", "gone anna", "deregistered anna"}
+	if diff := cmp.Diff(want, heard); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }

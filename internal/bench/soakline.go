@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+)
+
+// SoakLine is what a node uses at a moment of a Soak. Sizes are in MB.
+type SoakLine struct {
+	Case          string  `json:"case"` // "soak"
+	Seconds       float64 `json:"s"`    // since the beginning
+	Turns         int     `json:"turns"`
+	PerSecond     float64 `json:"per_s"`      // since the line before
+	Heap          float64 `json:"heap_mb"`    // in use after a collection
+	RSS           float64 `json:"rss_mb"`     // 0 where the system does not tell
+	Goroutines    int     `json:"goroutines"` // of the node, its agents and the users
+	Files         int     `json:"files"`      // that are open; 0 where the system does not tell
+	Conversations int     `json:"kept"`       // that are in the log
+	Entries       uint64  `json:"entries"`    // in the log
+	Log           float64 `json:"log_mb"`     // in the server's files
+	Inbox         uint64  `json:"inbox"`      // messages that wait in the inboxes, timers among them
+	InboxSize     float64 `json:"inbox_mb"`   // in the server's files
+	Lost          int     `json:"lost"`       // messages without an answer, in conversations that are finished
+	Dup           int     `json:"dup"`        // answers beyond the first
+}
+
+const (
+	inboxStream = "CORTEX_INBOX"
+	mega        = 1 << 20
+)
+
+// line looks at the node.
+func (s *soak) line(ctx context.Context) (SoakLine, error) {
+	l := SoakLine{Case: "soak", Seconds: round(time.Since(s.began).Seconds()), Turns: int(s.turns.Load())}
+	js, err := jetstream.New(s.n.bus.Conn())
+	if err != nil {
+		return l, err
+	}
+	state := func(name string) (jetstream.StreamState, error) {
+		stream, err := js.Stream(ctx, name)
+		if err != nil {
+			return jetstream.StreamState{}, fmt.Errorf("stream %s: %w", name, err)
+		}
+		return stream.CachedInfo().State, nil
+	}
+	log, err := state(jetstore.Stream)
+	if err != nil {
+		return l, err
+	}
+	inbox, err := state(inboxStream)
+	if err != nil {
+		return l, err
+	}
+	l.Entries, l.Log, l.Inbox, l.InboxSize = log.Msgs, round(float64(log.Bytes)/mega), inbox.Msgs, round(float64(inbox.Bytes)/mega)
+	s.mu.Lock()
+	l.Lost, l.Dup, l.Conversations = s.tally.lost, s.tally.dup, int(s.begun.Load())-len(s.erased)
+	s.mu.Unlock()
+	l.Heap, l.Goroutines = round(heap()/mega), runtime.NumGoroutine()
+	if rss, ok := resident(os.Getpid()); ok {
+		l.RSS = round(rss / mega)
+	}
+	if files, err := os.ReadDir("/dev/fd"); err == nil {
+		l.Files = len(files) - 1 // the folder itself
+	}
+	return l, nil
+}

@@ -1,0 +1,51 @@
+package bench
+
+import (
+	"math"
+)
+
+// verdict compares the last third of a run's lines with the second one. Nothing is asked of a short run.
+func verdict(lines []SoakLine) []Figure {
+	if len(lines) < 3 {
+		return nil
+	}
+	var list []Figure
+	long := lines[len(lines)-1].Seconds >= soakVerdict.Seconds()
+	for _, g := range []struct {
+		name, what, unit string
+		of               func(SoakLine) float64
+		asked            float64
+	}{
+		{"heap", "heap after a collection", "MB", func(l SoakLine) float64 { return l.Heap }, soakHeap},
+		{"goroutines", "goroutines", "", func(l SoakLine) float64 { return float64(l.Goroutines) }, soakRoutines},
+		{"rss", "memory of the process (RSS)", "MB", func(l SoakLine) float64 { return l.RSS }, 0},
+	} {
+		if !long {
+			g.asked = 0
+		}
+		percent, hourly := growth(lines, g.of)
+		list = append(list,
+			Figure{Case: g.name + "_growth", What: g.what + ", last third to second", Value: percent, Unit: "%", Least: g.asked, Less: true},
+			Figure{Case: g.name + "_slope", What: "the same, in an hour", Value: hourly, Unit: g.unit},
+		)
+	}
+	return list
+}
+
+// growth returns by how many percent the mean of the last third of lines is above that of the second, and what that makes in an hour.
+func growth(lines []SoakLine, of func(SoakLine) float64) (percent, hourly float64) {
+	third := len(lines) / 3
+	mean := func(lines []SoakLine, of func(SoakLine) float64) (sum float64) {
+		for _, l := range lines {
+			sum += of(l) / float64(len(lines))
+		}
+		return sum
+	}
+	at := func(l SoakLine) float64 { return l.Seconds }
+	second, last := lines[len(lines)-2*third:len(lines)-third], lines[len(lines)-third:]
+	by := mean(last, of) - mean(second, of)
+	if hours := (mean(last, at) - mean(second, at)) / 3600; hours > 0 {
+		hourly = by / hours
+	}
+	return round(100 * ratio(by, math.Abs(mean(second, of)))), round(hourly)
+}

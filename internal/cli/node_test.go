@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestWhileAway holds that people wait for a Cortex that is just starting, for a while, and not at all once they want to go.
+func TestWhileAway(t *testing.T) {
+	away := fmt.Errorf("%w: nobody answers", transport.ErrUnavailable)
+	other := errors.New("something else")
+	for name, test := range map[string]struct {
+		first  error
+		back   time.Duration // when it is there
+		leave  time.Duration // when they want to go
+		want   error
+		waited time.Duration
+	}{
+		"it is there":              {leave: time.Hour},
+		"it comes":                 {first: away, back: 2 * time.Second, leave: time.Hour, waited: 2 * time.Second},
+		"it does not come":         {first: away, back: time.Hour, leave: time.Hour, want: away, waited: behindDoor},
+		"nobody wants it any more": {first: away, back: time.Hour, leave: waitingPause / 2, want: context.DeadlineExceeded, waited: waitingPause / 2},
+		"it is no use":             {first: other, leave: time.Hour, want: other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), test.leave)
+				defer cancel()
+				begin := time.Now()
+				err := whileAway(ctx, test.first, func() error {
+					if time.Since(begin) < test.back {
+						return away
+					}
+					return nil
+				})
+				if !errors.Is(err, test.want) || test.want == nil && err != nil {
+					t.Errorf("whileAway = %v, want %v", err, test.want)
+				}
+				if waited := time.Since(begin); waited != test.waited {
+					t.Errorf("it took %v, want %v", waited, test.waited)
+				}
+			})
+		})
+	}
+}

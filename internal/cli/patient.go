@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+)
+
+// patient is the connection of an agent. It tells once that the agent has to wait for somebody who is away, and once that it goes on.
+type patient struct {
+	*nats.Bus
+	tell func(away error) // nil: it goes on
+
+	mu   sync.Mutex
+	down bool // the connection is lost, which is told by itself
+	away bool
+}
+
+// Publish implements [transport.Transport].
+func (p *patient) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	err := p.Bus.Publish(ctx, t, e)
+	p.learn(err)
+	return err
+}
+
+// Subscribe implements [transport.Transport].
+func (p *patient) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	s, err := p.Bus.Subscribe(ctx, t, o)
+	p.learn(err)
+	return s, err
+}
+
+// learn takes notice of what came of a call.
+func (p *patient) learn(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	away := errors.Is(err, transport.ErrUnavailable)
+	if away == p.away || !away && err != nil || away && p.down {
+		return
+	}
+	p.away = away
+	p.tell(err)
+}
+
+// connected takes notice of the connection.
+func (p *patient) connected(up bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = !up
+}
+
+// untold passes records on, but those that only say again that somebody is away: these are for --log-level debug.
+type untold struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (u untold) Handle(ctx context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if err, ok := a.Value.Any().(error); ok && errors.Is(err, transport.ErrUnavailable) {
+			r.Level = slog.LevelDebug
+		}
+		return true
+	})
+	if !u.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return u.Handler.Handle(ctx, r)
+}
+
+// WithAttrs implements [slog.Handler].
+func (u untold) WithAttrs(attrs []slog.Attr) slog.Handler { return untold{u.Handler.WithAttrs(attrs)} }
+
+// WithGroup implements [slog.Handler].
+func (u untold) WithGroup(name string) slog.Handler { return untold{u.Handler.WithGroup(name)} }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestPatient holds that an agent's user is told once that it waits, and once that it goes on; and of a lost connection, which is told by
+// itself, nothing more.
+func TestPatient(t *testing.T) {
+	away := fmt.Errorf("%w: no cortex", transport.ErrUnavailable)
+	var told []string
+	p := &patient{tell: func(err error) { told = append(told, fmt.Sprint(err)) }}
+	for _, err := range []error{nil, away, away, errors.New("something else"), away, nil, nil, away, nil} {
+		p.learn(err)
+	}
+	p.connected(false)
+	p.learn(away)
+	p.learn(context.Canceled)
+	p.connected(true)
+	p.learn(nil)
+	p.learn(away)
+	want := []string{away.Error(), "<nil>", away.Error(), "<nil>", away.Error()}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+func TestUntold(t *testing.T) {
+	for level, want := range map[slog.Level]string{
+		slog.LevelWarn:  "level=WARN msg=other a=b g.err=else\nlevel=WARN msg=none a=b\n",
+		slog.LevelDebug: "level=DEBUG msg=away a=b g.err=\"transport unavailable\"\nlevel=WARN msg=other a=b g.err=else\nlevel=WARN msg=none a=b\n",
+	} {
+		var out bytes.Buffer
+		h := slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})
+		log := slog.New(untold{h}).With("a", "b").WithGroup("g")
+		log.Warn("away", "err", transport.ErrUnavailable)
+		log.Warn("other", "err", errors.New("else"))
+		log.Warn("none")
+		got := out.String()
+		if got != want {
+			t.Errorf("at %v:\n%s\nwant\n%s", level, got, want)
+		}
+	}
+}

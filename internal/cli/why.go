@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
+func (b *backend) why(ctx context.Context, contextID string) (string, error) {
+	var last []*cortex.Entry
+	retried := map[uint64]string{} // by the entry that has tasks tried again
+	conv := cortex.NewConversation(b.tenant, contextID)
+	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
+		if err != nil {
+			return "", err
+		}
+		if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
+			last = last[:0]
+		}
+		last = append(last, entry)
+		if err := conv.Apply(entry); err != nil {
+			return "", err
+		}
+		retried[entry.Seq] = whyRetried(conv, entry)
+	}
+	var out strings.Builder
+	var offered []cortex.Candidate
+	step := 0
+	for _, e := range last {
+		out.WriteString(retried[e.Seq])
+		if e.Failure != "" {
+			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
+			whyChosen(&out, e, offered)
+			offered = e.Shortlist
+		}
+		if e.Summary != nil {
+			fmt.Fprintf(&out, "%s\n", summaryLine(e))
+		}
+		if e.Usage != (llm.Usage{}) {
+			fmt.Fprintf(&out, "   %s\n", usageLine(e.Usage))
+		}
+		d := e.Decision
+		if d == nil {
+			continue
+		}
+		step++
+		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
+		for _, del := range d.Delegations {
+			fmt.Fprintf(&out, "\n   → %s: %s", del.Agent, del.Task)
+		}
+		if e.Consent != "" {
+			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
+		}
+		if d.Reason != "" {
+			fmt.Fprintf(&out, "\n   because %s", d.Reason)
+		}
+		out.WriteString("\n")
+		whyChosen(&out, e, offered)
+		offered = e.Shortlist
+		fmt.Fprintf(&out, "   %s\n", costLine(d))
+	}
+	if total := conv.Usage; total != (llm.Usage{}) {
+		fmt.Fprintf(&out, "this conversation: %s\n", usageLine(total))
+	}
+	if out.Len() == 0 {
+		return "nothing was decided in this conversation yet", nil
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// whyRetried tells which tasks an entry has tried again: by whom, in whose place, and why. conv has taken the entry just now.
+func whyRetried(conv *cortex.Conversation, e *cortex.Entry) string {
+	var out strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(e.Retries)) {
+		t := conv.Tasks[id]
+		if t == nil || len(t.Tried) == 0 || t.Tried[len(t.Tried)-1].EndedSeq != e.Seq {
+			continue // the task ended otherwise
+		}
+		before, agent := t.Tried[len(t.Tried)-1], prompt.Clean(t.Agent, 64)
+		by := agent + " once more"
+		if before.Agent != t.Agent {
+			by = agent + " instead of " + prompt.Clean(before.Agent, 64)
+		}
+		fmt.Fprintf(&out, "   ↻ attempt %d: %s: %s\n", t.Attempt, by, prompt.Clean(before.Why, 160))
+	}
+	return out.String()
+}
+
+func costLine(d *llm.Decision) string {
+	parts := []string{"by " + d.Model}
+	if d.Usage != (llm.Usage{}) {
+		parts = append(parts, usageLine(d.Usage))
+	}
+	if d.Repairs > 0 {
+		parts = append(parts, fmt.Sprintf("corrected %d times", d.Repairs))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestWhyTellsOfRetries holds that /why tells of each task that was tried again, by whom and why, and that those of an earlier turn are
+// not told any more.
+func TestWhyTellsOfRetries(t *testing.T) {
+	l := newLinked(t)
+	now := time.Unix(1000, 0).UTC()
+	conv := cortex.NewConversation("", "c")
+	add := func(e *cortex.Entry, id string, p transport.Payload) {
+		t.Helper()
+		now = now.Add(time.Minute)
+		e.Seq, e.Time, e.Deadline = conv.Seq+1, now, now.Add(3*time.Second)
+		e.Cause = &transport.Event{ID: id, Time: now, From: "user", ContextID: "c", Payload: p}
+		var err error
+		if e.Version, err = l.store.Append(t.Context(), "", "c", conv.Version, e); err != nil {
+			t.Fatal(err)
+		}
+		if err := conv.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(id, turn string, delegations ...llm.Delegation) {
+		t.Helper()
+		d := &llm.Decision{Kind: llm.KindDelegate, Model: "m", Delegations: delegations}
+		add(&cortex.Entry{Turn: turn, Decision: d}, id, &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}})
+	}
+	again := func(id, turn string, retries map[a2a.TaskID]cortex.Retry) {
+		t.Helper()
+		add(&cortex.Entry{Turn: turn, Retries: retries}, id, &transport.Deadline{At: now.Add(time.Hour)})
+	}
+	ask("m1", "m1", llm.Delegation{ID: "a", Agent: "old_scale", Skill: "weigh", Task: "an anchor"}, llm.Delegation{ID: "b", Agent: "booker", Skill: "book", Task: "a table"})
+	anchor := conv.Running()[0].ID
+	again("d1", "m1", map[a2a.TaskID]cortex.Retry{
+		anchor: {Agent: "new_scale", Why: "no result within 3s"}, "nobody knows it": {Agent: "x", Why: "x"},
+	})
+	again("d2", "m1", map[a2a.TaskID]cortex.Retry{anchor: {Agent: "new_scale", Why: "it failed:\n\x1b[2Jtoo heavy"}})
+
+	b := &backend{link: l}
+	got, err := b.why(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `1. delegate
+   → old_scale: an anchor
+   → booker: a table
+   by m
+   ↻ attempt 2: new_scale instead of old_scale: no result within 3s
+   ↻ attempt 3: new_scale once more: it failed: too heavy`
+	if got != want {
+		t.Errorf("why =\n%s\nwant\n%s", got, want)
+	}
+	ask("m2", "m2")
+	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   by m" {
+		t.Errorf("why of the next turn = %q, %v", got, err)
+	}
+}

@@ -1,0 +1,51 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+)
+
+// NoteAgent is the kind of the notes by which a Cortex remembers whom it knew.
+const NoteAgent = "agent"
+
+// Keeper keeps what a registry wants to remember as notes of a store.
+type Keeper struct {
+	Notes  cortex.Notes
+	Tenant string
+}
+
+var _ registry.Keeper = Keeper{}
+
+// Load implements [registry.Keeper].
+func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
+	return func(yield func(registry.Kept, error) bool) {
+		for n, err := range k.Notes.Notes(ctx, k.Tenant, NoteAgent) {
+			if !yield(registry.Kept{ID: n.Key, Data: n.Value}, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Save implements [registry.Keeper].
+func (k Keeper) Save(ctx context.Context, id string, data []byte) error {
+	for {
+		n, err := k.Notes.Note(ctx, k.Tenant, NoteAgent, id)
+		if err != nil {
+			return err
+		}
+		n.Value = data
+		if _, err = k.Notes.PutNote(ctx, k.Tenant, NoteAgent, n); !errors.Is(err, cortex.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// Delete implements [registry.Keeper].
+func (k Keeper) Delete(ctx context.Context, id string) error {
+	return k.Notes.DeleteNote(ctx, k.Tenant, NoteAgent, id)
+}

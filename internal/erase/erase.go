@@ -1,0 +1,65 @@
+// Package erase deletes a conversation wherever something of it is kept. It is for the commands that delete, and for measurements
+// that have to leave nothing.
+package erase
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Store and Bus are what keeps something of a conversation.
+type (
+	Store interface {
+		cortex.Store
+		cortex.Eraser
+		cortex.Notes
+	}
+	Bus interface {
+		transport.Transport
+		transport.Eraser
+	}
+)
+
+// Erased says what was deleted with a conversation.
+type Erased struct {
+	Entries int
+	Learned int // agents about which it had taught something
+}
+
+// Conversation deletes everything that is kept of a conversation, and tells the orchestrators that run. After an error some of it may
+// be deleted; to do it again is harmless.
+func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID string) (Erased, error) {
+	var done Erased
+	for _, err := range store.Load(ctx, tenant, contextID, 0) {
+		if err != nil {
+			return done, err
+		}
+		done.Entries++
+	}
+	// First what could be handled, and begin the conversation anew.
+	err := bus.Erase(ctx, tenant, contextID)
+	if err == nil {
+		err = store.Erase(ctx, tenant, contextID)
+	}
+	if err != nil {
+		return done, err
+	}
+	agents, err := cortex.ForgetConversation(ctx, store, tenant, contextID)
+	if err != nil {
+		return done, err
+	}
+	done.Learned = len(agents)
+	// What orchestrators that run remember must not get into the prompt of whoever begins it anew, nor into what they write down.
+	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
+		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
+	}); err != nil {
+		return done, fmt.Errorf("the Cortex that runs could not be told: %w", err)
+	}
+	return done, nil
+}
