@@ -72,6 +72,77 @@ func TestCancelWhileDeciding(t *testing.T) {
 	})
 }
 
+// TestCancelBeforeDeciding cancels a turn whose decision has not begun when the control topic tells: what comes there is not stored.
+// An agent that knows the turn's id cannot do the same, nor keep the user from it.
+func TestCancelBeforeDeciding(t *testing.T) {
+	for name, c := range map[string]struct {
+		by   []string
+		want string
+	}{
+		"by the user":               {[]string{"user"}, cortex.Canceled},
+		"by an agent":               {[]string{"beta"}, "done"},
+		"by an agent and the user":  {[]string{"beta", "user"}, cortex.Canceled},
+		"of another turn":           {nil, "done"},
+		"by the user and an agent":  {[]string{"user", "beta"}, cortex.Canceled},
+		"by the user, a while back": {[]string{"user", "", ""}, cortex.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
+					select {
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					case <-time.After(time.Minute):
+						return respond("done"), nil
+					}
+				}))
+				synctest.Wait() // it listens
+				cancel := func(i int, by, turn string) {
+					x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: turn})
+					x.From = by
+					if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), x); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				}
+				for i, by := range c.by {
+					if by == "" {
+						cancel(i, "user", fmt.Sprint("another", i))
+					} else {
+						cancel(i, by, "m1")
+					}
+				}
+				cancel(len(c.by), "user", "m0")
+				w.say("m1", "go")
+				pass(2 * time.Minute)
+				w.wantAnswer("m1", c.want)
+			})
+		})
+	}
+}
+
+// TestInterruptsAreBounded cancels many turns that never are.
+func TestInterruptsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
+			return respond("done"), ctx.Err()
+		}))
+		synctest.Wait() // it listens
+		for i := range 3000 {
+			x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: fmt.Sprint("m", i)})
+			if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), x); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		w.say("m10", "go")
+		w.say("m2990", "go")
+		if a := w.answers(); a["m10"] != "done" || a["m2990"] != cortex.Canceled {
+			t.Errorf("answers are %v, want the oldest of 3000 interrupts forgotten and the newest kept", a)
+		}
+	})
+}
+
 // TestStoppedWhileDeciding ends the orchestrator while the model thinks: that is no failure of the request, and the next
 // orchestrator decides it.
 func TestStoppedWhileDeciding(t *testing.T) {

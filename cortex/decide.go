@@ -12,7 +12,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // decision is the making of one.
@@ -59,8 +58,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	defer cancel()
 	dctx, interrupt := context.WithCancelCause(dctx)
 	defer interrupt(nil)
-	done := o.beginDeciding(conv, turn, interrupt)
-	defer done()
+	defer o.interrupts.begin(conv, turn, interrupt)()
 
 	began := time.Now()
 	decided, err := d.make(dctx)
@@ -271,40 +269,4 @@ func delegates(d *llm.Decision) []string {
 		ids = append(ids, del.Agent)
 	}
 	return ids
-}
-
-// beginDeciding lets a Cancel for this turn call cancel until done is called.
-func (o *Orchestrator) beginDeciding(conv *Conversation, turn *Turn, cancel context.CancelCauseFunc) (done func()) {
-	k := conversationKey{conv.Tenant, conv.ContextID}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.deciding[k] = deciding{turn.ID, turn.From, cancel}
-	return func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.deciding, k)
-	}
-}
-
-// interrupt handles what comes on the orchestrator's control topic. A Cancel ends the decision that its turn waits for; the same
-// Cancel comes through the inbox too, and cancels the turn's tasks. A Forget says what the store has no longer: its conversation, or
-// what was learned of an agent.
-func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
-	if f, ok := e.Payload.(*transport.Forget); ok {
-		if f.AgentID == "" {
-			o.cache.drop(conversationKey{o.cfg.Tenant, e.ContextID})
-		}
-		o.school.forget(e, f)
-	}
-	c, ok := e.Payload.(*transport.Cancel)
-	if !ok || c.TaskID != "" {
-		return nil
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	d, ok := o.deciding[conversationKey{o.cfg.Tenant, e.ContextID}]
-	if ok && (c.Turn == "" || c.Turn == d.turn) && mayCancel(e.From, d.from) {
-		d.cancel(errCanceled)
-	}
-	return nil
 }

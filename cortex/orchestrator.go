@@ -83,15 +83,7 @@ type Orchestrator struct {
 	owned      atomic.Pointer[[]int]
 	offers     offers
 	school     *school
-
-	mu       sync.Mutex
-	deciding map[conversationKey]deciding // the decisions that run now, so that a Cancel can end them
-}
-
-type deciding struct {
-	turn   string
-	from   string
-	cancel context.CancelCauseFunc
+	interrupts *interrupts
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.
@@ -137,7 +129,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(), school: newSchool(&cfg), deciding: map[conversationKey]deciding{},
+		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(),
 	}, nil
 }
 

@@ -1,0 +1,98 @@
+package cortex
+
+import (
+	"context"
+	"sync"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// interrupts lets a Cancel end the decision that its turn waits for: in the inbox it waits behind that. It is safe for concurrent use.
+type interrupts struct {
+	mu       sync.Mutex
+	deciding map[conversationKey]deciding // the decisions that run now
+	early    map[interruptKey]string      // who canceled turns about which nothing was being decided; the decision may begin yet
+	order    []interruptKey               // of early, a ring that begins at next once full
+	next     int
+}
+
+// maxEarly bounds the interrupts that are kept until their decision begins; most never do.
+const maxEarly = 1024
+
+type interruptKey struct {
+	conversationKey
+	turn string
+}
+
+type deciding struct {
+	turn   string
+	from   string
+	cancel context.CancelCauseFunc
+}
+
+func newInterrupts() *interrupts {
+	return &interrupts{deciding: map[conversationKey]deciding{}, early: map[interruptKey]string{}}
+}
+
+// begin lets a Cancel for turn call cancel until done is called, at once when it was here before.
+func (in *interrupts) begin(conv *Conversation, turn *Turn, cancel context.CancelCauseFunc) (done func()) {
+	k := conversationKey{conv.Tenant, conv.ContextID}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.deciding[k] = deciding{turn.ID, turn.From, cancel}
+	if by, ok := in.early[interruptKey{k, turn.ID}]; ok && mayCancel(by, turn.From) {
+		cancel(errCanceled)
+	}
+	return func() {
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		delete(in.deciding, k)
+	}
+}
+
+// end ends what is being decided about the turn that c names, or about any. One that names a turn is kept for a decision that is
+// about to begin.
+func (in *interrupts) end(k conversationKey, c *transport.Cancel, from string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	d, ok := in.deciding[k]
+	if ok = ok && (c.Turn == "" || c.Turn == d.turn); ok && mayCancel(from, d.from) {
+		d.cancel(errCanceled)
+	}
+	if ok || c.Turn == "" || transport.CheckID(c.Turn) != nil {
+		return
+	}
+	turn := interruptKey{k, c.Turn}
+	if by, known := in.early[turn]; known {
+		if isAgent(by) { // who may not be the one who may
+			in.early[turn] = from
+		}
+		return
+	}
+	in.early[turn] = from
+	if len(in.order) < maxEarly {
+		in.order = append(in.order, turn)
+		return
+	}
+	delete(in.early, in.order[in.next])
+	in.order[in.next] = turn
+	in.next = (in.next + 1) % maxEarly
+}
+
+// interrupt handles what comes on the orchestrator's control topic. A Cancel ends the decision that its turn waits for; the same
+// Cancel comes through the inbox too, and cancels the turn's tasks. A Forget says what the store has no longer: its conversation, or
+// what was learned of an agent.
+func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
+	switch p := e.Payload.(type) {
+	case *transport.Forget:
+		if p.AgentID == "" {
+			o.cache.drop(conversationKey{o.cfg.Tenant, e.ContextID})
+		}
+		o.school.forget(e, p)
+	case *transport.Cancel:
+		if p.TaskID == "" {
+			o.interrupts.end(conversationKey{o.cfg.Tenant, e.ContextID}, p, e.From)
+		}
+	}
+	return nil
+}
