@@ -18,7 +18,7 @@ const (
 	// some seconds to elect another.
 	commitTimeout = 10 * time.Second
 	// attemptTimeout is how long one attempt waits for its answer. A server that is killed does not say that none will come.
-	attemptTimeout = 2 * time.Second
+	attemptTimeout = time.Second
 	retryPause     = 50 * time.Millisecond
 )
 

@@ -22,6 +22,9 @@ import (
 // apiTimeout bounds every request to the server but a publish.
 const apiTimeout = 5 * time.Second
 
+// askTimeout bounds one question to the server about streams and consumers, which is asked again.
+const askTimeout = 2 * time.Second
+
 // Options configures Dial. Exactly one of URL and Server is needed.
 type Options struct {
 	// URL is the server's address, nats://[user:password@]host:port, or several of one cluster separated by commas.
@@ -282,7 +285,7 @@ func (b *Bus) connection() context.Context {
 // asking returns a context for a question to the server: it ends when the answer is overdue, and when the connection is
 // lost, since no answer comes then.
 func (b *Bus) asking(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout) // who was asked may have been killed, and the next one elected since
+	ctx, cancel := context.WithTimeout(ctx, askTimeout) // who was asked may have been killed, and the next one elected since
 	stop := context.AfterFunc(b.connection(), cancel)
 	return ctx, func() { stop(); cancel() }
 }

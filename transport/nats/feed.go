@@ -16,6 +16,8 @@ const (
 	waitingEach   = 16       // events of an ordered inbox that may be held, as a multiple of its conversations
 	maxHeldBytes  = 64 << 20 // nothing more is asked for while this much is queued or being handled
 
+	feedAgain = 500 * time.Millisecond // at most, between two feeds: an election that is over must not be missed for long
+
 	tick = 500 * time.Millisecond // of what is done regularly: signs of life, the keep message
 )
 
@@ -59,7 +61,7 @@ func (g *group) feeds(ctx context.Context) {
 		if time.Since(begin) > 2*pullHeartbeat {
 			failed = 0
 		}
-		g.in.bus.pause(ctx, retryDelay(failed)/4)
+		g.in.bus.pause(ctx, min(retryDelay(failed)/4, feedAgain))
 		failed++
 	}
 }

@@ -16,8 +16,9 @@ import (
 const (
 	// publishTimeout is how long Publish tries when its ctx does not end before: a server may be starting again.
 	publishTimeout = 10 * time.Second
-	// attemptTimeout is how long it waits for one answer. Asking again is harmless: the server knows the id.
-	attemptTimeout = 2 * time.Second
+	// attemptTimeout is how long it waits for one answer: one that was killed gives none, and the next may have been elected since.
+	// Asking again is harmless: the server knows the id.
+	attemptTimeout = time.Second
 	// retryPause is between two attempts when the server is there but its streams are not yet.
 	retryPause = 50 * time.Millisecond
 )
