@@ -8,6 +8,7 @@ require (
 	cloud.google.com/go/vertexai v0.15.0
 	github.com/Masterminds/semver/v3 v3.5.0
 	github.com/a2aproject/a2a-go/v2 v2.4.0
+	github.com/agnivade/levenshtein v1.2.1
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/chzyer/readline v1.5.1
 	github.com/creack/pty v1.1.24

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/agnivade/levenshtein"
 )
 
 var stringType = reflect.TypeFor[string]()
@@ -216,34 +218,13 @@ func nearest(k string, names []string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(s))
 	}
 	best, bestDistance := "", 3
+	if len(k) > 64 { // a stranger's, which takes its time
+		return best
+	}
 	for _, n := range names {
-		if d := distance(plain(k), plain(n)); d < bestDistance && d <= len(n)/2 {
+		if d := levenshtein.ComputeDistance(plain(k), plain(n)); d < bestDistance && d <= len(n)/2 {
 			best, bestDistance = n, d
 		}
 	}
 	return best
-}
-
-// distance is the number of bytes to insert, delete or replace to get from a to b; 9 for long ones.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 9
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/agnivade/levenshtein"
+
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -39,7 +41,7 @@ func nearest(all []prompt.Agent, name string) []string {
 	ns := make([]near, len(all))
 	want := folded(name)
 	for i := range all {
-		ns[i] = near{all[i].ID, distance(want, folded(all[i].ID))}
+		ns[i] = near{all[i].ID, levenshtein.ComputeDistance(want, folded(all[i].ID))}
 	}
 	slices.SortStableFunc(ns, func(a, b near) int { return cmp.Compare(a.d, b.d) })
 	ids := make([]string, 0, maxNearest)
@@ -50,32 +52,11 @@ func nearest(all []prompt.Agent, name string) []string {
 }
 
 // folded returns the first characters of a name in lower case; the rest does not help to tell names apart and costs time.
-func folded(s string) []rune {
+func folded(s string) string {
 	if len(s) > 64 {
 		s = s[:64]
 	}
-	return []rune(strings.ToLower(s))
-}
-
-// distance is the number of characters to insert, delete or replace to make b of a.
-func distance(a, b []rune) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i, ra := range a {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j, rb := range b {
-			change := diagonal
-			if ra != rb {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return strings.ToLower(s)
 }
 
 // correctAgents replaces agent ids that do not exist and can only mean one that does: the same but for its case, or one

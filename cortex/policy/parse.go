@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"sigs.k8s.io/yaml"
 )
 
@@ -210,7 +211,7 @@ func (f *fields) number(key string, v *int, most int, of string) {
 func meant(key string, keys []string) string {
 	best, least := "", 3
 	for _, k := range keys {
-		if d := distance(strings.ToLower(key), k); d < least {
+		if d := levenshtein.ComputeDistance(strings.ToLower(key), k); d < least {
 			best, least = k, d
 		}
 	}
@@ -218,30 +219,6 @@ func meant(key string, keys []string) string {
 		return ": there are " + strings.Join(keys, ", ")
 	}
 	return fmt.Sprintf(": did you mean %s?", best)
-}
-
-// distance is how many letters have to be put in, taken out or changed to make b of a; words that are far apart count as 100.
-func distance(a, b string) int {
-	if len(a) > 32 || len(b) > 32 {
-		return 100
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // oneLine returns what the YAML library says, without its own chain of words.

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/kljensen/snowball/english"
+
+	"github.com/cortex-orchestrator/cortex/internal/token"
 )
 
 // Bounds of a text: what exceeds them is not looked at.
@@ -86,14 +88,14 @@ func (r *reader) read(s string) []term {
 		c, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case unicode.IsDigit(c):
-			if n := dateLen(s[i:]); n > 0 {
+			if n := token.Date(s[i:]); n > 0 {
 				i += n
 				release()
 				r.word("#date", 0.2, false)
 				number, operator = false, false
 				continue
 			}
-			i += numberLen(s[i:])
+			i += token.Number(s[i:])
 			held = ""
 			if number && operator {
 				r.word("#calc", 0.01, false)
@@ -105,7 +107,7 @@ func (r *reader) read(s string) []term {
 			n := r.letters(s[i:])
 			w := string(r.buf)
 			i += n
-			i += suffixLen(s[i:])
+			i += token.Suffix(s[i:])
 			switch {
 			case number && operators[w]:
 				release()
@@ -235,57 +237,6 @@ func (r *reader) stem(w string) string {
 	s := english.Stem(w, true)
 	r.stems[w] = s
 	return s
-}
-
-// suffixLen returns the length of what is left of a word behind an apostrophe at the start of s, as in what's; or 0.
-func suffixLen(s string) int {
-	r, n := utf8.DecodeRuneInString(s)
-	if r != '\'' && r != '’' {
-		return 0
-	}
-	letters := strings.IndexFunc(s[n:], func(r rune) bool { return !unicode.IsLetter(r) })
-	if letters < 0 {
-		letters = len(s) - n
-	}
-	if letters > 2 { // o'clock
-		return 0
-	}
-	return n + letters
-}
-
-func numberLen(s string) int {
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if !unicode.IsDigit(r) && ((r != '.' && r != ',') || i+1 >= len(s) || s[i+1] < '0' || s[i+1] > '9') {
-			return i
-		}
-		i += size
-	}
-	return len(s)
-}
-
-// dateLen returns the length of a date or another row of three numbers at the start of s: 2026-11-20, 20/11/2026; or 0.
-func dateLen(s string) int {
-	i := 0
-	var sep byte
-	for group := range 3 {
-		start := i
-		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-			i++
-		}
-		if i == start || i-start > 4 {
-			return 0
-		}
-		if group == 2 {
-			return i
-		}
-		if i == len(s) || (s[i] != '-' && s[i] != '/' && s[i] != '.') || (sep != 0 && s[i] != sep) {
-			return 0
-		}
-		sep = s[i]
-		i++
-	}
-	return 0
 }
 
 // commonPrior is the prior from which on a word is taken to say nothing alone.

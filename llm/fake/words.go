@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/internal/token"
 )
 
 // The terms that stand for any number and for any calculation: "17*23" on a card is evidence for "4 + 5" in a request.
@@ -37,11 +39,11 @@ func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case unicode.IsDigit(r):
-			n := dateLen(s[i:])
+			n := token.Date(s[i:])
 			if n > 0 {
 				drop()
 			} else {
-				n = numberLen(s[i:])
+				n = token.Number(s[i:])
 			}
 			if operator {
 				c.held = c.held[:0]
@@ -53,7 +55,7 @@ func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 			continue
 		case unicode.IsLetter(r):
 			i += c.word(s[i:], r)
-			i += suffixLen(s[i:])
+			i += token.Suffix(s[i:])
 			w := c.buf
 			switch {
 			case number && len(c.held) == 0 && operators[string(w)]:
@@ -93,57 +95,6 @@ func (c *scanner) word(s string, r rune) int {
 		c.buf = utf8.AppendRune(c.buf, unicode.ToLower(r))
 	}
 	return len(s)
-}
-
-// suffixLen returns the length of what is left of a word behind an apostrophe at the start of s, as in what's; or 0.
-func suffixLen(s string) int {
-	r, n := utf8.DecodeRuneInString(s)
-	if r != '\'' && r != '’' {
-		return 0
-	}
-	letters := strings.IndexFunc(s[n:], func(r rune) bool { return !unicode.IsLetter(r) })
-	if letters < 0 {
-		letters = len(s) - n
-	}
-	if letters > 2 { // o'clock
-		return 0
-	}
-	return n + letters
-}
-
-func numberLen(s string) int {
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if !unicode.IsDigit(r) && !((r == '.' || r == ',') && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9') {
-			return i
-		}
-		i += size
-	}
-	return len(s)
-}
-
-// dateLen returns the length of a date or another row of three numbers at the start of s: 2026-11-20, 20/11/2026; or 0.
-func dateLen(s string) int {
-	i := 0
-	var sep byte
-	for group := range 3 {
-		start := i
-		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-			i++
-		}
-		if i == start || i-start > 4 {
-			return 0
-		}
-		if group == 2 {
-			return i
-		}
-		if i == len(s) || (s[i] != '-' && s[i] != '/' && s[i] != '.') || (sep != 0 && s[i] != sep) {
-			return 0
-		}
-		sep = s[i]
-		i++
-	}
-	return 0
 }
 
 // singular cuts the plural off an English word, in place.
