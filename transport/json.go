@@ -31,7 +31,7 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	version, body := PayloadVersion, e.body
 	if !ok || body == nil || e.Payload != e.decoded {
 		var err error
-		if kind, version, body, err = EncodePayload(e.Payload); err != nil {
+		if kind, version, body, err = encodePayload(e.Payload); err != nil {
 			return nil, err
 		}
 	}

@@ -99,6 +99,15 @@ func PayloadKind(p Payload) (kind string, ok bool) {
 // EncodePayload returns p's kind and version for an envelope, and its body: the object as JSON, the data of an Opaque as
 // it is. Errors wrap ErrInvalid or ErrTooLarge.
 func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
+	kind, version, body, err = encodePayload(p)
+	if len(body) > MaxPayload {
+		return "", "", nil, fmt.Errorf("%w: %w: the %s is %d bytes, at most %d are allowed", ErrInvalid, ErrTooLarge, kind, len(body), MaxPayload)
+	}
+	return kind, version, body, err
+}
+
+// encodePayload is EncodePayload for any size: what fits on the wire may be larger where it is written down, with other escapes.
+func encodePayload(p Payload) (kind, version string, body []byte, err error) {
 	kind, ok := PayloadKind(p)
 	if !ok {
 		return "", "", nil, fmt.Errorf("%w: %T is no payload", ErrInvalid, p)
@@ -110,9 +119,6 @@ func EncodePayload(p Payload) (kind, version string, body []byte, err error) {
 		if body, err = marshal(p); err != nil {
 			return "", "", nil, fmt.Errorf("%w: encode %s: %w", ErrInvalid, kind, err)
 		}
-	}
-	if len(body) > MaxPayload {
-		return "", "", nil, fmt.Errorf("%w: %w: the %s is %d bytes, at most %d are allowed", ErrInvalid, ErrTooLarge, kind, len(body), MaxPayload)
 	}
 	return kind, version, body, nil
 }

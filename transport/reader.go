@@ -230,6 +230,9 @@ func (r *reader) time() (t time.Time) {
 	begin := r.i
 	r.quoted()
 	r.odd = r.odd || t.UnmarshalJSON(r.b[begin:r.i]) != nil
+	if _, zone := t.Zone(); zone <= -24*60*60 || zone >= 24*60*60 {
+		r.odd = true // it is read, and cannot be written again
+	}
 	return t
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +21,9 @@ import (
 )
 
 const (
+	// listTimeout is how long one question about all conversations may take: the server may have to read much to answer it.
+	listTimeout = 30 * time.Second
+	listAhead   = 16   // conversations whose last entries the server looks up at once
 	listFetch   = 4096 // headers asked for at once
 	titlesAhead = 16   // titles read at once; each is a whole entry
 	titleDepth  = 16   // entries of a conversation that are searched for a title
@@ -49,7 +54,7 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.Co
 			}
 		}
 		if err != nil {
-			yield(cortex.ContextInfo{}, fmt.Errorf("list conversations: %w", err))
+			yield(cortex.ContextInfo{}, fmt.Errorf("list conversations: %w", away(ctx, err)))
 		}
 	}
 }
@@ -57,12 +62,14 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.Co
 // list returns the tenant's conversations, most recent first, without titles.
 func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	prefix := subject + transport.Escape(tenant) + "."
-	last, err := s.lastHeaders(ctx, prefix+"*")
-	if err != nil || len(last) == 0 {
+	counts, err := s.counts(ctx, prefix+"*")
+	if err != nil || len(counts) == 0 {
 		return nil, err
 	}
-	// Counted after the headers were read: whatever has headers has a count.
-	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
+	if err := s.lookUp(ctx, slices.Collect(maps.Keys(counts))); err != nil {
+		return nil, err
+	}
+	last, err := s.lastHeaders(ctx, prefix+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -73,18 +80,48 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 			s.log.Warn("a subject of the conversations' stream is not Cortex's", "subject", subj)
 			continue
 		}
-		l.subject, l.info.ContextID, l.info.Entries = subj, id, int(info.State.Subjects[subj])
-		all = append(all, l)
+		l.subject, l.info.ContextID, l.info.Entries = subj, id, int(counts[subj])
+		if l.info.Entries > 0 { // else it has begun since
+			all = append(all, l)
+		}
 	}
 	// By sequence rather than time: it does not depend on anybody's clock.
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.last, a.last) })
 	return all, nil
 }
 
+// counts returns how many entries each conversation has. The server knows by heart.
+func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return nil, err
+	}
+	return info.State.Subjects, nil
+}
+
+// lookUp has the server find the last entry of each conversation, and send none, a few at a time. What it does not remember it reads
+// from its files, and nobody can append meanwhile: for all conversations of a large log at once, that is many seconds.
+func (s *Store) lookUp(ctx context.Context, subjects []string) error {
+	for some := range slices.Chunk(subjects, listAhead) {
+		req, err := json.Marshal(directGet{Seq: math.MaxUint64, Last: some})
+		if err != nil {
+			return err
+		}
+		if _, err := s.request(ctx, "DIRECT.GET.", req); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lastHeaders reads sequence and time of the last message of each subject, by a consumer that gets headers only: a
 // hundred bytes a conversation, however long its entries are.
 func (s *Store) lastHeaders(ctx context.Context, filter string) (map[string]listed, error) {
-	consumer, err := s.stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
+	asking, done := context.WithTimeout(ctx, listTimeout)
+	defer done()
+	consumer, err := s.stream.CreateConsumer(asking, jetstream.ConsumerConfig{
 		Description: "Cortex: a list of conversations", FilterSubject: filter, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
 		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
 	})
@@ -153,7 +190,7 @@ func (s *Store) title(ctx context.Context, subject string) (string, error) {
 			return "", err
 		}
 		e := &cortex.Entry{}
-		if err := json.Unmarshal(m.data, e); err != nil {
+		if err := e.UnmarshalJSON(m.data); err != nil {
 			return "", nil // the list shows the conversation; loading it tells what is wrong
 		}
 		if title, ok := e.Title(); ok {

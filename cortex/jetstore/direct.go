@@ -27,12 +27,13 @@ var (
 	errNotFound = errors.New("no message")
 )
 
-// directGet is the request of JetStream's direct get: the messages of one subject from a sequence on.
+// directGet is the request of JetStream's direct get: the messages of one subject from a sequence on, or the last one of each of several.
 type directGet struct {
-	Seq      uint64 `json:"seq"`
-	Subject  string `json:"next_by_subj"`
-	Batch    int    `json:"batch,omitempty"`
-	MaxBytes int    `json:"max_bytes,omitempty"`
+	Seq      uint64   `json:"seq"`
+	Subject  string   `json:"next_by_subj,omitempty"`
+	Last     []string `json:"multi_last,omitempty"`
+	Batch    int      `json:"batch,omitempty"`
+	MaxBytes int      `json:"max_bytes,omitempty"`
 }
 
 // stored is a message of the log.
@@ -84,7 +85,7 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 // with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
 // worth nothing: an answer that stops early must not pass for a log that ends there.
 func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error) {
-	req, err := json.Marshal(directGet{r.next, r.subject, batchMessages, batchBytes})
+	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Batch: batchMessages, MaxBytes: batchBytes})
 	if err != nil {
 		return nil, 0, err
 	}

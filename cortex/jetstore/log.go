@@ -59,7 +59,7 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex
 	return func(yield func(*cortex.Entry, error) bool) {
 		err := s.load(ctx, subjectOf(tenant, contextID), uint64(after), func(e *cortex.Entry) bool { return yield(e, nil) })
 		if err != nil {
-			yield(nil, fmt.Errorf("load %q after version %d: %w", contextID, after, err))
+			yield(nil, fmt.Errorf("load %q after version %d: %w", contextID, after, away(ctx, err)))
 		}
 	}
 }

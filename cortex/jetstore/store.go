@@ -156,7 +156,7 @@ func (s *Store) checkServer(ctx context.Context) error {
 // away adds ErrUnavailable to an error that means that the server did not answer.
 func away(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
-		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || passes(err)) {
+		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, errSilent) || passes(err)) {
 		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 	}
 	return err

@@ -5,7 +5,6 @@ package memstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -72,7 +71,7 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex
 			e := &cortex.Entry{}
 			err := ctx.Err()
 			if err == nil {
-				err = json.Unmarshal(r.data, e)
+				err = e.UnmarshalJSON(r.data)
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("load %q at version %d: %w", contextID, r.version, err))
@@ -105,7 +104,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to %q: %w", contextID, err)
 	}
-	data, err := json.Marshal(e)
+	data, err := e.MarshalJSON()
 	if err != nil {
 		return 0, fmt.Errorf("append to %q: %w: %w", contextID, transport.ErrInvalid, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,7 +125,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	}
 	for end := time.Now().Add(syncTimeout); ; {
 		conn := new(outage)
-		l, err := s.join(ctx, "chat", log, func(up bool, err error) {
+		l, err := s.enter(ctx, log, func(up bool, err error) {
 			conn.onConn(up, err)
 			if onConn != nil {
 				onConn(up, err)
@@ -179,6 +180,27 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		}
 		return &backend{n.link, n.Registry, s.node.prompts, n.Index}, where, n.Close, nil
 	}
+}
+
+// enter joins the Cortex that runs, as join does. When the one of the data folder ends meanwhile, so does enter, with ErrUnavailable:
+// nobody may come back to its address before this process does.
+func (s *settings) enter(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
+	joining, ended := context.WithCancel(ctx)
+	defer ended()
+	var entered atomic.Bool
+	l, err := s.join(joining, "chat", log, func(up bool, err error) {
+		switch {
+		case entered.Load():
+			onConn(up, err)
+		case !up && s.nats == "":
+			ended()
+		}
+	})
+	if err != nil && joining.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
+	}
+	entered.Store(l != nil)
+	return l, err
 }
 
 // whoDecides says which model the Cortex that was joined decides with, where it is not fake, and whether it is another one

@@ -78,10 +78,18 @@ type deadJSON struct {
 	Reason     string           `json:"reason"`
 	Deliveries int              `json:"deliveries"`
 	Event      *transport.Event `json:"event"`
+	Unreadable string           `json:"unreadable,omitempty"` // why the event is here without its payload
 }
 
+// newDeadJSON returns d so that it can be written among others: a payload that cannot, such as one that is nested too deeply, is left out.
 func newDeadJSON(d *transport.DeadLetter) deadJSON {
-	return deadJSON{d.ID, d.Time, d.Topic.ID, d.Reason, d.Deliveries, d.Event}
+	j := deadJSON{ID: d.ID, Time: d.Time, Inbox: d.Topic.ID, Reason: d.Reason, Deliveries: d.Deliveries, Event: d.Event}
+	if _, err := json.Marshal([]deadJSON{j}); err != nil {
+		event := *d.Event
+		event.Payload = &transport.Opaque{Kind: kindOf(d.Event)}
+		j.Event, j.Unreadable = &event, prompt.Clean(err.Error(), 200)
+	}
+	return j
 }
 
 func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) error {

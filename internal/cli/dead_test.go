@@ -159,3 +159,17 @@ func TestDead(t *testing.T) {
 		t.Errorf("cortex dead says %q after all were removed", errs)
 	}
 }
+
+// TestNewDeadJSON writes down a letter that cannot be written among others: the others are still seen.
+func TestNewDeadJSON(t *testing.T) {
+	nested := strings.Repeat("[", 9998) + strings.Repeat("]", 9998)
+	e := &transport.Event{ID: "e", From: "stranger", ContextID: "c"}
+	if err := e.Decode("message", transport.PayloadVersion, []byte(`{"messageId":"m","parts":[{"text":"t"}],"role":"ROLE_USER","metadata":{"x":`+nested+`}}`)); err != nil {
+		t.Fatal(err)
+	}
+	j := newDeadJSON(&transport.DeadLetter{ID: "7", Topic: transport.Inbox("", "worker"), Reason: "why", Event: e})
+	b, err := json.Marshal([]deadJSON{j})
+	if err != nil || !strings.Contains(string(b), `"from":"stranger"`) || !strings.Contains(j.Unreadable, "nested") {
+		t.Errorf("the letter is written as %.300s, %v; unreadable: %q; want the event without its payload, and why", b, err, j.Unreadable)
+	}
+}

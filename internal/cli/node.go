@@ -258,6 +258,16 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil
 	})
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
+	if n.server != nil {
+		n.work.Go(func() error {
+			select {
+			case err := <-n.server.Broken(): // whoever watches over this process starts it again
+				return err
+			case <-workCtx.Done():
+				return nil
+			}
+		})
+	}
 	if retain := time.Duration(s.node.retain); retain > 0 {
 		n.work.Go(func() error {
 			keepRetained(workCtx, n.leads, n.store, n.bus, s.tenant, retain, log)

@@ -23,10 +23,7 @@ func StartConfig(_ context.Context, path string, logger *slog.Logger) (*Server, 
 	if err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	log := &serverLog{logger: logger}
-	if log.logger == nil {
-		log.logger = slog.New(slog.DiscardHandler)
-	}
+	log := newServerLog(logger)
 	ns.SetLoggerV2(log, false, false, false)
 	ns.Start()
 	// Start reports what stops it in its log only.
@@ -35,5 +32,5 @@ func StartConfig(_ context.Context, path string, logger *slog.Logger) (*Server, 
 		ns.WaitForShutdown()
 		return nil, fmt.Errorf("start NATS server: it does not accept connections: %w", cmp.Or(err, log.fatal(), context.DeadlineExceeded))
 	}
-	return &Server{ns: ns, url: ns.ClientURL()}, nil
+	return &Server{ns: ns, url: ns.ClientURL(), log: log}, nil
 }

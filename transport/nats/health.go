@@ -25,6 +25,13 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	if _, err := b.js.Stream(ctx, inboxStream); err != nil {
 		return streamError(inboxStream, err)
 	}
+	if b.who.Limited() {
+		return nil
+	}
+	// A server whose disk is full, or was, still says what it has: only a write tells.
+	if err := b.storeOnce(ctx, keepMessage()); err != nil {
+		return fmt.Errorf("%w: the NATS server cannot write: if its disk is full or was, start it again when there is room: %w", transport.ErrUnavailable, err)
+	}
 	return nil
 }
 

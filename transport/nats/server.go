@@ -47,6 +47,7 @@ type ServerOptions struct {
 type Server struct {
 	url  string
 	auth string // the folder of its keys; empty: it has none
+	log  *serverLog
 
 	mu sync.Mutex
 	ns *server.Server
@@ -63,10 +64,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	log := &serverLog{logger: o.Logger}
-	if log.logger == nil {
-		log.logger = slog.New(slog.DiscardHandler)
-	}
+	log := newServerLog(o.Logger)
 	ns.SetLoggerV2(log, false, false, false)
 
 	ctx, cancel := context.WithTimeout(ctx, serverStart)
@@ -92,7 +90,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		}
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	s := &Server{ns: ns, auth: o.Auth}
+	s := &Server{ns: ns, auth: o.Auth, log: log}
 	if !opts.DontListen {
 		s.url = ns.ClientURL()
 	}
@@ -101,6 +99,10 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 
 // URL returns the address for clients in other processes, or "" when the server does not listen.
 func (s *Server) URL() string { return s.url }
+
+// Broken has an error when the server can no longer write what it should keep, since its disk is full or fails. It says so once; the
+// server has to be started again, also when there is room by then. What was accepted is kept.
+func (s *Server) Broken() <-chan error { return s.log.broken }
 
 // Shutdown ends the server and waits until it has. What is stored stays.
 func (s *Server) Shutdown() {

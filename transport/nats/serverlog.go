@@ -3,6 +3,7 @@ package nats
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 )
 
@@ -10,8 +11,17 @@ import (
 type serverLog struct {
 	logger *slog.Logger
 
+	broken chan error // holds why the store can no longer be written
+
 	mu    sync.Mutex
 	cause error
+}
+
+func newServerLog(l *slog.Logger) *serverLog {
+	if l == nil {
+		l = slog.New(slog.DiscardHandler)
+	}
+	return &serverLog{logger: l, broken: make(chan error, 1)}
 }
 
 // Fatalf remembers the first message.
@@ -30,9 +40,16 @@ func (l *serverLog) fatal() error {
 	return l.cause
 }
 
-// Errorf logs a warning.
+// Errorf logs a warning. The server says only here that it has given a store up for the rest of its life.
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.logger.Warn("nats server", "text", fmt.Sprintf(format, v...))
+	text := fmt.Sprintf(format, v...)
+	l.logger.Warn("nats server", "text", text)
+	if strings.Contains(format, "critical write error") {
+		select {
+		case l.broken <- fmt.Errorf("the NATS server cannot write any more; make room on the disk and start again, what was accepted is kept: %s", oneLine(text, 400)):
+		default:
+		}
+	}
 }
 
 // Warnf logs for information: what a server warns of after a kill is how it recovers.
