@@ -9,7 +9,7 @@ import (
 )
 
 // TestKeepInEveryFile handles one event after the other, so that the inbox is empty again and again, and wants the server to go on in the same
-// file: an empty work queue begins a new one at every acknowledgement, which makes a turn take half as long again.
+// file: an empty work queue begins a new one at every acknowledgement.
 func TestKeepInEveryFile(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
