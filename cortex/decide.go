@@ -2,7 +2,6 @@ package cortex
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -214,36 +213,6 @@ func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(st
 		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
 	}
 	return dec, err
-}
-
-// maxSearch bounds the words of a search in the log, in characters.
-const maxSearch = 200
-
-// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. With an
-// error it returns only what d cost.
-func asLogged(d *llm.Decision) (*llm.Decision, error) {
-	plain := *d
-	plain.Usage = credible(d.Usage)
-	cost := &llm.Decision{Usage: plain.Usage}
-	b, err := json.Marshal(&plain)
-	if err != nil {
-		return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
-	}
-	logged := new(llm.Decision)
-	if err := json.Unmarshal(b, logged); err != nil {
-		return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
-	}
-	logged.Searches = first(prompt.MaxSearches, logged.Searches)
-	for i := range logged.Searches {
-		logged.Searches[i] = prompt.Clean(logged.Searches[i], maxSearch)
-	}
-	for _, del := range logged.Delegations {
-		var input any
-		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // the agent could not read it either
-			return cost, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
-		}
-	}
-	return logged, nil
 }
 
 // overLimit returns why turn cannot go on, or "".

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -27,6 +28,9 @@ func (c *Conversation) Snapshot() ([]byte, error) { return c.marshal() }
 
 // Weight is what c is taken to need in the cache.
 func (c *Conversation) Weight() int { return c.weight() }
+
+// SameWhenLogged returns d as JSON would give it back, or nil when only JSON itself knows.
+func SameWhenLogged(d *llm.Decision) *llm.Decision { return sameWhenLogged(d) }
 
 // Offers is what an Orchestrator keeps of the agents that were there last.
 type Offers = offers

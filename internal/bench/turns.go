@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,10 +39,10 @@ type Line struct {
 	Stored    float64 `json:"stored_per_turn"` // messages that the server stored
 }
 
-// TurnsConfig configures Turns. Contexts and Turns are required.
+// TurnsConfig configures Turns. Contexts is required.
 type TurnsConfig struct {
 	Contexts    int           // conversations at once
-	Turns       int           // of all conversations together
+	Turns       int           // of all conversations together; 0 is 10,000, or 20 of each when that is more
 	TCP         bool          // users and agents are connected over TCP; the orchestrator always is in its server's process
 	Delay       time.Duration // how long each of the two decisions of a turn takes; the fake's own time is 0
 	Delegations int           // tasks that a turn gives, each to another agent; 0 is 1
@@ -54,6 +55,8 @@ type TurnsConfig struct {
 
 const (
 	defaultLimit = time.Minute
+	defaultTurns = 10_000
+	defaultEach  = 20 // turns of each conversation at least
 	maxPieces    = 20
 	minPerPiece  = 10 // turns of each conversation, so that what is lost at the ends of a piece does not count
 	floorsATurn  = 5  // how many times the floor is measured for each turn, since it is that much faster at least
@@ -63,6 +66,9 @@ const (
 // floor: the Line is zero, and the ideal is Contexts turns in two Delays. It ends early when ctx does.
 func Turns(ctx context.Context, cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	cfg.Delegations = max(1, cfg.Delegations)
+	if cfg.Turns == 0 {
+		cfg.Turns = max(defaultTurns, defaultEach*cfg.Contexts)
+	}
 	if cfg.Limit == 0 {
 		cfg.Limit = defaultLimit
 	}
@@ -113,9 +119,8 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	floors := &side{do: f.turn, width: cfg.Contexts, n: floorsATurn * cfg.Turns}
 	turns := &side{width: cfg.Contexts, n: cfg.Turns, do: func(ctx context.Context, w int) (time.Duration, error) { return users[w].turn(ctx) }}
 	sides, what := []*side{floors, turns}, plural(cfg.Contexts, "conversation")
-	if cfg.Delay > 0 {
-		sides = sides[1:]
-	}
+	pieces := min(max(1, cfg.Turns/(minPerPiece*cfg.Contexts)), maxPieces)
+	tell := func(done, total int) { cfg.Progress.tell(what, done, total) }
 	cfg.Progress.tell(what, 0, 1)
 	for _, s := range sides { // once each, so that everything is set up
 		if _, err := spread(ctx, s.width, s.width, time.Now().Add(cfg.Limit), s.do); err != nil {
@@ -126,8 +131,11 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 	if err != nil {
 		return floorLine, turnLine, err
 	}
-	pieces := min(max(1, cfg.Turns/(minPerPiece*cfg.Contexts)), maxPieces)
-	if err := interleave(ctx, pieces, cfg.Limit, func(done, total int) { cfg.Progress.tell(what, done, total) }, sides...); err != nil {
+	if cfg.Delay > 0 { // with nothing to take turns with, pieces would only be more beginnings, in which all speak at once
+		sides, pieces = sides[1:], 1
+		turns.do, tell = counted(turns.do, cfg.Turns, tell), func(int, int) {}
+	}
+	if err := interleave(ctx, pieces, cfg.Limit, tell, sides...); err != nil {
 		return floorLine, turnLine, err
 	}
 	got, err := n.count(users)
@@ -150,6 +158,16 @@ func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {
 		err = fmt.Errorf("%s got no right answer; the first one was told %.200q", plural(got.lost, "message"), got.wrong)
 	}
 	return floorLine, turnLine, err
+}
+
+// counted is do, which tells how many of total were done.
+func counted(do action, total int, tell func(done, total int)) action {
+	var done atomic.Int64
+	return func(ctx context.Context, worker int) (time.Duration, error) {
+		took, err := do(ctx, worker)
+		tell(int(done.Add(1)), total)
+		return took, err
+	}
 }
 
 // count waits until Cortex has done everything, and returns what happened to all messages.

@@ -95,8 +95,10 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 					return err
 				}
 			}
-			if err := checkBound("turns", cfg.Turns, 1, maxBenchTurns); err != nil {
-				return err
+			if cmd.Flags().Changed("turns") {
+				if err := checkBound("turns", cfg.Turns, 1, maxBenchTurns); err != nil {
+					return err
+				}
 			}
 			if err := checkBound("delegations", cfg.Delegations, 1, cortex.MaxParallel); err != nil {
 				return err
@@ -113,7 +115,7 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 	}
 	b = e.newBencher(c, "each number of conversations")
 	c.Flags().IntSliceVar(&contexts, "contexts", []int{1, 8, 64, 256}, "how many `CONVERSATIONS` at once; a list is measured one after the other")
-	c.Flags().IntVar(&cfg.Turns, "turns", 10_000, "how many turns, for each number of conversations")
+	c.Flags().IntVar(&cfg.Turns, "turns", 0, "how many turns, for each number of conversations (default 10000, and 20 of each)")
 	c.Flags().BoolVar(&cfg.TCP, "tcp", false, "users and agents are connected over TCP, rather than in the process")
 	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "how long each decision takes, such as 200ms")
 	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks a turn gives, each to another agent")
