@@ -41,9 +41,12 @@ var corrections = [][]string{
 	{"incorrecto"},
 }
 
+// longestCorrection is how many words the longest of corrections has, or one and the word behind it.
+const longestCorrection = 3
+
 // corrects reports whether a message says that the answer before it was not what was wanted.
 func corrects(text string) bool {
-	words := plainWords(text)
+	words := plainWords(text, longestCorrection)
 	for _, c := range corrections {
 		if len(words) < len(c) || !slices.Equal(words[:len(c)], c) {
 			continue
@@ -60,6 +63,9 @@ func followsOn(word string) bool {
 	return slices.Contains([]string{"problem", "worries", "rush", "hurry", "need", "thanks", "thank"}, word)
 }
 
+// maxAlike is how many words of a message are compared.
+const maxAlike = 64
+
 // askedElsewhere reports whether a user asked much the same again as in the turn before, and other agents did it now: the first ones
 // were not the right ones.
 func askedElsewhere(before *Turn, text string, now []prompt.Task) bool {
@@ -75,7 +81,7 @@ func askedElsewhere(before *Turn, text string, now []prompt.Task) bool {
 			return false
 		}
 	}
-	return alike(plainWords(before.User), plainWords(text))
+	return alike(plainWords(before.User, maxAlike), plainWords(text, maxAlike))
 }
 
 // alike reports whether two messages share at least two thirds of the words of the shorter one, and at least three.
@@ -93,12 +99,16 @@ func alike(a, b []string) bool {
 }
 
 // plainWords returns the first words of a text in lower case.
-func plainWords(text string) []string {
-	const most = 64
-	words := strings.FieldsFunc(strings.ToLower(text[:min(len(text), 4<<10)]), func(r rune) bool {
+func plainWords(text string, most int) []string {
+	var words []string
+	for word := range strings.FieldsFuncSeq(text[:min(len(text), 4<<10)], func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\''
-	})
-	return words[:min(len(words), most)]
+	}) {
+		if words = append(words, strings.ToLower(word)); len(words) == most {
+			break
+		}
+	}
+	return words
 }
 
 // before returns the turn of the same asker that was answered last before turn began; nil when the window has none.

@@ -54,7 +54,7 @@ func (c *Conversation) evidence(turn *Turn, t prompt.Task, only bool) (text stri
 			}
 		}
 	}
-	if words := began.request(); only && len(plainWords(words)) >= 3 {
+	if words := began.request(); only && len(plainWords(words, 3)) == 3 {
 		return words, true
 	}
 	return t.Text, (began == turn || turn.Reply != nil) && has(turn.Past.Steps[0].Tasks)

@@ -223,8 +223,8 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 		return err
 	}
 	defer l.Close()
-	fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card))
 	conn.Bus = l.bus
+	conn.joins = func() { fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card)) }
 	err = agents.Serve(ctx, conn, card, h, &agents.Options{
 		Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
 	})

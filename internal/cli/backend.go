@@ -84,24 +84,24 @@ func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
 }
 
 func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
-	return listSessions(ctx, b.link, maxSessions)
+	list, _, err := listSessions(ctx, b.link, maxSessions)
+	return list, err
 }
 
 // maxSessions bounds a list of conversations.
 const maxSessions = 50
 
-func listSessions(ctx context.Context, l *link, limit int) ([]repl.Session, error) {
-	var list []repl.Session
+func listSessions(ctx context.Context, l *link, limit int) (list []repl.Session, more bool, err error) {
 	for c, err := range l.store.Contexts(ctx, l.tenant) {
 		if err != nil {
-			return nil, err
+			return nil, false, err
+		}
+		if len(list) == limit {
+			return list, true, nil
 		}
 		list = append(list, repl.Session{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries})
-		if len(list) == limit {
-			break
-		}
 	}
-	return list, nil
+	return list, false, nil
 }
 
 func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {

@@ -10,21 +10,37 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// patient is the connection of an agent. It tells once that the agent has to wait for somebody who is away, and once that it goes on.
+// patient is the connection of an agent. It tells once that the agent has joined, once that it has to wait for somebody who is away,
+// and once that it goes on.
 type patient struct {
 	*nats.Bus
-	tell func(away error) // nil: it goes on
+	joins func()           // its card was taken for the first time
+	tell  func(away error) // nil: it goes on
 
-	mu   sync.Mutex
-	down bool // the connection is lost, which is told by itself
-	away bool
+	mu     sync.Mutex
+	joined bool
+	down   bool // the connection is lost, which is told by itself
+	away   bool
 }
 
 // Publish implements [transport.Transport].
 func (p *patient) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	err := p.Bus.Publish(ctx, t, e)
 	p.learn(err)
+	if err == nil && t.Kind == transport.KindCards {
+		p.announced()
+	}
 	return err
+}
+
+// announced takes notice of a card that was taken.
+func (p *patient) announced() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.joined {
+		p.joined = true
+		p.joins()
+	}
 }
 
 // Subscribe implements [transport.Transport].

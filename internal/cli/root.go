@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -33,6 +34,23 @@ func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// wanted is what a flag of a kind takes, for who gave it something else.
+var wanted = map[string]string{
+	"int": "a whole number", "intSlice": "whole numbers with commas between them", "float64": "a number",
+	"duration": "a time, such as 30s or 5m", "bool": "true or false",
+}
+
+// flagError says what a flag takes, where the library has only the words of a parser.
+func flagError(err error) error {
+	var wrong *pflag.InvalidValueError
+	if errors.As(err, &wrong) {
+		if what, ok := wanted[wrong.GetFlag().Value.Type()]; ok {
+			return fmt.Errorf("--%s %q: it is %s", wrong.GetFlag().Name, wrong.GetValue(), what)
+		}
+	}
+	return err
+}
 
 // env is what a command works with.
 type env struct {
@@ -107,7 +125,7 @@ and answers from their results. Start with:
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w: `%s --help` lists the flags", err, cmd.CommandPath())
+		return usagef("%w: `%s --help` lists the flags", flagError(err), cmd.CommandPath())
 	})
 	e.settings.common(root.PersistentFlags())
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"})

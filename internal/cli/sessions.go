@@ -27,9 +27,12 @@ func (e *env) newSessions() *cobra.Command {
 				return usagef("--limit %d: it must be at least 1", limit)
 			}
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
-				list, err := listSessions(ctx, l, limit)
+				list, more, err := listSessions(ctx, l, limit)
 				if err != nil {
 					return err
+				}
+				if more {
+					defer fmt.Fprintf(e.stderr, "there are more: these are the %d used last (--limit)\n", limit)
 				}
 				spent, err := spentOn(ctx, l, list)
 				if err != nil {
