@@ -211,7 +211,7 @@ func (a *agent) serve(ctx context.Context) error {
 		stopTaking()
 		defer time.AfterFunc(a.o.Grace, func() { stopWork(ErrStopping) }).Stop()
 		defer time.AfterFunc(a.o.Grace+announceTimeout, stopSending).Stop()
-		<-served
+		<-served //nolint:errcheck // it was told to end
 	}
 	a.publishCard(base, &transport.Card{Gone: transport.GoneLeft})
 	a.log.Info("agent left", "err", result)

@@ -84,7 +84,7 @@ func behindThoughts(text string) (rest string, ok bool) {
 			continue
 		}
 		for more, after := end, behind; more >= 0 && more < at; more, after = nextThoughtEnd(text, after) {
-			end, behind = more, after
+			behind = after
 		}
 		if !object {
 			return text[behind:], true

@@ -62,10 +62,10 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 			c.warn(name + " takes nothing behind it")
 			return false
 		}
-		switch {
-		case name == "/quit":
+		switch name {
+		case "/quit":
 			return true
-		case name == "/help":
+		case "/help":
 			c.help()
 			return false
 		}

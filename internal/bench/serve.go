@@ -77,7 +77,7 @@ func startServe(ctx context.Context, binary, data string) (*process, error) {
 		err = ctx.Err()
 	}
 	cancel()
-	<-p.ended
+	<-p.ended //nolint:errcheck // why is known
 	return nil, err
 }
 
@@ -165,6 +165,6 @@ func (p *process) stop() error {
 // kill ends the process without a warning and waits for it.
 func (p *process) kill() {
 	p.cmd.Process.Kill() //nolint:errcheck // it may have ended
-	<-p.ended
+	<-p.ended            //nolint:errcheck // it was to end
 	p.cancel()
 }

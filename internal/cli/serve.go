@@ -200,7 +200,7 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node, wait
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		err := s.Shutdown(stop)
-		<-done
+		<-done //nolint:errcheck // it was told to end
 		return err
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Store and Bus are what keeps something of a conversation.
-type (
-	Store interface {
-		cortex.Store
-		cortex.Eraser
-		cortex.Notes
-	}
-	Bus interface {
-		transport.Transport
-		transport.Eraser
-	}
-)
+// Store keeps conversations and what was learned from them.
+type Store interface {
+	cortex.Store
+	cortex.Eraser
+	cortex.Notes
+}
+
+// Bus keeps what was said in conversations until it is done with.
+type Bus interface {
+	transport.Transport
+	transport.Eraser
+}
 
 // Erased says what was deleted with a conversation.
 type Erased struct {

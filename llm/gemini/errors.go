@@ -123,11 +123,11 @@ func kindOf(f *genai.APIError, status int) error {
 		return llm.ErrUnavailable
 	}
 	switch kind := llm.KindOfStatus(status); {
-	case kind == llm.ErrRateLimited && isUsedUp(f):
+	case errors.Is(kind, llm.ErrRateLimited) && isUsedUp(f):
 		return llm.ErrQuota
-	case kind == llm.ErrBadRequest && tooLong.MatchString(f.Message):
+	case errors.Is(kind, llm.ErrBadRequest) && tooLong.MatchString(f.Message):
 		return llm.ErrTooLong
-	case kind == llm.ErrBadRequest && notServed.MatchString(f.Message):
+	case errors.Is(kind, llm.ErrBadRequest) && notServed.MatchString(f.Message):
 		return llm.ErrAuth
 	default:
 		return kind

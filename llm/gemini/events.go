@@ -89,7 +89,7 @@ func (e *events) next() {
 	}
 	// The last event may lack its empty line. An object that was cut is no JSON.
 	if len(e.data) > 0 && !json.Valid(e.data) {
-		if e.data = nil; err == io.EOF {
+		if e.data = nil; errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
 	}
@@ -136,7 +136,7 @@ func (e *events) dispatch() {
 
 // end is the end of the stream; err is nil or io.EOF when it is a good one.
 func (e *events) end(err error) {
-	if e.ended = true; err != nil && err != io.EOF && e.x.err == nil {
+	if e.ended = true; err != nil && !errors.Is(err, io.EOF) && e.x.err == nil {
 		e.x.err = err
 	}
 }

@@ -223,7 +223,7 @@ func (c *Client) explain(err error, a *answer) *llm.Error {
 	}
 	e.Provider, e.Model, e.Usage = c.cfg.Name, c.cfg.Model, a.usage
 	e.RequestID = cmp.Or(e.RequestID, a.requestID)
-	e.Redact(c.secrets...)
+	_ = e.Redact(c.secrets...) // e itself
 	e.Message, e.RequestID = cut(e.Message, maxWords), cut(e.RequestID, 128)
 	return e
 }
