@@ -2,12 +2,12 @@ package agents
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // givesData returns the skills of a card whose results are data, by each name that a task may have for them.
@@ -33,8 +33,8 @@ func givesData(card *a2a.AgentCard) map[string]bool {
 
 // data returns a result of one data part, or nil when b is not JSON.
 func data(b []byte) *Result {
-	var v any
-	if err := json.Unmarshal(b, &v); err != nil || v == nil {
+	v, err := transport.DecodeValue(b)
+	if err != nil || v == nil {
 		return nil
 	}
 	return &Result{Parts: a2a.ContentParts{a2a.NewDataPart(v)}}

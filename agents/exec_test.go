@@ -167,6 +167,7 @@ func TestExecData(t *testing.T) {
 		{nil, "search", `{"n": 1}`, a2a.NewTextPart(`{"n": 1}`)},
 		{card, "search", `{"n": 1} and more`, a2a.NewTextPart(`{"n": 1} and more`)},
 		{card, "search", `null`, a2a.NewTextPart(`null`)},
+		{card, "search", `{"id": 9007199254740993}`, a2a.NewDataPart(map[string]any{"id": json.Number("9007199254740993")})},
 	}
 	for _, tt := range tests {
 		r, err := program(t, "cat", agents.ExecOptions{Card: tt.card})(t.Context(), &agents.Task{Skill: tt.skill, Message: message(tt.print)})
@@ -186,6 +187,7 @@ func TestExecInput(t *testing.T) {
 		want  string
 	}{
 		{map[string]any{"query": "red\nshoes"}, `CORTEX_INPUT={"query":"red\nshoes"}`},
+		{map[string]any{"id": json.Number("9007199254740993")}, `CORTEX_INPUT={"id":9007199254740993}`},
 		{strings.Repeat("x", 64<<10-3), "CORTEX_INPUT=\"" + strings.Repeat("x", 64<<10-3) + "\""},
 		{strings.Repeat("x", 64<<10-2), "CORTEX_INPUT="},
 	} {

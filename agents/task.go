@@ -65,13 +65,8 @@ func taskID(e *transport.Event, m *a2a.Message) a2a.TaskID {
 
 // attemptOf returns which attempt at its task a message is, from 1.
 func attemptOf(m *a2a.Message) int {
-	switch n := m.Metadata[transport.MetaAttempt].(type) {
-	case float64: // as JSON has it
-		if n > 1 && n <= math.MaxInt32 {
-			return int(n)
-		}
-	case int:
-		return max(n, 1)
+	if n, ok := transport.Float(m.Metadata[transport.MetaAttempt]); ok && n > 1 && n <= math.MaxInt32 {
+		return int(n)
 	}
 	return 1
 }
@@ -84,7 +79,8 @@ func (t *Task) Text() string {
 	return transport.Text(t.Message.Parts)
 }
 
-// Input returns the structured input of the task, the value of its first data part, or nil.
+// Input returns the structured input of the task, the value of its first data part, or nil. It is as encoding/json reads it, but a number
+// that would be another one as a float64, such as a large id, is a [encoding/json.Number].
 func (t *Task) Input() any {
 	if t.Message == nil {
 		return nil

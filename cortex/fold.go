@@ -93,7 +93,7 @@ func (c *Conversation) idle(e *transport.Event, now time.Time) string {
 		switch {
 		case t == nil:
 			return "unknown or finished task"
-		case t.Agent != e.From:
+		case t.Agent != e.From && e.From != transport.Cortex: // which says of a task that it cannot be sent
 			return t.notFrom(e.From)
 		case t.State == a2a.TaskStateAuthRequired:
 			return "the task waits for the user's yes"

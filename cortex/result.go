@@ -1,7 +1,6 @@
 package cortex
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -93,7 +92,7 @@ func partsText(parts a2a.ContentParts) string {
 		case a2a.Text:
 			lines = append(lines, string(c))
 		case a2a.Data:
-			if b, err := json.Marshal(c.Value); err == nil {
+			if b, err := transport.EncodeValue(c.Value); err == nil {
 				lines = append(lines, string(b))
 			}
 		case a2a.URL:

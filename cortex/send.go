@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -47,8 +48,10 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
 			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time; a task ends at its deadline
-			o.log.Error("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time
+			if err := o.unsent(ctx, conv, seq, out, err); err != nil {
+				return err
+			}
 			continue
 		default:
 			return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
@@ -63,6 +66,52 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 	}
 	o.recall(ctx, conv, seq)
 	return nil
+}
+
+// unsent sends what there is to say of an output that the transport refuses for good. Of a task Cortex tells itself that it was
+// rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of the answer.
+func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint64, out Output, refused error) error {
+	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
+	m, ok := out.Event.Payload.(*a2a.Message)
+	if !ok {
+		return nil // all else is small
+	}
+	e := *out.Event
+	reason := refusal(refused)
+	if e.TaskID == "" {
+		short := *m
+		short.Parts = a2a.ContentParts{a2a.NewTextPart("The answer cannot be sent to you: " + reason + ".")}
+		short.Metadata = map[string]any{transport.MetaTurn: m.Metadata[transport.MetaTurn], transport.MetaFailed: true}
+		e.Payload = &short
+	} else {
+		e.ID, e.To, out.Topic = conv.id(seq, "unsent:"+string(e.TaskID), 0), transport.Cortex, transport.Inbox(conv.Tenant, transport.Cortex)
+		e.Payload = &a2a.Task{
+			ID: e.TaskID, ContextID: conv.ContextID,
+			Status: a2a.TaskStatus{State: a2a.TaskStateRejected, Timestamp: &e.Time, Message: &a2a.Message{
+				ID: e.ID, ContextID: conv.ContextID, TaskID: e.TaskID, Role: a2a.MessageRoleAgent,
+				Parts: a2a.ContentParts{a2a.NewTextPart("it cannot be sent: " + reason)},
+			}},
+			Metadata: map[string]any{transport.MetaOriginalMessage: m.ID},
+		}
+	}
+	err := o.cfg.Transport.Publish(ctx, out.Topic, &e)
+	if errors.Is(err, transport.ErrInvalid) { // then a task ends at its deadline
+		o.log.Error("nobody could be told", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
+	}
+	return nil
+}
+
+// refusal is why a transport refuses an event, in words: without those that are for programs.
+func refusal(err error) string {
+	text := err.Error()
+	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge} {
+		text = strings.ReplaceAll(text, kind.Error()+": ", "")
+	}
+	return oneLine(text)
 }
 
 // wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one

@@ -118,7 +118,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t := &Turn{ID: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
-	if hops, ok := m.Metadata[transport.MetaHops].(float64); ok {
+	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}
 	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {

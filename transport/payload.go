@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -19,6 +18,9 @@ import (
 //   - *[Forget]: to [Cortex], on its control topic
 //   - *[Delta]: on Live, text while it is written
 //   - *[Opaque]: anything else, as it came
+//
+// Values in metadata and in data parts are as encoding/json reads them, but a number that would be another one as a float64 is a
+// [encoding/json.Number]: see [DecodeValue].
 //
 // A payload that came with an event is not to be changed: the event may be written down with the body that the payload was read from.
 //
@@ -136,8 +138,7 @@ func decodePayload(kind, version string, body []byte) (p Payload, plain bool, er
 		return &Opaque{Kind: kind, Version: version, Data: append([]byte(nil), body...)}, false, nil
 	}
 	if plain = readPlain(body, p); !plain {
-		p = newPayload(kind, version)
-		if err := json.Unmarshal(body, p); err != nil {
+		if p, err = unmarshal(kind, version, body); err != nil {
 			return nil, false, fmt.Errorf("%w: decode %s: %w", ErrInvalid, kind, err)
 		}
 	}

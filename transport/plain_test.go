@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,13 +39,27 @@ func TestFields(t *testing.T) {
 // hot are the kinds that are read and written here.
 var hot = []string{"message", "task", "status-update", "artifact-update"}
 
-// sameRead fails unless body is read as encoding/json reads it, and what comes of it is written as encoding/json writes it. It reports
-// whether body was plain.
+// sameRead fails unless body is read as encoding/json reads it, but for numbers that no float64 holds, and what comes of it is written
+// as encoding/json writes it, but for escapes. It reports whether body was plain.
 func sameRead(t *testing.T, kind string, body []byte) bool {
 	t.Helper()
-	want, got := newPayload(kind, PayloadVersion), newPayload(kind, PayloadVersion)
+	got, std := newPayload(kind, PayloadVersion), newPayload(kind, PayloadVersion)
 	plain := readPlain(body, got)
-	err := json.Unmarshal(body, want)
+	want, err := unmarshal(kind, PayloadVersion, body)
+	if stdErr := json.Unmarshal(body, std); (err != nil) != (stdErr != nil) {
+		t.Errorf("%s %q is read with %v, encoding/json says %v", kind, body, err, stdErr)
+	} else if err == nil {
+		rounded, _ := unmarshal(kind, PayloadVersion, body)
+		replaceIn(rounded, func(v any) any {
+			if n, ok := v.(json.Number); ok {
+				v, _ = n.Float64()
+			}
+			return v
+		})
+		if !reflect.DeepEqual(rounded, std) {
+			t.Errorf("%s %q is read as\n%#v, encoding/json reads\n%#v", kind, body, rounded, std)
+		}
+	}
 	if plain && (err != nil || !reflect.DeepEqual(got, want)) {
 		t.Errorf("%s %q is read as\n%#v, encoding/json reads\n%#v, %v", kind, body, got, want, err)
 	}
@@ -57,10 +72,21 @@ func sameRead(t *testing.T, kind string, body []byte) bool {
 	return plain
 }
 
+// webEscapes are what encoding/json writes for web pages, and what is written here.
+var webEscapes = map[string]string{`\u003c`: "<", `\u003e`: ">", `\u0026`: "&"}
+
+var escapes = regexp.MustCompile(`(?s)\\(u....|.)`)
+
 func sameWritten(t *testing.T, p any) {
 	t.Helper()
 	got, err := marshal(p)
 	want, wantErr := json.Marshal(p)
+	want = escapes.ReplaceAllFunc(want, func(b []byte) []byte {
+		if c, ok := webEscapes[string(b)]; ok {
+			return []byte(c)
+		}
+		return b
+	})
 	if err != nil && wantErr == nil && !json.Valid(want) {
 		return // what encoding/json writes, and cannot read
 	}
@@ -380,7 +406,7 @@ func TestDecode(t *testing.T) {
 		"as it came":        {decode(body), body},
 		"copied":            {new(*decode(body)), body},
 		"another payload":   {func() *Event { e := decode(body); e.Payload = other; return e }(), `"messageId":"other"`},
-		"its equal":         {func() *Event { e := decode(body); e.Payload = new(*e.Payload.(*a2a.Message)); return e }(), `{"messageId":"m","parts":[{"text":"\u003chello\u003e"}]`},
+		"its equal":         {func() *Event { e := decode(body); e.Payload = new(*e.Payload.(*a2a.Message)); return e }(), `{"messageId":"m","parts":[{"text":"<hello>"}]`},
 		"decoded again":     {func() *Event { e := decode(body); _ = e.Decode("cancel", "1", []byte(`{"reason": "r"}`)); return e }(), `{"reason":"r"}`},
 		"twice the same":    {decode(`{"messageId":"a","messageId":"b","parts":[{"text":"t"}]}`), `{"messageId":"b","parts":`},
 		"unknown names":     {decode(`{"strange":1,"parts":[{"text":"t"}]}`), `{"messageId":"","parts":`},
@@ -407,7 +433,7 @@ func TestDecode(t *testing.T) {
 // TestWhatCameIsWritten writes down events whose payload cannot be encoded again as it came: with other escapes it is larger than
 // what is allowed on the wire, or a time is in a zone that there is not. The one is written, and the other is not taken as plain.
 func TestWhatCameIsWritten(t *testing.T) {
-	body := []byte(`{"messageId":"m","parts":[{"text":"` + strings.Repeat("<", MaxText) + `"}],"role":"ROLE_USER"}`)
+	body := []byte(`{"messageId":"m","parts":[{"data":"` + strings.Repeat("\u2028", MaxPayload/4) + `"}],"role":"ROLE_USER"}`)
 	large := &Event{ID: "e", From: "user", ContextID: "c"}
 	if err := large.Decode("message", PayloadVersion, body); err != nil {
 		t.Fatal(err)
@@ -434,5 +460,26 @@ func TestWhatCameIsWritten(t *testing.T) {
 	}
 	if b, err := late.MarshalJSON(); err == nil {
 		t.Errorf("an event that nobody could write again is stored as %s", b)
+	}
+}
+
+// TestNoWebEscapes holds what is written of the characters that web pages want as escapes: themselves, and nothing of what only looks
+// like their escapes. A text of the largest size fits with them.
+func TestNoWebEscapes(t *testing.T) {
+	const body = `{"messageId":"m","metadata":{"<k>":"a & b"},"parts":[{"text":"<1> & \\u003c \"\u2028\u2029\u0001\" \\"},{"data":{"<":["\\\\u003e","&\n"]}}],"role":"ROLE_USER"}`
+	p, err := DecodePayload("message", PayloadVersion, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, got, err := EncodePayload(p); err != nil || string(got) != body {
+		t.Errorf("%s is written as\n%s, %v", body, got, err)
+	}
+	cancel := &Cancel{Reason: `<&> \u0026`}
+	if _, _, got, err := EncodePayload(cancel); err != nil || string(got) != `{"reason":"<&> \\u0026"}` {
+		t.Errorf("a payload that is not known here is written as %s, %v", got, err)
+	}
+	large := &a2a.Message{ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("<", MaxText-1) + "\n")}}
+	if _, _, got, err := EncodePayload(large); err != nil || len(got) > MaxText+100 {
+		t.Errorf("a text of %d bytes is written in %d, %v", MaxText, len(got), err)
 	}
 }

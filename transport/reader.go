@@ -187,18 +187,17 @@ func (r *reader) any(depth int) any {
 	return r.number()
 }
 
-func (r *reader) number() float64 {
-	begin := r.i
-	for ; r.i < len(r.b); r.i++ {
-		if c := r.b[r.i]; (c < '0' || c > '9') && c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
-			break
-		}
-	}
-	text := r.b[begin:r.i]
+func (r *reader) number() any {
+	text := r.b[r.i:][:numberLen(r.b[r.i:])]
+	r.i += len(text)
 	if len(text) == 1 && text[0] >= '0' && text[0] <= '9' { // as most are
 		return float64(text[0] - '0')
 	}
-	return decode[float64](r, text)
+	f := decode[float64](r, text)
+	if r.odd || holds(f, string(text)) {
+		return f
+	}
+	return json.Number(text)
 }
 
 // decode reads a value, which is less plain, by encoding/json.

@@ -15,7 +15,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// writer writes what encoding/json writes, byte for byte.
+// writer writes what EncodeValue writes, byte for byte.
 type writer struct {
 	b   []byte
 	err error
@@ -24,11 +24,11 @@ type writer struct {
 // maxNested is how many values may be nested without a look at how deep: encoding/json reads no more than 10,000 levels.
 const maxNested = 5000
 
-// marshal is [json.Marshal], but refuses what is nested so deep that nobody could read it.
+// marshal is EncodeValue, but refuses what is nested so deep that nobody could read it.
 func marshal(p any) ([]byte, error) {
 	f := fieldsOf(p)
 	if f[0].name == "" {
-		return json.Marshal(p)
+		return EncodeValue(p)
 	}
 	w := writer{b: make([]byte, 0, 1<<10)}
 	w.object(&f)
@@ -39,6 +39,33 @@ func marshal(p any) ([]byte, error) {
 		return nil, errors.New("it is nested too deeply")
 	}
 	return w.b, nil
+}
+
+// EncodeValue writes a value as payloads are written: it is [json.Marshal], but leaves <, > and & as they are. As escapes, which only a
+// web page needs, they are six times as long: a text that may be sent would be too large for it. [json.Encoder] would leave them, too,
+// but not those in what types write themselves, as those of A2A do.
+func EncodeValue(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil || !bytes.Contains(b, []byte(`\u00`)) {
+		return b, err
+	}
+	n := 0
+	for i := 0; i < len(b); n++ {
+		switch c := b[i]; {
+		case c != '\\':
+			b[n], i = c, i+1
+		case bytes.HasPrefix(b[i:], []byte(`\u003c`)):
+			b[n], i = '<', i+6
+		case bytes.HasPrefix(b[i:], []byte(`\u003e`)):
+			b[n], i = '>', i+6
+		case bytes.HasPrefix(b[i:], []byte(`\u0026`)):
+			b[n], i = '&', i+6
+		default: // what is behind a backslash begins no escape
+			b[n], b[n+1] = c, b[i+1]
+			n, i = n+1, i+2
+		}
+	}
+	return b[:n], nil
 }
 
 func (w *writer) object(f *fields) {
@@ -220,7 +247,7 @@ func (w *writer) any(value any, depth int) {
 
 // foreign has encoding/json write what is less plain, or goes round in a circle.
 func (w *writer) foreign(v any) {
-	b, err := json.Marshal(v)
+	b, err := EncodeValue(v)
 	w.b = append(w.b, b...)
 	if w.err == nil {
 		w.err = err
@@ -229,7 +256,7 @@ func (w *writer) foreign(v any) {
 
 func (w *writer) text(s string) {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c >= utf8.RuneSelf {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
 			w.foreign(s)
 			return
 		}

@@ -1,0 +1,206 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// What JSON holds in metadata and in data parts is read as encoding/json reads it, with one exception: a number that would be another
+// number as a float64, such as an id of 64 bits, is a [json.Number]. It is written again as it came.
+
+// DecodeValue reads one JSON value as the values in payloads are read: numbers are float64, or [json.Number] where a float64 would be
+// another number.
+func DecodeValue(b []byte) (any, error) {
+	r := reader{b: b}
+	v := r.any(0)
+	if r.space(); !r.odd && r.i == len(b) {
+		return v, nil
+	}
+	v = nil
+	if err := json.Unmarshal(b, &v); err != nil {
+		return nil, err
+	}
+	v = nil
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return replaced(v, func(v any) any {
+		if n, ok := v.(json.Number); ok {
+			return number(string(n))
+		}
+		return v
+	}), nil
+}
+
+// Float returns v, a number as it is in metadata, as a float64, or false when it is none.
+func Float(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	case json.Number:
+		f, err := n.Float64()
+		return f, err == nil
+	}
+	return 0, false
+}
+
+// number returns what a number in JSON is read as.
+func number(text string) any {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || holds(f, text) {
+		return f
+	}
+	return json.Number(text)
+}
+
+// holds reports whether f, the float64 next to a number in JSON, is written as that number, be it in other digits.
+func holds(f float64, text string) bool {
+	if len(text) <= 15 && !strings.ContainsAny(text, "eE") { // so many digits always fit
+		return true
+	}
+	return digits(text) == digits(strconv.FormatFloat(f, 'e', -1, 64)) // which is no other number, since f is next to it
+}
+
+// digits returns the digits of a number in JSON, without the zeros around them.
+func digits(text string) string {
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		text = text[:i]
+	}
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(text, "-"), ".")
+	return strings.Trim(whole+fraction, "0")
+}
+
+// unmarshal is [json.Unmarshal] into an empty payload of a kind, but for the numbers that a float64 does not hold.
+func unmarshal(kind, version string, body []byte) (Payload, error) {
+	p := newPayload(kind, version)
+	if err := json.Unmarshal(body, p); err != nil {
+		return nil, err
+	}
+	if fieldsOf(p)[0].name == "" {
+		return p, nil
+	}
+	mark := rand.Text() // no string has it: it was not there when body was written
+	marked := markNumbers(body, mark)
+	if marked == nil {
+		return p, nil
+	}
+	again := newPayload(kind, version)
+	if err := json.Unmarshal(marked, again); err != nil {
+		return nil, err
+	}
+	replaceIn(again, func(v any) any {
+		if s, ok := v.(string); ok && strings.HasPrefix(s, mark) {
+			return json.Number(s[len(mark):])
+		}
+		return v
+	})
+	return again, nil
+}
+
+// markNumbers returns body, which is JSON, with strings in the place of the numbers that a float64 does not hold: mark, and the
+// number. It returns nil when there is none.
+func markNumbers(body []byte, mark string) []byte {
+	var out []byte
+	done := 0
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			for i++; body[i] != '"'; i++ {
+				if body[i] == '\\' {
+					i++
+				}
+			}
+		case c == '-' || c >= '0' && c <= '9':
+			begin := i
+			i = begin + numberLen(body[begin:])
+			if n, ok := number(string(body[begin:i])).(json.Number); ok {
+				out = append(append(append(out, body[done:begin]...), '"'), mark...)
+				out = append(append(out, n...), '"')
+				done = i
+			}
+			i--
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return append(out, body[done:]...)
+}
+
+// numberLen returns how many bytes b begins with that can be in a number.
+func numberLen(b []byte) int {
+	for i, c := range b {
+		if (c < '0' || c > '9') && c != '-' && c != '+' && c != '.' && c != 'e' && c != 'E' {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// replaceIn calls by for the values in the metadata and the data parts of p, and puts what it returns in their place.
+func replaceIn(p any, by func(any) any) {
+	for _, f := range fieldsOf(p) {
+		switch v := f.value.(type) {
+		case *map[string]any:
+			replaced(*v, by)
+		case *a2a.ContentParts:
+			for _, part := range *v {
+				if part == nil {
+					continue
+				}
+				replaced(part.Metadata, by)
+				if d, ok := part.Content.(a2a.Data); ok {
+					part.Content = a2a.Data{Value: replaced(d.Value, by)}
+				}
+			}
+		case *[]*a2a.Message:
+			for _, m := range *v {
+				if m != nil {
+					replaceIn(m, by)
+				}
+			}
+		case *[]*a2a.Artifact:
+			for _, a := range *v {
+				if a != nil {
+					replaceIn(a, by)
+				}
+			}
+		case **a2a.Message:
+			if *v != nil {
+				replaceIn(*v, by)
+			}
+		case **a2a.Artifact:
+			if *v != nil {
+				replaceIn(*v, by)
+			}
+		case *a2a.TaskStatus:
+			replaceIn(v, by)
+		}
+	}
+}
+
+// replaced returns v with what by returns in the place of each value in it. Maps and lists are changed.
+func replaced(v any, by func(any) any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, e := range v {
+			v[name] = replaced(e, by)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = replaced(e, by)
+		}
+	default:
+		return by(v)
+	}
+	return v
+}
