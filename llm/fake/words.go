@@ -84,17 +84,22 @@ func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 // character at a time.
 func (c *scanner) word(s string, r rune) int {
 	c.buf = c.buf[:0]
-	if unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+	if isSpaceless(r) {
 		c.buf = utf8.AppendRune(c.buf, r)
 		return len(c.buf)
 	}
 	for i, r := range s {
-		if !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+		if !unicode.IsLetter(r) && !unicode.Is(unicode.Mn, r) || isSpaceless(r) {
 			return i
 		}
 		c.buf = utf8.AppendRune(c.buf, unicode.ToLower(r))
 	}
 	return len(s)
+}
+
+// isSpaceless reports whether a letter is of a script that has no spaces between words. None is as low as the letters of most texts.
+func isSpaceless(r rune) bool {
+	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
 // singular cuts the plural off an English word, in place.
