@@ -152,11 +152,11 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 		}
 		cancel()
 	})
-	msgs, err := w.consumer.Messages(jetstream.PullMaxMessages(cardPulls), jetstream.PullExpiry(pullExpires), jetstream.PullHeartbeat(pullHeartbeat))
+	flow, err := c.bus.newPull(agentsStream, w.consumer.CachedInfo().Name)
 	if err != nil {
 		return err
 	}
-	defer msgs.Stop()
+	defer flow.close()
 
 	var next uint64 = 1
 	seen := map[string]bool{} // what the bucket has, while the retained cards come; then nil
@@ -165,7 +165,7 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 		seen = nil
 	}
 	for {
-		m, err := c.next(ctx, w, msgs, seen != nil, h)
+		m, err := c.next(ctx, w, flow, seen != nil, h)
 		if err != nil {
 			return err
 		}
@@ -192,10 +192,10 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 
 // next waits for a message. While the retained cards come, it returns nil when there are no more of them: the last ones
 // can vanish before they are delivered.
-func (c *cards) next(ctx context.Context, w *watch, msgs jetstream.MessagesContext, reading bool, h transport.Handler) (jetstream.Msg, error) {
+func (c *cards) next(ctx context.Context, w *watch, flow *pull, reading bool, h transport.Handler) (*natsgo.Msg, error) {
 	for {
 		wait, cancel := context.WithTimeout(ctx, time.Second)
-		m, err := msgs.Next(jetstream.NextContext(wait))
+		m, err := flow.next(wait)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return m, err
@@ -274,8 +274,7 @@ func (c *cards) sync(ctx context.Context, seen map[string]bool, h transport.Hand
 }
 
 // tell passes a message of the bucket on as a card that is there, or has gone.
-func (c *cards) tell(ctx context.Context, m jetstream.Msg, meta *jetstream.MsgMetadata, seen map[string]bool, h transport.Handler) {
-	raw := &natsgo.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
+func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetadata, seen map[string]bool, h transport.Handler) {
 	marker := fmt.Sprint(meta.Sequence.Stream)
 	var e *transport.Event
 	var err error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -13,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
@@ -297,13 +300,16 @@ func TestCluster(t *testing.T) {
 		c.members[name].kill()
 		goesOn("the end of " + victim.what)
 		c.members[name].start(t)
-		// Until then it is no third server: the bucket of leases is in memory, and a server that has none of it yet gives a vote
-		// that does not count. With another one down, nobody could lead the bucket.
+		// As an operator waits before the next one is stopped.
 		eventually(t, name+" has caught up", func() bool { return c.caughtUp(t, name) })
 	}
-	for _, p := range c.members {
-		p.kill()
-	}
+	// With two gone nothing goes on; with one of them back, all does.
+	c.members["nats-b"].kill()
+	c.members["nats-c"].kill()
+	c.members["nats-b"].start(t)
+	goesOn("the end of two, with one of them back")
+	c.members["nats-a"].kill()
+	c.members["nats-b"].kill()
 	for _, p := range c.members {
 		p.start(t)
 	}
@@ -376,6 +382,51 @@ func users(t *testing.T, b *Bus, room <-chan struct{}) (stop func() int) {
 		t.Logf("%d events were accepted, %d times the server was said to be away, the longest publish took %v",
 			accepted.Load(), unavailable.Load(), time.Duration(longest.Load()).Round(time.Millisecond))
 		return int(accepted.Load())
+	}
+}
+
+// TestCardsOnACluster reads the cards again and again, each time by another connection: the server that is asked for them is often not the
+// one that has them, and has only just heard of it. No reader may have to begin anew.
+func TestCardsOnACluster(t *testing.T) {
+	c := startCluster(t)
+	card := &transport.Card{AgentID: "a", Instance: "1", TTL: time.Hour, Card: &a2a.AgentCard{Name: "a"}}
+	if err := c.dial(t).Publish(t.Context(), transport.Cards(""), &transport.Event{ID: "id", From: "a", Payload: card}); err != nil {
+		t.Fatal(err)
+	}
+	var again atomic.Int64
+	log := slog.New(slog.NewTextHandler(writer(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "cards are read again") {
+			again.Add(1)
+		}
+		return len(p), nil
+	}), nil))
+	for range 200 {
+		b, err := Dial(t.Context(), &Options{URL: c.urls, Logger: log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub, err := b.Subscribe(t.Context(), transport.Cards(""), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		seen := 0
+		_ = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error {
+			if _, ok := e.Payload.(*transport.Synced); ok {
+				end()
+			} else {
+				seen++
+			}
+			return nil
+		})
+		end()
+		if seen != 1 {
+			t.Fatalf("%d cards came, want one", seen)
+		}
+		_ = b.Close()
+	}
+	if n := again.Load(); n > 0 {
+		t.Errorf("%d readers had to begin anew", n)
 	}
 }
 

@@ -15,7 +15,7 @@
 //	  $KV.CORTEX_AGENTS.<tenant>.<agent>.<instance>
 //	CORTEX_DEAD       events that were given up; the oldest go when it is full
 //	  cortex.v1.dead.<tenant>.<to>.<context>
-//	KV_CORTEX_LEASE   key-value bucket in memory; a key that is not written again expires after three seconds
+//	KV_CORTEX_LEASE   key-value bucket, in memory unless it is replicated; a key that is not written again expires after three seconds
 //	  $KV.CORTEX_LEASE.<tenant>.<to>.member.<id>  an ordered subscriber of that inbox: {"label","since"}
 //	  $KV.CORTEX_LEASE.<tenant>.<to>.group.<n>    who owns a group of its partitions: {"owner","epoch"}
 //	core NATS

@@ -146,7 +146,7 @@ func (f *feed) silent() bool {
 
 // receive takes a message of the feed: an event, or what the server says about a pull.
 func (f *feed) receive(m *natsgo.Msg) {
-	if status := m.Header.Get("Status"); status != "" && len(m.Data) == 0 {
+	if status := statusOf(m); status != "" {
 		f.status(status, m)
 		return
 	}
@@ -169,12 +169,11 @@ func (f *feed) status(status string, m *natsgo.Msg) {
 	in.mu.Lock()
 	f.heard = time.Now()
 	in.mu.Unlock()
-	if status == "100" { // heartbeat
+	if status == heartbeat {
 		return
 	}
-	var left int
-	if _, err := fmt.Sscan(m.Header.Get("Nats-Pending-Messages"), &left); err != nil {
-		// No word about a pull that has ended: the consumer is gone, or its leader has changed.
+	left, ok := unserved(m)
+	if !ok {
 		f.fail(fmt.Errorf("%s %s", status, m.Header.Get("Description")))
 		return
 	}

@@ -73,7 +73,7 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Name:              leaseStream,
 			Description:       "Cortex: who handles which part of an inbox",
 			Subjects:          []string{leasePrefix + ">"},
-			Storage:           jetstream.MemoryStorage, // what is in it is old after seconds, and must not keep a disk awake
+			Storage:           leaseStorage(replicas),
 			MaxMsgsPerSubject: 1,
 			Discard:           jetstream.DiscardOld,
 			Duplicates:        transport.DuplicateWindow,
@@ -96,6 +96,16 @@ func streams(replicas int) []jetstream.StreamConfig {
 		}
 	}
 	return configs
+}
+
+// leaseStorage returns where the leases are kept. What is in them is old after seconds, and must not keep the disk of a single server
+// awake; it does without them when it starts again. In a cluster a member that forgets what it has voted for has no vote until every
+// other one is there: with two of three servers back, nobody would own anything.
+func leaseStorage(replicas int) jetstream.StorageType {
+	if replicas > 1 {
+		return jetstream.FileStorage
+	}
+	return jetstream.MemoryStorage
 }
 
 const (
@@ -150,8 +160,14 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 	if err := checkLeader(s.CachedInfo().Config); err != nil {
 		return err
 	}
+	got := s.CachedInfo().Config
 	if anyReplicas {
-		want.Replicas = s.CachedInfo().Config.Replicas
+		want.Replicas = got.Replicas
+	}
+	if want.Name == leaseStream {
+		if want.Storage = leaseStorage(want.Replicas); want.Storage != got.Storage {
+			return remake(ctx, js, want) // no server changes it, and owners take what they own again
+		}
 	}
 	if difference(want, s.CachedInfo().Config) == "" {
 		return nil
@@ -161,6 +177,23 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 	}
 	if d := difference(want, s.CachedInfo().Config); d != "" {
 		return fmt.Errorf("%w: stream %s: %s", transport.ErrIncompatible, want.Name, d)
+	}
+	return nil
+}
+
+// remake makes a stream anew, without what is in it.
+func remake(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	if err := js.DeleteStream(ctx, want.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return placementError(want, err)
+	}
+	_, err := js.CreateStream(ctx, want)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another process was faster
+		err = nil
+	}
+	if err != nil {
+		return placementError(want, err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,8 @@ func TestStrangers(t *testing.T) {
 		{name: "bad id", subject: subject, header: with(headerID, "a b"), body: "{}", reason: "Cortex-Id"},
 		{name: "bad task", subject: subject, header: with(headerTask, strings.Repeat("x", 300)), body: "{}", reason: "Cortex-Task"},
 		{name: "bad time", subject: subject, header: with(headerTime, "yesterday"), body: "{}", reason: "Cortex-Time"},
+		{name: "what a server says of a pull", subject: subject, header: with("Status", "404 No Messages"), reason: "decode cancel"},
+		{name: "nobody is there", subject: subject, header: with("Status", "503"), reason: "decode cancel"},
 		{name: "no body", subject: subject, header: good, reason: "decode cancel"},
 		{name: "broken body", subject: subject, header: good, body: "{", reason: "decode cancel"},
 		{name: "empty message", subject: subject, header: with(headerKind, "message"), body: `{"parts":[]}`, reason: "message is empty"},
@@ -120,6 +123,13 @@ func TestStrangeCards(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// One that looks like what a server says of a pull ends no reader's flow.
+	for i, status := range []string{"404 No Messages", "503", "100"} {
+		m := &natsgo.Msg{Subject: cardSubject("", "sly", strconv.Itoa(i)), Header: natsgo.Header{"Status": {status}}}
 		if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
