@@ -431,6 +431,42 @@ func TestDeadStaysDead(t *testing.T) {
 	}
 }
 
+// TestTakeIsACompare takes a group twice on the strength of one look at the bucket: only the first one has it.
+func TestTakeIsACompare(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	first, second := newGroups(n.dial(t, nil), transport.SubscribeOptions{}), newGroups(n.dial(t, nil), transport.SubscribeOptions{})
+	old := inBucket(t, first.bus)
+	if _, err := first.take(t.Context(), first.groups[0], old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.take(t.Context(), second.groups[0], old); !errors.Is(err, errLeaseTaken) {
+		t.Errorf("the second take = %v, want errLeaseTaken", err)
+	}
+	if l := inBucket(t, first.bus); l.Owner != first.id || second.groups[0].busy {
+		t.Errorf("%q has the group, and the second one thinks that it does: %v", l.Owner, second.groups[0].busy)
+	}
+}
+
+// TestPullOutlivesItsConnection delivers an event to a feed whose connection was made again since: what was lost with the old one is
+// missing before it, so that it is not handled, and the feed begins anew.
+func TestPullOutlivesItsConnection(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	g := newGroups(b, transport.SubscribeOptions{}).groups[0]
+	f := &feed{g: g, conn: b.nc.Stats().Reconnects + 1, asked: 1, broken: make(chan error, 1)}
+	f.receive(&natsgo.Msg{Subject: "cortex.v1.inbox._.cortex.0.c1.user", Reply: "$JS.ACK.x"})
+	select {
+	case err := <-f.broken:
+		if !errors.Is(err, errReconnected) {
+			t.Errorf("the feed ends with %v, want errReconnected", err)
+		}
+	default:
+		t.Error("the feed goes on")
+	}
+	if len(g.queues) > 0 || len(g.held) > 0 {
+		t.Error("the event is handled")
+	}
+}
+
 // TestOrphans leaves groups that nobody takes to who has its share already, which keeps them for a while.
 func TestOrphans(t *testing.T) {
 	n := newNode(t, ServerOptions{})
@@ -457,7 +493,7 @@ func TestOrphans(t *testing.T) {
 			if g.busy {
 				busy++
 			}
-			if g.leaving {
+			if g.busy && g.leaving {
 				leaving++
 			}
 		}
