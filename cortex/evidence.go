@@ -104,7 +104,10 @@ func writeEvidence(n *Note, all []router.Evidence) (_ []router.Evidence, err err
 // in it, and returns the agents whose notes it has changed, sorted. An orchestrator that runs reads them again, and drops what it was
 // about to write, when it is told by a [transport.Forget] of the conversation. A note that nobody can read is left as it is. After an
 // error some notes may be changed; to do it again is harmless.
-func ForgetConversation(ctx context.Context, notes Notes, tenant, contextID string) (changed []string, err error) {
+//
+// What evidence is no more, since it was corrected or there is newer, may still be in the files of the store. So the notes of the agents
+// that worked for the conversation are erased in any case, with what they hold.
+func ForgetConversation(ctx context.Context, notes Notes, tenant, contextID string, worked ...string) (changed []string, err error) {
 	gone := evidenceOf(tenant, contextID)
 	var agents []string
 	for n, err := range notes.Notes(ctx, tenant, NoteEvidence) {
@@ -116,31 +119,31 @@ func ForgetConversation(ctx context.Context, notes Notes, tenant, contextID stri
 		}
 	}
 	slices.Sort(agents)
-	for _, agent := range agents {
+	for _, agent := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(agents, worked)))) {
 		if err := forgetOf(ctx, notes, tenant, agent, gone); err != nil {
 			return changed, fmt.Errorf("what was learned of %s: %w", agent, err)
 		}
-		changed = append(changed, agent)
+		if slices.Contains(agents, agent) {
+			changed = append(changed, agent)
+		}
 	}
 	return changed, nil
 }
 
-// forgetOf takes the evidence of a conversation out of an agent's note.
+// forgetOf takes the evidence of a conversation out of an agent's note, and erases what the note was.
 func forgetOf(ctx context.Context, notes Notes, tenant, agent, conversation string) error {
 	l := &lesson{erased: []string{conversation}}
 	for range forgetTries {
 		n, err := notes.Note(ctx, tenant, NoteEvidence, agent)
-		if err != nil {
+		if err != nil || n.Version == 0 {
 			return err
 		}
-		all, err := readEvidence(&n)
-		if err != nil || !slices.ContainsFunc(all, l.excludes) {
-			return nil // by now it is gone, or nobody can read it
+		if all, err := readEvidence(&n); err == nil && slices.ContainsFunc(all, l.excludes) {
+			if n.Value, err = json.Marshal(slices.DeleteFunc(all, l.excludes)); err != nil {
+				return err
+			}
 		}
-		if n.Value, err = json.Marshal(slices.DeleteFunc(all, l.excludes)); err != nil {
-			return err
-		}
-		if _, err = notes.PutNote(ctx, tenant, NoteEvidence, n); !errors.Is(err, ErrConflict) {
+		if _, err = notes.EraseNote(ctx, tenant, NoteEvidence, n); !errors.Is(err, ErrConflict) {
 			return err
 		}
 	}

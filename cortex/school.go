@@ -228,7 +228,11 @@ func (s *school) do(ctx context.Context, agent string, l *lesson) error {
 			return nil
 		}
 		if after, err = writeEvidence(&n, after); err == nil {
-			n.Version, err = s.notes.PutNote(ctx, s.tenant, NoteEvidence, n)
+			put := s.notes.PutNote
+			if slices.ContainsFunc(before, (&lesson{erased: l.erased}).excludes) {
+				put = s.notes.EraseNote
+			}
+			n.Version, err = put(ctx, s.tenant, NoteEvidence, n)
 		}
 		if errors.Is(err, ErrConflict) {
 			continue // it was forgotten, or another orchestrator learned something

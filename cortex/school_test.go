@@ -24,8 +24,13 @@ import (
 // slowNotes counts what is done with notes, and holds up what is written.
 type slowNotes struct {
 	*memstore.Store
-	read, written atomic.Int64
-	hold          atomic.Pointer[chan struct{}] // nil holds nothing up
+	read, written, erased atomic.Int64
+	hold                  atomic.Pointer[chan struct{}] // nil holds nothing up
+}
+
+func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	s.erased.Add(1)
+	return s.Store.EraseNote(ctx, tenant, kind, n)
 }
 
 func (s *slowNotes) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
@@ -101,6 +106,9 @@ func TestLearningIsGathered(t *testing.T) {
 		}
 		if d := cmp.Diff(map[string]int{"alpha": 100, "beta": 2}, lengths(w.learned())); d != "" {
 			t.Errorf("what was learned differs (-want +got):\n%s", d)
+		}
+		if n := store.erased.Load(); n != 0 {
+			t.Errorf("%d notes are erased, want none: that is for what is deleted", n)
 		}
 	})
 }
@@ -236,6 +244,9 @@ func TestForgetConversation(t *testing.T) {
 					t.Errorf("ForgetConversation differs (-want +got):\n%s", d)
 				}
 				w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing"}})
+				if n, want := store.erased.Load(), map[string]int64{"written": 2, "being written": 2}[name]; n != want {
+					t.Errorf("%d notes were erased, want %d: those that had it", n, want)
+				}
 				if got, want := scoreIn(index, "walk the elephants"), scoreIn(w.replica(), "walk the elephants"); got != want {
 					t.Errorf("the score is %v, want %v as in one that begins now", got, want)
 				}
@@ -252,7 +263,7 @@ type busyNotes struct {
 	times int
 }
 
-func (s *busyNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *busyNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
 	if s.times--; s.times >= 0 {
 		is, err := s.Note(ctx, tenant, kind, n.Key)
 		if err != nil {
@@ -262,7 +273,7 @@ func (s *busyNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.N
 			return 0, err
 		}
 	}
-	return s.Store.PutNote(ctx, tenant, kind, n)
+	return s.Store.EraseNote(ctx, tenant, kind, n)
 }
 
 func TestForgetConversationWhileOthersLearn(t *testing.T) {

@@ -62,9 +62,17 @@ type Notes interface {
 	// ErrConflict, and keeps nothing, when the note is another one by now; transport.ErrTooLarge or ErrInvalid when it can never
 	// keep n. n is not retained.
 	PutNote(ctx context.Context, tenant, kind string, n Note) (Version, error)
-	// DeleteNote removes a note, whatever its version. One that is not there is no error.
+	// EraseNote is PutNote, and when it returns without an error nobody can read any more what the note was before, neither from the
+	// store nor from its files or copies of them. It costs more. After another error than those of PutNote, n may have been put or
+	// not, and what the note was may still be in the files: to do it again, at the version that the note has then, erases that, too.
+	EraseNote(ctx context.Context, tenant, kind string, n Note) (Version, error)
+	// DeleteNote removes a note, whatever its version, as EraseNote does. One that is not there is no error.
 	DeleteNote(ctx context.Context, tenant, kind, key string) error
 }
+
+// NoteAgent is the kind of the notes by which a Cortex remembers whom it knew. They say what cards say, and everybody of the tenant
+// reads them: a store that hides notes leaves these as they are, and their files may keep what they were.
+const NoteAgent = "agent"
 
 // Eraser is implemented by stores that can forget a conversation.
 type Eraser interface {
@@ -84,7 +92,8 @@ type Note struct {
 	Version Version // 0 for one that is not stored yet
 }
 
-// ErrConflict is returned by Store.Append when the version it was given is not the conversation's last, and by Notes.PutNote.
+// ErrConflict is returned by Store.Append when the version it was given is not the conversation's last, and alike by Notes.PutNote and
+// Notes.EraseNote.
 var ErrConflict = errors.New("it has gone on in the meantime")
 
 // Version is a place in a conversation's log, given by the store: greater is later, 0 is before the first entry.

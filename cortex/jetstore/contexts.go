@@ -109,7 +109,7 @@ func (s *Store) lookUp(ctx context.Context, subjects []string) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.request(ctx, "DIRECT.GET.", req); err != nil {
+		if _, err := s.request(ctx, "DIRECT.GET.", Stream, req); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,24 +37,35 @@ type directGet struct {
 	MaxBytes int      `json:"max_bytes,omitempty"`
 }
 
-// stored is a message of the log.
-type stored struct {
-	seq  uint64
-	data []byte
-	key  string // of the conversation's snapshots, if get read the first one
+// msgGet is the request of JetStream's get, which the stream's leader answers: one message by its sequence, the last one of a subject,
+// or the next one of a subject from a sequence on.
+type msgGet struct {
+	Seq  uint64 `json:"seq,omitempty"`
+	Last string `json:"last_by_subj,omitempty"`
+	Next string `json:"next_by_subj,omitempty"`
 }
 
-// reader reads the messages of one subject in order, a batch at a time.
+// stored is a message of a stream.
+type stored struct {
+	seq     uint64
+	subject string
+	data    []byte
+	key     string // of the conversation's snapshots, if get read the first one
+	header  []byte // as the server keeps it, if look read the message
+}
+
+// reader reads the messages of one subject in order, a batch at a time; or of all that differ in their last token, if that is a *.
 type reader struct {
 	s       *Store
+	stream  string
 	subject string
 	inbox   *nats.Subscription
 	replies chan *nats.Msg // room for one batch; what finds none is dropped, which batch notices
 	next    uint64         // sequence to go on from
 }
 
-func (s *Store) newReader(subject string, from uint64) (*reader, error) {
-	r := &reader{s: s, subject: subject, next: from}
+func (s *Store) newReader(stream, subject string, from uint64) (*reader, error) {
+	r := &reader{s: s, stream: stream, subject: subject, next: from}
 	return r, r.listen()
 }
 
@@ -89,7 +101,7 @@ func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := r.s.nc.PublishRequest(r.s.api+"DIRECT.GET."+Stream, r.inbox.Subject, req); err != nil {
+	if err := r.s.nc.PublishRequest(r.s.api+"DIRECT.GET."+r.stream, r.inbox.Subject, req); err != nil {
 		return nil, 0, err
 	}
 	quiet := min(askAgain, r.s.timeout)
@@ -136,12 +148,19 @@ func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error
 		if err != nil {
 			return nil, 0, err
 		}
-		if got := m.Header.Get(jetstream.SubjectHeader); got != r.subject || seq < r.next || seq <= last {
+		got := m.Header.Get(jetstream.SubjectHeader)
+		if !covers(r.subject, got) || seq < r.next || seq <= last {
 			return nil, 0, fmt.Errorf("the server answers with message %d of %s, want one of %s from %d on", seq, got, r.subject, max(r.next, last+1))
 		}
-		msgs = append(msgs, stored{seq: seq, data: m.Data})
+		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data})
 		last = seq
 	}
+}
+
+// covers reports whether subject is what filter asks for.
+func covers(filter, subject string) bool {
+	prefix, all := strings.CutSuffix(filter, "*")
+	return subject == filter || all && strings.HasPrefix(subject, prefix) && !strings.Contains(subject[len(prefix):], ".")
 }
 
 func number(m *nats.Msg, header string) (uint64, error) {
@@ -152,14 +171,14 @@ func number(m *nats.Msg, header string) (uint64, error) {
 	return n, nil
 }
 
-// request asks the server about the stream. It asks again every second, since a stream's leader that is killed leaves a question
+// request asks the server about a stream. It asks again every second, since a stream's leader that is killed leaves a question
 // without an answer, and the next one knows nothing of it.
-func (s *Store) request(ctx context.Context, method string, req []byte) (*nats.Msg, error) {
+func (s *Store) request(ctx context.Context, method, stream string, req []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
 	defer cancel()
 	for {
 		attempt, done := context.WithTimeout(ctx, askAgain)
-		m, err := s.nc.RequestWithContext(attempt, s.api+method+Stream, req)
+		m, err := s.nc.RequestWithContext(attempt, s.api+method+stream, req)
 		done()
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -176,7 +195,7 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 	if err != nil {
 		return stored{}, err
 	}
-	m, err := s.request(ctx, "DIRECT.GET.", req)
+	m, err := s.request(ctx, "DIRECT.GET.", Stream, req)
 	if err != nil {
 		return stored{}, err
 	}
@@ -188,7 +207,7 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 		return stored{}, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 	}
 	seq, err := number(m, jetstream.SequenceHeader)
-	return stored{seq, m.Data, m.Header.Get(keyHeader)}, err
+	return stored{seq: seq, subject: subject, data: m.Data, key: m.Header.Get(keyHeader)}, err
 }
 
 // lastOf returns the sequence of the last message of a subject, as its leader knows it.
@@ -200,19 +219,26 @@ func (s *Store) lastOf(ctx context.Context, subject string) (uint64, error) {
 // last asks the stream's leader for the last message of a subject; its sequence is 0 when there is none. Unlike a direct get,
 // which any replica may answer, the leader's word covers every append that was acknowledged.
 func (s *Store) last(ctx context.Context, subject string) (stored, error) {
-	req, err := json.Marshal(map[string]string{"last_by_subj": subject})
+	return s.look(ctx, Stream, msgGet{Last: subject})
+}
+
+// look asks a stream's leader for a message; its sequence is 0 when there is none.
+func (s *Store) look(ctx context.Context, stream string, what msgGet) (stored, error) {
+	req, err := json.Marshal(what)
 	if err != nil {
 		return stored{}, err
 	}
-	m, err := s.request(ctx, "STREAM.MSG.GET.", req)
+	m, err := s.request(ctx, "STREAM.MSG.GET.", stream, req)
 	if err != nil {
 		return stored{}, err
 	}
 	var resp struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message *struct {
-			Seq  uint64 `json:"seq"`
-			Data []byte `json:"data"`
+			Subject string `json:"subject"`
+			Seq     uint64 `json:"seq"`
+			Header  []byte `json:"hdrs"`
+			Data    []byte `json:"data"`
 		} `json:"message"`
 	}
 	if err := json.Unmarshal(m.Data, &resp); err != nil {
@@ -226,5 +252,5 @@ func (s *Store) last(ctx context.Context, subject string) (stored, error) {
 	case resp.Message == nil:
 		return stored{}, errors.New("the server answers without a message")
 	}
-	return stored{seq: resp.Message.Seq, data: resp.Message.Data}, nil
+	return stored{seq: resp.Message.Seq, subject: resp.Message.Subject, data: resp.Message.Data, header: resp.Message.Header}, nil
 }

@@ -43,7 +43,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 	}
 	// The newest first: who appends meanwhile conflicts, and what is left is the beginning of a log.
 	for _, seq := range slices.Backward(all) {
-		if err := s.eraseMessage(ctx, seq); err != nil {
+		if err := s.eraseMessage(ctx, Stream, seq); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 		if last == 0 || err != nil {
 			return err
 		}
-		if err := s.eraseMessage(ctx, last); err != nil {
+		if err := s.eraseMessage(ctx, Stream, last); err != nil {
 			return err
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 
 // sequences returns those of a conversation's entries.
 func (s *Store) sequences(ctx context.Context, subject string) ([]uint64, error) {
-	r, err := s.newReader(subject, 1)
+	r, err := s.newReader(Stream, subject, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +84,13 @@ func (s *Store) sequences(ctx context.Context, subject string) ([]uint64, error)
 	return all, nil
 }
 
-// eraseMessage removes a message from the log's stream and overwrites it.
-func (s *Store) eraseMessage(ctx context.Context, seq uint64) error {
+// eraseMessage removes a message from a stream and overwrites it.
+func (s *Store) eraseMessage(ctx context.Context, stream string, seq uint64) error {
 	req, err := json.Marshal(map[string]uint64{"seq": seq})
 	if err != nil {
 		return err
 	}
-	m, err := s.request(ctx, "STREAM.MSG.DELETE.", req)
+	m, err := s.request(ctx, "STREAM.MSG.DELETE.", stream, req)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (s *Store) eraseMessage(ctx context.Context, seq uint64) error {
 	if resp.Error == nil {
 		return nil
 	}
-	if _, err := s.stream.GetMsg(ctx, seq); errors.Is(err, jetstream.ErrMsgNotFound) {
+	if m, err := s.look(ctx, stream, msgGet{Seq: seq}); err == nil && m.seq == 0 {
 		return nil // somebody else erases it, too; the server has several words for that
 	}
 	return resp.Error

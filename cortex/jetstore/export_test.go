@@ -2,6 +2,7 @@ package jetstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -31,6 +32,21 @@ func (f *forgetful) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.
 		return nil, context.DeadlineExceeded
 	}
 	return ack, err
+}
+
+// Guard has s publish only while pass says so.
+func (s *Store) Guard(pass func() bool) { s.js = &guarded{s.js, pass} }
+
+type guarded struct {
+	jetstream.JetStream
+	pass func() bool
+}
+
+func (g *guarded) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if !g.pass() {
+		return nil, errors.New("killed")
+	}
+	return g.JetStream.PublishMsg(ctx, m, o...)
 }
 
 // Ask is what Open does with each of its steps.

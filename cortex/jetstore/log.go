@@ -73,7 +73,7 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 			return err
 		}
 	}
-	r, err := s.newReader(subject, after+1)
+	r, err := s.newReader(Stream, subject, after+1)
 	if err != nil {
 		return err
 	}

@@ -5,18 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// markersFor is how long the server remembers that a note was deleted, so that names which come and go do not add up.
-const markersFor = time.Hour
+const (
+	// markersFor is how long the server remembers that a note was deleted, so that names which come and go do not add up.
+	markersFor = time.Hour
+	// noteTries bounds how often others may be faster at what is tried again.
+	noteTries = 100
 
+	notesStream  = "KV_" + Notes
+	notesSubject = "$KV." + Notes + "."
+)
+
+// noteKey is where a note is: its key in the bucket.
 func noteKey(tenant, kind, key string) string { return shelf(tenant, kind) + transport.Escape(key) }
 
 // shelf is what the keys of a kind begin with.
@@ -24,16 +35,46 @@ func shelf(tenant, kind string) string {
 	return transport.Escape(tenant) + "." + transport.Escape(kind) + "."
 }
 
+// isSealed reports whether notes of a kind are sealed. People read the others through their door, where no keys are to be had.
+func isSealed(kind string) bool { return kind != cortex.NoteAgent }
+
+// errSealed is for who reaches no keys.
+var errSealed = fmt.Errorf("%w: it is sealed", transport.ErrForbidden)
+
+// note is what is at a place: a note, or nothing.
+type note struct {
+	revision uint64 // of the last message there, which may mark a deletion; 0 when there is none
+	there    bool
+	value    []byte
+	secret   secret // what it is sealed with
+}
+
+// version is what callers know it by.
+func (n note) version() cortex.Version {
+	if !n.there {
+		return 0
+	}
+	return cortex.Version(n.revision)
+}
+
 // Note implements [cortex.Notes]. On several replicas it may be what it was a moment ago.
 func (s *Store) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
-	kv, err := s.notes.Get(ctx, noteKey(tenant, kind, key))
+	at := noteKey(tenant, kind, key)
+	kv, err := s.notes.Get(ctx, at)
+	var n note
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return cortex.Note{Key: key}, nil
-	case err != nil:
+	case err == nil:
+		n = note{revision: kv.Revision(), there: true, value: kv.Value()}
+		if isSealed(kind) {
+			n, err = s.unseal(ctx, at, n)
+		}
+	}
+	if err != nil {
 		return cortex.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, away(ctx, err))
 	}
-	return cortex.Note{Key: key, Value: kv.Value(), Version: cortex.Version(kv.Revision())}, nil
+	return cortex.Note{Key: key, Value: n.value, Version: n.version()}, nil
 }
 
 // Notes implements [cortex.Notes].
@@ -43,6 +84,14 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 		if err := ctx.Err(); err != nil {
 			failed(err)
 			return
+		}
+		var secrets map[string][]secret // all at once: there are thousands of notes
+		if isSealed(kind) && s.seals {
+			var err error
+			if secrets, err = s.secrets(ctx, shelf(tenant, kind)); err != nil {
+				failed(err)
+				return
+			}
 		}
 		w, err := s.notes.Watch(ctx, shelf(tenant, kind)+"*", jetstream.IgnoreDeletes())
 		if err != nil {
@@ -61,13 +110,25 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 					return
 				}
 				if kv == nil { // that is all
+					s.tidy(ctx, slices.Sorted(maps.Keys(secrets)))
 					return
 				}
-				key, err := transport.Unescape(kv.Key()[strings.LastIndexByte(kv.Key(), '.')+1:])
+				at := kv.Key()
+				key, err := transport.Unescape(at[strings.LastIndexByte(at, '.')+1:])
 				if err != nil {
 					continue // nothing that PutNote wrote
 				}
-				if !yield(cortex.Note{Key: key, Value: kv.Value(), Version: cortex.Version(kv.Revision())}, nil) {
+				n := note{revision: kv.Revision(), there: true, value: kv.Value()}
+				if isSealed(kind) {
+					if n, err = s.unseal(ctx, at, n, secrets[at]...); err != nil {
+						failed(err)
+						return
+					}
+					if keys := secrets[at]; n.secret.seq == 0 || len(keys) > 0 && keys[0].seq >= n.secret.seq {
+						delete(secrets, at) // nothing to tidy
+					}
+				}
+				if n.there && !yield(cortex.Note{Key: key, Value: n.value, Version: n.version()}, nil) {
 					return
 				}
 			}
@@ -75,38 +136,223 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 	}
 }
 
+// unseal opens a note that was read somewhere, with one of the keys that are known, or else with its own, as the server has it. It may
+// have been replaced since, and its key erased: then the note is what it is by now. One whose key is gone all the same, after a loss
+// of power, counts as none.
+func (s *Store) unseal(ctx context.Context, at string, n note, known ...secret) (note, error) {
+	for range noteTries {
+		seq := sealedWith(n.value)
+		switch {
+		case !n.there || seq == 0:
+			return n, nil
+		case !s.seals:
+			return note{}, errSealed
+		}
+		epoch := s.epoch()
+		if r, ok := s.ring.find(at, epoch); ok {
+			known = append(known[:len(known):len(known)], r.secret)
+		}
+		i := slices.IndexFunc(known, func(k secret) bool { return k.seq == seq })
+		if i < 0 {
+			k, err := s.secretAt(ctx, at, seq)
+			if err != nil {
+				return note{}, err
+			}
+			known, i = append(known[:len(known):len(known)], k), len(known)
+		}
+		if known[i].seq == seq {
+			if value, err := known[i].open(at, n.value); err == nil {
+				n.value, n.secret = value, known[i]
+				s.ring.keep(at, epoch, ringed{n.revision, n.secret})
+				return n, nil
+			}
+		}
+		is, err := s.noteAt(ctx, at)
+		if err != nil {
+			return note{}, err
+		}
+		if is.revision == n.revision {
+			return note{revision: n.revision}, nil
+		}
+		n, known = is, nil
+	}
+	return note{}, fmt.Errorf("%w: others replaced it %d times", cortex.ErrConflict, noteTries)
+}
+
+// noteAt asks the leader of the notes what is at a place. It is not unsealed.
+func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
+	m, err := s.look(ctx, notesStream, msgGet{Last: notesSubject + at})
+	if err != nil || m.seq == 0 {
+		return note{}, err
+	}
+	n := note{revision: m.seq, there: true, value: m.data}
+	if len(m.header) > 0 {
+		h, err := nats.DecodeHeadersMsg(m.header)
+		if err != nil {
+			return note{}, err
+		}
+		n.there = h.Get("KV-Operation") == "" && h.Get(jetstream.MarkerReasonHeader) == ""
+	}
+	return n, nil
+}
+
 // PutNote implements [cortex.Notes].
 func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	v, err := s.put(ctx, tenant, kind, n, false)
+	if err != nil {
+		return 0, fmt.Errorf("put note of %s %q at version %d: %w", kind, n.Key, n.Version, away(ctx, err))
+	}
+	return v, nil
+}
+
+// EraseNote implements [cortex.Notes]: it replaces the note's key with the note. Notes of older builds were not sealed, and the server's
+// files keep those.
+func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	v, err := s.put(ctx, tenant, kind, n, true)
+	if err != nil {
+		return 0, fmt.Errorf("erase note of %s %q at version %d: %w", kind, n.Key, n.Version, away(ctx, err))
+	}
+	return v, nil
+}
+
+func (s *Store) put(ctx context.Context, tenant, kind string, n cortex.Note, erase bool) (cortex.Version, error) {
 	if len(n.Value) > cortex.MaxNote {
-		return 0, fmt.Errorf("put note of %s %q: %w: %d bytes, at most %d are allowed", kind, n.Key, transport.ErrTooLarge, len(n.Value), cortex.MaxNote)
+		return 0, fmt.Errorf("%w: %d bytes, at most %d are allowed", transport.ErrTooLarge, len(n.Value), cortex.MaxNote)
 	}
 	if err := transport.CheckID(n.Key); err != nil {
-		return 0, fmt.Errorf("put note of %s: %w: key %w", kind, transport.ErrInvalid, err)
+		return 0, fmt.Errorf("%w: key %w", transport.ErrInvalid, err)
+	}
+	at := noteKey(tenant, kind, n.Key)
+	if isSealed(kind) {
+		return s.putSealed(ctx, at, n, erase)
 	}
 	var revision uint64
 	var err error
-	if key := noteKey(tenant, kind, n.Key); n.Version == 0 {
-		revision, err = s.notes.Create(ctx, key, n.Value)
+	if n.Version == 0 {
+		revision, err = s.notes.Create(ctx, at, n.Value)
 	} else {
-		revision, err = s.notes.Update(ctx, key, n.Value, uint64(n.Version))
+		revision, err = s.notes.Update(ctx, at, n.Value, uint64(n.Version))
 	}
-	switch {
-	case errors.Is(err, jetstream.ErrKeyExists), errors.Is(err, jetstream.ErrKeyRevisionMismatch):
-		return 0, fmt.Errorf("put note of %s %q at version %d: %w: %w", kind, n.Key, n.Version, cortex.ErrConflict, err)
-	case err != nil:
-		return 0, fmt.Errorf("put note of %s %q: %w", kind, n.Key, away(ctx, err))
+	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+		err = fmt.Errorf("%w: %w", cortex.ErrConflict, err)
 	}
-	return cortex.Version(revision), nil
+	return cortex.Version(revision), err
 }
 
-// DeleteNote implements [cortex.Notes].
-func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
-	k := noteKey(tenant, kind, key)
-	if _, err := s.notes.Get(ctx, k); errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil // no marker for what was never there
+// putSealed puts a note as the rules in keys.go want it: at the version that was seen, with that one's key or one that is made now.
+func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase bool) (cortex.Version, error) {
+	if !s.seals {
+		return 0, errSealed
 	}
-	if err := s.notes.Purge(ctx, k, jetstream.PurgeTTL(markersFor)); err != nil {
+	epoch := s.epoch()
+	known, found := s.ring.find(at, epoch)
+	if !found || n.Version == 0 || known.revision != uint64(n.Version) {
+		is, err := s.noteAt(ctx, at)
+		if err == nil {
+			is, err = s.unseal(ctx, at, is)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if is.version() != n.Version {
+			return 0, fmt.Errorf("%w: its version is %d", cortex.ErrConflict, is.version())
+		}
+		known = ringed{is.revision, is.secret}
+	}
+	if known.secret.seq == 0 || erase {
+		var err error
+		if known.secret, err = s.newSecret(ctx, at); err != nil {
+			return 0, err
+		}
+	}
+	value, err := known.secret.seal(at, n.Value)
+	if err != nil {
+		return 0, err
+	}
+	ack, err := s.js.PublishMsg(ctx, &nats.Msg{Subject: notesSubject + at, Data: value},
+		jetstream.WithExpectStream(notesStream), jetstream.WithExpectLastSequencePerSubject(known.revision))
+	if err != nil {
+		s.ring.drop(at)
+		if isConflict(err) {
+			err = fmt.Errorf("%w: %w", cortex.ErrConflict, err)
+		}
+		return 0, err
+	}
+	s.ring.keep(at, epoch, ringed{ack.Sequence, known.secret})
+	if erase {
+		if err := s.eraseSecrets(ctx, at, known.secret.seq); err != nil {
+			return 0, fmt.Errorf("it is replaced, but what it was can still be read: %w", err)
+		}
+	}
+	return cortex.Version(ack.Sequence), nil
+}
+
+// DeleteNote implements [cortex.Notes]. What the note was cannot be read any more, if it was sealed.
+func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
+	at := noteKey(tenant, kind, key)
+	var err error
+	if isSealed(kind) {
+		err = s.deleteSealed(ctx, at)
+	} else if _, err = s.notes.Get(ctx, at); errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil // no marker for what was never there
+	} else {
+		err = s.notes.Purge(ctx, at, jetstream.PurgeTTL(markersFor))
+	}
+	if err != nil {
 		return fmt.Errorf("delete note of %s %q: %w", kind, key, away(ctx, err))
 	}
 	return nil
+}
+
+// deleteSealed deletes a note, whatever its version, and its keys, in the order that the rules in keys.go want. When only keys are left
+// there, it is the same: without another marker, somebody who makes the note anew could lose the key.
+func (s *Store) deleteSealed(ctx context.Context, at string) error {
+	if !s.seals {
+		return errSealed
+	}
+	defer s.ring.drop(at)
+	for range noteTries {
+		n, err := s.noteAt(ctx, at)
+		if err != nil {
+			return err
+		}
+		newest, err := s.look(ctx, Keys, msgGet{Last: keySubject + at})
+		if err != nil {
+			return err
+		}
+		if !n.there && newest.seq == 0 {
+			return nil
+		}
+		_, err = s.js.PublishMsg(ctx, &nats.Msg{
+			Subject: notesSubject + at, Header: nats.Header{"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
+		}, jetstream.WithExpectStream(notesStream), jetstream.WithExpectLastSequencePerSubject(n.revision), jetstream.WithMsgTTL(markersFor))
+		if isConflict(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return s.eraseSecrets(ctx, at, newest.seq+1)
+	}
+	return fmt.Errorf("%w: others replaced it %d times", cortex.ErrConflict, noteTries)
+}
+
+// tidy erases keys that were left at some places by who was killed. What it cannot do is done next time.
+func (s *Store) tidy(ctx context.Context, places []string) {
+	for _, at := range places {
+		n, err := s.noteAt(ctx, at)
+		switch {
+		case err != nil:
+		case !n.there:
+			err = s.deleteSealed(ctx, at)
+		default:
+			if n, err = s.unseal(ctx, at, n); err == nil && n.secret.seq > 0 {
+				err = s.eraseSecrets(ctx, at, n.secret.seq)
+			}
+		}
+		if err != nil {
+			s.log.Warn("keys of notes that are no more are not erased", "err", err)
+			return
+		}
+	}
 }

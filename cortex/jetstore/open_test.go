@@ -2,6 +2,7 @@ package jetstore_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -78,6 +79,47 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("Open = %v, want no error", err)
 			case tt.want != "" && (!errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("Open = %v, want ErrIncompatible with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestOpenOldLeader plays a cluster in which the server that is connected to and the one that leads it are new enough, and the one that
+// leads the conversations or a bucket is not.
+func TestOpenOldLeader(t *testing.T) {
+	for _, led := range []string{jetstore.Stream, "KV_" + jetstore.Bucket, "KV_" + jetstore.Ledger, "KV_" + jetstore.Notes} {
+		t.Run(led, func(t *testing.T) {
+			nc, _ := startWith(t, server.Options{})
+			answer := func(subject string, body func(stream string) any) {
+				t.Helper()
+				_, err := nc.Subscribe(subject, func(m *nats.Msg) {
+					b, err := json.Marshal(body(m.Subject[strings.LastIndex(m.Subject, ".")+1:]))
+					if err != nil {
+						t.Error(err)
+					}
+					_ = m.Respond(b)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			answer("$JS.API.INFO", func(string) any { return jetstream.AccountInfo{API: jetstream.APIStats{Level: 5}} })
+			answer("$JS.API.STREAM.INFO.*", func(stream string) any {
+				c := jetstream.StreamConfig{
+					Name: stream, Subjects: []string{"cortex.v1.log.>"}, Discard: jetstream.DiscardNew, AllowDirect: true, Replicas: 1, MaxMsgsPerSubject: -1,
+					Metadata: map[string]string{"_nats.ver": "2.15.2", "_nats.level": "5"},
+				}
+				if strings.HasPrefix(stream, "KV_") {
+					c.Subjects, c.MaxMsgsPerSubject, c.AllowMsgTTL, c.SubjectDeleteMarkerTTL = nil, 1, true, 24*time.Hour
+				}
+				if stream == led {
+					c.Metadata = map[string]string{"_nats.ver": "2.12.3", "_nats.level": "2"}
+				}
+				return jetstream.StreamInfo{Config: c}
+			})
+			_, err := jetstore.Open(t.Context(), nc, nil)
+			if !errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), "nats-server 2.12.3") || !strings.Contains(err.Error(), strings.TrimPrefix(led, "KV_")) {
+				t.Errorf("Open = %v, want ErrIncompatible that names %s and its leader's version", err, led)
 			}
 		})
 	}

@@ -43,7 +43,11 @@ func (s *Store) openBucket(ctx context.Context, cfg jetstream.KeyValueConfig) (j
 	if err != nil {
 		return nil, err
 	}
-	if got := stream.CachedInfo().Config; got.Replicas != replicas { // it was made when the log had another number
+	got := stream.CachedInfo().Config
+	if err := checkLeader(got); err != nil {
+		return nil, err
+	}
+	if got.Replicas != replicas { // it was made when the log had another number
 		got.Replicas = replicas
 		if _, err := s.js.UpdateStream(ctx, got); err != nil {
 			return nil, replicasError(replicas, err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,6 +65,8 @@ type Store struct {
 	snaps  jetstream.KeyValue
 	spent  jetstream.KeyValue
 	notes  jetstream.KeyValue
+	seals  bool    // keys of notes are to be had
+	ring   keyring // those of notes that were seen
 	log    *slog.Logger
 
 	// Tests answer in the server's place, and do not want to wait.
@@ -112,6 +115,12 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 			return nil, fmt.Errorf("open bucket %s: %w", b.cfg.Bucket, err)
 		}
 	}
+	if opts.API != directAPI {
+		return s, nil
+	}
+	if err := s.ask(ctx, s.openKeys); err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", Keys, err)
+	}
 	return s, nil
 }
 
@@ -153,6 +162,16 @@ func (s *Store) checkServer(ctx context.Context) error {
 	return nil
 }
 
+// checkLeader refuses a stream whose leader says that it is too old: it need not be the server that is connected to, nor the one that
+// leads the cluster.
+func checkLeader(c jetstream.StreamConfig) error {
+	level, err := strconv.Atoi(c.Metadata["_nats.level"])
+	if err != nil || level >= minLevel {
+		return nil
+	}
+	return fmt.Errorf("%w: the server that leads it is nats-server %.20s: upgrade every server to 2.14 or later", transport.ErrIncompatible, c.Metadata["_nats.ver"])
+}
+
 // away adds ErrUnavailable to an error that means that the server did not answer.
 func away(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
@@ -183,6 +202,9 @@ func (s *Store) openStream(ctx context.Context, replicas int) error {
 		return err
 	}
 	got := stream.CachedInfo().Config
+	if err := checkLeader(got); err != nil {
+		return err
+	}
 	if replicas > 0 && got.Replicas != replicas {
 		got.Replicas = replicas
 		if stream, err = s.js.UpdateStream(ctx, got); err != nil {

@@ -14,6 +14,7 @@ import (
 // node is a store with the server that it runs on.
 type node struct {
 	*jetstore.Store
+	nc   *nats.Conn
 	dir  string
 	stop func()
 }
@@ -52,7 +53,7 @@ func open(t testing.TB, dir string) node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return node{s, dir, stop}
+	return node{s, nc, dir, stop}
 }
 
 func TestStore(t *testing.T) {

@@ -73,6 +73,11 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note)
 	return s.last, nil
 }
 
+// EraseNote implements [cortex.Notes].
+func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	return s.PutNote(ctx, tenant, kind, n) // nothing else has what it was
+}
+
 // DeleteNote implements [cortex.Notes].
 func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
 	if err := ctx.Err(); err != nil {

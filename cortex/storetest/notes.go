@@ -24,6 +24,15 @@ func putNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after corte
 	return v
 }
 
+func eraseNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after cortex.Version, value string) cortex.Version {
+	t.Helper()
+	v, err := s.EraseNote(t.Context(), tenant, kind, cortex.Note{Key: key, Value: []byte(value), Version: after})
+	if err != nil || v <= after {
+		t.Fatalf("EraseNote(%q, %q, %q) at version %d = %d, %v, want a greater version", tenant, kind, key, after, v, err)
+	}
+	return v
+}
+
 // wantNotes checks the notes of a kind, all together and each alone.
 func wantNotes(t *testing.T, s cortex.Notes, tenant, kind string, want map[string]string) {
 	t.Helper()
@@ -116,24 +125,81 @@ func testNotesCanceled(t *testing.T, s cortex.Notes) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, put := s.PutNote(ctx, "", "kind", cortex.Note{Key: "z"})
+	_, erase := s.EraseNote(ctx, "", "kind", cortex.Note{Key: "z"})
 	_, get := s.Note(ctx, "", "kind", "z")
 	var all error
 	for _, err := range s.Notes(ctx, "", "kind") {
 		all = err
 	}
-	for what, err := range map[string]error{"PutNote": put, "Note": get, "Notes": all, "DeleteNote": s.DeleteNote(ctx, "", "kind", "a")} {
+	for what, err := range map[string]error{"PutNote": put, "EraseNote": erase, "Note": get, "Notes": all, "DeleteNote": s.DeleteNote(ctx, "", "kind", "a")} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s when ctx has ended = %v, want context.Canceled", what, err)
 		}
 	}
 }
 
-// testCompetingNotes has many change one note at the same time: each change is made on the one before.
+// testEraseNote holds that a note is erased on the same terms as it is put, and that it goes on from there; for notes of either sort.
+func testEraseNote(t *testing.T, store cortex.Store) {
+	s := store.(cortex.Notes)
+	for _, kind := range []string{"kind", cortex.NoteAgent} {
+		other := putNote(t, s, "", kind, "b", 0, "other")
+		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Version: other}); !errors.Is(err, cortex.ErrConflict) {
+			t.Errorf("EraseNote at a version of a note that is not there = %v, want ErrConflict", err)
+		}
+		first := eraseNote(t, s, "", kind, "a", 0, "first")
+		second := putNote(t, s, "", kind, "a", first, "second")
+		third := eraseNote(t, s, "", kind, "a", second, "third")
+		wantNotes(t, s, "", kind, map[string]string{"a": "third", "b": "other"})
+		for _, after := range []cortex.Version{0, first, second, third + 1} {
+			n := cortex.Note{Key: "a", Value: []byte("stale"), Version: after}
+			if _, err := s.EraseNote(t.Context(), "", kind, n); !errors.Is(err, cortex.ErrConflict) {
+				t.Errorf("EraseNote at version %d of a note of version %d = %v, want ErrConflict", after, third, err)
+			}
+			if _, err := s.PutNote(t.Context(), "", kind, n); !errors.Is(err, cortex.ErrConflict) {
+				t.Errorf("PutNote at version %d of a note of version %d = %v, want ErrConflict", after, third, err)
+			}
+		}
+		wantNotes(t, s, "", kind, map[string]string{"a": "third", "b": "other"})
+		value := []byte("fourth")
+		fourth, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Value: value, Version: third})
+		if err != nil {
+			t.Fatalf("EraseNote = %v", err)
+		}
+		copy(value, "XXXXXX") // it was not retained
+		fifth := putNote(t, s, "", kind, "a", fourth, "fifth")
+		putNote(t, s, "", kind, "b", other, "more")
+		wantNotes(t, s, "", kind, map[string]string{"a": "fifth", "b": "more"})
+		if err := s.DeleteNote(t.Context(), "", kind, "a"); err != nil {
+			t.Errorf("DeleteNote = %v", err)
+		}
+		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Version: fifth}); !errors.Is(err, cortex.ErrConflict) {
+			t.Errorf("EraseNote at the version of a note that was deleted = %v, want ErrConflict", err)
+		}
+		eraseNote(t, s, "", kind, "a", 0, "anew")
+		wantNotes(t, s, "", kind, map[string]string{"a": "anew", "b": "more"})
+
+		big := strings.Repeat("x", cortex.MaxNote)
+		eraseNote(t, s, "", kind, "big", 0, big)
+		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "bigger", Value: []byte(big + "x")}); !errors.Is(err, transport.ErrTooLarge) {
+			t.Errorf("EraseNote of more than MaxNote = %v, want ErrTooLarge", err)
+		}
+		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{}); !errors.Is(err, transport.ErrInvalid) {
+			t.Errorf("EraseNote without a key = %v, want ErrInvalid", err)
+		}
+		wantNotes(t, s, "", kind, map[string]string{"a": "anew", "b": "more", "big": big})
+	}
+}
+
+// testCompetingNotes has many change one note at the same time, and some erase what it was: each change is made on the one before.
 func testCompetingNotes(t *testing.T, store cortex.Store) {
 	s := store.(cortex.Notes)
 	const writers, times = 8, 8
 	var wg sync.WaitGroup
-	for range writers {
+	for i := range writers {
+		change := s.PutNote
+		if i%2 == 1 {
+			change = s.EraseNote
+		}
 		wg.Go(func() {
 			for done := 0; done < times; {
 				n, err := s.Note(t.Context(), "", "kind", "n")
@@ -142,11 +208,11 @@ func testCompetingNotes(t *testing.T, store cortex.Store) {
 					return
 				}
 				n.Value = append(n.Value, '.')
-				switch _, err := s.PutNote(t.Context(), "", "kind", n); {
+				switch _, err := change(t.Context(), "", "kind", n); {
 				case err == nil:
 					done++
 				case !errors.Is(err, cortex.ErrConflict):
-					t.Errorf("PutNote = %v, want nil or ErrConflict", err)
+					t.Errorf("a change = %v, want nil or ErrConflict", err)
 					return
 				}
 			}

@@ -21,6 +21,8 @@ func testReopen(t *testing.T, h Harness) {
 		if err := notes.DeleteNote(t.Context(), "t", "kind", "deleted"); err != nil {
 			t.Fatalf("DeleteNote = %v", err)
 		}
+		v := putNote(t, notes, "t", "kind", "erased", 0, "c")
+		eraseNote(t, notes, "t", "kind", "erased", v, "d")
 	}
 	eraser, erases := s.(cortex.Eraser)
 	if erases {
@@ -50,7 +52,14 @@ func testReopen(t *testing.T, h Harness) {
 			wantSpent(t, ledger, "t", today, usage)
 		}
 		if notes, ok := s.(cortex.Notes); ok {
-			wantNotes(t, notes, "t", "kind", map[string]string{"kept": "a"})
+			wantNotes(t, notes, "t", "kind", map[string]string{"kept": "a", "erased": "d"})
+			for n, err := range notes.Notes(t.Context(), "t", "kind") {
+				if err != nil {
+					t.Fatalf("Notes = %v", err)
+				}
+				n.Version = eraseNote(t, notes, "t", "kind", n.Key, n.Version, string(n.Value))
+				putNote(t, notes, "t", "kind", n.Key, n.Version, string(n.Value))
+			}
 		}
 	}
 	wantConflict(t, s, "t", "c.1", versions[3])

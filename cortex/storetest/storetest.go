@@ -67,7 +67,7 @@ func Run(t *testing.T, h Harness) {
 		tests = append(tests, []struct {
 			name string
 			test func(t *testing.T, s cortex.Store)
-		}{{"notes", testNotes}, {"competing notes", testCompetingNotes}}...)
+		}{{"notes", testNotes}, {"erase notes", testEraseNote}, {"competing notes", testCompetingNotes}}...)
 	}
 	if _, ok := h.Open(t).(cortex.Eraser); ok {
 		tests = append(tests, []struct {

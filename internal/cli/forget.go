@@ -35,13 +35,11 @@ on; cortex serve --learning=false learns nothing.`,
 			}
 			defer l.Close()
 			n, err := l.store.Note(ctx, l.tenant, cortex.NoteEvidence, id)
-			if err != nil {
-				return err
+			if err == nil { // also of a note that is not there: older ones may be in the files since a deletion that was interrupted
+				err = l.store.DeleteNote(ctx, l.tenant, cortex.NoteEvidence, id)
 			}
-			if n.Version != 0 {
-				if err := l.store.DeleteNote(ctx, l.tenant, cortex.NoteEvidence, id); err != nil {
-					return forgetError(err)
-				}
+			if err != nil {
+				return forgetError(err)
 			}
 			// One that runs is told in any case: it may know what is gone already.
 			if err := l.bus.Publish(ctx, transport.Control(l.tenant, transport.Cortex), &transport.Event{

@@ -9,9 +9,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 )
 
-// NoteAgent is the kind of the notes by which a Cortex remembers whom it knew.
-const NoteAgent = "agent"
-
 // Keeper keeps what a registry wants to remember as notes of a store.
 type Keeper struct {
 	Notes  cortex.Notes
@@ -23,7 +20,7 @@ var _ registry.Keeper = Keeper{}
 // Load implements [registry.Keeper].
 func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
 	return func(yield func(registry.Kept, error) bool) {
-		for n, err := range k.Notes.Notes(ctx, k.Tenant, NoteAgent) {
+		for n, err := range k.Notes.Notes(ctx, k.Tenant, cortex.NoteAgent) {
 			if !yield(registry.Kept{ID: n.Key, Data: n.Value}, err) || err != nil {
 				return
 			}
@@ -34,12 +31,12 @@ func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
 // Save implements [registry.Keeper].
 func (k Keeper) Save(ctx context.Context, id string, data []byte) error {
 	for {
-		n, err := k.Notes.Note(ctx, k.Tenant, NoteAgent, id)
+		n, err := k.Notes.Note(ctx, k.Tenant, cortex.NoteAgent, id)
 		if err != nil {
 			return err
 		}
 		n.Value = data
-		if _, err = k.Notes.PutNote(ctx, k.Tenant, NoteAgent, n); !errors.Is(err, cortex.ErrConflict) {
+		if _, err = k.Notes.PutNote(ctx, k.Tenant, cortex.NoteAgent, n); !errors.Is(err, cortex.ErrConflict) {
 			return err
 		}
 	}
@@ -47,5 +44,5 @@ func (k Keeper) Save(ctx context.Context, id string, data []byte) error {
 
 // Delete implements [registry.Keeper].
 func (k Keeper) Delete(ctx context.Context, id string) error {
-	return k.Notes.DeleteNote(ctx, k.Tenant, NoteAgent, id)
+	return k.Notes.DeleteNote(ctx, k.Tenant, cortex.NoteAgent, id)
 }

@@ -5,6 +5,8 @@ package erase
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,25 +38,34 @@ type Erased struct {
 // be deleted; to do it again is harmless.
 func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID string) (Erased, error) {
 	var done Erased
-	for _, err := range store.Load(ctx, tenant, contextID, 0) {
+	worked := map[string]bool{} // agents
+	for e, err := range store.Load(ctx, tenant, contextID, 0) {
 		if err != nil {
 			return done, err
 		}
 		done.Entries++
+		if e.Decision != nil {
+			for _, d := range e.Decision.Delegations {
+				worked[d.Agent] = true
+			}
+		}
+		for _, r := range e.Retries {
+			worked[r.Agent] = true
+		}
 	}
-	// First what could be handled, and begin the conversation anew.
-	err := bus.Erase(ctx, tenant, contextID)
-	if err == nil {
-		err = store.Erase(ctx, tenant, contextID)
-	}
-	if err != nil {
+	// First what could be handled, and begin the conversation anew. The log, which says who worked for it, last: what is interrupted can
+	// be done again.
+	if err := bus.Erase(ctx, tenant, contextID); err != nil {
 		return done, err
 	}
-	agents, err := cortex.ForgetConversation(ctx, store, tenant, contextID)
+	agents, err := cortex.ForgetConversation(ctx, store, tenant, contextID, slices.Collect(maps.Keys(worked))...)
 	if err != nil {
 		return done, err
 	}
 	done.Learned = len(agents)
+	if err := store.Erase(ctx, tenant, contextID); err != nil {
+		return done, err
+	}
 	// What orchestrators that run remember must not get into the prompt of whoever begins it anew, nor into what they write down.
 	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
 		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},

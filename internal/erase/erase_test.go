@@ -3,6 +3,7 @@ package erase_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,66 @@ func (toEcho) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decis
 	}
 	agent, _, _ := strings.Cut(t.User, ":")
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: agent, Skill: "echo", Task: t.User}}}, nil
+}
+
+// brittle is a store that notes which notes are erased, and fails to the first time.
+type brittle struct {
+	*memstore.Store
+	failed bool
+	erased []string
+}
+
+var errBrittle = errors.New("no")
+
+func (s *brittle) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+	if !s.failed {
+		s.failed = true
+		return 0, errBrittle
+	}
+	s.erased = append(s.erased, n.Key)
+	return s.Store.EraseNote(ctx, tenant, kind, n)
+}
+
+// TestConversationErasesNotes holds that the notes of the agents that worked for a conversation are erased with it, also when they have
+// nothing of it by now, since their older versions may; and that an error on the way leaves enough to do it again.
+func TestConversationErasesNotes(t *testing.T) {
+	store, bus := &brittle{Store: memstore.New()}, memory.New(nil)
+	defer bus.Close()
+	ctx := t.Context()
+	for _, agent := range []string{"given", "tried", "other"} {
+		if _, err := store.PutNote(ctx, "", cortex.NoteEvidence, cortex.Note{Key: agent, Value: []byte(`[{"id":"t","text":"` + agent + `"}]`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := &cortex.Entry{
+		Seq: 1,
+		Cause: &transport.Event{ID: "m", From: "user", ContextID: "gone", Payload: &a2a.Message{
+			ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("work")},
+		}},
+		Decision: &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "given"}, {ID: "2", Agent: "unknown"}}},
+		Retries:  map[a2a.TaskID]cortex.Retry{"t": {Agent: "tried"}},
+	}
+	if _, err := store.Append(ctx, "", "gone", 0, entry); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := erase.Conversation(ctx, store, bus, "", "gone"); !errors.Is(err, errBrittle) {
+		t.Fatalf("Conversation = %v, want the store's error", err)
+	}
+	done, err := erase.Conversation(ctx, store, bus, "", "gone")
+	if err != nil || done != (erase.Erased{Entries: 1}) {
+		t.Errorf("Conversation again = %+v, %v, want one entry, and nothing less known", done, err)
+	}
+	if d := cmp.Diff([]string{"given", "tried"}, store.erased); d != "" {
+		t.Errorf("the notes that were erased differ (-want +got):\n%s", d)
+	}
+	for n, err := range store.Notes(ctx, "", cortex.NoteEvidence) {
+		if want := `[{"id":"t","text":"` + n.Key + `"}]`; err != nil || string(n.Value) != want {
+			t.Errorf("the note of %s is %q, %v, want %q", n.Key, n.Value, err, want)
+		}
+	}
+	for c, err := range store.Contexts(ctx, "") {
+		t.Errorf("conversation %q is left, %v", c.ContextID, err)
+	}
 }
 
 // TestConversationUnlearns holds that the user's words which a deleted conversation taught about agents go with it, also those
