@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,15 +60,20 @@ func (e *env) serve(ctx context.Context, addr string) error {
 	}
 	var n atomic.Pointer[node] // nil until it is ready
 	var waits starting
+	owned := newOwnership()
 	g, ctx := errgroup.WithContext(ctx)
 	if health != nil {
-		g.Go(func() error { return serveHealth(ctx, health, n.Load, &waits) })
+		g.Go(func() error { return serveHealth(ctx, health, n.Load, &waits, owned) })
 	}
 	g.Go(func() error {
 		return e.serveNode(ctx, log, &waits, func(running *node) {
 			n.Store(running)
 			if health != nil {
 				log.Info("health endpoint", "url", "http://"+health.Addr().String()+"/readyz")
+				g.Go(func() error {
+					owned.watch(ctx, running)
+					return nil
+				})
 			}
 		})
 	})
@@ -172,7 +178,7 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 }
 
 // serveHealth answers health checks until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, running func() *node, waits error) error {
+func serveHealth(ctx context.Context, l net.Listener, running func() *node, waits error, owned *ownership) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -183,12 +189,12 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node, wait
 			http.Error(w, oneLine(waits), http.StatusServiceUnavailable)
 			return
 		}
-		if err := n.ready(ctx); err != nil {
+		if err := cmp.Or(n.ready(ctx), owned.lost(time.Now())); err != nil {
 			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
 			return
 		}
-		owned := n.orchestrator.Owned()
-		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(owned), transport.Partitions, ranges(owned))
+		own := n.orchestrator.Owned()
+		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
@@ -208,7 +214,7 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node, wait
 // ready returns why the node cannot take and keep work now, or nil.
 func (n *node) ready(ctx context.Context) error {
 	if err := n.bus.Healthy(ctx); err != nil {
-		return fmt.Errorf("transport: %w", err)
+		return err
 	}
 	if n.orchestrator.Owned() == nil {
 		return errors.New("it has not begun to take work")

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -102,7 +105,7 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 	server.Shutdown()
 	eventually(t, "not ready without a server", func() bool {
 		code, body := status(t, ready)
-		return code == http.StatusServiceUnavailable && strings.HasPrefix(body, "transport: ") && strings.Count(body, "\n") == 1
+		return code == http.StatusServiceUnavailable && strings.HasPrefix(body, "transport unavailable: ") && strings.Count(body, "\n") == 1
 	})
 	if code, _ := status(t, strings.Replace(ready, "readyz", "healthz", 1)); code != http.StatusOK {
 		t.Errorf("healthz without a server = %d, want 200: the process runs", code)
@@ -114,6 +117,51 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 	eventually(t, "ready again", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
 	if code := stop(); code != 0 {
 		t.Errorf("exit status %d after a stop in good order, want 0; log:\n%s", code, log)
+	}
+}
+
+// TestReadyWhileSomebodyOwns has the leases of all partitions go to somebody who lives and does not serve, and come back.
+func TestReadyWhileSomebodyOwns(t *testing.T) {
+	t.Parallel()
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	log, stop := start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
+	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
+	ready := readyURL.FindString(log.String())
+	eventually(t, "ready", func() bool { code, _ := status(t, ready); return code == http.StatusOK })
+
+	nc, err := natsgo.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := nc.Subscribe("cortex.v1.peer._.cortex.ghost", func(m *natsgo.Msg) { _ = m.Respond(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	write := func(header natsgo.Header, value string) {
+		t.Helper()
+		for g := range 4 {
+			m := &natsgo.Msg{Subject: fmt.Sprintf("$KV.CORTEX_LEASE._.cortex.group.%d", g), Header: header, Data: []byte(value)}
+			if _, err := nc.RequestMsgWithContext(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(nil, `{"owner":"ghost","epoch":9000000000000000000}`)
+	eventually(t, "not ready without an owner", func() bool {
+		code, body := status(t, ready)
+		return code == http.StatusServiceUnavailable && body == "no process takes the conversations of 64 of 64 partitions: 0-63\n"
+	})
+	write(natsgo.Header{"KV-Operation": {"DEL"}}, "")
+	eventually(t, "ready again", func() bool {
+		code, body := status(t, ready)
+		return code == http.StatusOK && strings.Contains(body, "owns 64 of 64 partitions: 0-63")
+	})
+	if code := stop(); code != 0 {
+		t.Errorf("exit status %d, want 0; log:\n%s", code, log)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -62,6 +63,8 @@ type Bus struct {
 	onConn func(up bool, err error)
 	done   chan struct{} // closed by Close
 	gauge  gauge
+	peers  peers
+	dialed atomic.Bool // Dial has not failed, and will not
 
 	mu      sync.Mutex
 	closed  bool
@@ -71,6 +74,7 @@ type Bus struct {
 	changed chan struct{}   // closed and replaced when up changes
 	conn    context.Context // no caller's: it ends when the connection is lost
 	drop    context.CancelFunc
+	look    *time.Timer // for lookAround; nil before there is a connection
 }
 
 var (
@@ -94,6 +98,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
 	b.conn, b.drop = context.WithCancel(context.Background())
 	if b.log == nil {
@@ -110,14 +115,20 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(ctx, o), how...)...); err != nil {
 		return nil, dialError(o, err)
 	}
-	expecting, done := b.nc.expect(ctx, func(string) bool { return true })
+	b.mu.Lock()
+	b.look = time.AfterFunc(peersEvery, b.lookAround)
+	b.mu.Unlock()
+	expecting, done := b.nc.expect(ctx, func(subject string) bool { return subject != peersSubject })
 	defer done()
 	asking, cancel := context.WithCancel(expecting)
 	defer cancel()
 	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
 	b.js, err = jetstream.NewWithAPIPrefix(b.nc.Conn, b.API(), jetstream.WithDefaultTimeout(apiTimeout))
 	if err == nil && !who.Limited() {
-		err = ensureStreams(asking, b.js, o.Replicas)
+		err = b.checkPeers(asking)
+		if err == nil {
+			err = ensureStreams(asking, b.js, o.Replicas)
+		}
 		if err == nil {
 			err = b.keep(ctx)
 		}
@@ -127,9 +138,10 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		err = fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
 	}
 	if err != nil {
-		b.nc.Close()
+		_ = b.Close() // after which nobody is told that the connection has ended
 		return nil, fmt.Errorf("NATS server %s: %w", redact(o.URL), err)
 	}
+	b.dialed.Store(true)
 	return b, nil
 }
 
@@ -149,13 +161,19 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		natsgo.ReconnectBufSize(-1),
 		natsgo.PingInterval(20 * time.Second), // a silent peer is noticed within a minute
 		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) { b.setUp(false, err) }),
-		natsgo.ReconnectHandler(func(*natsgo.Conn) {
+		natsgo.ReconnectHandler(func(nc *natsgo.Conn) {
 			b.nc.failed.Store(nil)
 			b.setUp(true, nil)
+			b.tellOld(nc.ConnectedServerName(), checkConnected(nc))
+			b.lookIn(0)
 		}),
+		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.lookIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
 			if refusesLogin(err) {
 				b.nc.failed.Store(&err)
+			}
+			if subject, _ := refusal(err); subject == peersSubject {
+				b.muted()
 			}
 			if b.nc.refused(err) {
 				b.log.Warn("nats server refuses", "err", oneLine(err.Error(), 300))
@@ -216,6 +234,9 @@ func (b *Bus) Close() error {
 	b.closed = true
 	close(b.done)
 	b.drop()
+	if b.look != nil {
+		b.look.Stop()
+	}
 	if b.serving == 0 {
 		b.nc.Close()
 	}
@@ -265,6 +286,9 @@ func (b *Bus) setUp(up bool, err error) {
 		b.conn, b.drop = context.WithCancel(context.Background())
 	}
 	b.mu.Unlock()
+	if !b.dialed.Load() { // Dial says what is wrong
+		return
+	}
 	if up {
 		b.log.Info("nats server is back")
 	} else {

@@ -2,9 +2,11 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,19 +22,74 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	if s := b.nc.Status(); s != natsgo.CONNECTED {
 		return fmt.Errorf("%w: connection to the NATS server is %s", transport.ErrUnavailable, strings.ToLower(s.String()))
 	}
+	b.lookNow()
+	if err := b.tooOld(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if _, err := b.js.Stream(ctx, inboxStream); err != nil {
+	s, err := b.js.Stream(ctx, inboxStream)
+	switch {
+	case err != nil && away(err) && b.nc.ConnectedClusterName() != "":
+		return fmt.Errorf("%w: %s (stream %s: %w)", transport.ErrUnavailable, noMajority, inboxStream, err)
+	case err != nil:
 		return streamError(inboxStream, err)
+	}
+	if err := checkLeader(s.CachedInfo().Config); err != nil {
+		return err
 	}
 	if b.who.Limited() {
 		return nil
 	}
 	// A server whose disk is full, or was, still says what it has: only a write tells.
-	if err := b.storeOnce(ctx, keepMessage()); err != nil {
-		return fmt.Errorf("%w: the NATS server cannot write: if its disk is full or was, start it again when there is room: %w", transport.ErrUnavailable, err)
+	if err := b.storeOnce(ctx, keepMessage()); err != nil && !errors.Is(err, transport.ErrForbidden) {
+		return fmt.Errorf("%w: %s (%w)", transport.ErrUnavailable, b.unwritten(ctx, err), err)
+	} else if err != nil {
+		return err
 	}
 	return nil
+}
+
+// errNoResources is in the answers of a server that has no room.
+const errNoResources jetstream.ErrorCode = 10023
+
+const (
+	noMajority = "the NATS server does not answer: has the cluster lost its majority?"
+
+	// silence is how long a server is not heard of by one that leads and is cut off from it. They greet each other every second.
+	silence = 1500 * time.Millisecond
+)
+
+// unwritten says what it means that a write has failed with err. A server whose disk is full may not answer at all, as one that has
+// lost the others: it tells how many it hears of.
+func (b *Bus) unwritten(ctx context.Context, err error) string {
+	var api *jetstream.APIError
+	if !away(err) || errors.As(err, &api) && api.ErrorCode == errNoResources || b.nc.ConnectedClusterName() == "" {
+		return fullDisk("the NATS server")
+	}
+	s, err := lookUp(ctx, b.js, inboxStream)
+	if err != nil || s.CachedInfo().Cluster == nil {
+		return noMajority
+	}
+	return unanswered(s.CachedInfo().Cluster)
+}
+
+// unanswered says why a stream of a cluster takes no write.
+func unanswered(c *jetstream.ClusterInfo) string {
+	here := 1
+	for _, peer := range c.Replicas {
+		if !peer.Offline && peer.Active < silence {
+			here++
+		}
+	}
+	if all := len(c.Replicas) + 1; c.Leader == "" || 2*here <= all {
+		return noMajority
+	}
+	return fullDisk("NATS server " + oneLine(c.Leader, 100))
+}
+
+func fullDisk(server string) string {
+	return server + " cannot write: if its disk is full or was, start it again when there is room"
 }
 
 // Waiting implements transport.InboxDepth. What waits for its time is not in the inbox yet.

@@ -3,8 +3,12 @@ package nats
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
@@ -90,11 +94,272 @@ func TestDialMixedCluster(t *testing.T) {
 // TestDialOldVersion plays a server that says of itself that it is old, as it does when it is connected to.
 func TestDialOldVersion(t *testing.T) {
 	for _, version := range []string{"2.9.25", "2.10.29", "2.11.9", "2.12.1"} {
-		if err := checkVersion(version); !errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), "nats-server "+version) || !strings.Contains(err.Error(), needed) {
-			t.Errorf("checkVersion(%q) = %v, want ErrIncompatible with the version and %q", version, err, needed)
-		}
+		wantRefusal(t, version, checkVersion("a", "nats://a:4222", version), transport.ErrIncompatible, "server a (nats://a:4222) is nats-server "+version+"; "+needed)
 	}
-	if err := checkVersion("2.15.2"); err != nil {
+	if err := checkVersion("a", "nats://a:4222", "2.15.2"); err != nil {
 		t.Errorf("checkVersion of 2.15.2 = %v", err)
+	}
+}
+
+// clustered starts a server that says that it is in a cluster; it is alone in it.
+func clustered(t *testing.T, o server.Options) *Server {
+	t.Helper()
+	o.NoSigs, o.NoLog, o.Cluster.Name = true, true, "cluster"
+	ns, err := server.NewServer(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	srv := &Server{ns: ns}
+	t.Cleanup(srv.Shutdown)
+	if !ns.ReadyForConnections(patience) {
+		t.Fatal("the server does not start")
+	}
+	return srv
+}
+
+// connect returns a connection of somebody who plays another server.
+func connect(t *testing.T, srv *Server, opts ...natsgo.Option) *natsgo.Conn {
+	t.Helper()
+	nc, err := natsgo.Connect("", append(opts, natsgo.InProcessServer(srv))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+// respond has nc answer what is asked of subject; nothing when body returns nil.
+func respond(t *testing.T, nc *natsgo.Conn, subject string, body func(m *natsgo.Msg) any) {
+	t.Helper()
+	_, err := nc.Subscribe(subject, func(m *natsgo.Msg) {
+		v := body(m)
+		if v == nil {
+			return
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Error(err)
+		}
+		_ = m.Respond(b)
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// playPeer plays another server of the cluster, of the version that it returns a place for; while that is empty, it does not answer.
+func playPeer(t *testing.T, nc *natsgo.Conn, name, cluster, version string) *atomic.Value {
+	t.Helper()
+	var now atomic.Value
+	now.Store(version)
+	respond(t, nc, peersSubject, func(*natsgo.Msg) any {
+		if now.Load() == "" {
+			return nil
+		}
+		return map[string]any{"server": peer{Name: name, Host: "10.0.0.2", Cluster: cluster, Version: now.Load().(string)}}
+	})
+	return &now
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestDialClusterWithOldPeer has a cluster in which the server that is connected to, and leads all, is new enough, and another one is
+// not. It is refused before anything is made, in one line, and nothing else is said.
+func TestDialClusterWithOldPeer(t *testing.T) {
+	for _, c := range []struct {
+		name, cluster, version string
+		refused                bool
+	}{
+		{"2.9", "cluster", "2.9.25", true},
+		{"2.10", "cluster", "2.10.29", true},
+		{"2.12", "cluster", "2.12.3", true},
+		{"2.14", "cluster", "2.14.0", false},
+		{"another cluster", "other", "2.12.3", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := clustered(t, server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+			nc := connect(t, srv)
+			playPeer(t, nc, "b", c.cluster, c.version)
+			var log lines
+			b, err := Dial(t.Context(), &Options{Server: srv, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			if !c.refused {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := b.Healthy(t.Context()); err != nil {
+					t.Errorf("Healthy = %v", err)
+				}
+				_ = b.Close()
+				return
+			}
+			if err == nil {
+				_ = b.Close()
+			}
+			wantRefusal(t, "Dial", err, transport.ErrIncompatible, "server b (10.0.0.2) is nats-server "+c.version+"; "+needed)
+			eventually(t, "the connection is closed", func() bool { return srv.ns.NumClients() == 1 })
+			if got := log.String(); got != "" {
+				t.Errorf("the log says as well:\n%s", got)
+			}
+			js, err := jetstream.New(nc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name := range js.StreamNames(t.Context()).Name() {
+				t.Errorf("stream %s was made", name)
+			}
+		})
+	}
+}
+
+// TestOldPeerComesLater has an old server join, twice, and go again. Meanwhile Healthy says so, the log does once, and all else goes on.
+func TestOldPeerComesLater(t *testing.T) {
+	srv := clustered(t, server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
+	version := playPeer(t, connect(t, srv), "b", "cluster", "2.15.2")
+	var log lines
+	b, err := Dial(t.Context(), &Options{Server: srv, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	const told = "nats server too old"
+	for i, way := range []struct {
+		name string
+		look func() // has the servers asked
+	}{
+		{"discovered", func() { b.nc.DiscoveredServersHandler()(b.nc.Conn) }},
+		{"connected again", func() {
+			if err := b.nc.ForceReconnect(); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"asked now and then", b.lookAround},
+	} {
+		b.lookIn(time.Hour) // by itself
+		version.Store("2.12.3")
+		way.look()
+		eventually(t, "the log tells when "+way.name, func() bool { return strings.Count(log.String(), told) == i+1 })
+		wantRefusal(t, "Healthy", b.Healthy(t.Context()), transport.ErrIncompatible, "server b (10.0.0.2) is nats-server 2.12.3; "+needed)
+		b.lookAround()
+		topic := transport.Inbox("", "worker")
+		publish(t, b, topic, "c1", "hello")
+		if got := strings.Count(log.String(), told); got != i+1 {
+			t.Errorf("the log says %d times that the server is too old, want %d:\n%s", got, i+1, log.String())
+		}
+		version.Store("2.15.2")
+		b.lookAround()
+		eventually(t, "healthy after the upgrade", func() bool { return b.Healthy(t.Context()) == nil })
+	}
+	b.look.Stop()
+	b.lookAround()
+	if !b.look.Stop() {
+		t.Error("the servers are not asked again by themselves")
+	}
+	version.Store("2.12.3")
+	b.lookAround()
+	eventually(t, "not healthy", func() bool { return errors.Is(b.Healthy(t.Context()), transport.ErrIncompatible) })
+	version.Store("") // it is gone
+	for range peersGone + 1 {
+		b.lookAround()
+	}
+	eventually(t, "healthy without it", func() bool { return b.Healthy(t.Context()) == nil })
+}
+
+// TestPeersAreAskedSeldom holds that a server that is in no cluster is not asked for others, and that who wants to know often does not
+// ask each time.
+func TestPeersAreAskedSeldom(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		srv  *Server
+		want int64
+	}{
+		{"alone", newNode(t, ServerOptions{}).srv, 0},
+		{"in a cluster", clustered(t, server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()}), 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			nc := connect(t, c.srv)
+			var asked atomic.Int64
+			respond(t, nc, peersSubject, func(*natsgo.Msg) any { asked.Add(1); return nil })
+			b, err := Dial(t.Context(), &Options{Server: c.srv})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = b.Close() }()
+			for range 20 {
+				if err := b.Healthy(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := nc.Flush(); err != nil { // what came before is delivered
+				t.Fatal(err)
+			}
+			if got := asked.Load(); got != c.want {
+				t.Errorf("%d questions, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// TestPeersMayNotBeAsked uses credentials that are for no more than is needed: the servers are not asked again and again.
+func TestPeersMayNotBeAsked(t *testing.T) {
+	may := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$SYS.>"}}}
+	srv := clustered(t, server.Options{
+		Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), Users: []*server.User{{Username: "u", Password: "p", Permissions: may}},
+	})
+	var log lines
+	b, err := Dial(t.Context(), &Options{URL: strings.Replace(srv.ns.ClientURL(), "://", "://u:p@", 1), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	const refused = "nats server refuses"
+	eventually(t, "the refusal is in the log", func() bool { return strings.Contains(log.String(), refused) })
+	b.lookAround()
+	if err := b.Healthy(t.Context()); err != nil { // after which a second refusal would have come
+		t.Errorf("Healthy = %v", err)
+	}
+	if got := strings.Count(log.String(), refused); got != 1 {
+		t.Errorf("%d refusals, want one:\n%s", got, log.String())
+	}
+}
+
+// TestLostConnectionIsTold holds who is told that the connection was lost: not somebody whom Dial is telling what is wrong, nor after Close.
+func TestLostConnectionIsTold(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		dialed bool
+		want   int
+	}{{"while Dial goes on", false, 0}, {"later", true, 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			var log lines
+			told := 0
+			b := &Bus{
+				log: slog.New(slog.NewTextHandler(&log, nil)), onConn: func(bool, error) { told++ }, up: true, changed: make(chan struct{}), drop: func() {},
+			}
+			b.dialed.Store(c.dialed)
+			b.setUp(false, natsgo.ErrStaleConnection)
+			if got := strings.Count(log.String(), "nats server lost"); got != c.want || told != c.want {
+				t.Errorf("%d lines and %d calls, want %d", got, told, c.want)
+			}
+		})
 	}
 }

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestOwnership holds when a service is not ready for want of owners: at the start until all partitions have one, and later when they
+// are without for longer than a change of owner takes.
+func TestOwnership(t *testing.T) {
+	none := errors.New("none")
+	now := time.Now()
+	at := func(d time.Duration) time.Time { return now.Add(d) }
+	o := newOwnership()
+	check := func(what string, after time.Duration, want bool) {
+		t.Helper()
+		if got := o.lost(at(after)); (got != nil) != want {
+			t.Errorf("%s: lost = %v, want an error: %v", what, got, want)
+		}
+	}
+	check("nobody has looked", 0, true)
+	o.see(at(0), none)
+	check("it starts", time.Second, true)
+	o.see(at(2*time.Second), nil)
+	check("all have an owner", 2*time.Second, false)
+	o.see(at(3*time.Second), none)
+	check("the owner changes", 2*time.Second+ownerless, false)
+	o.see(at(8*time.Second), none)
+	check("nobody takes over", 2*time.Second+ownerless+1, true)
+	o.see(at(9*time.Second), nil)
+	check("somebody did", 9*time.Second, false)
+}
+
+// TestUnclaimed holds who makes partitions whole: anybody does, and one that has none is no lack.
+func TestUnclaimed(t *testing.T) {
+	var low, high []int
+	for p := range transport.Partitions {
+		if p < 16 {
+			low = append(low, p)
+		} else {
+			high = append(high, p)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		owners []transport.Owner
+		want   string
+	}{
+		{"nobody", nil, "64 of 64 partitions: 0-63"},
+		{"only one that waits", []transport.Owner{{ID: "a"}}, "64 of 64 partitions: 0-63"},
+		{"one of two", []transport.Owner{{ID: "a", Partitions: high}}, "16 of 64 partitions: 0-15"},
+		{"two and one that waits", []transport.Owner{{ID: "a", Partitions: high}, {ID: "b"}, {ID: "c", Partitions: low}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := unclaimed(c.owners)
+			if (err != nil) != (c.want != "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("unclaimed = %v, want %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,114 @@
+package nats
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestUnanswered reads from what the server that leads says of the others why it does not answer a write.
+func TestUnanswered(t *testing.T) {
+	here, cut := &jetstream.PeerInfo{Active: 900 * time.Millisecond}, &jetstream.PeerInfo{Current: true, Active: 2 * time.Second}
+	offline := &jetstream.PeerInfo{Offline: true}
+	const full = "NATS server a cannot write: if its disk is full or was, start it again when there is room"
+	for _, c := range []struct {
+		name   string
+		leader string
+		peers  []*jetstream.PeerInfo
+		want   string
+	}{
+		{"all are there", "a", []*jetstream.PeerInfo{here, here}, full},
+		{"one is away", "a", []*jetstream.PeerInfo{here, cut}, full},
+		{"both are away", "a", []*jetstream.PeerInfo{cut, cut}, noMajority},
+		{"both are away and known to be", "a", []*jetstream.PeerInfo{offline, cut}, noMajority},
+		{"nobody leads", "", []*jetstream.PeerInfo{here, here}, noMajority},
+		{"it is the only one", "a", nil, full},
+		{"two of four", "a", []*jetstream.PeerInfo{here, cut, cut}, noMajority},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := unanswered(&jetstream.ClusterInfo{Leader: c.leader, Replicas: c.peers}); got != c.want {
+				t.Errorf("unanswered = %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestHealthySaysWhatIsWrong plays servers that do not take a write, for one reason or another.
+func TestHealthySaysWhatIsWrong(t *testing.T) {
+	cut := []*jetstream.PeerInfo{{Name: "b", Active: 5 * time.Second}, {Name: "c", Active: 5 * time.Second}}
+	here := []*jetstream.PeerInfo{{Name: "b"}, {Name: "c"}}
+	for _, c := range []struct {
+		name    string
+		cluster *jetstream.ClusterInfo
+		write   *jetstream.APIError // the answer to a write; nil: none
+		mute    bool                // no answer to a question about a stream either
+		level   string              // of the server that leads
+		kind    error
+		want    string
+	}{
+		{"the others are gone", &jetstream.ClusterInfo{Leader: "a", Replicas: cut}, nil, false, "5", transport.ErrUnavailable, noMajority},
+		{"nobody leads", nil, nil, true, "5", transport.ErrUnavailable, noMajority},
+		{"the disk is full", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, nil, false, "5", transport.ErrUnavailable, "server a cannot write: if its disk is full"},
+		{
+			"there is no room", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, &jetstream.APIError{Code: 503, ErrorCode: 10023, Description: "insufficient resources"},
+			false, "5", transport.ErrUnavailable, "server cannot write: if its disk is full",
+		},
+		{"an old server leads", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, nil, false, "2", transport.ErrIncompatible, needed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			srv := clustered(t, server.Options{DontListen: true})
+			nc := connect(t, srv)
+			var broken atomic.Bool
+			respond(t, nc, "$JS.API.INFO", func(*natsgo.Msg) any { return jetstream.AccountInfo{API: jetstream.APIStats{Level: minLevel}} })
+			respond(t, nc, "$JS.API.STREAM.INFO.*", func(m *natsgo.Msg) any {
+				for _, config := range streams(1) {
+					if !strings.HasSuffix(m.Subject, "."+config.Name) {
+						continue
+					}
+					info := jetstream.StreamInfo{Config: config}
+					if broken.Load() {
+						if c.mute {
+							return nil
+						}
+						info.Config.Metadata = map[string]string{"_nats.level": c.level, "_nats.ver": "2.12.3"}
+						info.Cluster = c.cluster
+					}
+					return info
+				}
+				return nil
+			})
+			respond(t, nc, keepSubject, func(*natsgo.Msg) any {
+				if !broken.Load() {
+					return jetstream.PubAck{Stream: inboxStream, Sequence: 1}
+				}
+				if c.write == nil {
+					return nil
+				}
+				return map[string]any{"error": c.write}
+			})
+			b, err := Dial(t.Context(), &Options{Server: srv})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = b.Close() }()
+			if err := b.Healthy(t.Context()); err != nil {
+				t.Fatalf("Healthy = %v before anything is wrong", err)
+			}
+			broken.Store(true)
+			err = b.Healthy(t.Context())
+			wantRefusal(t, "Healthy", err, c.kind, c.want)
+			if errors.Is(err, transport.ErrUnavailable) && strings.Count(err.Error(), transport.ErrUnavailable.Error()) != 1 {
+				t.Errorf("Healthy = %q says so twice", err)
+			}
+		})
+	}
+}
