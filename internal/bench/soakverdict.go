@@ -4,7 +4,8 @@ import (
 	"math"
 )
 
-// verdict compares the last third of a run's lines with the second one. Nothing is asked of a short run.
+// verdict compares the last third of a run's lines with the second one. Nothing is asked of a short run, and what it would be in an
+// hour says so.
 func verdict(lines []SoakLine) []Figure {
 	if len(lines) < 3 {
 		return nil
@@ -20,13 +21,14 @@ func verdict(lines []SoakLine) []Figure {
 		{"goroutines", "goroutines", "", func(l SoakLine) float64 { return float64(l.Goroutines) }, soakRoutines},
 		{"rss", "memory of the process (RSS)", "MB", func(l SoakLine) float64 { return l.RSS }, 0},
 	} {
+		open := ""
 		if !long {
-			g.asked = 0
+			g.asked, open = 0, " (too short to judge)"
 		}
 		percent, hourly := growth(lines, g.of)
 		list = append(list,
 			Figure{Case: g.name + "_growth", What: g.what + ", last third to second", Value: percent, Unit: "%", Least: g.asked, Less: true},
-			Figure{Case: g.name + "_slope", What: "the same, in an hour", Value: hourly, Unit: g.unit},
+			Figure{Case: g.name + "_slope", What: "the same, in an hour" + open, Value: hourly, Unit: g.unit},
 		)
 	}
 	return list

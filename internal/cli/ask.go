@@ -18,8 +18,8 @@ func (e *env) newAsk() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ask TEXT",
 		Short: "Ask one thing and print the answer",
-		Long: `Ask one thing of the Cortex that runs, or of one of your own if none runs. The answer goes to standard output; the exit
-status is 1 when it reports a failure.`,
+		Long: `Ask one thing of the Cortex that runs, or of one of your own if none runs on the data folder; with --nats of the one that
+runs on that server. The answer goes to standard output; the exit status is 1 when it reports a failure.`,
 		Example: "  cortex ask 'what time is it in Tokyo?'\n  cortex ask --context demo --json 'what is 17*23?'",
 		Args: func(_ *cobra.Command, args []string) error {
 			if strings.TrimSpace(strings.Join(args, " ")) == "" {

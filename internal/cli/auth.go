@@ -91,7 +91,7 @@ func (e *env) newAuthAdd(folder func() (string, error)) *cobra.Command {
 	for _, kind := range []struct {
 		name, arg, short, long string
 		add                    func(dir, tenant, name string) (file string, err error)
-		next                   func(file, tenant, name string) []string
+		next                   func(dir, file, tenant, name string) []string
 	}{
 		{
 			"agent", "ID", "Make credentials for an agent",
@@ -103,7 +103,7 @@ named as in cortex agent.`,
 				}
 				return auth.AddAgent(dir, tenant, id)
 			},
-			func(file, tenant, id string) []string {
+			func(_, file, tenant, id string) []string {
 				if card, _, ok := agents.Lookup(id); ok {
 					return []string{"cortex agent " + strings.TrimPrefix(card.Name, "agent_") + tenantFlag(tenant) + " --creds " + shellWord(file), "run it"}
 				}
@@ -112,18 +112,25 @@ named as in cortex agent.`,
 			},
 		},
 		{
-			"user", "NAME", "Make credentials for a person", `Make credentials for a person, who then speaks as "user:NAME".`, auth.AddUser,
-			func(file, tenant, _ string) []string {
+			"user", "NAME", "Make credentials for a person", `Make credentials for a person, who then speaks as "user:NAME".`,
+			func(dir, tenant, name string) (string, error) {
+				return auth.AddUser(dir, tenant, strings.TrimPrefix(name, "user:")) // as lists have it
+			},
+			func(_, file, tenant, _ string) []string {
 				return []string{"cortex chat" + tenantFlag(tenant) + " --creds " + shellWord(file), "it has to be given to that person only"}
 			},
 		},
 		{
 			"tenant", "NAME", "Make the keys of a tenant",
 			`Make an account for a tenant, with credentials for its orchestrator and for people. An embedded server knows of it
-at once; other servers when they have loaded resolver.conf again.`,
+at once; a nats-server of your own when it has loaded the new resolver.conf: copy that where the server has it, and
+` + "`nats-server --signal reload`" + `.`,
 			func(dir, _, name string) (string, error) { return auth.Admin(dir, name), auth.AddTenant(dir, name) },
-			func(file, _, name string) []string {
-				return []string{"cortex serve" + tenantFlag(name) + " --nats URL --creds " + shellWord(file), "beside the first, on its server"}
+			func(dir, file, _, name string) []string {
+				return []string{
+					"nats-server --signal reload", "on a server of your own, with the new " + auth.Resolver(dir),
+					"cortex serve" + tenantFlag(name) + " --nats URL --creds " + shellWord(file), "beside the first, on its server",
+				}
 			},
 		},
 	} {
@@ -141,7 +148,7 @@ at once; other servers when they have loaded resolver.conf again.`,
 				}
 				fmt.Fprintln(e.stdout, file)
 				fmt.Fprintf(e.stderr, "\nNext:\n")
-				e.advise(kind.next(file, e.settings.tenant, args[0])...)
+				e.advise(kind.next(dir, file, e.settings.tenant, args[0])...)
 				return nil
 			},
 		})

@@ -25,7 +25,8 @@ func (e *env) newBench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure this machine",
-		Long: `Measure Cortex on this machine, in temporary folders: nothing that runs or is kept is touched, and no model is asked.
+		Long: `Measure Cortex on this machine, on servers of its own in temporary folders: nothing that runs or is kept is touched, and no model is
+asked.
 
 Each speed is shown beside its floor, measured in the same run in short pieces that alternate, so that whatever else the machine
 does slows both alike: the ratio counts, not the time.`,
@@ -46,11 +47,23 @@ type bencher struct {
 
 func (e *env) newBencher(c *cobra.Command, limited string) *bencher {
 	b := &bencher{e: e}
+	c.PreRunE = ownServer
 	c.Flags().BoolVar(&b.asJSON, "json", false, "as JSON, one object on each line")
 	if limited != "" {
 		c.Flags().DurationVar(&b.limit, "time-limit", time.Minute, "begin nothing more after this `TIME` for "+limited)
 	}
 	return b
+}
+
+// ownServer refuses the flags that say which Cortex is meant, for commands that start one of their own. Only flags count: the settings
+// are for other commands.
+func ownServer(cmd *cobra.Command, _ []string) error {
+	for _, flag := range []string{"data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant"} {
+		if cmd.Flags().Changed(flag) {
+			return usagef("--%s is nothing for `%s`: it starts a Cortex of its own", flag, cmd.CommandPath())
+		}
+	}
+	return nil
 }
 
 func (b *bencher) check() error {

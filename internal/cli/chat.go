@@ -32,7 +32,8 @@ func (e *env) newChat() *cobra.Command {
 		Use:   "chat",
 		Short: "Talk to Cortex; starts everything it needs",
 		Long: `Talk to Cortex. If none runs on the data folder, chat starts one, with the small agents echo, clock and calc; agents
-from other terminals join it by themselves. If one runs, chat joins it.
+from other terminals join it by themselves. If one runs, chat joins it. On a server that --nats names it only joins the one
+that runs there: start that with ` + "`cortex serve --nats URL`" + `.
 
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
 		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo",
@@ -51,7 +52,7 @@ When standard input is no terminal, all of it is one message: the answer goes to
 	return c
 }
 
-// converse joins the Cortex that runs, or starts one, and calls talk with it.
+// converse joins the Cortex that runs, or starts one on the data folder, and calls talk with it.
 func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Config) error, contextID string) error {
 	if contextID != "" {
 		if err := transport.CheckID(contextID); err != nil {
@@ -109,7 +110,7 @@ func (e *env) notify(notices chan<- string) func(line string) {
 	}
 }
 
-// attach joins the Cortex that runs, or starts one in this process.
+// attach joins the Cortex that runs, or starts one in this process: on the data folder only, and never on a server of others.
 func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (b *backend, where string, closeAll func() error, err error) {
 	s := &e.settings
 	s.node.passing = true
@@ -131,7 +132,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 				onConn(up, err)
 			}
 		})
-		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && time.Now().Before(end) {
+		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && !refusesTLS(err) && time.Now().Before(end) {
 			select { // it is just ending: start one, or join the next
 			case <-time.After(50 * time.Millisecond):
 				continue
@@ -141,13 +142,9 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if err != nil {
 			return nil, "", nil, err
 		}
-		if l != nil && s.nats != "" { // the server is there; is there an orchestrator on it?
-			runs, err := present(ctx, l.bus, s.tenant)
-			if err != nil || !runs {
+		if s.nats != "" { // the server is there; is there an orchestrator on it?
+			if err := l.awaitCortex(ctx); err != nil {
 				l.Close()
-				l = nil
-			}
-			if err != nil {
 				return nil, "", nil, err
 			}
 		}
@@ -197,7 +194,7 @@ func (s *settings) enter(ctx context.Context, log *slog.Logger, onConn func(up b
 		}
 	})
 	if err != nil && joining.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
+		err = fmt.Errorf("%w: %s", transport.ErrUnavailable, oneLine(err)) // whatever it was: that one is gone
 	}
 	entered.Store(l != nil)
 	return l, err
@@ -206,8 +203,14 @@ func (s *settings) enter(ctx context.Context, log *slog.Logger, onConn func(up b
 // whoDecides says which model the Cortex that was joined decides with, where it is not fake, and whether it is another one
 // than this command was told to use.
 func (s *settings) whoDecides(ctx context.Context) (text string, other bool) {
+	if s.nats != "" {
+		if s.node.llm != "fake" {
+			return fmt.Sprintf(", which has its own model: --llm %s is not used", s.node.llm), true
+		}
+		return "", false
+	}
 	a, ok, err := findAddress(ctx, s.data)
-	if s.nats != "" || err != nil || !ok || a.LLM == "" {
+	if err != nil || !ok || a.LLM == "" {
 		return "", false
 	}
 	if s.node.llm != "fake" && s.describeLLM() != a.LLM {

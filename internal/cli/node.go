@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +33,7 @@ import (
 type link struct {
 	bus   *nats.Bus
 	store *jetstore.Store
-	url   string // where others can reach the same bus
+	url   string // where others can reach the same bus, without passwords
 
 	tenant string
 }
@@ -65,6 +67,37 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
 	}
 	return newLink(ctx, bus, url, s.tenant, 0, log)
+}
+
+// refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
+func refusesTLS(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	if errors.As(err, &cert) || errors.As(err, &record) {
+		return true
+	}
+	for _, said := range []string{"remote error: tls:", "secure connection not available"} { // of the other side, and of who wants it in vain
+		if err != nil && strings.Contains(err.Error(), said) {
+			return true
+		}
+	}
+	return false
+}
+
+// shownURL returns the addresses of a server without passwords.
+func shownURL(list string) string {
+	all := strings.Split(list, ",")
+	for i, a := range all {
+		u, err := url.Parse(a)
+		if err != nil || u.User == nil {
+			continue
+		}
+		if _, ok := u.User.Password(); !ok { // a token
+			u.User = url.UserPassword("token", "")
+		}
+		all[i] = u.Redacted()
+	}
+	return strings.Join(all, ",")
 }
 
 // findCreds takes the credentials for whoever joins from the folder of the server that runs here, unless others were given.
@@ -117,6 +150,7 @@ func tenantName(tenant string) string {
 }
 
 func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas int, log *slog.Logger) (*link, error) {
+	url = shownURL(url)
 	who := bus.Identity()
 	if who != nil && who.Tenant != tenant {
 		bus.Close()
@@ -135,7 +169,7 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas in
 		err = whileAway(ctx, err, open)
 	}
 	if who.Limited() && errors.Is(err, transport.ErrUnavailable) {
-		err = fmt.Errorf("%w: no cortex runs for %s on %s: start it with `cortex serve`", transport.ErrUnavailable, tenantName(tenant), url)
+		err = noCortex(tenant, url, who)
 	}
 	if err != nil {
 		bus.Close()
@@ -296,7 +330,7 @@ func (n *node) leads() bool {
 
 // open connects to the external server, or claims the data folder and starts an embedded one.
 func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
-	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: s.node.replicas, Logger: n.log, OnConn: onConn}
+	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
 		release, err := claim(s.data)
 		if err != nil {
@@ -326,7 +360,7 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		bus.Close()
 		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
 	}
-	n.link, err = newLink(ctx, bus, url, s.tenant, s.node.replicas, n.log)
+	n.link, err = newLink(ctx, bus, url, s.tenant, int(s.node.replicas), n.log)
 	return err
 }
 

@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
 
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // On an external NATS server there is no data folder by which a chat could find out whether an orchestrator runs. So each
@@ -49,8 +51,8 @@ func announce(ctx context.Context, tr transport.Transport, tenant string) error 
 
 var errDone = errors.New("done")
 
-// present reports whether an orchestrator has announced itself.
-func present(ctx context.Context, tr transport.Transport, tenant string) (bool, error) {
+// appears reports whether an orchestrator has announced itself, or does so before people stop waiting for it.
+func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, error) {
 	sub, err := tr.Subscribe(ctx, transport.Cards(tenant), nil)
 	if err != nil {
 		return false, err
@@ -58,21 +60,51 @@ func present(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 	defer sub.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	found := false
+	late := time.AfterFunc(syncTimeout, func() { cancel(errNoCortex) })
+	defer late.Stop()
 	err = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error {
 		switch p := e.Payload.(type) {
 		case *transport.Card:
 			if p.AgentID == transport.Cortex && p.Gone == "" {
-				found = true
 				cancel(errDone)
 			}
 		case *transport.Synced:
-			cancel(errDone)
+			late.Reset(behindDoor) // all who are there were seen
 		}
 		return nil
 	})
-	if errors.Is(context.Cause(ctx), errDone) {
-		err = nil
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errDone):
+		return true, nil
+	case errors.Is(cause, errNoCortex):
+		return false, nil
 	}
-	return found, err
+	return false, err
+}
+
+// awaitCortex waits for a Cortex to run on a server that this process has not started, for as long as people wait. Who runs one
+// there, and by which rules, is not for a chat or a question to decide: what waits in its inbox is other people's.
+func (l *link) awaitCortex(ctx context.Context) error {
+	runs, err := appears(ctx, l.bus, l.tenant)
+	if err == nil && !runs {
+		err = noCortex(l.tenant, l.url, l.bus.Identity())
+	}
+	return err
+}
+
+var errNoCortex = errors.New("no cortex runs")
+
+// noCortex is the error for who needs a Cortex of a tenant on a server that is there. who has connected; nil when that is not known.
+func noCortex(tenant, url string, who *auth.Identity) error {
+	of, command, with := "", "cortex serve"+tenantFlag(tenant)+" --nats "+shellWord(url), ""
+	if tenant != "" {
+		of = " for " + tenantName(tenant)
+	}
+	switch {
+	case who.Limited():
+		with = " and the --creds of its orchestrator"
+	case who != nil:
+		command += " --creds " + shellWord(who.File)
+	}
+	return fmt.Errorf("%w%s at %s: start one with `%s`%s", errNoCortex, of, url, command, with)
 }

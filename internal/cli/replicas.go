@@ -58,7 +58,7 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 		return writeJSON(e, list)
 	}
 	if len(owners) == 0 {
-		fmt.Fprintln(e.stderr, "no cortex serves this tenant: start one with `cortex serve`")
+		fmt.Fprintln(e.stderr, noCortex(l.tenant, l.url, l.bus.Identity()))
 		return nil
 	}
 	now := time.Now()

@@ -12,6 +12,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ type nodeSettings struct {
 	strict      bool // abilities
 	listen      string
 	sync        string
-	replicas    int    // servers of a cluster that keep everything; 0 as it is
+	replicas    copies // servers of a cluster that keep everything; 0 as it is
 	auth        string // folder of `cortex auth init`: the embedded server lets in whom it knows
 	retain      retention
 	shortlist   int
@@ -67,6 +68,25 @@ type nodeSettings struct {
 
 	tell func(line string) // nor this: what the user of a chat is told; nil where there is none
 }
+
+// copies is on how many servers something is kept. Zero, as it is, cannot be given.
+type copies int
+
+// Set implements pflag.Value.
+func (c *copies) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > 5 {
+		return fmt.Errorf("%q: it is from 1 to 5", s)
+	}
+	*c = copies(n)
+	return nil
+}
+
+// String implements pflag.Value.
+func (c *copies) String() string { return strconv.Itoa(int(*c)) }
+
+// Type implements pflag.Value.
+func (c *copies) Type() string { return "copies" }
 
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
@@ -105,7 +125,7 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	f.BoolVar(&n.strict, "strict-abilities", false, "let only one agent have an ability: another that offers it is refused")
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
 	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
-	f.IntVar(&n.replicas, "replicas", 0, "on how many servers of a cluster everything is kept, such as 3 (default: as it is, 1 at first)")
+	f.Var(&n.replicas, "replicas", "on how many `SERVERS` of a cluster everything is kept, such as 3 (default: as it is, 1 at first)")
 	f.StringVar(&n.auth, "auth", "", "`DIR` made by `cortex auth init`: the embedded server lets in only whom it knows")
 	f.Var(&n.retain, "retain", "how long a conversation is kept after its last message, such as 30d (default: for ever)")
 	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents a prompt shows when there are more than 40")
@@ -118,9 +138,6 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 func (n *nodeSettings) check() error {
 	if n.shortlist < 1 || n.shortlist > cortex.MaxAgents {
 		return usagef("--shortlist %d: it is from 1 to %d", n.shortlist, cortex.MaxAgents)
-	}
-	if n.replicas < 0 || n.replicas > 5 {
-		return usagef("--replicas %d: it is from 1 to 5", n.replicas)
 	}
 	if n.taskTimeout <= 0 {
 		return usagef("--task-timeout %v: it must be more than nothing, such as 5m", n.taskTimeout)

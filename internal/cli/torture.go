@@ -28,6 +28,7 @@ status is 1 when anything is wrong; then everything that was written is kept.`,
 		Example: "  cortex torture --kills 50\n  cortex torture --kills 500 --topology cluster --seed 7 --json",
 		Hidden:  true,
 		Args:    exactArgs(),
+		PreRunE: ownServer,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case cfg.Topology != torture.Single && cfg.Topology != torture.Replicas && cfg.Topology != torture.Cluster:

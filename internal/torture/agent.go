@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -96,13 +97,13 @@ func delay(token string) time.Duration {
 
 // tasksRun counts the rounds of tasks that agents began, and those that they began more than once.
 func tasksRun(folder string) (tasks, twice int, err error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*"+runsSuffix))
+	files, err := fs.Glob(os.DirFS(folder), "*"+runsSuffix) // the folder's own name is no pattern
 	if err != nil {
 		return 0, 0, err
 	}
 	begun := map[string]int{}
 	for _, f := range files {
-		b, err := os.ReadFile(f)
+		b, err := os.ReadFile(filepath.Join(folder, f))
 		if err != nil {
 			return 0, 0, err
 		}

@@ -139,13 +139,13 @@ func (r *Report) time(t *timing) {
 
 // decisionsMade counts in the replicas' logs the decisions that were made, stored or not.
 func decisionsMade(folder string) (int, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "replica-*.log"))
+	files, err := fs.Glob(os.DirFS(folder), "replica-*.log") // the folder's own name is no pattern
 	if err != nil {
 		return 0, err
 	}
 	n := 0
-	for _, path := range files {
-		f, err := os.Open(path)
+	for _, name := range files {
+		f, err := os.Open(filepath.Join(folder, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

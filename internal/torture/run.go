@@ -70,7 +70,9 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	if err := os.MkdirAll(cfg.Folder, 0o700); err != nil {
 		return nil, err
 	}
-	if left, _ := filepath.Glob(filepath.Join(cfg.Folder, "*")); len(left) > 0 {
+	if left, err := os.ReadDir(cfg.Folder); err != nil {
+		return nil, err
+	} else if len(left) > 0 {
 		return nil, fmt.Errorf("the folder %s is not empty: name another one", cfg.Folder)
 	}
 	r := &run{

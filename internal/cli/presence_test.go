@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// leaver tells each subscriber of cards first that the orchestrator has left.
+type leaver struct{ transport.Transport }
+
+func (l leaver) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	sub, err := l.Transport.Subscribe(ctx, t, o)
+	return left{sub}, err
+}
+
+type left struct{ transport.Subscription }
+
+func (l left) Serve(ctx context.Context, h transport.Handler) error {
+	if err := h(ctx, &transport.Event{Payload: &transport.Card{AgentID: transport.Cortex, Gone: transport.GoneLeft}}); err != nil {
+		return err
+	}
+	return l.Subscription.Serve(ctx, h)
+}
+
+// TestAppears looks for an orchestrator that is there, comes in time, comes too late, and has left.
+func TestAppears(t *testing.T) {
+	for name, test := range map[string]struct {
+		after time.Duration
+		from  string
+		want  bool
+	}{
+		"is there":     {0, transport.Cortex, true},
+		"comes":        {4 * time.Second, transport.Cortex, true},
+		"too late":     {6 * time.Second, transport.Cortex, false},
+		"only agents":  {0, "agent_echo", false},
+		"another late": {4 * time.Second, "agent_echo", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				bus := memory.New(nil)
+				defer bus.Close()
+				say := func() {
+					err := bus.Publish(t.Context(), transport.Cards(""), &transport.Event{ID: "card", From: test.from, Payload: &transport.Card{
+						AgentID: test.from, Instance: "1", TTL: presenceTTL,
+						Card: &a2a.AgentCard{Name: test.from, Description: "d", Version: "1"},
+					}})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				if test.after == 0 {
+					say()
+				} else {
+					defer time.AfterFunc(test.after, say).Stop()
+				}
+				if got, err := appears(t.Context(), bus, ""); got != test.want || err != nil {
+					t.Errorf("appears = %v, %v, want %v", got, err, test.want)
+				}
+			})
+		})
+	}
+	t.Run("has left", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			bus := leaver{memory.New(nil)}
+			defer bus.Close()
+			if got, err := appears(t.Context(), bus, ""); got || err != nil {
+				t.Errorf("appears = %v, %v, want nobody", got, err)
+			}
+		})
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			bus := memory.New(nil)
+			defer bus.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer time.AfterFunc(time.Second, cancel).Stop()
+			if _, err := appears(ctx, bus, ""); !errors.Is(err, context.Canceled) {
+				t.Errorf("appears = %v, want %v", err, context.Canceled)
+			}
+		})
+	})
+}
+
+// TestNobodyBecomesTheOrchestrator has a question and a chat come to a server that somebody else runs, on which no Cortex does and
+// another's message waits. Neither answers it, nor has it answered: they say what to start.
+func TestNobodyBecomesTheOrchestrator(t *testing.T) {
+	t.Parallel()
+	l := newListening(t)
+	const waits = "waits"
+	err := l.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
+		ID: waits, From: "user", ContextID: waits, Payload: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("Echo this: mine")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "cortex: no cortex runs at " + l.url + ": start one with `cortex serve --nats " + l.url + "`\n"
+	var wg sync.WaitGroup
+	for _, args := range [][]string{{"ask", "Echo this: yours"}, {"chat"}} {
+		wg.Go(func() {
+			var stdout, stderr bytes.Buffer
+			args := append(args, "--nats", l.url, "--data", t.TempDir())
+			code := Run(t.Context(), args, strings.NewReader("Echo this: yours"), &stdout, &stderr)
+			if code != exitFailed || stdout.Len() > 0 || stderr.String() != want {
+				t.Errorf("%v = %d, %q, %q, want %q", args, code, &stdout, &stderr, want)
+			}
+		})
+	}
+	wg.Wait()
+	for c, err := range l.store.Contexts(t.Context(), "") {
+		t.Errorf("conversation %q, %v, was begun: want none", c.ContextID, err)
+	}
+}
+
+func TestNoCortex(t *testing.T) {
+	for name, test := range map[string]struct {
+		tenant, url string
+		who         *auth.Identity
+		want        string
+	}{
+		"anybody": {"", "nats://h:4222", nil, "no cortex runs at nats://h:4222: start one with `cortex serve --nats nats://h:4222`"},
+		"tenant": {
+			"acme", "nats://h:4222", nil,
+			"no cortex runs for tenant \"acme\" at nats://h:4222: start one with `cortex serve --tenant acme --nats nats://h:4222`",
+		},
+		"person": {
+			"acme", "nats://h:4222", &auth.Identity{Role: auth.Person},
+			"no cortex runs for tenant \"acme\" at nats://h:4222: start one with `cortex serve --tenant acme --nats nats://h:4222` and the --creds of its orchestrator",
+		},
+		"orchestrator": {
+			"", "nats://h:4222", &auth.Identity{Role: auth.Orchestrator, File: "my keys/o.creds"},
+			"no cortex runs at nats://h:4222: start one with `cortex serve --nats nats://h:4222 --creds 'my keys/o.creds'`",
+		},
+	} {
+		if got := noCortex(test.tenant, test.url, test.who).Error(); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestShownURL(t *testing.T) {
+	for in, want := range map[string]string{
+		"nats://a:4222,nats://b:4222":          "nats://a:4222,nats://b:4222",
+		"nats://me:secret@a:4222,tls://s3@b:1": "nats://me:xxxxx@a:4222,tls://token:xxxxx@b:1",
+	} {
+		if got := shownURL(in); got != want {
+			t.Errorf("shownURL(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
