@@ -157,6 +157,29 @@ func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error
 	}
 }
 
+// readAll calls each for every message of a subject, the oldest first.
+func (s *Store) readAll(ctx context.Context, stream, subject string, each func(*stored)) error {
+	r, err := s.newReader(stream, subject, 1)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for left := uint64(1); left > 0; {
+		var msgs []stored
+		msgs, left, err = r.batch(ctx)
+		if errors.Is(err, errNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range msgs {
+			each(&msgs[i])
+		}
+	}
+	return nil
+}
+
 // covers reports whether subject is what filter asks for.
 func covers(filter, subject string) bool {
 	prefix, all := strings.CutSuffix(filter, "*")

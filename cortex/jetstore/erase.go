@@ -3,7 +3,6 @@ package jetstore
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -61,27 +60,9 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 }
 
 // sequences returns those of a conversation's entries.
-func (s *Store) sequences(ctx context.Context, subject string) ([]uint64, error) {
-	r, err := s.newReader(Stream, subject, 1)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
-	var all []uint64
-	for left := uint64(1); left > 0; {
-		var msgs []stored
-		msgs, left, err = r.batch(ctx)
-		if errors.Is(err, errNotFound) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range msgs {
-			all = append(all, m.seq)
-		}
-	}
-	return all, nil
+func (s *Store) sequences(ctx context.Context, subject string) (all []uint64, err error) {
+	err = s.readAll(ctx, Stream, subject, func(m *stored) { all = append(all, m.seq) })
+	return all, err
 }
 
 // eraseMessage removes a message from a stream and overwrites it.

@@ -7,7 +7,6 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -109,34 +108,14 @@ func keysConfig(replicas int) jetstream.StreamConfig {
 	}
 }
 
-// openKeys makes the stream of keys if it is not there. It is kept by as many servers as the log.
+// openKeys opens the stream of keys, which is kept by as many servers as the log.
 func (s *Store) openKeys(ctx context.Context) error {
-	replicas := s.stream.CachedInfo().Config.Replicas
-	stream, err := s.js.Stream(ctx, Keys)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = s.js.CreateStream(ctx, keysConfig(replicas))
-		err = replicasError(replicas, err)
-	}
+	stream, err := s.ensure(ctx, keysConfig, s.stream.CachedInfo().Config.Replicas)
 	if err != nil {
 		return err
 	}
-	got := stream.CachedInfo().Config
-	if err := checkLeader(got); err != nil {
-		return err
-	}
-	if got.Replicas != replicas { // it was made when the log had another number
-		got.Replicas = replicas
-		if stream, err = s.js.UpdateStream(ctx, got); err != nil {
-			return replicasError(replicas, err)
-		}
-		got = stream.CachedInfo().Config
-	}
-	wrong := differences(keysConfig(replicas), got)
-	if got.DenyDelete {
-		wrong = append(wrong, "deny_delete is true, want false")
-	}
-	if len(wrong) > 0 {
-		return fmt.Errorf("%w: its configuration would not keep or not erase keys: %s", transport.ErrIncompatible, strings.Join(wrong, ", "))
+	if stream.CachedInfo().Config.DenyDelete {
+		return fmt.Errorf("%w: its configuration would not let keys be erased: deny_delete is true", transport.ErrIncompatible)
 	}
 	s.seals = true
 	return nil
@@ -167,27 +146,12 @@ func (s *Store) secretAt(ctx context.Context, at string, seq uint64) (secret, er
 
 // secrets returns all keys of the notes on a shelf, by the notes' places, the oldest first.
 func (s *Store) secrets(ctx context.Context, shelf string) (map[string][]secret, error) {
-	r, err := s.newReader(Keys, keySubject+shelf+"*", 1)
-	if err != nil {
-		return nil, err
-	}
-	defer r.close()
 	all := map[string][]secret{}
-	for left := uint64(1); left > 0; {
-		var msgs []stored
-		msgs, left, err = r.batch(ctx)
-		if errors.Is(err, errNotFound) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range msgs {
-			at := strings.TrimPrefix(m.subject, keySubject)
-			all[at] = append(all[at], secret{m.seq, m.data})
-		}
-	}
-	return all, nil
+	err := s.readAll(ctx, Keys, keySubject+shelf+"*", func(m *stored) {
+		at := strings.TrimPrefix(m.subject, keySubject)
+		all[at] = append(all[at], secret{m.seq, m.data})
+	})
+	return all, err
 }
 
 // eraseSecrets overwrites the keys of the note at a place that are below a sequence.

@@ -192,35 +192,43 @@ func streamConfig(replicas int) jetstream.StreamConfig {
 	}
 }
 
-func (s *Store) openStream(ctx context.Context, replicas int) error {
-	stream, err := s.js.Stream(ctx, Stream)
+// openStream opens the log.
+func (s *Store) openStream(ctx context.Context, replicas int) (err error) {
+	if s.stream, err = s.ensure(ctx, streamConfig, replicas); err != nil {
+		return err
+	}
+	s.replicated = s.stream.CachedInfo().Config.Replicas > 1
+	return nil
+}
+
+// ensure makes a stream that is not there, has it kept by so many servers, and refuses one that would not keep what is in it. With 0
+// replicas one that is there stays as it is.
+func (s *Store) ensure(ctx context.Context, config func(replicas int) jetstream.StreamConfig, replicas int) (jetstream.Stream, error) {
+	name := config(replicas).Name
+	stream, err := s.js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = s.js.CreateStream(ctx, streamConfig(replicas))
+		stream, err = s.js.CreateStream(ctx, config(replicas))
 		err = replicasError(replicas, err)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	got := stream.CachedInfo().Config
 	if err := checkLeader(got); err != nil {
-		return err
+		return nil, err
 	}
 	if replicas > 0 && got.Replicas != replicas {
 		got.Replicas = replicas
 		if stream, err = s.js.UpdateStream(ctx, got); err != nil {
-			return replicasError(replicas, err)
+			return nil, replicasError(replicas, err)
 		}
 		got = stream.CachedInfo().Config
 	}
-	if replicas == 0 {
-		replicas = got.Replicas
+	if wrong := differences(config(got.Replicas), got); len(wrong) > 0 {
+		return nil, fmt.Errorf("%w: its configuration would not keep what is in it: %s; change it with `nats stream edit %s`, or let Cortex use another server",
+			transport.ErrIncompatible, strings.Join(wrong, ", "), name)
 	}
-	if wrong := differences(streamConfig(replicas), got); len(wrong) > 0 {
-		return fmt.Errorf("%w: its configuration would not keep conversations: %s; change it with `nats stream edit %s`, or let Cortex use another server",
-			transport.ErrIncompatible, strings.Join(wrong, ", "), Stream)
-	}
-	s.stream, s.replicated = stream, got.Replicas > 1
-	return nil
+	return stream, nil
 }
 
 // replicasError says what a server's refusal has to do with the number of replicas, where it has.
