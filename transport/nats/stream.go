@@ -74,6 +74,7 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Description:       "Cortex: who handles which part of an inbox",
 			Subjects:          []string{leasePrefix + ">"},
 			Storage:           leaseStorage(replicas),
+			FirstSeq:          uint64(time.Now().UnixMilli()), // no revision of one bucket is one of the next, which would let a lease be written over
 			MaxMsgsPerSubject: 1,
 			Discard:           jetstream.DiscardOld,
 			Duplicates:        transport.DuplicateWindow,
@@ -169,7 +170,8 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 			return remake(ctx, js, want) // no server changes it, and owners take what they own again
 		}
 	}
-	if difference(want, s.CachedInfo().Config) == "" {
+	want.FirstSeq = got.FirstSeq
+	if difference(want, got) == "" {
 		return nil
 	}
 	if s, err = js.UpdateStream(ctx, want); err != nil {

@@ -99,11 +99,14 @@ func whose(t transport.Topic) string {
 // Serve implements transport.Subscription.
 func (s *subscription) Serve(ctx context.Context, h transport.Handler) error {
 	s.mu.Lock()
-	served := s.served
+	served, closed := s.served, s.closed
 	s.served = true
 	s.mu.Unlock()
 	if served {
 		return errors.New("serve: called twice")
+	}
+	if closed {
+		return transport.ErrClosed
 	}
 	if !s.bus.enter() {
 		return transport.ErrClosed

@@ -447,6 +447,27 @@ func TestTakeIsACompare(t *testing.T) {
 	}
 }
 
+// TestNewBucket takes a group in a bucket that was made anew, with as many writes as an owner of before had made in the old one: that one
+// must not be able to write over it, which it would if revisions began again.
+func TestNewBucket(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	before, g := owner(t, b)
+	if err := b.js.DeleteStream(t.Context(), leaseStream); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.ensureLeases(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now, _ := owner(t, n.dial(t, nil))
+	if err := g.renew(t.Context()); !errors.Is(err, errLost) {
+		t.Errorf("renew of %q = %v, want errLost", before.id, err)
+	}
+	if l := inBucket(t, b); l.Owner != now.id {
+		t.Errorf("%q has the group, want %q, who took it", l.Owner, now.id)
+	}
+}
+
 // TestPullOutlivesItsConnection delivers an event to a feed whose connection was made again since: what was lost with the old one is
 // missing before it, so that it is not handled, and the feed begins anew.
 func TestPullOutlivesItsConnection(t *testing.T) {
