@@ -247,7 +247,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		after := conv.Version
 		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
 		if entry.Seq == 1 {
-			entry.Life = e.ID
+			entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 		}
 		if kept := o.unstored.take(key); kept != nil && kept.after == after {
 			entry = kept.entry // only to be stored

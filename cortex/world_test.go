@@ -199,6 +199,9 @@ func (w *world) say(id, text string) {
 	w.publish(userEvent(id, text))
 }
 
+// turnOf is the turn that the user's message with this id begins.
+func turnOf(id string) string { return transport.TurnID("", conversation, "user", id) }
+
 func userEvent(id, text string) *transport.Event {
 	return &transport.Event{
 		ID: id, Time: time.Now(), From: "user", ContextID: conversation,
@@ -266,10 +269,10 @@ func answersIn(t *testing.T, s cortex.Store) map[string]string {
 		}
 		for _, turn := range conv.Turns {
 			if turn.AnswerSeq == e.Seq {
-				if a, twice := answers[turn.ID]; twice {
-					t.Errorf("turn %s answered twice: %q, then %q", turn.ID, a, turn.Answer)
+				if a, twice := answers[turn.Message]; twice {
+					t.Errorf("message %s answered twice: %q, then %q", turn.Message, a, turn.Answer)
 				}
-				answers[turn.ID] = turn.Answer
+				answers[turn.Message] = turn.Answer
 			}
 		}
 	}
