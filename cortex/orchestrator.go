@@ -84,6 +84,7 @@ type Orchestrator struct {
 	offers     offers
 	school     *school
 	interrupts *interrupts
+	rates      *rates
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.
@@ -129,7 +130,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(),
+		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(), rates: newRates(),
 	}, nil
 }
 

@@ -18,6 +18,7 @@ type Turn struct {
 	ID        string // see [transport.TurnID]; in old logs the id of the message
 	Message   string // the id of the message, which its sender chose
 	From      string // who sent it
+	Root      string // the turn that its chain began with, see [Chain]
 	Hops      int    // how many agents handed the request on before it came here
 	Ancestors []string
 	User      string

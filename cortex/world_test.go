@@ -35,6 +35,7 @@ type world struct {
 	ctl   []*transport.Event            // what came on the agents' control topics
 
 	diligent bool // the agents do their tasks, and do not only receive them
+	heed     func(agent string, e *transport.Event)
 }
 
 // decideFunc is a decider that is a function of what it is asked.
@@ -83,6 +84,9 @@ func newWorld(t *testing.T, d llm.Decider) *world {
 			w.work[id] = append(w.work[id], e)
 			if w.diligent {
 				w.do(id, e)
+			}
+			if w.heed != nil {
+				w.heed(id, e)
 			}
 		})
 		w.listen(transport.Control("", id), func(e *transport.Event) { w.ctl = append(w.ctl, e) })
