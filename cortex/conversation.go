@@ -41,7 +41,8 @@ type Conversation struct {
 	Choice  bool // Listed is a choice out of more agents
 	Told    int  // bytes of Listed and Changes in a prompt, where they are a choice
 	Tasks   map[a2a.TaskID]*Task
-	Seen    []SeenEvent // the newest events, a ring that begins at SeenAt once full
+	Chains  map[string]*Chain `json:",omitempty"` // of the open turns, by their roots
+	Seen    []SeenEvent       // the newest events, a ring that begins at SeenAt once full
 	SeenAt  int
 
 	seen   map[string]uint64
@@ -89,6 +90,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 	c.remember(eventKey(e.Cause), e.Seq)
 	if m, ok := userMessage(e.Cause); ok {
 		turn := newTurn(e, m)
+		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
 		c.reply(e, turn)
 	} else if r, ok := resultOf(e.Cause); ok {
@@ -132,6 +134,8 @@ func (c *Conversation) applyDecision(e *Entry) {
 		return
 	}
 	turn.Usage = turn.Usage.Add(spent)
+	chain := c.chain(turn)
+	chain.Usage = chain.Usage.Add(spent)
 	if d := e.Decision; d != nil {
 		turn.Decisions++
 		turn.Model = d.Model
@@ -196,6 +200,7 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
 		}
 	}
+	c.unchain(turn.Root)
 	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
 	c.shrink()
 }

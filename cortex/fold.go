@@ -155,7 +155,7 @@ func mayCancel(sender, owner string) bool { return !isAgent(sender) || sender ==
 // turnOf returns the turn that e, which is not idle, belongs to, or "".
 func (c *Conversation) turnOf(e *transport.Event, now time.Time) string {
 	if _, ok := userMessage(e); ok {
-		return e.ID
+		return transport.TurnID(c.Tenant, c.ContextID, e.From, e.ID)
 	}
 	if r, ok := resultOf(e); ok {
 		return c.Tasks[r.TaskID].Turn

@@ -84,6 +84,7 @@ type Orchestrator struct {
 	offers     offers
 	school     *school
 	interrupts *interrupts
+	rates      *rates
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.
@@ -129,7 +130,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(),
+		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(), rates: newRates(),
 	}, nil
 }
 
@@ -247,7 +248,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		after := conv.Version
 		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
 		if entry.Seq == 1 {
-			entry.Life = e.ID
+			entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 		}
 		if kept := o.unstored.take(key); kept != nil && kept.after == after {
 			entry = kept.entry // only to be stored

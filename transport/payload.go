@@ -36,7 +36,7 @@ type Deadline struct {
 // Cancel asks to stop: one task, one turn, or, with both empty, everything open in the event's conversation.
 type Cancel struct {
 	TaskID a2a.TaskID `json:"taskId,omitempty"`
-	Turn   string     `json:"turn,omitempty"` // id of the user's message that began the turn
+	Turn   string     `json:"turn,omitempty"` // see [TurnID]
 	Reason string     `json:"reason,omitempty"`
 }
 
@@ -49,7 +49,7 @@ type Forget struct {
 // Delta is a piece of an answer while it is being written. It is provisional: when the attempt changes, text of the
 // earlier attempt is void; the answer itself comes as a Message.
 type Delta struct {
-	Turn    string `json:"turn"`    // id of the user's message that is being answered
+	Turn    string `json:"turn"`    // that is being answered, see [TurnID]
 	Attempt string `json:"attempt"` // changes when the writing starts again
 	Text    string `json:"text"`
 }

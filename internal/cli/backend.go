@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -35,24 +36,28 @@ func (b *backend) repl() repl.Backend {
 
 // client is the user's side of conversations over l.
 func (l *link) client() *repl.Client {
-	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, Answer: l.answer}
+	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, User: "user"}
 	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
 		c.User = who.ID
+	}
+	c.Answer = func(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
+		return l.answer(ctx, contextID, c.User, messageID)
 	}
 	return c
 }
 
-// answer reads the answer to a message from the log.
-func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
+// answer reads the answer to a sender's message from the log.
+func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
 	if err != nil {
 		return nil, false, err
 	}
-	m, ok := conv.AnswerOf(messageID)
-	if ok || conv.Open(messageID) {
+	m, ok := conv.AnswerOf(from, messageID)
+	if ok || conv.Open(from, messageID) {
 		return m, ok, nil
 	}
 	// Not taken up yet, or answered so long ago that only the log has it.
+	turn := transport.TurnID(l.tenant, contextID, from, messageID)
 	conv = cortex.NewConversation(l.tenant, contextID)
 	for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
 		if err != nil {
@@ -61,8 +66,8 @@ func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Me
 		if err := conv.Apply(entry); err != nil {
 			return nil, false, err
 		}
-		if entry.Turn == messageID || entry.Turn == "" {
-			if m, ok := conv.AnswerOf(messageID); ok {
+		if entry.Turn == turn || entry.Turn == messageID || entry.Turn == "" { // in old logs the message's id
+			if m, ok := conv.AnswerOf(from, messageID); ok {
 				return m, true, nil
 			}
 		}
