@@ -27,6 +27,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.spec, "spec", "", "`FILE` with the agent's AgentSpec, YAML or JSON, in place of a card")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "tasks to work on at once (default: what the card says, else 8)")
 	c.Flags().BoolVar(&f.once, "once", false, "do the tasks that wait, then exit")
+	setting(c.Flags(), "card", "spec", "concurrency")
 }
 
 // given reports whether there is a card to load.
@@ -64,6 +65,7 @@ func (f *execFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` to run the program in")
 	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this long (default: what the card says, else the task's deadline)")
+	setting(c.Flags(), "timeout")
 }
 
 func (e *env) newAgent() *cobra.Command {
@@ -178,7 +180,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		return usagef("--timeout %v: it must not be negative", f.timeout)
 	}
 	o := agents.ExecOptions{Argv: argv, Dir: f.dir, Card: card, JSON: f.json, Timeout: f.timeout}
-	if !cmd.Flags().Changed("timeout") {
+	if e.settings.given["timeout"] == 0 {
 		o.Timeout = agentcard.SpecOf(card).Limits.TaskTimeout
 	}
 	h, err := agents.Exec(o)

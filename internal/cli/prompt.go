@@ -32,5 +32,6 @@ func (e *env) newPrompt() *cobra.Command {
 	}
 	c.Flags().StringVar(&contextID, "context", "preview", "`ID` of a conversation whose history is shown too")
 	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
+	setting(c.Flags(), "prompts")
 	return c
 }
