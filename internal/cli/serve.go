@@ -43,6 +43,7 @@ folder; others by --nats with the address given to --listen.
 	}
 	e.settings.addNode(c)
 	c.Flags().StringVar(&addr, "http", "127.0.0.1:8420", "`ADDRESS` for /healthz and /readyz; none for none")
+	setting(c.Flags(), "http")
 	return c
 }
 
