@@ -27,6 +27,8 @@ type Conversation struct {
 	Tenant    string
 	ContextID string
 	Life      string    // tells it from one of the same name that was erased; empty in old logs
+	Owner     string    // who began it, see [Conversation.Admits]
+	Shared    []string  `json:",omitempty"` // who else may speak in it, in order
 	Version   Version   // of the last entry applied
 	Seq       uint64    // its place in the conversation
 	Turns     []*Turn   // open turns and a window of answered ones, in the order they began
@@ -85,7 +87,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 	c.forget()
 	c.Seq = e.Seq
 	if e.Seq == 1 {
-		c.Life = e.Life
+		c.Life, c.Owner = e.Life, e.Cause.From
 	}
 	c.remember(eventKey(e.Cause), e.Seq)
 	if m, ok := userMessage(e.Cause); ok {
@@ -120,6 +122,8 @@ func (c *Conversation) applyCause(e *Entry) error {
 		c.gone(e, p.AgentID)
 	case *transport.Cancel:
 		c.cancel(e, p)
+	case *transport.Share:
+		c.share(p)
 	}
 	return nil
 }
@@ -181,7 +185,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		turn.Failed = true
 		c.answer(e, turn, Canceled)
 	}
-	if p.Turn == "" && !isAgent(e.Cause.From) {
+	if p.Turn == "" && mayCancel(e.Cause.From, "") {
 		for _, t := range append(c.Waiting(), c.Asked()...) {
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}

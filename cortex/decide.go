@@ -61,7 +61,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	defer cancel()
 	dctx, interrupt := context.WithCancelCause(dctx)
 	defer interrupt(nil)
-	defer o.interrupts.begin(conv, turn, interrupt)()
+	defer o.interrupts.begin(conv, turn, o.mayCancelTurn(conv, turn), interrupt)()
 
 	began := time.Now()
 	decided, err := d.make(dctx)

@@ -52,6 +52,9 @@ type Config struct {
 	Policy func() *policy.Policy
 
 	Tenant string // "" is the default tenant
+	// Authenticated says that senders have proven who they are. A conversation then belongs to whoever began it, see
+	// [Conversation.Admits]. Else everybody may speak everywhere.
+	Authenticated bool
 	// Label says in the list of replicas which process this is, see [transport.SubscribeOptions].
 	Label string
 	// TaskTimeout is how long an agent may take for a task; 0 is 5 minutes.
@@ -230,6 +233,12 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			o.cache.put(conv)
 			return transport.Permanent(fmt.Errorf("the conversation is full: it has %d entries", conv.Seq))
 		}
+		if why := o.bars(conv, e); why != "" {
+			if !fresh { // it may have been shared since, or be another one
+				continue
+			}
+			return o.bar(ctx, conv, e, why)
+		}
 		if why := conv.idle(e, o.cfg.Now()); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
 			cached := conv.Version
@@ -355,7 +364,7 @@ func acceptable(e *transport.Event) error {
 			return fmt.Errorf("a deadline from %s: only the orchestrator sets them", e.From)
 		}
 		return nil
-	case *transport.Cancel:
+	case *transport.Cancel, *transport.Share:
 		return nil
 	case *transport.AgentEvent:
 		if p.Kind != agentGone || e.From != transport.Cortex {

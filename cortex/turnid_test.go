@@ -143,6 +143,9 @@ func TestOldLogGoesOn(t *testing.T) {
 		}
 		w.publish(cancelEvent("x", &transport.Cancel{Turn: "m6"}))
 		conv := w.load()
+		if conv.Owner != "user" {
+			t.Errorf("it belongs to %q, want who began it", conv.Owner)
+		}
 		for _, want := range [][3]string{
 			{"user", "m1", "you said hello"},
 			{"user", "m2", "Canceled."},

@@ -20,6 +20,7 @@ import (
 //	cortex → Live(context)    TaskStatusUpdate            the task is settled: state and result as logged
 //	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) when an agent asked
 //	user → Inbox(cortex) and Control(cortex)   Cancel     stop a turn or a task
+//	user → Inbox(cortex)      Share                       others may speak in the conversation, or no longer
 //	cortex → Control(agent)   Cancel, TaskID set          stop that task
 //
 // The keys of metadata in these messages. The first five are those of the A2A agents that Cortex grew up with.

@@ -15,6 +15,7 @@ import (
 //     deadline
 //   - *[Card], *[Synced], *[AgentEvent]: on Cards; an AgentEvent also from Cortex to itself
 //   - *[Deadline], *[Cancel]: to [Cortex] and to agents
+//   - *[Share]: to [Cortex]
 //   - *[Forget]: to [Cortex], on its control topic
 //   - *[Delta]: on Live, text while it is written
 //   - *[Opaque]: anything else, as it came
@@ -85,6 +86,8 @@ func PayloadKind(p Payload) (kind string, ok bool) {
 		return "deadline", p != nil
 	case *Cancel:
 		return "cancel", p != nil
+	case *Share:
+		return "share", p != nil
 	case *Forget:
 		return "forget", p != nil
 	case *Delta:
@@ -172,6 +175,8 @@ func newPayload(kind, version string) Payload {
 		return new(Deadline)
 	case "cancel":
 		return new(Cancel)
+	case "share":
+		return new(Share)
 	case "forget":
 		return new(Forget)
 	case "delta":

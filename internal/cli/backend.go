@@ -43,6 +43,15 @@ func (l *link) client() *repl.Client {
 	return c
 }
 
+// operator is client for what administers conversations: who shows the orchestrator's credentials does that in its name.
+func (l *link) operator() *repl.Client {
+	c := l.client()
+	if who := l.bus.Identity(); who != nil && who.Role == auth.Orchestrator {
+		c.User = who.ID
+	}
+	return c
+}
+
 // answer reads the answer to a sender's message from the log.
 func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)

@@ -46,6 +46,10 @@ func newKeyed(t *testing.T, flags ...string) *keyed {
 		k.url = at.URL
 		return k.url != ""
 	})
+	eventually(t, "it lets people in", func() bool {
+		code, _, _ := k.run(auth.People(k.keys, ""), "agents")
+		return code == 0
+	})
 	return k
 }
 
@@ -152,7 +156,7 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 	k.serve("slow", func(bus *nats.Bus, task *agents.Task) (*agents.Result, error) {
 		ids = []string{transport.MetaString(task.Message, transport.MetaTurn)}
 		for _, e := range k.log(demo) {
-			if e.Cause.From == "user:ada" {
+			if _, said := e.Cause.Payload.(*a2a.Message); said && e.Cause.From == "user:ada" {
 				ids = append(ids, e.Cause.ID)
 			}
 		}
@@ -166,11 +170,20 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 		return agents.Text("the answer to ada"), nil
 	})
 	ada := k.person("ada")
+	if code, _, errs := k.run(ada, "ask", "--context", demo, "hello"); code != 0 {
+		t.Fatalf("ask = %d, %q", code, errs)
+	}
+	if code, _, errs := k.run(ada, "sessions", "share", demo, "bob"); code != 0 {
+		t.Fatalf("share = %d, %q", code, errs)
+	}
+	mu.Lock()
+	clear(answers)
+	mu.Unlock()
 	code, out, errs := k.run(ada, "ask", "--context", demo, "@slow do it")
 	if code != 0 || out != "the answer to ada\n" {
 		t.Errorf("ask = %d, %q, %q, want the answer to ada", code, out, errs)
 	}
-	if len(ids) < 2 || slices.Contains(ids, "") {
+	if len(ids) < 3 || slices.Contains(ids, "") {
 		t.Fatalf("the stranger read the ids %q", ids)
 	}
 	eventually(t, "everything is answered", func() bool {
@@ -183,6 +196,115 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 	for whose, got := range answers {
 		if len(got) != 1 || (got[0] == "the answer to ada") != (whose[0] == "user:ada") {
 			t.Errorf("%s was answered %q", fmt.Sprint(whose), got)
+		}
+	}
+}
+
+// TestConversationsBelongToWhoBeganThem has people and agents with keys speak in ada's conversation, before and after she lets them in.
+func TestConversationsBelongToWhoBeganThem(t *testing.T) {
+	t.Parallel()
+	const demo = "demo"
+	k := newKeyed(t)
+	ada, bob, operator := k.person("ada"), k.person("bob"), auth.Admin(k.keys, "")
+	inbox := transport.Inbox("", transport.Cortex)
+
+	var mu sync.Mutex
+	heard := map[string]string{} // what agents were answered, by their messages
+	listen := func(e *transport.Event) {
+		if m, ok := e.Payload.(*a2a.Message); ok && m.TaskID == "" {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[transport.MetaString(m, transport.MetaMessage)] = transport.Text(m.Parts)
+		}
+	}
+	answer := func(id string) string {
+		t.Helper()
+		var text string
+		eventually(t, id+" is answered", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			text = heard[id]
+			return text != ""
+		})
+		return text
+	}
+	idle := k.dial(k.agent("idle"))
+	work, err := idle.Subscribe(t.Context(), transport.Inbox("", "idle"), &transport.SubscribeOptions{Unordered: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go work.Serve(t.Context(), func(_ context.Context, e *transport.Event) error { //nolint:errcheck // ends with the test
+		listen(e)
+		return nil
+	})
+	ask := func(creds, want string, text ...string) {
+		t.Helper()
+		code, out, errs := k.run(creds, append([]string{"ask", "--context", demo}, text...)...)
+		if !strings.Contains(out+errs, want) || (code == 0) == strings.Contains(want, "belongs to") {
+			t.Errorf("ask = %d, %q, %q, want %q", code, out, errs, want)
+		}
+	}
+	share := func(creds, want string, args ...string) {
+		t.Helper()
+		code, out, errs := k.run(creds, append([]string{"sessions", "share", demo}, args...)...)
+		if !strings.Contains(out+errs, want) || (code == 0) != strings.Contains(want, "may speak here") {
+			t.Errorf("share %q = %d, %q, %q, want %q", args, code, out, errs, want)
+		}
+	}
+	const refused = "The conversation demo belongs to user:ada, who can let you in: cortex sessions share demo bob"
+
+	share(ada, "there is no conversation demo", "bob")
+	ask(ada, "No agent", "hello")
+	ask(bob, refused, "hello")
+	if err := idle.Publish(t.Context(), inbox, words("idle", demo, "i1", "hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got := answer("i1"); !strings.Contains(got, "belongs to user:ada, who can let you in: cortex sessions share demo agent:idle") {
+		t.Errorf("an agent without a task was answered %q", got)
+	}
+	share(bob, "the conversation demo belongs to user:ada. Only they let others in", "bob")
+	share(ada, "is nobody's name", "agent:user:bob")
+	share(ada, "user:bob may speak here", "bob")
+	share(ada, "user:bob may speak here", "bob") // once more
+	ask(bob, "No agent", "hello")
+	if _, out, _ := k.run(bob, "sessions"); !strings.Contains(out, "user:ada, shared with user:bob") {
+		t.Errorf("sessions says %q, want whose it is", out)
+	}
+	if _, out, _ := k.run(bob, "sessions", "--json"); !strings.Contains(out, `"owner": "user:ada"`) || !strings.Contains(out, `"user:bob"`) {
+		t.Errorf("sessions --json says %q, want whose it is", out)
+	}
+	if _, out, _ := k.run(bob, "history", demo); !strings.Contains(out, "belongs to user:ada, shared with user:bob\n") || !strings.Contains(out, "user:bob may speak here") {
+		t.Errorf("history says %q, want whose it is, and who was let in", out)
+	}
+	share(ada, "user:bob may speak here no longer", "bob", "--revoke")
+	ask(bob, refused, "hello")
+
+	// An agent asks while it works, with no name of its task.
+	k.serve("asker", func(bus *nats.Bus, task *agents.Task) (*agents.Result, error) {
+		if err := bus.Publish(t.Context(), inbox, words("asker", demo, "a-"+string(task.ID), "hello")); err != nil {
+			return nil, err
+		}
+		_, out, errs := k.run(bob, "tasks", "cancel", string(task.ID))
+		return agents.Text("bob: " + out + errs), nil
+	})
+	ask(ada, "bob: cortex: the conversation demo ", "@asker do it") // what bob was told
+	taken := slices.ContainsFunc(k.log(demo), func(e *cortex.Entry) bool {
+		_, said := e.Cause.Payload.(*a2a.Message)
+		return said && e.Cause.From == "asker"
+	})
+	if !taken {
+		t.Error("the agent was not let in while it had a task")
+	}
+	share(operator, "idle may speak here", "agent:idle")
+	if err := idle.Publish(t.Context(), inbox, words("idle", demo, "i2", "hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got := answer("i2"); strings.Contains(got, "belongs to") {
+		t.Errorf("an agent that was let in was answered %q", got)
+	}
+	for _, e := range k.log(demo) {
+		if m, ok := e.Cause.Payload.(*a2a.Message); ok && e.Turn != transport.TurnID("", demo, e.Cause.From, m.ID) {
+			t.Errorf("entry %d is of turn %s", e.Seq, e.Turn)
 		}
 	}
 }

@@ -257,7 +257,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	conn.tell(n.Registry)
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
-		DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
+		Authenticated: n.bus.Identity() != nil, DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
 		Agents: n.Routable, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 	})
 	if err != nil {

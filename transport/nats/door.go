@@ -180,7 +180,7 @@ func forbidden(who *auth.Identity, what string) error {
 // Kinds of events that agents and people send. Whatever else there is comes from the orchestrator only.
 var (
 	agentKinds  = []string{"message", "task", "status-update", "artifact-update", "cancel"}
-	personKinds = []string{"message", "cancel"}
+	personKinds = []string{"message", "cancel", "share"}
 )
 
 // rewritten returns m for another subject, with the headers of events and no others: some headers are orders to the server.
