@@ -139,24 +139,8 @@ func (s *Store) lastHeaders(ctx context.Context, filter string) (map[string]list
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		batch, err := consumer.Fetch(int(min(left, listFetch)), jetstream.FetchMaxWait(s.timeout))
+		got, err := s.fetchHeaders(ctx, consumer, int(min(left, listFetch)), all)
 		if err != nil {
-			return nil, err
-		}
-		got := uint64(0)
-		for m := range batch.Messages() {
-			meta, err := m.Metadata()
-			if err != nil {
-				return nil, err
-			}
-			updated, err := time.Parse(time.RFC3339Nano, m.Headers().Get(timeHeader))
-			if err != nil {
-				updated = meta.Timestamp
-			}
-			all[m.Subject()] = listed{last: meta.Sequence.Stream, info: cortex.ContextInfo{Updated: updated}}
-			got++
-		}
-		if err := batch.Error(); err != nil {
 			return nil, err
 		}
 		if got == 0 {
@@ -165,6 +149,34 @@ func (s *Store) lastHeaders(ctx context.Context, filter string) (map[string]list
 		left -= min(got, left)
 	}
 	return all, nil
+}
+
+// fetchHeaders reads up to n messages into all, and returns how many there were. It ends with ctx.
+func (s *Store) fetchHeaders(ctx context.Context, consumer jetstream.Consumer, n int, all map[string]listed) (got uint64, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
+	defer cancel()
+	batch, err := consumer.Fetch(n, jetstream.FetchContext(ctx))
+	if err != nil {
+		return 0, err
+	}
+	for m := range batch.Messages() {
+		meta, err := m.Metadata()
+		if err != nil {
+			return 0, err
+		}
+		updated, err := time.Parse(time.RFC3339Nano, m.Headers().Get(timeHeader))
+		if err != nil {
+			updated = meta.Timestamp
+		}
+		all[m.Subject()] = listed{last: meta.Sequence.Stream, info: cortex.ContextInfo{Updated: updated}}
+		got++
+	}
+	if err := batch.Error(); err != nil && ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	} else if err != nil {
+		return 0, err
+	}
+	return got, nil
 }
 
 func (s *Store) readTitles(ctx context.Context, some []listed) error {

@@ -53,3 +53,13 @@ func (g *guarded) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.Pu
 func (s *Store) Ask(ctx context.Context, step func(context.Context) error) error {
 	return s.ask(ctx, step)
 }
+
+// FetchNothing waits for the header of a message that nobody sends.
+func (s *Store) FetchNothing(ctx context.Context) error {
+	consumer, err := s.stream.CreateConsumer(context.WithoutCancel(ctx), jetstream.ConsumerConfig{FilterSubject: subject + "nobody", AckPolicy: jetstream.AckNonePolicy})
+	if err != nil {
+		return err
+	}
+	_, err = s.fetchHeaders(ctx, consumer, 1, map[string]listed{})
+	return err
+}
