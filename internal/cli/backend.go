@@ -35,14 +35,18 @@ func (b *backend) repl() repl.Backend {
 
 // client is the user's side of conversations over l.
 func (l *link) client() *repl.Client {
-	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, Answer: l.answer}
-	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
-		c.User = who.ID
-	}
-	return c
+	return &repl.Client{Transport: l.bus, Tenant: l.tenant, User: l.user(), Answer: l.answer}
 }
 
-// answer reads the answer to a message from the log.
+// user is who speaks over l.
+func (l *link) user() string {
+	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
+		return who.ID
+	}
+	return "user"
+}
+
+// answer reads the answer to a message from the log, or why it was refused.
 func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
 	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
 	if err != nil {
@@ -51,6 +55,9 @@ func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Me
 	m, ok := conv.AnswerOf(messageID)
 	if ok || conv.Open(messageID) {
 		return m, ok, nil
+	}
+	if m, ok, err := cortex.RefusalOf(ctx, l.store, l.tenant, contextID, l.user(), messageID); ok || err != nil {
+		return m, ok, err
 	}
 	// Not taken up yet, or answered so long ago that only the log has it.
 	conv = cortex.NewConversation(l.tenant, contextID)
