@@ -42,7 +42,7 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 		return err
 	}
 	defer l.Close()
-	wellKnown, err := e.settings.loadWellKnown()
+	wellKnown, err := e.settings.loadWellKnown(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -16,7 +17,7 @@ import (
 )
 
 // login returns the options by which the server knows who connects, and who that is: nil when that is not known.
-func login(o *Options) ([]natsgo.Option, *auth.Identity, error) {
+func login(ctx context.Context, o *Options) ([]natsgo.Option, *auth.Identity, error) {
 	var opts []natsgo.Option
 	creds := o.Creds
 	switch {
@@ -26,7 +27,7 @@ func login(o *Options) ([]natsgo.Option, *auth.Identity, error) {
 			creds = auth.Admin(o.Server.auth, o.Tenant)
 		}
 	default:
-		c, err := o.TLS.client()
+		c, err := o.TLS.client(ctx)
 		if err != nil {
 			return nil, nil, err
 		}

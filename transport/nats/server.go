@@ -157,7 +157,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 			return nil, fmt.Errorf("start NATS server: %w", err)
 		}
 	}
-	if opts.TLSConfig, err = o.TLS.server(); err != nil {
+	if opts.TLSConfig, err = o.TLS.server(ctx); err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
 	if opts.TLSConfig != nil {
