@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 )
 
 // A running chat or serve holds the lock of its data folder and leaves its address there, so that other commands find it.
@@ -76,6 +77,9 @@ func claim(data string) (release func(), err error) {
 	}
 	path := filepath.Join(data, "lock")
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if openfiles.None(err) {
+		return nil, fmt.Errorf("the data folder %s: %w: %s", data, err, openfiles.Advice())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
 	}

@@ -61,6 +61,8 @@ func dialError(o *Options, err error) error {
 		return fmt.Errorf("%w: NATS server %s: %s: %w", transport.ErrUnavailable, addr, what, err)
 	}
 	switch {
+	case errors.Is(err, natsgo.ErrMaxConnectionsExceeded), strings.Contains(err.Error(), "maximum connections exceeded"):
+		return unavailable("it has as many connections as it may: try again, or allow it more")
 	case refusesLogin(err) && o.Creds == "":
 		return fmt.Errorf("%w: NATS server %s wants to know who you are: give credentials with --creds (`cortex auth` makes them): %w",
 			transport.ErrForbidden, addr, err)
