@@ -16,7 +16,7 @@ const module = "github.com/cortex-orchestrator/cortex"
 // architecture: a line that has to be added here is a decision.
 var allowed = map[string][]string{
 	"":                               {"internal/cli"},
-	"internal/cli":                   {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/openfiles", "internal/torture"},
+	"internal/cli":                   {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage"},
 	"internal/directory":             {"cortex", "cortex/registry", "cortex/router", "prompt"},
 	"internal/document":              {},
@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"internal/erase":                 {"cortex", "transport"},
 	"internal/garbage":               {},
 	"internal/httpserver":            {"internal/openfiles"},
+	"internal/lookalike":             {},
 	"internal/openfiles":             {},
 	"internal/token":                 {},
 	"internal/torture":               {"transport", "transport/nats", "cortex", "cortex/jetstore", "agents"},
@@ -33,7 +34,7 @@ var allowed = map[string][]string{
 	"transport/nats":                 {"transport", "transport/nats/auth", "internal/document", "internal/openfiles"},
 	"transport/nats/auth":            {"transport", "internal/document"},
 	"transport/transporttest":        {"transport"},
-	"prompt":                         {"agentcard", "internal/document"},
+	"prompt":                         {"agentcard", "internal/document", "internal/lookalike"},
 	"llm":                            {"prompt", "agentcard"},
 	"llm/fake":                       {"llm", "prompt", "agentcard", "cortex/router", "internal/token"},
 	"llm/llmtest":                    {"llm", "prompt"},
@@ -55,7 +56,7 @@ var allowed = map[string][]string{
 	"agents":                         {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document"},
 	"agents/calc":                    {},
 	"agents/clock":                   {},
-	"repl":                           {"transport"},
+	"repl":                           {"transport", "internal/lookalike"},
 }
 
 // vendors lists the modules that only one package may import outside tests.
