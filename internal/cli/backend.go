@@ -87,8 +87,10 @@ func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*
 func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
 	now := time.Now()
 	var list []repl.AgentInfo
-	for _, r := range b.registry.Snapshot().Agents() {
-		info := repl.AgentInfo{ID: r.ID, Description: r.Card.Description, State: string(r.State), LastSeen: r.LastSeenText(now)}
+	all := b.registry.Snapshot().Agents()
+	alike := newLookalikes(all)
+	for _, r := range all {
+		info := repl.AgentInfo{ID: r.ID, Description: marked(alike.mark(r), r.Card.Description), State: string(r.State), LastSeen: r.LastSeenText(now)}
 		for _, s := range r.Card.Skills {
 			info.Skills = append(info.Skills, s.ID)
 		}

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -65,7 +67,7 @@ func (e *env) serve(ctx context.Context, addr string) error {
 	owned := newOwnership()
 	g, ctx := errgroup.WithContext(ctx)
 	if health != nil {
-		g.Go(func() error { return serveHealth(ctx, health, n.Load, &waits, owned) })
+		g.Go(func() error { return serveHealth(ctx, health, log, n.Load, &waits, owned) })
 	}
 	g.Go(func() error {
 		return e.serveNode(ctx, log, &waits, func(running *node) {
@@ -198,7 +200,7 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 }
 
 // serveHealth answers health checks until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, running func() *node, waits error, owned *ownership) error {
+func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running func() *node, waits error, owned *ownership) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -219,19 +221,10 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node, wait
 			fmt.Fprintln(w, line)
 		}
 	})
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	select {
-	case err := <-done:
+	if err := httpserver.Serve(ctx, l, mux, &httpserver.Options{Connections: openfiles.HTTP(1), Logger: log}); err != nil {
 		return fmt.Errorf("health endpoint: %w", err)
-	case <-ctx.Done():
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		err := s.Shutdown(stop)
-		<-done //nolint:errcheck // it was told to end
-		return err
 	}
+	return nil
 }
 
 // ready returns why the node cannot take and keep work now, or nil.

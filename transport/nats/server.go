@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -30,7 +31,8 @@ type ServerOptions struct {
 	// Dir is the folder of the store; it is made when it is not there. Required. One process at a time may use it: the
 	// server itself does not check.
 	Dir string
-	// Listen is where other processes reach the server, host:port; port 0 takes a free one. Empty: in process only.
+	// Listen is where other processes reach the server, host:port; port 0 takes a free one. Empty: in process only. How many may be
+	// connected follows from how many files this process may have open.
 	Listen string
 	// Sync is how often what was written is flushed to the disk, as a duration ("500ms"), or "always" before every
 	// acknowledgement. Until then it survives the end of the process but not of the machine. Empty is one second.
@@ -48,6 +50,9 @@ type Server struct {
 	url  string
 	auth string // the folder of its keys; empty: it has none
 	log  *serverLog
+
+	stop  context.CancelFunc // ends guard; nil without one
+	guard sync.WaitGroup
 
 	mu sync.Mutex
 	ns *server.Server
@@ -93,6 +98,9 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s := &Server{ns: ns, auth: o.Auth, log: log}
 	if !opts.DontListen {
 		s.url = ns.ClientURL()
+		var guarding context.Context
+		guarding, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+		s.guard.Go(func() { keepRoom(guarding, ns, opts.MaxConn, log.logger) })
 	}
 	return s, nil
 }
@@ -106,6 +114,10 @@ func (s *Server) Broken() <-chan error { return s.log.broken }
 
 // Shutdown ends the server and waits until it has. What is stored stays.
 func (s *Server) Shutdown() {
+	if s.stop != nil {
+		s.stop()
+		s.guard.Wait()
+	}
 	ns := s.current()
 	ns.Shutdown()
 	ns.WaitForShutdown()
@@ -138,6 +150,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 		JetStreamMaxMemory: unlimited,
 		JetStreamMaxStore:  unlimited,
 		MaxPayload:         maxServerPayload,
+		MaxConn:            openfiles.Bus(),
 		SyncInterval:       time.Second,
 	}
 	switch o.Sync {
@@ -157,7 +170,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 			return nil, fmt.Errorf("start NATS server: %w", err)
 		}
 	}
-	if opts.TLSConfig, err = o.TLS.server(); err != nil {
+	if opts.TLSConfig, err = o.TLS.server(ctx); err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
 	if opts.TLSConfig != nil {
@@ -204,6 +217,9 @@ func checkFolder(dir string) error {
 		return fmt.Errorf("store folder: %w; choose another with --data", err)
 	}
 	f, err := os.CreateTemp(dir, ".writable-*")
+	if openfiles.None(err) {
+		return fmt.Errorf("store folder %s: %w: %s", filepath.Clean(dir), errors.Unwrap(err), openfiles.Advice())
+	}
 	if err != nil {
 		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
 	}

@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -21,10 +22,10 @@ type directory struct {
 }
 
 // readAgents reads the agents of all files.
-func readAgents(files []string) (*directory, error) {
+func readAgents(ctx context.Context, files []string) (*directory, error) {
 	d := &directory{ids: map[string]place{}, skills: map[string][]string{}}
 	for _, file := range files {
-		err := readLines(file, func(at place, a *struct {
+		err := readLines(ctx, file, func(at place, a *struct {
 			ID string `json:"id"`
 			a2a.AgentCard
 		},

@@ -15,7 +15,7 @@ import (
 // three are agents of which two have one skill.
 func three(t *testing.T) *directory {
 	t.Helper()
-	d, err := readAgents([]string{file(t,
+	d, err := readAgents(t.Context(), []string{file(t,
 		`{"id":"a","name":"A","description":"does","skills":[{"id":"s","name":"S","examples":["do"],"tags":["t"]},{"id":"s"}]}`,
 		`{"id":"b","skills":[{"id":"s"},{"id":"c"}]}`,
 	), file(t, `{"id":"c","name":"C"}`)})
@@ -70,7 +70,7 @@ func TestReadQueries(t *testing.T) {
 		"long": {`{"query":"` + long + `","agents":[]}`, Query{Text: long}, Query{Text: long}},
 	} {
 		for multi, want := range map[bool]Query{false: c.any, true: c.multi} {
-			got, err := readQueries(file(t, c.line), three(t), multi)
+			got, err := readQueries(t.Context(), file(t, c.line), three(t), multi)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			} else if d := cmp.Diff([]*Query{&want}, got); d != "" {
@@ -82,7 +82,7 @@ func TestReadQueries(t *testing.T) {
 
 func TestReadLesson(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	got, err := readLesson(file(t, `{"query":"x","agents":["c","a"]}`, `{"query":"none","agents":[]}`, `{"query":"y","agents":["s"]}`), three(t), now)
+	got, err := readLesson(t.Context(), file(t, `{"query":"x","agents":["c","a"]}`, `{"query":"none","agents":[]}`, `{"query":"y","agents":["s"]}`), three(t), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestReadLesson(t *testing.T) {
 
 // TestGrow repeats what is not needed under free ids.
 func TestGrow(t *testing.T) {
-	d, err := readAgents([]string{file(t, `{"id":"a","name":"A"}`, `{"id":"b","name":"B"}`, `{"id":"b-3"}`, `{"id":"c"}`)})
+	d, err := readAgents(t.Context(), []string{file(t, `{"id":"a","name":"A"}`, `{"id":"b","name":"B"}`, `{"id":"b-3"}`, `{"id":"c"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

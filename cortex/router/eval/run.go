@@ -34,23 +34,23 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	d, err := readAgents(c.Agents)
+	d, err := readAgents(ctx, c.Agents)
 	if err != nil {
 		return nil, err
 	}
-	queries, err := readQueries(c.Queries, d, c.Multi)
+	queries, err := readQueries(ctx, c.Queries, d, c.Multi)
 	if err != nil {
 		return nil, err
 	}
 	var oos []*Query
 	if c.OOS != "" {
-		if oos, err = readOutOfScope(c.OOS, d); err != nil {
+		if oos, err = readOutOfScope(ctx, c.OOS, d); err != nil {
 			return nil, err
 		}
 	}
 	learned := new(lesson)
 	if c.Learn != "" {
-		if learned, err = readLesson(c.Learn, d, c.Now()); err != nil {
+		if learned, err = readLesson(ctx, c.Learn, d, c.Now()); err != nil {
 			return nil, err
 		}
 	}

@@ -179,7 +179,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		{eval.Config{Queries: queries, K: []int{1}}, "files of agents and of queries are needed"},
 		{eval.Config{Agents: agents, K: []int{1}}, "files of agents and of queries are needed"},
-		{eval.Config{Agents: []string{"testdata/nothing"}, Queries: queries, K: []int{1}}, "open testdata/nothing: no such file or directory"},
+		{eval.Config{Agents: []string{"testdata/nothing"}, Queries: queries, K: []int{1}}, "testdata/nothing: no such file or directory"},
 		{eval.Config{Agents: agents, Queries: queries}, "no number of first hits is given: 5,10,20 is usual"},
 	} {
 		if _, err := eval.Run(t.Context(), c.config); err == nil || err.Error() != c.want {

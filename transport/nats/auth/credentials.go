@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -61,11 +61,7 @@ func Read(file string) (*Identity, error) {
 
 // readSecret reads a file that not everybody can read. Groups may: it is how containers hand out secrets.
 func readSecret(path string) ([]byte, error) {
-	b, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(path)
+	b, info, err := read(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 { // there the bits say nothing
 		err = fmt.Errorf("everybody can read %s: `chmod 600 %[1]s`", path)
 	}
@@ -74,18 +70,19 @@ func readSecret(path string) ([]byte, error) {
 
 // readFile reads a file of bounded size.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	b, _, err := read(path)
+	return b, err
+}
+
+func read(path string) ([]byte, fs.FileInfo, error) {
+	b, info, err := document.ReadRegular(path, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file", path)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes: that is no key", path, info.Size())
+		err = fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	case errors.Is(err, document.ErrTooLarge):
+		err = fmt.Errorf("%w: that is no key", err)
 	}
-	return os.ReadFile(path)
+	return b, info, err
 }
 
 // issue makes credentials for i, signed by the tenant's account; the zero expires is never.
