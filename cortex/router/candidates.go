@@ -13,6 +13,8 @@ type candidate struct {
 	a    *agent
 	late bool // found by evidence alone
 
+	age float64 // what is left of the weight of what was learned
+
 	signals
 	rank  float64 // what it is ranked by
 	score float64

@@ -52,7 +52,7 @@ func (x *Index) Search(text string, o *SearchOptions) []Hit {
 	q := x.query(sc.reader, text)
 	cands := x.candidates(q, sc, o.Keep, x.addressed(text))
 	x.compare(q, cands, sc, now)
-	x.solve(cands, sc, now)
+	x.solve(cands, sc)
 	lend(cands)
 	x.rank(q, cands)
 	hits := make([]Hit, min(len(cands), cmp.Or(max(0, o.Limit), usualLimit)))
@@ -125,7 +125,7 @@ func (x *Index) compare(q *query, cands []candidate, sc *scratch, now time.Time)
 		c.whole = ratio(dot, math.Sqrt(norm)*length)
 		c.bm = ratio(bm, q.best+unsaid*all)
 		c.name = x.titled(c.a, sc, all)
-		trust := c.a.trust(now)
+		c.age = decay(now.Sub(c.a.newest))
 		for j := range len(c.a.texts) + len(c.a.learned) {
 			t := c.a.text(j)
 			dot, norm := 0.0, 0.0
@@ -136,11 +136,8 @@ func (x *Index) compare(q *query, cands []candidate, sc *scratch, now time.Time)
 			}
 			if dot > 0 {
 				norm = math.Sqrt(norm)
-				r := row{cand: int32(i), nr: int32(j), text: t, alike: dot / (norm * length), norm: norm, trust: trust[t.from]}
+				r := row{cand: int32(i), nr: int32(j), text: t, alike: dot / (norm * length), norm: norm, trust: c.trust(t)}
 				c.like(t, r.alike)
-				if t.from == evidence {
-					r.trust *= float64(t.weight)
-				}
 				switch {
 				case r.trust < leastTrust:
 				case t.from == evidence || c.late:

@@ -5,7 +5,7 @@ import "math"
 // Report is what was measured; the package doc has the definitions. Shares are from 0 to 1, rounded to 4 digits.
 type Report struct {
 	Agents      int             `json:"agents"`
-	Queries     int             `json:"queries"`            // of Config.Queries, in scope or not
+	Queries     int             `json:"queries"` // of Config.Queries, in scope or not
 	Top1        float64         `json:"top1"`
 	Recall      map[int]float64 `json:"recall"` // by k
 	All         map[int]float64 `json:"all"`    // by k
