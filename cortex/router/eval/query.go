@@ -13,6 +13,8 @@ type Query struct {
 	Needs [][]string
 	// Pool are the ids of the only agents that are offered. Empty: all are.
 	Pool []string
+	// New says that the agents it needs were taught nothing, so that Report.Top1New counts it.
+	New bool
 }
 
 func (q *Query) inScope() bool { return len(q.Needs) > 0 }
