@@ -150,7 +150,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	talks(t, n, bob, heard, 50)
-	for name := range readable {
+	for name := range readStreams {
 		stream, err := cortexBus.js.Stream(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
@@ -318,7 +318,11 @@ func TestAgentsLeaveRoom(t *testing.T) {
 
 // TestAgentsShareTheBoard has one agent announce more instances than an agent may have, and another one itself.
 func TestAgentsShareTheBoard(t *testing.T) {
-	w := newTown(t)
+	dir := keys(t)
+	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}
+	if _, err := w.dial(t, nil).Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil {
+		t.Fatal(err)
+	}
 	in := w.intruder(t, agentCreds(t, w.dir, "", "thief"))
 	refused := 0
 	for i := range maxInstances + 10 {
