@@ -51,6 +51,7 @@ type stored struct {
 	subject string
 	data    []byte
 	key     string // of the conversation's snapshots, if get read the first one
+	sum     string // that Append added to an entry
 	header  []byte // as the server keeps it, if look read the message
 }
 
@@ -152,7 +153,7 @@ func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error
 		if !covers(r.subject, got) || seq < r.next || seq <= last {
 			return nil, 0, fmt.Errorf("the server answers with message %d of %s, want one of %s from %d on", seq, got, r.subject, max(r.next, last+1))
 		}
-		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data})
+		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data, sum: m.Header.Get(sumHeader)})
 		last = seq
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -184,6 +183,7 @@ type node struct {
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
 	server       *nats.Server // nil with --nats
+	health       *storeHealth // of its store; nil with --nats
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
@@ -302,6 +302,12 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			}
 		})
 	}
+	if n.health != nil {
+		n.work.Go(func() error {
+			n.health.watch(workCtx, n.server, n.store)
+			return nil
+		})
+	}
 	if retain := time.Duration(s.node.retain); retain > 0 {
 		n.work.Go(func() error {
 			keepRetained(workCtx, n.leads, n.store, n.bus, s.tenant, retain, log)
@@ -336,10 +342,10 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		if err != nil {
 			return err
 		}
-		n.release = release
+		n.release, n.health = release, newStoreHealth()
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
-			Dir: filepath.Join(s.data, "nats"), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
-			Auth: s.node.auth, TLS: s.tls,
+			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
+			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,
 		})
 		if err != nil {
 			return err
@@ -361,6 +367,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
 	}
 	n.link, err = newLink(ctx, bus, url, s.tenant, int(s.node.replicas), n.log)
+	if err == nil && n.health != nil {
+		n.health.tell(n.log, n.store)
+	}
 	return err
 }
 

@@ -34,7 +34,11 @@ func (e *env) newServe() *cobra.Command {
 		Long: `Run the orchestrator until it is interrupted. Agents, chats and other commands on this machine find it by its data
 folder; others by --nats with the address given to --listen.
 
-/healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise).`,
+/healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise); it also says
+what of the store is damaged.
+
+At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. What
+is lost, and how conversations are repaired, tells: cortex doctor.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -195,6 +199,9 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node, wait
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
+		for _, line := range n.damage() {
+			fmt.Fprintln(w, line)
+		}
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
