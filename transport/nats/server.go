@@ -57,7 +57,7 @@ type Server struct {
 	log  *serverLog
 
 	report *files.Report
-	memory *memory
+	memory *memory       // nil when the server was started from a configuration file
 	done   chan struct{} // closed by Shutdown
 	end    sync.Once
 	work   sync.WaitGroup
@@ -126,10 +126,18 @@ func (s *Server) URL() string { return s.url }
 func (s *Server) Broken() <-chan error { return s.log.broken }
 
 // Found returns what the check of the store has found at the start.
-func (s *Server) Found() []files.Finding { return s.report.Findings }
+func (s *Server) Found() []files.Finding {
+	if s.report == nil { // its files are somebody else's
+		return nil
+	}
+	return s.report.Findings
+}
 
 // Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [files.Memory].
 func (s *Server) Note(notes json.RawMessage) { s.memory.note(notes) }
+
+// Remember looks at once where the streams end, as the server does every few seconds. What ended there long ago is on the disk.
+func (s *Server) Remember(now time.Time) { s.memory.look(now) }
 
 // Accept takes note of all that is missing from the store: it is not told again.
 func (s *Server) Accept() { s.memory.accept() }
@@ -137,13 +145,18 @@ func (s *Server) Accept() { s.memory.accept() }
 // Shutdown ends the server and waits until it has. What is stored stays.
 func (s *Server) Shutdown() {
 	s.end.Do(func() {
-		close(s.done)
-		s.work.Wait()
-		s.memory.close(s.log.fatal, func() {
+		end := func() {
 			ns := s.current()
 			ns.Shutdown()
 			ns.WaitForShutdown()
-		})
+		}
+		if s.memory == nil { // its files are somebody else's
+			end()
+			return
+		}
+		close(s.done)
+		s.work.Wait()
+		s.memory.close(s.log.fatal, end)
 	})
 }
 
