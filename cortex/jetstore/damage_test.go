@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
 )
 
 const (
@@ -37,16 +34,12 @@ func TestDamage(t *testing.T) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(seed, 11))
-				dir := t.TempDir()
 				from := ended
 				if seed%2 == 1 {
 					from = killed
 				}
-				if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-					t.Fatal(err)
-				}
-				what := damage(t, rnd, filepath.Join(dir, "jetstream", "$G", "streams"))
-				t.Log(what)
+				dir := filestest.Copy(t, from)
+				t.Log(filestest.Damage(t, rnd, dir, jetstore.Stream))
 				checkDamaged(t, dir)
 			})
 		}
@@ -62,10 +55,7 @@ func TestDamage(t *testing.T) {
 func TestNoDamage(t *testing.T) {
 	ended, killed := prepareDamage(t)
 	for _, from := range []string{ended, killed} {
-		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
+		dir := filestest.Copy(t, from)
 		for range 3 {
 			s := startChecked(t, dir)
 			if found := s.srv.Found(); len(found) > 0 {
@@ -114,83 +104,12 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 	}
 	s.srv.Remember(time.Now())
 	s.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
-	killed = t.TempDir()
-	if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	killed = filestest.Copy(t, dir)
 	s.stop()
 	return dir, killed
 }
 
 func talk(i int) string { return fmt.Sprintf("c%d", i) }
-
-// damage flips bits of a file, cuts it, empties it or removes it, or a whole stream, and says what it has done.
-func damage(t *testing.T, rnd *rand.Rand, streams string) string {
-	t.Helper()
-	entries, err := os.ReadDir(streams)
-	if err != nil {
-		t.Fatal(err)
-	}
-	root := filepath.Join(streams, entries[rnd.IntN(len(entries))].Name())
-	if rnd.IntN(3) == 0 {
-		root = filepath.Join(streams, jetstore.Stream)
-	}
-	if rnd.IntN(16) == 0 {
-		if err := os.RemoveAll(root); err != nil {
-			t.Fatal(err)
-		}
-		return "removed " + filepath.Base(root)
-	}
-	var all []string
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			all = append(all, path)
-			if strings.HasSuffix(path, ".blk") { // more often
-				all = append(all, path, path, path)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := all[rnd.IntN(len(all))]
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	name := filepath.Base(root) + "/" + filepath.Base(path)
-	switch n := rnd.IntN(8); {
-	case n == 0:
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		return "removed " + name
-	case n == 1:
-		b, name = nil, "emptied "+name
-	case n == 2 && len(b) > 0:
-		b = b[:rnd.IntN(len(b))]
-		name = fmt.Sprintf("cut %s to %d bytes", name, len(b))
-	case n == 3:
-		for range 1 + rnd.IntN(1000) {
-			b = append(b, byte(rnd.Uint32()))
-		}
-		name = "added to " + name
-	case len(b) > 0:
-		flips := 1
-		if n > 5 {
-			flips = 50
-		}
-		for range flips {
-			b[rnd.IntN(len(b))] ^= 1 << rnd.IntN(8)
-		}
-		name = fmt.Sprintf("flipped %d bits of %s", flips, name)
-	}
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
 
 // checkDamaged starts a server on a store that may be damaged, and checks what is left.
 func checkDamaged(t *testing.T, dir string) {
