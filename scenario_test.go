@@ -407,7 +407,7 @@ func (s *stage) answered(line, contextID string) {
 	s.wait(line, func() bool {
 		conv := s.load(contextID)
 		for _, id := range s.sent[contextID] {
-			if _, ok := conv.AnswerOf(id); !ok {
+			if _, ok := conv.AnswerOf("user", id); !ok {
 				return false
 			}
 		}

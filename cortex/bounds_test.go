@@ -176,7 +176,7 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, ok := conv.AnswerOf(turn)
+			m, ok := conv.AnswerOf("user", turn)
 			if want := beta != a2a.TaskStateCompleted; !ok || m.Metadata[transport.MetaFailed] != want {
 				t.Errorf("beta %s: failed = %v, want %v", beta, m.Metadata[transport.MetaFailed], want)
 			}

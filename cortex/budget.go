@@ -14,7 +14,7 @@ import (
 // words that say so, and what is left of the smallest is what a decision may spend. A decision that is under way when
 // another one spends the rest may overdraw it.
 type Budget struct {
-	Turn         llm.Budget // from a user's message to its answer
+	Turn         llm.Budget // from a user's message to its answer, with all that agents asked for in the course of it
 	Conversation llm.Budget
 	Day          llm.Budget // all conversations of the tenant, from midnight to midnight UTC
 }
@@ -44,7 +44,7 @@ func (o *Orchestrator) accounts(ctx context.Context, conv *Conversation, turn *T
 		return nil, nil
 	}
 	all := []account{
-		{"this request", b.Turn, turn.Usage.Add(entry.Usage), "Ask for less at once, or have the budget of a turn raised."},
+		{"this request", b.Turn, conv.chain(turn).Usage.Add(entry.Usage), "Ask for less at once, or have the budget of a turn raised."},
 		{"this conversation", b.Conversation, conv.Usage.Add(entry.Usage), "Begin another one with /new, or have the budget of a conversation raised."},
 	}
 	if b.Day != (llm.Budget{}) {

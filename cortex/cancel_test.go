@@ -23,12 +23,12 @@ func TestCancelTurn(t *testing.T) {
 		}))
 		w.say("m1", "go")
 		w.finish("beta", w.onlyTask("beta"), "B")
-		w.publish(cancelEvent("x1", &transport.Cancel{Turn: "m1"}))
+		w.publish(cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")}))
 		w.wantAnswer("m1", cortex.Canceled)
 		if got := w.stopped(); !slices.Equal(got, []a2a.TaskID{w.onlyTask("alpha")}) {
 			t.Errorf("told to stop: %v, want alpha's task only", got)
 		}
-		w.publish(cancelEvent("x2", &transport.Cancel{Turn: "m1"}))
+		w.publish(cancelEvent("x2", &transport.Cancel{Turn: turnOf("m1")}))
 		w.finish("alpha", w.onlyTask("alpha"), "late")
 		if n := len(entries(t, w.store)); n != 3 {
 			t.Errorf("%d entries, want 3: nothing was left to cancel", n)
@@ -64,7 +64,7 @@ func TestCancelWhileDeciding(t *testing.T) {
 			return nil, ctx.Err()
 		}))
 		w.say("m1", "go")
-		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancelEvent("x1", &transport.Cancel{Turn: "m1"})); err != nil {
+		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")})); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -98,7 +98,7 @@ func TestCancelBeforeDeciding(t *testing.T) {
 				}))
 				synctest.Wait() // it listens
 				cancel := func(i int, by, turn string) {
-					x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: turn})
+					x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: turnOf(turn)})
 					x.From = by
 					if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), x); err != nil {
 						t.Fatal(err)
@@ -129,7 +129,7 @@ func TestInterruptsAreBounded(t *testing.T) {
 		}))
 		synctest.Wait() // it listens
 		for i := range 3000 {
-			x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: fmt.Sprint("m", i)})
+			x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: turnOf(fmt.Sprint("m", i))})
 			if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), x); err != nil {
 				t.Fatal(err)
 			}
@@ -191,14 +191,14 @@ func TestCancelOfWhatWaits(t *testing.T) {
 		w := newWorld(t, d)
 		w.restart(cortex.Config{Decider: d, Agents: func(string) []prompt.Agent { return append(offered(""), actor("delta", "sleeps")) }})
 		w.say("m1", "go")
-		w.publish(cancelEvent("x1", &transport.Cancel{Turn: "m1"}))
+		w.publish(cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")}))
 		w.say("m2", "go")
 		var got []string
 		w.listen(transport.Inbox("", "delta"), func(e *transport.Event) {
 			got = append(got, transport.MetaString(message(e), transport.MetaTurn))
 		})
 		synctest.Wait()
-		if !slices.Equal(got, []string{"m2"}) {
+		if !slices.Equal(got, []string{turnOf("m2")}) {
 			t.Errorf("delta got the tasks of %q, want that of m2", got)
 		}
 	})

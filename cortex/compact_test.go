@@ -109,7 +109,7 @@ func TestSummaryWhileTurnsAreOpen(t *testing.T) {
 		tasks := w.tasksOf("alpha")
 		w.finish("alpha", tasks[1].TaskID, "second") // answered before m0
 		w.say("m4", "work")
-		w.publish(&transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: conversation, Payload: &transport.Cancel{Turn: "m4"}})
+		w.publish(&transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: conversation, Payload: &transport.Cancel{Turn: turnOf("m4")}})
 		w.finish("alpha", tasks[0].TaskID, "first")
 		w.say("m5", "u5")
 		w.say("m6", "u6")
@@ -226,7 +226,7 @@ func TestSummaryThatHangs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m, ok := conv.AnswerOf(id); !ok || !strings.Contains(transport.Text(m.Parts), want) {
+			if m, ok := conv.AnswerOf("user", id); !ok || !strings.Contains(transport.Text(m.Parts), want) {
 				t.Errorf("answer %v to %s, want one with %q", m, id, want)
 			}
 			if conv.Omitted > 0 {
@@ -374,7 +374,7 @@ func TestCancelDuringASummary(t *testing.T) {
 		w := newWorld(t, decider)
 		w.say("m0", "u0")
 		w.say("m1", "u1")
-		e := &transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: conversation, Payload: &transport.Cancel{Turn: "m1"}}
+		e := &transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: conversation, Payload: &transport.Cancel{Turn: turnOf("m1")}}
 		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), e); err != nil {
 			t.Fatal(err)
 		}

@@ -386,7 +386,7 @@ func TestLaterQuestion(t *testing.T) {
 		w.wantAnswer("m0", `alpha is to: "work it out". Do it? Answer yes or no.`)
 		w.wantStates("alpha AUTH_REQUIRED", "alpha AUTH_REQUIRED")
 		for _, turn := range w.load().Turns {
-			if task := turn.Past.Steps[0].Tasks[0]; turn.ID == "m2" && task.Result != "not confirmed before something else was asked" {
+			if task := turn.Past.Steps[0].Tasks[0]; turn.Message == "m2" && task.Result != "not confirmed before something else was asked" {
 				t.Errorf("the earlier question's task is %s: %q", task.State, task.Result)
 			}
 		}
@@ -686,7 +686,7 @@ func TestNoYesIsSeen(t *testing.T) {
 			u, ok := e.Payload.(*a2a.TaskStatusUpdateEvent)
 			if ok && u.Status.State == a2a.TaskStateCanceled {
 				told++
-				if turn := transport.MetaString(u, transport.MetaTurn); turn != "m2" {
+				if turn := transport.MetaString(u, transport.MetaTurn); turn != turnOf("m2") {
 					t.Errorf("the cancellation is shown in turn %q, want m2, which somebody watches", turn)
 				}
 			}

@@ -27,6 +27,8 @@ type Conversation struct {
 	Tenant    string
 	ContextID string
 	Life      string    // tells it from one of the same name that was erased; empty in old logs
+	Owner     string    // who began it, see [Conversation.Admits]
+	Shared    []string  `json:",omitempty"` // who else may speak in it, in order
 	Version   Version   // of the last entry applied
 	Seq       uint64    // its place in the conversation
 	Turns     []*Turn   // open turns and a window of answered ones, in the order they began
@@ -41,7 +43,8 @@ type Conversation struct {
 	Choice  bool // Listed is a choice out of more agents
 	Told    int  // bytes of Listed and Changes in a prompt, where they are a choice
 	Tasks   map[a2a.TaskID]*Task
-	Seen    []SeenEvent // the newest events, a ring that begins at SeenAt once full
+	Chains  map[string]*Chain `json:",omitempty"` // of the open turns, by their roots
+	Seen    []SeenEvent       // the newest events, a ring that begins at SeenAt once full
 	SeenAt  int
 
 	seen   map[string]uint64
@@ -84,11 +87,12 @@ func (c *Conversation) applyCause(e *Entry) error {
 	c.forget()
 	c.Seq = e.Seq
 	if e.Seq == 1 {
-		c.Life = e.Life
+		c.Life, c.Owner = e.Life, e.Cause.From
 	}
 	c.remember(eventKey(e.Cause), e.Seq)
 	if m, ok := userMessage(e.Cause); ok {
 		turn := newTurn(e, m)
+		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
 		c.reply(e, turn)
 	} else if r, ok := resultOf(e.Cause); ok {
@@ -118,6 +122,8 @@ func (c *Conversation) applyCause(e *Entry) error {
 		c.gone(e, p.AgentID)
 	case *transport.Cancel:
 		c.cancel(e, p)
+	case *transport.Share:
+		c.share(p)
 	}
 	return nil
 }
@@ -132,6 +138,8 @@ func (c *Conversation) applyDecision(e *Entry) {
 		return
 	}
 	turn.Usage = turn.Usage.Add(spent)
+	chain := c.chain(turn)
+	chain.Usage = chain.Usage.Add(spent)
 	if d := e.Decision; d != nil {
 		turn.Decisions++
 		turn.Model = d.Model
@@ -177,7 +185,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		turn.Failed = true
 		c.answer(e, turn, Canceled)
 	}
-	if p.Turn == "" && !isAgent(e.Cause.From) {
+	if p.Turn == "" && mayCancel(e.Cause.From, "") {
 		for _, t := range append(c.Waiting(), c.Asked()...) {
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}
@@ -196,6 +204,7 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
 		}
 	}
+	c.unchain(turn.Root)
 	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
 	c.shrink()
 }

@@ -219,7 +219,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, want := range map[string]int{`{"form":5,`: 99, `{"form":4,`: 0} {
+	for form, want := range map[string]int{`{"form":6,`: 99, `{"form":5,`: 0} {
 		other := append([]byte(form), b[len(form):]...)
 		if err := store.PutSnapshot(t.Context(), "", conversation, conv.Version, other); err != nil {
 			t.Fatal(err)

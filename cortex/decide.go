@@ -40,6 +40,10 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 		entry.Failure = why
 		return nil
 	}
+	if why := o.overRate(turn, entry); why != "" {
+		entry.Failure = why
+		return nil
+	}
 	if o.policy().DeniesTenant(conv.Tenant) {
 		entry.Failure = notServed
 		return nil
@@ -57,7 +61,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	defer cancel()
 	dctx, interrupt := context.WithCancelCause(dctx)
 	defer interrupt(nil)
-	defer o.interrupts.begin(conv, turn, interrupt)()
+	defer o.interrupts.begin(conv, turn, o.mayCancelTurn(conv, turn), interrupt)()
 
 	began := time.Now()
 	decided, err := d.make(dctx)
@@ -229,7 +233,10 @@ func (c *Conversation) overLimit(turn *Turn) string {
 	case turn.Hops >= MaxHops:
 		return fmt.Sprintf("The request was handed on by %d agents; more than %d are not allowed.", turn.Hops, MaxHops-1)
 	}
-	return ""
+	if turn.Decisions > 0 {
+		return ""
+	}
+	return c.chain(turn).tooLong()
 }
 
 func delegates(d *llm.Decision) []string {

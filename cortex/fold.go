@@ -3,6 +3,7 @@ package cortex
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -119,6 +120,13 @@ func (c *Conversation) idle(e *transport.Event, now time.Time) string {
 		}
 	case *transport.Cancel:
 		return c.idleCancel(e.From, p)
+	case *transport.Share:
+		switch {
+		case c.Seq == 0:
+			return "nobody has begun this conversation"
+		case slices.Equal(c.Shared, c.sharedAfter(p)):
+			return "it is shared so already"
+		}
 	case *transport.AgentEvent:
 		if len(c.left(p.AgentID)) == 0 {
 			return "the agent that has gone had no task"
@@ -133,7 +141,7 @@ func (c *Conversation) idleCancel(from string, p *transport.Cancel) string {
 		if t == nil || t.State.Terminal() {
 			return "nothing to cancel: unknown or finished task"
 		}
-		if turn := c.turn(t.Turn); isAgent(from) && (turn == nil || !mayCancel(from, turn.From)) {
+		if turn := c.turn(t.Turn); !mayCancel(from, "") && (turn == nil || !mayCancel(from, turn.From)) {
 			return "an agent cancels what it did not ask for"
 		}
 		return ""
@@ -143,19 +151,21 @@ func (c *Conversation) idleCancel(from string, p *transport.Cancel) string {
 			return ""
 		}
 	}
-	if p.Turn == "" && !isAgent(from) && len(c.Waiting())+len(c.Asked()) > 0 {
+	if p.Turn == "" && mayCancel(from, "") && len(c.Waiting())+len(c.Asked()) > 0 {
 		return ""
 	}
 	return "nothing to cancel"
 }
 
-// mayCancel reports whether a sender may cancel a turn that owner began: people may, and an agent its own.
-func mayCancel(sender, owner string) bool { return !isAgent(sender) || sender == owner }
+// mayCancel reports whether a sender may cancel a turn that owner began: people may, whoever runs Cortex, and an agent its own.
+func mayCancel(sender, owner string) bool {
+	return !isAgent(sender) || sender == transport.Cortex || sender == owner
+}
 
 // turnOf returns the turn that e, which is not idle, belongs to, or "".
 func (c *Conversation) turnOf(e *transport.Event, now time.Time) string {
 	if _, ok := userMessage(e); ok {
-		return e.ID
+		return transport.TurnID(c.Tenant, c.ContextID, e.From, e.ID)
 	}
 	if r, ok := resultOf(e); ok {
 		return c.Tasks[r.TaskID].Turn

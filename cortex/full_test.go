@@ -49,7 +49,7 @@ func TestFullConversation(t *testing.T) {
 			t.Errorf("%d entries, %d dead letters, %d decisions; want 1, 2 and 1", n, dead, len(w.decisions()))
 		}
 		w.publish(resultEvent("r1", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
-		if m, ok := w.load().AnswerOf("m1"); !ok || transport.Text(m.Parts) != "alpha COMPLETED A; " {
+		if m, ok := w.load().AnswerOf("user", "m1"); !ok || transport.Text(m.Parts) != "alpha COMPLETED A; " {
 			t.Errorf("what was open is answered with %v", m)
 		}
 		if err := w.store.(cortex.Eraser).Erase(t.Context(), "", conversation); err != nil {
@@ -83,7 +83,7 @@ func TestPartialResults(t *testing.T) {
 		w.publish(resultEvent("f", "beta", w.onlyTask("beta"), a2a.TaskStateFailed, "no train"))
 		pass(5 * time.Minute)
 		w.wantAnswer("m1", "alpha: sunny\nbeta could not do it: no train\ngamma could not do it: no result within 5m0s")
-		if m, ok := w.load().AnswerOf("m1"); !ok || m.Metadata[transport.MetaFailed] != false {
+		if m, ok := w.load().AnswerOf("user", "m1"); !ok || m.Metadata[transport.MetaFailed] != false {
 			t.Errorf("the answer is %v, want one that is no failure", m)
 		}
 		w.say("m2", "and now")

@@ -2,6 +2,7 @@ package cortex
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -11,13 +12,16 @@ import (
 type interrupts struct {
 	mu       sync.Mutex
 	deciding map[conversationKey]deciding // the decisions that run now
-	early    map[interruptKey]string      // who canceled turns about which nothing was being decided; the decision may begin yet
+	early    map[interruptKey][]string    // who canceled turns about which nothing was being decided; the decision may begin yet
 	order    []interruptKey               // of early, a ring that begins at next once full
 	next     int
 }
 
 // maxEarly bounds the interrupts that are kept until their decision begins; most never do.
 const maxEarly = 1024
+
+// maxEarlyBy bounds by whom: not all may.
+const maxEarlyBy = 8
 
 type interruptKey struct {
 	conversationKey
@@ -26,21 +30,21 @@ type interruptKey struct {
 
 type deciding struct {
 	turn   string
-	from   string
+	may    func(from string) bool // cancel it
 	cancel context.CancelCauseFunc
 }
 
 func newInterrupts() *interrupts {
-	return &interrupts{deciding: map[conversationKey]deciding{}, early: map[interruptKey]string{}}
+	return &interrupts{deciding: map[conversationKey]deciding{}, early: map[interruptKey][]string{}}
 }
 
-// begin lets a Cancel for turn call cancel until done is called, at once when it was here before.
-func (in *interrupts) begin(conv *Conversation, turn *Turn, cancel context.CancelCauseFunc) (done func()) {
+// begin lets a Cancel for turn, from whoever may, call cancel until done is called, at once when it was here before.
+func (in *interrupts) begin(conv *Conversation, turn *Turn, may func(from string) bool, cancel context.CancelCauseFunc) (done func()) {
 	k := conversationKey{conv.Tenant, conv.ContextID}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.deciding[k] = deciding{turn.ID, turn.From, cancel}
-	if by, ok := in.early[interruptKey{k, turn.ID}]; ok && mayCancel(by, turn.From) {
+	in.deciding[k] = deciding{turn.ID, may, cancel}
+	if slices.ContainsFunc(in.early[interruptKey{k, turn.ID}], may) {
 		cancel(errCanceled)
 	}
 	return func() {
@@ -56,20 +60,20 @@ func (in *interrupts) end(k conversationKey, c *transport.Cancel, from string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	d, ok := in.deciding[k]
-	if ok = ok && (c.Turn == "" || c.Turn == d.turn); ok && mayCancel(from, d.from) {
+	if ok = ok && (c.Turn == "" || c.Turn == d.turn); ok && d.may(from) {
 		d.cancel(errCanceled)
 	}
 	if ok || c.Turn == "" || transport.CheckID(c.Turn) != nil {
 		return
 	}
 	turn := interruptKey{k, c.Turn}
-	if by, known := in.early[turn]; known {
-		if isAgent(by) { // who may not be the one who may
-			in.early[turn] = from
-		}
+	by, known := in.early[turn]
+	if len(by) < maxEarlyBy && !slices.Contains(by, from) {
+		in.early[turn] = append(by, from)
+	}
+	if known {
 		return
 	}
-	in.early[turn] = from
 	if len(in.order) < maxEarly {
 		in.order = append(in.order, turn)
 		return

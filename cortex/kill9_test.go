@@ -239,7 +239,7 @@ func answered(t *testing.T, s cortex.Store, turn string) bool {
 	if err != nil {
 		return false
 	}
-	_, ok := conv.AnswerOf(turn)
+	_, ok := conv.AnswerOf("user", turn)
 	return ok
 }
 

@@ -75,7 +75,7 @@ var killedScenarios = map[string]killedScenario{
 		stopped: "alpha",
 	},
 	"cancel": {
-		steps:   []func(w *world){says("m1", "go"), func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{Turn: "m1"})) }},
+		steps:   []func(w *world){says("m1", "go"), func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{Turn: turnOf("m1")})) }},
 		answers: map[string]string{"m1": cortex.Canceled}, tasks: map[string]int{"alpha": 1}, entries: 2, atLeast: 15, stopped: "alpha",
 	},
 	"question of the second agent": {

@@ -214,7 +214,7 @@ func TestSnapshotOfAnotherLog(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if m, ok := conv.AnswerOf("m1"); !ok || transport.Text(m.Parts) != "ok" {
+		if m, ok := conv.AnswerOf("user", "m1"); !ok || transport.Text(m.Parts) != "ok" {
 			t.Errorf("answer %v, want ok", m)
 		}
 	})
@@ -305,7 +305,7 @@ func TestSnapshotAheadOfTheLog(t *testing.T) {
 			}
 		}
 		for id, want := range map[string]string{"m2": "you said two", "m3": "you said three"} {
-			if m, ok := conv.AnswerOf(id); !ok || transport.Text(m.Parts) != want {
+			if m, ok := conv.AnswerOf("user", id); !ok || transport.Text(m.Parts) != want {
 				t.Errorf("answer to %s = %v, want %q", id, m, want)
 			}
 		}

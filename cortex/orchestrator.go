@@ -52,6 +52,9 @@ type Config struct {
 	Policy func() *policy.Policy
 
 	Tenant string // "" is the default tenant
+	// Authenticated says that senders have proven who they are. A conversation then belongs to whoever began it, see
+	// [Conversation.Admits]. Else everybody may speak everywhere.
+	Authenticated bool
 	// Label says in the list of replicas which process this is, see [transport.SubscribeOptions].
 	Label string
 	// TaskTimeout is how long an agent may take for a task; 0 is 5 minutes.
@@ -84,6 +87,7 @@ type Orchestrator struct {
 	offers     offers
 	school     *school
 	interrupts *interrupts
+	rates      *rates
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.
@@ -129,7 +133,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(),
+		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(), rates: newRates(),
 	}, nil
 }
 
@@ -234,6 +238,12 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			o.cache.put(conv)
 			return transport.Permanent(fmt.Errorf("the conversation is full: it has %d entries", conv.Seq))
 		}
+		if why := o.bars(conv, e); why != "" {
+			if !fresh { // it may have been shared since, or be another one
+				continue
+			}
+			return o.bar(ctx, conv, e, why)
+		}
 		if why := conv.idle(e, o.cfg.Now()); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
 			cached := conv.Version
@@ -252,7 +262,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		after := conv.Version
 		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
 		if entry.Seq == 1 {
-			entry.Life = e.ID
+			entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 		}
 		if kept := o.unstored.take(key); kept != nil && kept.after == after {
 			entry = kept.entry // only to be stored
@@ -363,7 +373,7 @@ func acceptable(e *transport.Event) error {
 			return fmt.Errorf("a deadline from %s: only the orchestrator sets them", e.From)
 		}
 		return nil
-	case *transport.Cancel:
+	case *transport.Cancel, *transport.Share:
 		return nil
 	case *transport.AgentEvent:
 		if p.Kind != agentGone || e.From != transport.Cortex {

@@ -50,7 +50,7 @@ func TestDelegate(t *testing.T) {
 		deadline := m.Metadata[transport.MetaDeadline]
 		want := map[string]any{
 			transport.MetaTaskType: "skill", transport.MetaAgentID: "alpha", transport.MetaTaskID: string(m.TaskID),
-			transport.MetaRequester: "user", transport.MetaUserText: "please do it", transport.MetaTurn: "m1",
+			transport.MetaRequester: "user", transport.MetaUserText: "please do it", transport.MetaTurn: turnOf("m1"),
 			transport.MetaHops: 1.0, transport.MetaAncestors: nil, transport.MetaDeadline: deadline,
 			transport.MetaLatest: time.Now().Add(cortex.MaxExtension * 5 * time.Minute).UTC().Format(time.RFC3339Nano), transport.MetaAttempt: 1.0,
 		}
@@ -302,7 +302,7 @@ func TestDraftIsShown(t *testing.T) {
 			if d, ok := e.Payload.(*transport.Delta); ok {
 				text += d.Text
 				attempts[d.Attempt] = true
-				if d.Turn != "m1" {
+				if d.Turn != turnOf("m1") {
 					t.Errorf("delta of turn %q", d.Turn)
 				}
 			}

@@ -233,7 +233,8 @@ func (o outputter) answer(turn *Turn) {
 		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
 		Parts: a2a.ContentParts{a2a.NewTextPart(turn.Answer)},
 		Metadata: map[string]any{
-			transport.MetaTurn: turn.ID, transport.MetaDecision: string(turn.Kind), transport.MetaReason: turn.Reason,
+			transport.MetaTurn: turn.ID, transport.MetaMessage: turn.Message, transport.MetaRequester: turn.From,
+			transport.MetaDecision: string(turn.Kind), transport.MetaReason: turn.Reason,
 			transport.MetaModel: turn.Model, transport.MetaFailed: turn.Failed,
 		},
 	}
@@ -249,15 +250,15 @@ func (o outputter) answer(turn *Turn) {
 	o.add(o.live(), e)
 }
 
-// Open reports whether the message with this id has begun a turn that is not answered.
-func (c *Conversation) Open(messageID string) bool {
-	turn := c.turn(messageID)
+// Open reports whether a sender's message with this id has begun a turn that is not answered.
+func (c *Conversation) Open(from, messageID string) bool {
+	turn := c.begunBy(from, messageID)
 	return turn != nil && turn.Open()
 }
 
-// AnswerOf returns the answer to the user's message with this id as it is sent to people, if the turn has been answered.
-func (c *Conversation) AnswerOf(messageID string) (*a2a.Message, bool) {
-	turn := c.turn(messageID)
+// AnswerOf returns the answer to a sender's message with this id as it is sent to people, if the turn has been answered.
+func (c *Conversation) AnswerOf(from, messageID string) (*a2a.Message, bool) {
+	turn := c.begunBy(from, messageID)
 	if turn == nil || turn.Open() {
 		return nil, false
 	}

@@ -198,15 +198,7 @@ func (d *decision) busy(agent string, more int) string {
 		return ""
 	}
 	if limit := d.policy.PerTurn(agent); limit > 0 {
-		given := 0
-		for _, step := range d.turn.Steps {
-			for _, id := range step.Tasks {
-				if t := d.conv.Tasks[id]; t != nil && (t.Agent == agent || t.triedBy(agent) != nil) {
-					given++
-				}
-			}
-		}
-		if given+max(more, 1) > limit {
+		if given := d.conv.chain(d.turn).Given[agent]; given+max(more, 1) > limit {
 			return fmt.Sprintf("this turn gave it %d of %d tasks", given, limit)
 		}
 	}

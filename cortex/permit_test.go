@@ -279,7 +279,7 @@ func TestDeniedTenant(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, ok := conv.AnswerOf("m1"); !ok || transport.Text(m.Parts) != "This tenant is not served." || len(w.decisions()) != 0 {
+		if m, ok := conv.AnswerOf("user", "m1"); !ok || transport.Text(m.Parts) != "This tenant is not served." || len(w.decisions()) != 0 {
 			t.Errorf("answered %v with %v after %d decisions", ok, m, len(w.decisions()))
 		}
 	})
@@ -299,7 +299,7 @@ func (w *world) answerIn(contextID, id string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	m, ok := conv.AnswerOf(id)
+	m, ok := conv.AnswerOf("user", id)
 	if !ok {
 		return ""
 	}

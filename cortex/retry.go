@@ -140,6 +140,9 @@ func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.A
 		c.settle(e, t, a2a.TaskStateFailed, t.told(why), artifacts)
 		return
 	}
+	if turn := c.turn(t.Turn); turn != nil && r.Agent != t.Agent && t.triedBy(r.Agent) == nil {
+		c.give(turn, r.Agent)
+	}
 	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why})
 	t.Agent, t.Terms, t.State = r.Agent, r.Terms, a2a.TaskStateSubmitted
 	t.Attempt++

@@ -81,7 +81,10 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 	if e.TaskID == "" {
 		short := *m
 		short.Parts = a2a.ContentParts{a2a.NewTextPart("The answer cannot be sent to you: " + reason + ".")}
-		short.Metadata = map[string]any{transport.MetaTurn: m.Metadata[transport.MetaTurn], transport.MetaFailed: true}
+		short.Metadata = map[string]any{transport.MetaFailed: true}
+		for _, k := range []string{transport.MetaTurn, transport.MetaMessage, transport.MetaRequester} {
+			short.Metadata[k] = m.Metadata[k]
+		}
 		e.Payload = &short
 	} else {
 		e.ID, e.To, out.Topic = conv.id(seq, "unsent:"+string(e.TaskID), 0), transport.Cortex, transport.Inbox(conv.Tenant, transport.Cortex)
@@ -151,7 +154,7 @@ func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why strin
 	if !ok {
 		return // a result: its task ends at its deadline
 	}
-	turn := newTurn(&Entry{Cause: e, Time: o.cfg.Now()}, m)
+	turn := newTurn(&Entry{Cause: e, Time: o.cfg.Now(), Turn: transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)}, m)
 	turn.Failed, turn.Answer, turn.Answered = true, why, o.cfg.Now()
 	var out []Output
 	outputter{c: NewConversation(o.cfg.Tenant, e.ContextID), out: &out}.answer(turn)

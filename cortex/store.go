@@ -110,11 +110,12 @@ type Entry struct {
 
 	Seq  uint64    `json:"seq"` // place in the conversation, from 1 without gaps
 	Time time.Time `json:"time"`
-	// Life, the id of the first event, is in the first entry, and goes into the ids that are derived: a conversation that was
-	// erased may begin anew. Old logs have none.
+	// Life, made of the first event as the id of a turn is, is in the first entry, and goes into the ids that are derived: a
+	// conversation that was erased may begin anew. Old logs have the id of that event, or none.
 	Life  string           `json:"life,omitempty"`
 	Cause *transport.Event `json:"cause"`
-	// Turn is the turn that the entry belongs to: the id of the user's message. Empty when it belongs to none or several.
+	// Turn is the turn that the entry belongs to, see [transport.TurnID]; in old logs the id of the user's message. Empty when it
+	// belongs to none or several.
 	Turn string `json:"turn,omitempty"`
 	// Decision is what the cause led to; nil when nothing was to be decided.
 	Decision *llm.Decision `json:"decision,omitempty"`

@@ -30,6 +30,7 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 			t.DependsOn = append(t.DependsOn, ids[dep])
 		}
 		step.Tasks = append(step.Tasks, id)
+		c.give(turn, t.Agent)
 		if e.Consent != "" {
 			t.hold(e)
 			continue

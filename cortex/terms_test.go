@@ -361,7 +361,7 @@ func TestTaskTimeoutsOfOneDecision(t *testing.T) {
 			left int
 		}{{9 * time.Second, 3}, {2 * time.Second, 2}, {4 * time.Minute, 2}, {time.Minute, 1}, {14 * time.Minute, 1}} {
 			pass(step.pass)
-			if conv := w.load(); len(conv.Running()) != step.left || !conv.Open("m1") {
+			if conv := w.load(); len(conv.Running()) != step.left || !conv.Open("user", "m1") {
 				t.Fatalf("at %v: %d tasks run, want %d", time.Since(conv.Turns[0].Began), len(conv.Running()), step.left)
 			}
 		}

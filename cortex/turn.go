@@ -1,6 +1,7 @@
 package cortex
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -14,8 +15,10 @@ import (
 
 // Turn goes from a user's message to its answer.
 type Turn struct {
-	ID        string // the id of the message
+	ID        string // see [transport.TurnID]; in old logs the id of the message
+	Message   string // the id of the message, which its sender chose
 	From      string // who sent it
+	Root      string // the turn that its chain began with, see [Chain]
 	Hops      int    // how many agents handed the request on before it came here
 	Ancestors []string
 	User      string
@@ -117,7 +120,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
+	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}
@@ -129,6 +132,16 @@ func newTurn(e *Entry, m *a2a.Message) *Turn {
 		}
 	}
 	return t
+}
+
+// begunBy returns the newest turn that a sender's message with this id began, or nil.
+func (c *Conversation) begunBy(from, messageID string) *Turn {
+	for i := len(c.Turns) - 1; i >= 0; i-- {
+		if t := c.Turns[i]; t.Message == messageID && t.From == from {
+			return t
+		}
+	}
+	return nil
 }
 
 func (c *Conversation) turn(id string) *Turn {

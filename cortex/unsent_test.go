@@ -267,7 +267,7 @@ func TestTooLargeAnswer(t *testing.T) {
 		}
 		m := message(got[0])
 		if text := transport.Text(m.Parts); !strings.HasPrefix(text, "The answer cannot be sent to you: the message is ") ||
-			m.Metadata[transport.MetaFailed] != true || m.Metadata[transport.MetaTurn] != "m1" || m.Role != a2a.MessageRoleAgent {
+			m.Metadata[transport.MetaFailed] != true || m.Metadata[transport.MetaRequester] != "gamma" || m.Metadata[transport.MetaMessage] != "m1" || m.Role != a2a.MessageRoleAgent {
 			t.Errorf("gamma got %q with %v", text, m.Metadata)
 		}
 		w.wantAnswer("m1", sixfold(700_000))

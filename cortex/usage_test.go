@@ -90,7 +90,7 @@ func TestUsageAddsUp(t *testing.T) {
 		shown := map[string]any{}
 		for _, e := range w.watched() {
 			if m, ok := e.Payload.(*a2a.Message); ok {
-				shown[transport.MetaString(m, transport.MetaTurn)] = m.Metadata["usage"]
+				shown[transport.MetaString(m, transport.MetaMessage)] = m.Metadata["usage"]
 			}
 		}
 		for id, u := range want {
@@ -106,8 +106,8 @@ func TestUsageAddsUp(t *testing.T) {
 			t.Errorf("the conversation cost %+v, want %+v", conv.Usage, sum)
 		}
 		for _, turn := range conv.Turns {
-			if turn.Usage != want[turn.ID] {
-				t.Errorf("turn %s cost %+v, want %+v", turn.ID, turn.Usage, want[turn.ID])
+			if turn.Usage != want[turn.Message] {
+				t.Errorf("turn %s cost %+v, want %+v", turn.Message, turn.Usage, want[turn.Message])
 			}
 		}
 		if got := w.spentOn(time.Now()); got != sum {

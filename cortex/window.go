@@ -121,6 +121,9 @@ func (c *Conversation) weight() int {
 	for _, t := range c.Turns {
 		n += 512 + turnWeight(t)
 	}
+	for _, chain := range c.Chains {
+		n += 256 + 64*len(chain.Given)
+	}
 	for _, t := range c.Tasks {
 		n += 512 + taskWeight(promptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried)
 	}

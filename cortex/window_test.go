@@ -143,7 +143,7 @@ func TestAnswerOutlivesItsTurn(t *testing.T) {
 			if got := preview(conv, ""); len(got.History) != 0 || got.Summary == "" {
 				t.Fatalf("turn %d is still shown", i)
 			}
-			if _, ok := conv.AnswerOf(fmt.Sprint("m", i)); !ok {
+			if _, ok := conv.AnswerOf("user", fmt.Sprint("m", i)); !ok {
 				t.Errorf("the answer to turn %d is gone", i)
 			}
 			gone := 0

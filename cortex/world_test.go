@@ -35,6 +35,7 @@ type world struct {
 	ctl   []*transport.Event            // what came on the agents' control topics
 
 	diligent bool // the agents do their tasks, and do not only receive them
+	heed     func(agent string, e *transport.Event)
 }
 
 // decideFunc is a decider that is a function of what it is asked.
@@ -83,6 +84,9 @@ func newWorld(t *testing.T, d llm.Decider) *world {
 			w.work[id] = append(w.work[id], e)
 			if w.diligent {
 				w.do(id, e)
+			}
+			if w.heed != nil {
+				w.heed(id, e)
 			}
 		})
 		w.listen(transport.Control("", id), func(e *transport.Event) { w.ctl = append(w.ctl, e) })
@@ -199,6 +203,9 @@ func (w *world) say(id, text string) {
 	w.publish(userEvent(id, text))
 }
 
+// turnOf is the turn that the user's message with this id begins.
+func turnOf(id string) string { return transport.TurnID("", conversation, "user", id) }
+
 func userEvent(id, text string) *transport.Event {
 	return &transport.Event{
 		ID: id, Time: time.Now(), From: "user", ContextID: conversation,
@@ -266,10 +273,10 @@ func answersIn(t *testing.T, s cortex.Store) map[string]string {
 		}
 		for _, turn := range conv.Turns {
 			if turn.AnswerSeq == e.Seq {
-				if a, twice := answers[turn.ID]; twice {
-					t.Errorf("turn %s answered twice: %q, then %q", turn.ID, a, turn.Answer)
+				if a, twice := answers[turn.Message]; twice {
+					t.Errorf("message %s answered twice: %q, then %q", turn.Message, a, turn.Answer)
 				}
-				answers[turn.ID] = turn.Answer
+				answers[turn.Message] = turn.Answer
 			}
 		}
 	}

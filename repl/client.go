@@ -23,7 +23,7 @@ type Client struct {
 	NewID     func() string    // makes ids of messages, events and conversations; nil: random
 	Now       func() time.Time // nil: time.Now
 
-	// Answer reads the answer to a message from the conversation's log, false while there is none. It makes up for what a
+	// Answer reads the answer to a message of User's from the conversation's log, false while there is none. It makes up for what a
 	// live topic may lose, and for a restart of Cortex within a turn. nil: the live answer is all there is.
 	Answer func(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error)
 
@@ -103,7 +103,7 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 		return fmt.Errorf("send the message: %w", err)
 	}
 
-	f := filter{turn: say.ID}
+	f := filter{turn: transport.TurnID(say.Tenant, contextID, say.From, say.ID)}
 	deliver := func(e *transport.Event) (done bool) {
 		for _, e := range f.pass(e) {
 			if !yield(e) {
@@ -168,7 +168,7 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 			graceEnd = time.After(grace)
 			poll.Reset(max(grace/4, time.Millisecond))
 			bounded, done := context.WithTimeout(watching, grace)
-			cancelErr := c.Cancel(bounded, contextID, transport.Cancel{Turn: say.ID, Reason: "by the user"})
+			cancelErr := c.Cancel(bounded, contextID, transport.Cancel{Turn: f.turn, Reason: "by the user"})
 			done()
 			if cancelErr != nil {
 				return errors.Join(err, cancelErr)

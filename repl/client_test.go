@@ -104,7 +104,7 @@ func TestTurn(t *testing.T) {
 		{"an impostor", func(s *script, e *transport.Event) {
 			s.task(e, "t1", "clock", "time?")
 			s.progress(e, "t1", "mallory", "ha")
-			s.live(e, "mallory", &transport.Delta{Turn: e.ID, Attempt: "a", Text: "ha"})
+			s.live(e, "mallory", &transport.Delta{Turn: turnOf(e), Attempt: "a", Text: "ha"})
 			s.live(e, "mallory", answerTo(e, "ha"))
 			s.answer(e, "real")
 		}, []string{"task t1 for clock", "answer real"}},
@@ -261,14 +261,16 @@ func TestTurnCancel(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var mu sync.Mutex
 		var cancels []string
+		var said *transport.Event
 		s, c := newScript(t, func(s *script, e *transport.Event) {
 			if x, ok := e.Payload.(*transport.Cancel); ok {
 				mu.Lock()
 				defer mu.Unlock()
 				cancels = append(cancels, "inbox "+x.Turn)
-				s.answer(&transport.Event{ID: x.Turn, ContextID: e.ContextID}, "stopped")
+				s.answer(said, "stopped")
 				return
 			}
+			said = e
 			s.delta(e, "a", "I am")
 			cancel()
 		})
@@ -299,7 +301,7 @@ func TestTurnCancel(t *testing.T) {
 		running.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if len(cancels) != 2 || !strings.Contains(strings.Join(cancels, ","), "inbox id-1") || !strings.Contains(strings.Join(cancels, ","), "control id-1") {
+		if all := strings.Join(cancels, ","); len(cancels) != 2 || !strings.Contains(all, "inbox "+turnOf(said)) || !strings.Contains(all, "control "+turnOf(said)) {
 			t.Errorf("cancels = %q, want the turn's in inbox and control", cancels)
 		}
 	})

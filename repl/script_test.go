@@ -39,6 +39,11 @@ func (s *script) serve(play func(e *transport.Event)) (stop func()) {
 	}
 }
 
+// turnOf is the turn that the message say begins.
+func turnOf(say *transport.Event) string {
+	return transport.TurnID(say.Tenant, say.ContextID, say.From, say.ID)
+}
+
 // live publishes p as from on the conversation of the message say.
 func (s *script) live(say *transport.Event, from string, p transport.Payload) {
 	e := &transport.Event{ID: fmt.Sprintf("live-%d", s.n.Add(1)), From: from, ContextID: say.ContextID, Payload: p}
@@ -48,7 +53,7 @@ func (s *script) live(say *transport.Event, from string, p transport.Payload) {
 }
 
 func (s *script) delta(say *transport.Event, attempt, text string) {
-	s.live(say, transport.Cortex, &transport.Delta{Turn: say.ID, Attempt: attempt, Text: text})
+	s.live(say, transport.Cortex, &transport.Delta{Turn: turnOf(say), Attempt: attempt, Text: text})
 }
 
 func (s *script) task(say *transport.Event, id a2a.TaskID, agent, text string) {
@@ -56,7 +61,7 @@ func (s *script) task(say *transport.Event, id a2a.TaskID, agent, text string) {
 	m.Metadata = map[string]any{transport.MetaAgentID: agent}
 	s.live(say, transport.Cortex, &a2a.Task{
 		ID: id, ContextID: say.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted},
-		History: []*a2a.Message{m}, Metadata: map[string]any{transport.MetaTurn: say.ID},
+		History: []*a2a.Message{m}, Metadata: map[string]any{transport.MetaTurn: turnOf(say)},
 	})
 }
 
@@ -66,7 +71,7 @@ func (s *script) progress(say *transport.Event, id a2a.TaskID, agent, text strin
 
 func (s *script) settle(say *transport.Event, id a2a.TaskID, state a2a.TaskState, text string) {
 	u := statusUpdate(say.ContextID, id, state, text)
-	u.Metadata = map[string]any{transport.MetaTurn: say.ID}
+	u.Metadata = map[string]any{transport.MetaTurn: turnOf(say)}
 	s.live(say, transport.Cortex, u)
 }
 
@@ -84,7 +89,7 @@ func (s *script) announce(c *transport.Card) {
 func answerTo(say *transport.Event, text string) *a2a.Message {
 	m := a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart(text))
 	m.ID = "answer-to-" + say.ID
-	m.Metadata = map[string]any{transport.MetaTurn: say.ID}
+	m.Metadata = map[string]any{transport.MetaTurn: turnOf(say)}
 	return m
 }
 

@@ -121,7 +121,7 @@ func (s *script) follow(o *order, said *transport.Event) {
 		s.settle(said, a2a.TaskID(o.ID), a2a.TaskStateCompleted, "")
 	case "again":
 		u := statusUpdate(said.ContextID, a2a.TaskID(o.ID), a2a.TaskStateSubmitted, o.Text)
-		u.Metadata = map[string]any{transport.MetaTurn: said.ID, transport.MetaAgentID: o.Agent, transport.MetaAttempt: o.N}
+		u.Metadata = map[string]any{transport.MetaTurn: turnOf(said), transport.MetaAgentID: o.Agent, transport.MetaAttempt: o.N}
 		s.live(said, transport.Cortex, u)
 	case "failed":
 		s.settle(said, a2a.TaskID(o.ID), a2a.TaskStateFailed, o.Text)

@@ -42,6 +42,7 @@ func kinds() map[string]transport.Payload {
 		},
 		"deadline": &transport.Deadline{At: at},
 		"cancel":   &transport.Cancel{TaskID: "t1", Turn: "m1", Reason: "r"},
+		"share":    &transport.Share{With: []string{"user:bob"}, Revoke: []string{"a"}},
 		"forget":   &transport.Forget{AgentID: "a"},
 		"delta":    &transport.Delta{Turn: "m1", Attempt: "2", Text: "te\nxt"},
 		"hologram": &transport.Opaque{Kind: "hologram", Version: "9", Data: []byte{0, 1, 254, 255}},

@@ -10,7 +10,7 @@ import (
 // one again is harmless.
 //
 //	from → topic              payload                     meaning
-//	user → Inbox(cortex)      Message, role user          what the user says; Event.ID = Message.ID = the turn's id
+//	user → Inbox(cortex)      Message, role user          what the user says; Event.ID = Message.ID, see [TurnID]
 //	cortex → Live(context)    Delta                       the answer while it is written
 //	cortex → Inbox(agent)     Message, role user          a task: TaskID set, metadata as below
 //	cortex → Live(context)    Task, SUBMITTED             the same task was given; History[0] is its message
@@ -20,6 +20,7 @@ import (
 //	cortex → Live(context)    TaskStatusUpdate            the task is settled: state and result as logged
 //	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) when an agent asked
 //	user → Inbox(cortex) and Control(cortex)   Cancel     stop a turn or a task
+//	user → Inbox(cortex)      Share                       others may speak in the conversation, or no longer
 //	cortex → Control(agent)   Cancel, TaskID set          stop that task
 //
 // The keys of metadata in these messages. The first five are those of the A2A agents that Cortex grew up with.
@@ -29,14 +30,15 @@ const (
 	MetaTaskID          = "task_id"             // task and result: the task's id
 	MetaOriginalMessage = "original_message_id" // result: the id of the task's message
 	MetaCreatedAt       = "created_at"          // result: RFC 3339
-	MetaRequester       = "requester"           // task: who asked Cortex
+	MetaRequester       = "requester"           // task and answer: who asked Cortex
 	MetaUserText        = "user_text"           // task: the user's own words
 	MetaDeadline        = "deadline"            // task: RFC 3339 with nanoseconds; a result after it is ignored
 	MetaLatest          = "latest_deadline"     // task: until when progress may move the deadline; missing: it stays
 	MetaAttempt         = "attempt"             // task: which attempt at it this is, a number from 1
 	MetaHops            = "hops"                // task: how many agents have handed the request on, a number
 	MetaAncestors       = "ancestors"           // task: their ids, a list of strings
-	MetaTurn            = "turn_id"             // everything of a turn on Live: the id of the user's message
+	MetaTurn            = "turn_id"             // everything of a turn on Live: its id, see [TurnID]
+	MetaMessage         = "message_id"          // answer: the id of the message that it answers, which its requester chose
 	MetaDecision        = "decision"            // answer: the kind of decision that gave it
 	MetaReason          = "reason"              // answer and delegation: why
 	MetaModel           = "model"               // answer: what decided

@@ -15,6 +15,7 @@ import (
 //     deadline
 //   - *[Card], *[Synced], *[AgentEvent]: on Cards; an AgentEvent also from Cortex to itself
 //   - *[Deadline], *[Cancel]: to [Cortex] and to agents
+//   - *[Share]: to [Cortex]
 //   - *[Forget]: to [Cortex], on its control topic
 //   - *[Delta]: on Live, text while it is written
 //   - *[Opaque]: anything else, as it came
@@ -36,7 +37,7 @@ type Deadline struct {
 // Cancel asks to stop: one task, one turn, or, with both empty, everything open in the event's conversation.
 type Cancel struct {
 	TaskID a2a.TaskID `json:"taskId,omitempty"`
-	Turn   string     `json:"turn,omitempty"` // id of the user's message that began the turn
+	Turn   string     `json:"turn,omitempty"` // see [TurnID]
 	Reason string     `json:"reason,omitempty"`
 }
 
@@ -49,7 +50,7 @@ type Forget struct {
 // Delta is a piece of an answer while it is being written. It is provisional: when the attempt changes, text of the
 // earlier attempt is void; the answer itself comes as a Message.
 type Delta struct {
-	Turn    string `json:"turn"`    // id of the user's message that is being answered
+	Turn    string `json:"turn"`    // that is being answered, see [TurnID]
 	Attempt string `json:"attempt"` // changes when the writing starts again
 	Text    string `json:"text"`
 }
@@ -85,6 +86,8 @@ func PayloadKind(p Payload) (kind string, ok bool) {
 		return "deadline", p != nil
 	case *Cancel:
 		return "cancel", p != nil
+	case *Share:
+		return "share", p != nil
 	case *Forget:
 		return "forget", p != nil
 	case *Delta:
@@ -172,6 +175,8 @@ func newPayload(kind, version string) Payload {
 		return new(Deadline)
 	case "cancel":
 		return new(Cancel)
+	case "share":
+		return new(Share)
 	case "forget":
 		return new(Forget)
 	case "delta":

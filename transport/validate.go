@@ -25,6 +25,8 @@ func validatePayload(p Payload) error {
 		return p.validate()
 	case *AgentEvent:
 		return p.validate()
+	case *Share:
+		return p.validate()
 	case *Opaque:
 		for _, s := range []string{p.Kind, p.Version} {
 			if err := CheckID(s); s != "" && err != nil {

@@ -3,12 +3,10 @@ package jetstore
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,10 +21,9 @@ import (
 const (
 	// listTimeout is how long one question about all conversations may take: the server may have to read much to answer it.
 	listTimeout = 30 * time.Second
-	listAhead   = 16   // conversations whose last entries the server looks up at once
-	listFetch   = 4096 // headers asked for at once
-	titlesAhead = 16   // titles read at once; each is a whole entry
-	titleDepth  = 16   // entries of a conversation that are searched for a title
+	listAhead   = 16 // conversations whose last entries the server looks up at once
+	titlesAhead = 16 // titles read at once; each is a whole entry
+	titleDepth  = 16 // entries of a conversation that are searched for a title
 )
 
 // listed is a conversation of a list before its title is known.
@@ -36,8 +33,7 @@ type listed struct {
 	info    cortex.ContextInfo
 }
 
-// Contexts implements [cortex.Store]. The order and the dates of all conversations come first, from the headers of their
-// last entries; titles are read a few at a time as the caller goes on, so the top of a long list is cheap.
+// Contexts implements [cortex.Store]. The order and the dates of all conversations come first, from their last entries; titles are read a few at a time as the caller goes on, so the top of a long list is cheap.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.ContextInfo, error] {
 	return func(yield func(cortex.ContextInfo, error) bool) {
 		all, err := s.list(ctx, tenant)
@@ -66,10 +62,7 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	if err != nil || len(counts) == 0 {
 		return nil, err
 	}
-	if err := s.lookUp(ctx, slices.Collect(maps.Keys(counts))); err != nil {
-		return nil, err
-	}
-	last, err := s.lastHeaders(ctx, prefix+"*")
+	last, err := s.lasts(ctx, slices.Collect(maps.Keys(counts)))
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +73,8 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 			s.log.Warn("a subject of the conversations' stream is not Cortex's", "subject", subj)
 			continue
 		}
-		l.subject, l.info.ContextID, l.info.Entries = subj, id, int(counts[subj])
-		if l.info.Entries > 0 { // else it has begun since
-			all = append(all, l)
-		}
+		l.info.ContextID, l.info.Entries = id, int(counts[subj])
+		all = append(all, l)
 	}
 	// By sequence rather than time: it does not depend on anybody's clock.
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.last, a.last) })
@@ -101,68 +92,21 @@ func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, e
 	return info.State.Subjects, nil
 }
 
-// lookUp has the server find the last entry of each conversation, and send none, a few at a time. What it does not remember it reads
-// from its files, and nobody can append meanwhile: for all conversations of a large log at once, that is many seconds.
-func (s *Store) lookUp(ctx context.Context, subjects []string) error {
+// lasts reads the last message of each subject, a few at a time: the server finds what it does not remember in its files, and nobody can
+// append meanwhile; for all conversations of a large log at once, that is many seconds. It keeps what a list needs. No consumer is
+// made: a stream has room for so many, and whoever reads would take the place of others.
+func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errSilent)
+	defer cancel()
+	all := make(map[string]listed, len(subjects))
 	for some := range slices.Chunk(subjects, listAhead) {
-		req, err := json.Marshal(directGet{Seq: math.MaxUint64, Last: some})
-		if err != nil {
-			return err
-		}
-		if _, err := s.request(ctx, "DIRECT.GET.", Stream, req); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lastHeaders reads sequence and time of the last message of each subject, by a consumer that gets headers only: a
-// hundred bytes a conversation, however long its entries are.
-func (s *Store) lastHeaders(ctx context.Context, filter string) (map[string]listed, error) {
-	asking, done := context.WithTimeout(ctx, listTimeout)
-	defer done()
-	consumer, err := s.stream.CreateConsumer(asking, jetstream.ConsumerConfig{
-		Description: "Cortex: a list of conversations", FilterSubject: filter, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy, HeadersOnly: true,
-		AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
-		defer cancel()
-		_ = s.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // else the server does, after the threshold
-	}()
-	left := consumer.CachedInfo().NumPending
-	all := make(map[string]listed, left)
-	for left > 0 {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		batch, err := consumer.Fetch(int(min(left, listFetch)), jetstream.FetchMaxWait(s.timeout))
+		err := s.readWith(ctx, &reader{s: s, stream: Stream, last: some, next: 1}, func(m *stored) {
+			updated := m.when(timeHeader)
+			all[m.subject] = listed{subject: m.subject, last: m.seq, info: cortex.ContextInfo{Updated: updated}}
+		})
 		if err != nil {
 			return nil, err
 		}
-		got := uint64(0)
-		for m := range batch.Messages() {
-			meta, err := m.Metadata()
-			if err != nil {
-				return nil, err
-			}
-			updated, err := time.Parse(time.RFC3339Nano, m.Headers().Get(timeHeader))
-			if err != nil {
-				updated = meta.Timestamp
-			}
-			all[m.Subject()] = listed{last: meta.Sequence.Stream, info: cortex.ContextInfo{Updated: updated}}
-			got++
-		}
-		if err := batch.Error(); err != nil {
-			return nil, err
-		}
-		if got == 0 {
-			return nil, fmt.Errorf("%w: %d conversations are not listed", errSilent, left)
-		}
-		left -= min(got, left)
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
@@ -29,8 +30,8 @@ func contexts(t *testing.T, s cortex.Store) (entries map[string]int, failed erro
 	return entries, nil
 }
 
-// TestListAFewAtATime holds that a list has the server look up all conversations before it asks for all at once, a few at a time, and
-// without their entries: who appends would wait for as long as it reads.
+// TestListAFewAtATime holds that a list asks for the last entries of a few conversations at a time: who appends would wait for as long as
+// the server reads. Nor does it, or whoever reads notes, make a consumer, of which a stream has so many and no more.
 func TestListAFewAtATime(t *testing.T) {
 	const conversations, most = 50, 16
 	nc, _ := start(t, t.TempDir())
@@ -46,6 +47,11 @@ func TestListAFewAtATime(t *testing.T) {
 		}
 		want[id] = 1
 	}
+	for _, kind := range []string{cortex.NoteAgent, "evidence"} {
+		if _, err := s.PutNote(t.Context(), "", kind, cortex.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	requests, err := nc.SubscribeSync("$JS.API.>")
 	if err != nil {
 		t.Fatal(err)
@@ -53,31 +59,66 @@ func TestListAFewAtATime(t *testing.T) {
 	if got, err := contexts(t, s); err != nil || !maps.Equal(got, want) {
 		t.Fatalf("Contexts = %v, %v, want %v", got, err, want)
 	}
+	for _, kind := range []string{cortex.NoteAgent, "evidence"} {
+		for _, err := range s.Notes(t.Context(), "", kind) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := nc.Publish("$JS.API.the.end", nil); err != nil {
+		t.Fatal(err)
+	}
 	looked := map[string]bool{}
 	for {
 		m, err := requests.NextMsg(10 * time.Second)
 		if err != nil {
-			t.Fatalf("no consumer was asked for: %v", err)
+			t.Fatal(err)
 		}
-		if strings.HasPrefix(m.Subject, "$JS.API.CONSUMER.CREATE.") {
+		if m.Subject == "$JS.API.the.end" {
 			break
 		}
-		if !strings.HasPrefix(m.Subject, "$JS.API.DIRECT.GET.") {
-			continue
+		if strings.HasPrefix(m.Subject, "$JS.API.CONSUMER.") {
+			t.Errorf("the server is asked for %s", m.Subject)
 		}
 		var asked struct {
-			Seq  uint64   `json:"seq"`
-			Last []string `json:"multi_last"`
+			Last     []string `json:"multi_last"`
+			MaxBytes int      `json:"max_bytes"`
 		}
-		if err := json.Unmarshal(m.Data, &asked); err != nil || asked.Seq <= conversations || len(asked.Last) > most {
-			t.Errorf("the server is asked %s (%v), want at most %d conversations and none of their entries", m.Data, err, most)
+		if json.Unmarshal(m.Data, &asked) != nil || len(asked.Last) == 0 {
+			continue
+		}
+		if len(asked.Last) > most || asked.MaxBytes == 0 {
+			t.Errorf("the server is asked %s, want at most %d conversations and a bound of bytes", m.Data, most)
 		}
 		for _, subject := range asked.Last {
 			looked[subject] = true
 		}
 	}
 	if len(looked) != conversations {
-		t.Errorf("%d of %d conversations were looked up before all were asked for at once", len(looked), conversations)
+		t.Errorf("%d of %d conversations were looked up", len(looked), conversations)
+	}
+}
+
+// TestListWithLongLastEntries has conversations whose last entries do not fit into one answer.
+func TestListWithLongLastEntries(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{}
+	for i := range 20 {
+		e := entry(1)
+		e.Cause.Payload.(*a2a.Message).Parts[0] = a2a.NewTextPart(strings.Repeat("long ", 100_000))
+		id := fmt.Sprint("c", i)
+		if _, err := s.Append(t.Context(), "", id, 0, e); err != nil {
+			t.Fatal(err)
+		}
+		want[id] = 1
+	}
+	if got, err := contexts(t, s); err != nil || !maps.Equal(got, want) {
+		t.Errorf("Contexts = %v, %v, want %v", got, err, want)
 	}
 }
 

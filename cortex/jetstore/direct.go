@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,16 +51,34 @@ type stored struct {
 	seq     uint64
 	subject string
 	data    []byte
-	key     string // of the conversation's snapshots, if get read the first one
-	sum     string // that Append added to an entry
-	header  []byte // as the server keeps it, if look read the message
+	key     string      // of the conversation's snapshots, if get read the first one
+	sum     string      // that Append added to an entry
+	header  []byte      // as the server keeps it, if look read the message
+	headers nats.Header // the same with what the server adds, if a reader read it
 }
 
-// reader reads the messages of one subject in order, a batch at a time; or of all that differ in their last token, if that is a *.
+// when returns the time in a header, or else the time at which the message was stored.
+func (m *stored) when(header string) time.Time {
+	for _, h := range []string{header, jetstream.TimeStampHeaer} {
+		if t, err := time.Parse(time.RFC3339Nano, m.headers.Get(h)); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// isMarker reports whether a message of a bucket says that there is nothing any more.
+func isMarker(h nats.Header) bool {
+	return h.Get("KV-Operation") != "" || h.Get(jetstream.MarkerReasonHeader) != ""
+}
+
+// reader reads the messages of one subject in order, a batch at a time; or of all that differ in their last token, if that is a *; or
+// the last one of each of several subjects.
 type reader struct {
 	s       *Store
 	stream  string
 	subject string
+	last    []string // in place of subject
 	inbox   *nats.Subscription
 	replies chan *nats.Msg // room for one batch; what finds none is dropped, which batch notices
 	next    uint64         // sequence to go on from
@@ -98,7 +117,7 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 // with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
 // worth nothing: an answer that stops early must not pass for a log that ends there.
 func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error) {
-	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Batch: batchMessages, MaxBytes: batchBytes})
+	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: batchMessages, MaxBytes: batchBytes})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -150,35 +169,44 @@ func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error
 			return nil, 0, err
 		}
 		got := m.Header.Get(jetstream.SubjectHeader)
-		if !covers(r.subject, got) || seq < r.next || seq <= last {
-			return nil, 0, fmt.Errorf("the server answers with message %d of %s, want one of %s from %d on", seq, got, r.subject, max(r.next, last+1))
+		if !r.wants(got) || seq < r.next || seq <= last {
+			return nil, 0, fmt.Errorf("the server answers with message %d of %s, want one of %s%v from %d on", seq, got, r.subject, r.last, max(r.next, last+1))
 		}
-		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data, sum: m.Header.Get(sumHeader)})
+		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data, sum: m.Header.Get(sumHeader), headers: m.Header})
 		last = seq
 	}
 }
 
 // readAll calls each for every message of a subject, the oldest first.
 func (s *Store) readAll(ctx context.Context, stream, subject string, each func(*stored)) error {
-	r, err := s.newReader(stream, subject, 1)
-	if err != nil {
+	return s.readWith(ctx, &reader{s: s, stream: stream, subject: subject, next: 1}, each)
+}
+
+// readWith calls each for every message that r finds.
+func (s *Store) readWith(ctx context.Context, r *reader, each func(*stored)) error {
+	if err := r.listen(); err != nil {
 		return err
 	}
 	defer r.close()
 	for left := uint64(1); left > 0; {
-		var msgs []stored
-		msgs, left, err = r.batch(ctx)
+		msgs, more, err := r.batch(ctx)
 		if errors.Is(err, errNotFound) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		left = more
 		for i := range msgs {
 			each(&msgs[i])
 		}
 	}
 	return nil
+}
+
+// wants reports whether a message of subject is an answer.
+func (r *reader) wants(subject string) bool {
+	return r.subject != "" && covers(r.subject, subject) || slices.Contains(r.last, subject)
 }
 
 // covers reports whether subject is what filter asks for.

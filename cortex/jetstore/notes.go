@@ -93,45 +93,81 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 				return
 			}
 		}
-		w, err := s.notes.Watch(ctx, shelf(tenant, kind)+"*", jetstream.IgnoreDeletes())
-		if err != nil {
-			failed(err)
-			return
-		}
-		defer w.Stop() //nolint:errcheck // nothing is left to do with it
-		for {
-			select {
-			case <-ctx.Done():
-				failed(ctx.Err())
-				return
-			case kv, ok := <-w.Updates():
-				if !ok {
-					failed(fmt.Errorf("%w: the watch ended", transport.ErrUnavailable))
-					return
+		err := s.readNotes(ctx, shelf(tenant, kind), func(at string, n note) (bool, error) {
+			key, err := transport.Unescape(at[strings.LastIndexByte(at, '.')+1:])
+			if err != nil {
+				return true, nil // nothing that PutNote wrote
+			}
+			if isSealed(kind) {
+				if n, err = s.unseal(ctx, at, n, secrets[at]...); err != nil {
+					return false, err
 				}
-				if kv == nil { // that is all
-					s.tidy(ctx, slices.Sorted(maps.Keys(secrets)))
-					return
-				}
-				at := kv.Key()
-				key, err := transport.Unescape(at[strings.LastIndexByte(at, '.')+1:])
-				if err != nil {
-					continue // nothing that PutNote wrote
-				}
-				n := note{revision: kv.Revision(), there: true, value: kv.Value()}
-				if isSealed(kind) {
-					if n, err = s.unseal(ctx, at, n, secrets[at]...); err != nil {
-						failed(err)
-						return
-					}
-					if keys := secrets[at]; n.secret.seq == 0 || len(keys) > 0 && keys[0].seq >= n.secret.seq {
-						delete(secrets, at) // nothing to tidy
-					}
-				}
-				if n.there && !yield(cortex.Note{Key: key, Value: n.value, Version: n.version()}, nil) {
-					return
+				if keys := secrets[at]; n.secret.seq == 0 || len(keys) > 0 && keys[0].seq >= n.secret.seq {
+					delete(secrets, at) // nothing to tidy
 				}
 			}
+			return !n.there || yield(cortex.Note{Key: key, Value: n.value, Version: n.version()}, nil), nil
+		})
+		switch {
+		case err == nil:
+			s.tidy(ctx, slices.Sorted(maps.Keys(secrets)))
+		case !errors.Is(err, errEnough):
+			failed(err)
+		}
+	}
+}
+
+// errEnough ends readNotes when each wants no more.
+var errEnough = errors.New("that is enough")
+
+// readNotes calls each for the notes on a shelf, until it returns false or an error. A note that is replaced meanwhile may come again. It
+// makes no consumer, as lasts does not.
+func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string, n note) (bool, error)) error {
+	filter := notesSubject + shelf + "*"
+	r, err := s.newReader(notesStream, filter, 1)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for lag := time.Duration(0); ; {
+		msgs, left, err := r.batch(ctx)
+		if err != nil && !errors.Is(err, errNotFound) {
+			return err
+		}
+		if len(msgs) > 0 {
+			lag = 0
+		}
+		for i := range msgs {
+			m := &msgs[i]
+			if isMarker(m.headers) {
+				continue
+			}
+			more, err := each(strings.TrimPrefix(m.subject, notesSubject), note{revision: m.seq, there: true, value: m.data})
+			if err != nil {
+				return err
+			}
+			if !more {
+				return errEnough
+			}
+		}
+		if err == nil && left > 0 {
+			continue
+		}
+		// A note that was replaced has moved to the end, which another replica than the one that answered before may not have yet.
+		if !s.replicated {
+			return nil
+		}
+		last, err := s.look(ctx, notesStream, msgGet{Last: filter})
+		if err != nil || last.seq < r.next {
+			return err
+		}
+		if lag += lagStep; lag > s.timeout {
+			return fmt.Errorf("the replica that answers is behind: it has nothing from %d on, the last is %d", r.next, last.seq)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lagStep):
 		}
 	}
 }
@@ -191,7 +227,7 @@ func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
 		if err != nil {
 			return note{}, err
 		}
-		n.there = h.Get("KV-Operation") == "" && h.Get(jetstream.MarkerReasonHeader) == ""
+		n.there = !isMarker(h)
 	}
 	return n, nil
 }

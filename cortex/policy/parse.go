@@ -18,7 +18,7 @@ const (
 	MaxBytes = 1 << 20 // of the file
 	MaxRules = 1000
 	maxGlobs = 1000    // of one list
-	maxCap   = 1000000 // of at_once and per_turn
+	maxCap   = 1000000 // of at_once, per_turn and requests_per_minute
 
 	// MaxAttempts is how often a task is tried in all, by one agent or several.
 	MaxAttempts = 5
@@ -81,7 +81,7 @@ func parse(b []byte) (*Policy, error) {
 }
 
 func readRule(raw json.RawMessage) (*rule, error) {
-	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "retry")
+	o, err := object(raw, "agents", "skills", "from", "only_from", "allow", "confirm", "at_once", "per_turn", "requests_per_minute", "retry")
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +95,7 @@ func readRule(raw json.RawMessage) (*rule, error) {
 	f.bool("confirm", &r.confirm)
 	f.count("at_once", &r.atOnce)
 	f.count("per_turn", &r.perTurn)
+	f.number("requests_per_minute", &r.requests, maxCap, "requests")
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -130,11 +131,13 @@ func (r *rule) check() error {
 		return errors.New(`agents: it is missing: globs of the agents' ids, such as ["bank-*"]`)
 	case only && len(r.from) > 0:
 		return errors.New("only_from: the rule has from too: make two rules of it")
-	case r.deny && (only || r.confirm || r.atOnce > 0 || r.perTurn > 0 || retry):
-		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn and retry")
+	case r.deny && (only || r.confirm || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry):
+		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry")
+	case r.requests > 0 && (len(r.skills) > 0 || len(r.from) > 0):
+		return errors.New("requests_per_minute: it is about what its agents ask for: put it into a rule without skills and from")
 	case (r.atOnce > 0 || r.perTurn > 0) && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("at_once and per_turn: they count all tasks of an agent: put them into a rule without skills and from")
-	case !r.deny && !only && !r.confirm && r.atOnce == 0 && r.perTurn == 0 && !retry:
+	case !r.deny && !only && !r.confirm && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry:
 		return errors.New("it changes nothing, since what no rule forbids is allowed: for \"these and nobody else\" write only_from")
 	}
 	return nil

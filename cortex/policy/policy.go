@@ -14,7 +14,9 @@
 //	    allow: false               # these may not ask it
 //	  - agents: ["agent_pay"]
 //	    at_once: 2                 # tasks under way with it, of all conversations together
-//	    per_turn: 3                # tasks that one turn may give it
+//	    per_turn: 3                # tasks that one turn may give it, with all that agents ask for in the course of it
+//	  - agents: ["watcher"]
+//	    requests_per_minute: 120   # so often it may ask for something of itself, a third of that at once; else 30
 //	  - agents: ["bank-*"]
 //	    retry:                     # of what they were given and did not do
 //	      others: false            # no other agent gets it
@@ -22,7 +24,9 @@
 //
 // What no rule speaks of is allowed. All rules that match apply, in any order: one that denies wins over all others, an asker has
 // to be in every only_from, and of several caps the lowest holds. So a rule takes something away, or it is an error: allow: true
-// says nothing that is not so already.
+// says nothing that is not so already. The one exception is requests_per_minute: the lowest of a rule holds instead of what holds without
+// one, and may be more. What an agent asks for while it works on a task in the same conversation is part of that task's turn, and is
+// bounded with it.
 //
 // Work that an agent did not do is tried again: by the same agent where its card allows that, then by others with the same skill,
 // [MaxAttempts] times in all. A rule about any agent that the work was given to can end that earlier.
@@ -45,6 +49,7 @@ type rule struct {
 	agents, skills, from, only globs
 	deny, confirm              bool
 	atOnce, perTurn            int  // 0: no cap
+	requests                   int  // a minute, by its agents; 0: not said
 	alone                      bool // what its agents did not do is given to no others
 	attempts                   int  // 0: no cap
 }
@@ -92,9 +97,14 @@ func (p *Policy) AtOnce(agent string) int {
 	return p.least(agent, func(r *rule) int { return r.atOnce })
 }
 
-// PerTurn returns how many tasks one turn may give to an agent; 0 is any number.
+// PerTurn returns how many tasks one turn, and what descends from it, may give to an agent; 0 is any number.
 func (p *Policy) PerTurn(agent string) int {
 	return p.least(agent, func(r *rule) int { return r.perTurn })
+}
+
+// Requests returns how often in a minute an agent may ask for something that no task of its own leads to; 0: no rule says so.
+func (p *Policy) Requests(agent string) int {
+	return p.least(agent, func(r *rule) int { return r.requests })
 }
 
 // Others reports whether what from asked an agent for, and the agent did not do, may be given to another agent. With no skill, rules

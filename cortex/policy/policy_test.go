@@ -35,6 +35,8 @@ rules:
   - {agents: ["bank-*"], retry: {others: false}}
   - {agents: ["bank-x"], skills: ["move"], from: ["user*"], retry: {attempts: 1}}
   - {agents: ["bank-x", "pay"], retry: {attempts: 3}}
+  - {agents: ["watch*"], requests_per_minute: 300}
+  - {agents: ["watch2"], requests_per_minute: 60}
 `
 
 func TestAllows(t *testing.T) {
@@ -93,6 +95,11 @@ func TestCaps(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("at once and per turn (-want +got):\n%s", diff)
 	}
+	for agent, want := range map[string]int{"watch1": 300, "watch2": 60, "pay": 0} {
+		if got := p.Requests(agent); got != want {
+			t.Errorf("Requests(%q) = %d, want %d", agent, got, want)
+		}
+	}
 }
 
 func TestRetries(t *testing.T) {
@@ -127,7 +134,7 @@ func TestDeniesTenant(t *testing.T) {
 
 func TestNilAllowsEverything(t *testing.T) {
 	var p *policy.Policy
-	if p.DeniesTenant("x") || !p.Allows("user", "x", "y") || p.Confirms("user", "x", "y") || p.AtOnce("x") != 0 || p.PerTurn("x") != 0 || p.Any("x") || p.Rules() != 0 ||
+	if p.DeniesTenant("x") || !p.Allows("user", "x", "y") || p.Confirms("user", "x", "y") || p.AtOnce("x") != 0 || p.PerTurn("x") != 0 || p.Requests("x") != 0 || p.Any("x") || p.Rules() != 0 ||
 		!p.Others("user", "x", "y") || p.Attempts("user", "x", "y") != policy.MaxAttempts {
 		t.Error("a nil Policy has rules")
 	}
@@ -145,7 +152,7 @@ func TestParseErrors(t *testing.T) {
 		"tenants' list":  {"tenants: {deny: evil}", `tenants: deny: it is a list of globs, such as ["bank-*"]`},
 		"rules":          {"rules: 3", "rules: it is a list"},
 		"rule key":       {"rules:\n- {agents: [a], confirm: true}\n- {agents: [a], at-once: 2}", `rule 2: unknown key "at-once": did you mean at_once?`},
-		"a word":         {"rules: [no]", "rule 1: it has to have keys, of agents, skills, from, only_from, allow, confirm, at_once, per_turn, retry"},
+		"a word":         {"rules: [no]", "rule 1: it has to have keys, of agents, skills, from, only_from, allow, confirm, at_once, per_turn, requests_per_minute, retry"},
 		"no agents":      {"rules: [{allow: false}]", `rule 1: agents: it is missing: globs of the agents' ids, such as ["bank-*"]`},
 		"agents":         {"rules: [{agents: pay, allow: false}]", `rule 1: agents: it is a list of globs, such as ["bank-*"]`},
 		"no glob":        {"rules: [{agents: [], allow: false}]", `rule 1: agents: it is a list of globs, such as ["bank-*"]`},
@@ -159,14 +166,16 @@ func TestParseErrors(t *testing.T) {
 		"empty value":    {"rules: [{agents: [a], from: , allow: false}]", "rule 1: from: there is nothing behind it: leave the key out"},
 		"both":           {"rules: [{agents: [a], from: [b], only_from: [c]}]", "rule 1: only_from: the rule has from too: make two rules of it"},
 		"idle":           {"rules: [{agents: [a], from: [b], allow: true}]", `rule 1: it changes nothing, since what no rule forbids is allowed: for "these and nobody else" write only_from`},
-		"deny and more":  {"rules: [{agents: [a], allow: false, at_once: 2}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn and retry"},
-		"deny and retry": {"rules: [{agents: [a], allow: false, retry: {attempts: 1}}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn and retry"},
+		"deny and more":  {"rules: [{agents: [a], allow: false, at_once: 2}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry"},
+		"deny and retry": {"rules: [{agents: [a], allow: false, retry: {attempts: 1}}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry"},
 		"retry":          {"rules: [{agents: [a], retry: 2}]", "rule 1: retry: it has to have keys, of others, attempts"},
 		"retry key":      {"rules: [{agents: [a], retry: {other: false}}]", `rule 1: retry: unknown key "other": did you mean others?`},
 		"idle retry":     {"rules: [{agents: [a], retry: {others: true}}]", "rule 1: retry: it changes nothing, since others are tried anyway: write others: false, or attempts"},
 		"retry's flag":   {"rules: [{agents: [a], retry: {others: 1}}]", "rule 1: retry: others: it is true or false"},
 		"attempts":       {"rules: [{agents: [a], retry: {attempts: 6}}]", "rule 1: retry: attempts: it is a number of attempts from 1 to 5"},
 		"cap of skill":   {"rules: [{agents: [a], skills: [s], at_once: 2}]", "rule 1: at_once and per_turn: they count all tasks of an agent: put them into a rule without skills and from"},
+		"requests":       {"rules: [{agents: [a], requests_per_minute: 0}]", "rule 1: requests_per_minute: it is a number of requests from 1 to 1000000"},
+		"whose requests": {"rules: [{agents: [a], from: [b], requests_per_minute: 9}]", "rule 1: requests_per_minute: it is about what its agents ask for: put it into a rule without skills and from"},
 		"too many":       {"rules:\n" + strings.Repeat("- {agents: [a], allow: false}\n", 1001), "1001 rules; at most 1000 are allowed"},
 		"too large":      {strings.Repeat("#", policy.MaxBytes+1), "1048577 bytes; at most 1048576 are allowed"},
 	} {

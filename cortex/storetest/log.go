@@ -119,6 +119,7 @@ func payloads() []transport.Payload {
 		&transport.Synced{},
 		&transport.Deadline{At: epoch},
 		&transport.Cancel{TaskID: "task-1", Turn: "m", Reason: "enough"},
+		&transport.Share{With: []string{"user:bob"}},
 		&transport.Forget{AgentID: "echo"},
 		&transport.Delta{Turn: "m", Attempt: "1", Text: "par"},
 		&transport.Opaque{Kind: "telepathy", Version: "9", Data: []byte("\x00not JSON")},

@@ -15,6 +15,7 @@ import (
 )
 
 const (
+	sender      = "user"
 	payload     = 256              // bytes of what a user says, and of what the floor carries
 	defaultWait = 30 * time.Second // for an answer, until it is taken for lost
 	lookEvery   = 2 * time.Second  // how often a user who waits looks into the log, as a chat does
@@ -90,7 +91,7 @@ func (u *user) watch(_ context.Context, e *transport.Event) error {
 			u.fence <- struct{}{}
 		}
 	case *a2a.Message:
-		id := transport.MetaString(p, transport.MetaTurn)
+		id := transport.MetaString(p, transport.MetaMessage)
 		if !u.right(id, p) {
 			return nil
 		}
@@ -219,7 +220,7 @@ func (u *user) say(ctx context.Context, s saying) (time.Duration, error) {
 // publish publishes something that the user says or wants.
 func (u *user) publish(ctx context.Context, t transport.Topic, id string, p transport.Payload) error {
 	err := u.n.users.Publish(ctx, t, &transport.Event{
-		ID: id, Time: time.Now(), From: "user", To: transport.Cortex, ContextID: u.contextID, Payload: p,
+		ID: id, Time: time.Now(), From: sender, To: transport.Cortex, ContextID: u.contextID, Payload: p,
 	})
 	if err != nil {
 		return fmt.Errorf("say something in %s: %w", u.contextID, err)
@@ -229,7 +230,7 @@ func (u *user) publish(ctx context.Context, t transport.Topic, id string, p tran
 
 // cancel stops the turn of a message, as a chat does.
 func (u *user) cancel(ctx context.Context, id string) error {
-	x := &transport.Cancel{Turn: id, Reason: "by the user"}
+	x := &transport.Cancel{Turn: transport.TurnID("", u.contextID, sender, id), Reason: "by the user"}
 	if err := u.publish(ctx, transport.Control("", transport.Cortex), id+"-cancel", x); err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (u *user) look(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	m, ok := conv.AnswerOf(id)
+	m, ok := conv.AnswerOf(sender, id)
 	if !ok || !u.right(id, m) {
 		return false, nil
 	}
@@ -292,11 +293,11 @@ func (u *user) tally(ctx context.Context) (tally, error) {
 
 // lookBack reads the answers from the log that did not come in time, and were not shown since.
 func (u *user) lookBack(ctx context.Context) error {
-	missing := map[string]bool{}
+	missing := map[string]string{} // messages, by their turns
 	u.mu.Lock()
 	for i := range u.said {
 		if id := u.messageID(i + 1); u.answers[id] == 0 && !u.logged[id] {
-			missing[id] = true
+			missing[transport.TurnID("", u.contextID, sender, id)] = id
 		}
 	}
 	u.mu.Unlock()
@@ -311,9 +312,10 @@ func (u *user) lookBack(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if m, ok := conv.AnswerOf(e.Turn); ok && missing[e.Turn] && u.right(e.Turn, m) {
+		id := missing[e.Turn]
+		if m, ok := conv.AnswerOf(sender, id); ok && id != "" && u.right(id, m) {
 			u.mu.Lock()
-			u.logged[e.Turn] = true
+			u.logged[id] = true
 			u.mu.Unlock()
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
@@ -49,11 +48,8 @@ func addLimit(f *pflag.FlagSet, limit *int) {
 }
 
 // filter returns what the flags ask for.
-func (l *listFlags) filter(cmd *cobra.Command) (registry.Query, error) {
+func (l *listFlags) filter() (registry.Query, error) {
 	q := l.query
-	if !cmd.Flags().Changed("version") {
-		q.Version = "" // CORTEX_VERSION tells many programs which Cortex this is
-	}
 	for _, s := range l.states {
 		q.States = append(q.States, registry.State(s))
 	}

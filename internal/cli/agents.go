@@ -14,7 +14,7 @@ func (e *env) newAgents() *cobra.Command {
 		flags.add(c.Flags())
 		c.Args = exactArgs()
 		c.RunE = func(cmd *cobra.Command, _ []string) error {
-			q, err := flags.filter(cmd)
+			q, err := flags.filter()
 			if err != nil {
 				return err
 			}
@@ -34,6 +34,7 @@ func (e *env) newAgents() *cobra.Command {
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.PersistentFlags().StringVar(&e.settings.node.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
 	c.PersistentFlags().BoolVar(&e.settings.node.strict, "strict-abilities", false, "the Cortex on the server that --nats names has this flag, too")
+	setting(c.PersistentFlags(), "well-known", "strict-abilities")
 	c.AddCommand(
 		list(&cobra.Command{
 			Use: "list", Short: "List the agents that are online, or those that fit",

@@ -27,6 +27,7 @@ talk to Cortex and read conversations and cards, and nobody can speak in another
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.PersistentFlags().StringVar(&dir, "auth", "", "`DIR` of the keys (default auth in the data folder)")
+	setting(c.PersistentFlags(), "auth")
 	folder := func() (string, error) {
 		if dir == "" {
 			return filepath.Join(e.settings.data, "auth"), nil

@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -12,9 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
-	"github.com/cortex-orchestrator/cortex/internal/directory"
-	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -23,7 +20,8 @@ import (
 type backend struct {
 	*link
 	registry *registry.Registry
-	prompts  string        // --prompts
+	isSet    isSet
+	prompts  string        // templates to try out; "": those of the node
 	index    *router.Index // of the node in this process; nil: one is made when it is needed
 }
 
@@ -35,24 +33,37 @@ func (b *backend) repl() repl.Backend {
 
 // client is the user's side of conversations over l.
 func (l *link) client() *repl.Client {
-	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, Answer: l.answer}
+	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, User: "user"}
 	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
+		c.User = who.ID
+	}
+	c.Answer = func(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
+		return l.answer(ctx, contextID, c.User, messageID)
+	}
+	return c
+}
+
+// operator is client for what administers conversations: who shows the orchestrator's credentials does that in its name.
+func (l *link) operator() *repl.Client {
+	c := l.client()
+	if who := l.bus.Identity(); who != nil && who.Role == auth.Orchestrator {
 		c.User = who.ID
 	}
 	return c
 }
 
-// answer reads the answer to a message from the log.
-func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
+// answer reads the answer to a sender's message from the log.
+func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
 	if err != nil {
 		return nil, false, err
 	}
-	m, ok := conv.AnswerOf(messageID)
-	if ok || conv.Open(messageID) {
+	m, ok := conv.AnswerOf(from, messageID)
+	if ok || conv.Open(from, messageID) {
 		return m, ok, nil
 	}
 	// Not taken up yet, or answered so long ago that only the log has it.
+	turn := transport.TurnID(l.tenant, contextID, from, messageID)
 	conv = cortex.NewConversation(l.tenant, contextID)
 	for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
 		if err != nil {
@@ -61,8 +72,8 @@ func (l *link) answer(ctx context.Context, contextID, messageID string) (*a2a.Me
 		if err := conv.Apply(entry); err != nil {
 			return nil, false, err
 		}
-		if entry.Turn == messageID || entry.Turn == "" {
-			if m, ok := conv.AnswerOf(messageID); ok {
+		if entry.Turn == turn || entry.Turn == messageID || entry.Turn == "" { // in old logs the message's id
+			if m, ok := conv.AnswerOf(from, messageID); ok {
 				return m, true, nil
 			}
 		}
@@ -110,34 +121,6 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 			yield(nil, err)
 		}
 	}
-}
-
-// prompt renders what the model would be sent if text were said now.
-func (b *backend) prompt(ctx context.Context, contextID, text string) (string, error) {
-	templates, err := prompt.New(b.prompts)
-	if err != nil {
-		return "", err
-	}
-	conv, err := cortex.Load(ctx, b.store, b.tenant, contextID)
-	if err != nil {
-		return "", err
-	}
-	agents := directory.Routable(b.registry.Snapshot())
-	in, chosen := conv.Preview(text, agents, b.searchIndex(agents), time.Now())
-	p, err := templates.Render(in)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "── system · %d bytes\n%s\n", len(p.System), p.System)
-	for _, m := range p.Messages {
-		fmt.Fprintf(&out, "── %s\n%s\n", m.Role, m.Text)
-	}
-	if len(chosen) > 0 {
-		fmt.Fprintf(&out, "── shortlist · %d of %d agents\n", len(chosen), len(agents))
-		writeShortlist(&out, "", chosen)
-	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
 func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo, error) {

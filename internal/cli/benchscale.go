@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"os"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -43,9 +42,8 @@ without a snapshot, and a turn when it is half as long.`,
 
 func (e *env) newBenchRestart() *cobra.Command {
 	var (
-		cfg    bench.RestartConfig
-		agents string
-		b      *bencher
+		cfg bench.RestartConfig
+		b   *bencher
 	)
 	c := &cobra.Command{
 		Use:   "restart",
@@ -55,7 +53,7 @@ stopped and after it was killed, and the memory that it needs. The store is buil
 		Example: "  cortex bench restart\n  cortex bench restart --conversations 10000 --agents 100 --json",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if cfg.Agents, err = benchAgents(cmd, agents); err != nil {
+			if err := checkBound("agents", cfg.Agents, 1, maxBenchAgents); err != nil {
 				return err
 			}
 			if err := checkBound("conversations", cfg.Conversations, 1, maxBenchStored); err != nil {
@@ -72,15 +70,14 @@ stopped and after it was killed, and the memory that it needs. The store is buil
 	}
 	b = e.newBencher(c, "")
 	c.Flags().IntVar(&cfg.Conversations, "conversations", 100_000, "how many conversations are stored")
-	c.Flags().StringVar(&agents, "agents", defaultBenchAgents, "how many agents there are")
+	c.Flags().IntVar(&cfg.Agents, "agents", defaultBenchAgents, "how many agents there are")
 	return c
 }
 
 func (e *env) newBenchDiscovery() *cobra.Command {
 	var (
-		cfg    bench.DiscoveryConfig
-		agents string
-		b      *bencher
+		cfg bench.DiscoveryConfig
+		b   *bencher
 	)
 	c := &cobra.Command{
 		Use:   "discovery",
@@ -90,7 +87,7 @@ request that it fits, how large the prompts are, and how much longer a turn take
 		Example: "  cortex bench discovery\n  cortex bench discovery --agents 500 --json",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if cfg.Agents, err = benchAgents(cmd, agents); err != nil {
+			if err := checkBound("agents", cfg.Agents, 1, maxBenchAgents); err != nil {
 				return err
 			}
 			if err := b.check(); err != nil {
@@ -104,20 +101,8 @@ request that it fits, how large the prompts are, and how much longer a turn take
 		},
 	}
 	b = e.newBencher(c, "each part")
-	c.Flags().StringVar(&agents, "agents", defaultBenchAgents, "how many agents there are")
+	c.Flags().IntVar(&cfg.Agents, "agents", defaultBenchAgents, "how many agents there are")
 	return c
 }
 
-const defaultBenchAgents = "10000"
-
-// benchAgents reads --agents. Only the flag counts: the setting of that name is about the built-in agents.
-func benchAgents(cmd *cobra.Command, value string) (int, error) {
-	if !cmd.Flags().Changed("agents") {
-		value = defaultBenchAgents
-	}
-	n, err := strconv.Atoi(value)
-	if err != nil {
-		return 0, usagef("--agents %q: want a number, such as %s", value, defaultBenchAgents)
-	}
-	return n, checkBound("agents", n, 1, maxBenchAgents)
-}
+const defaultBenchAgents = 10_000

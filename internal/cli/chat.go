@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,9 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
-	e.settings.node.tell = e.notify(notices)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
 	b, where, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
@@ -75,6 +78,9 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 		Version: buildVersion(), Where: where, History: filepath.Join(e.settings.data, "history"),
 	}
 	err = talk(ctx, cfg)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause // it was cut short
+	}
 	if cerr := closeAll(); err == nil {
 		err = cerr
 	}
@@ -175,7 +181,15 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if s.node.llm != "fake" {
 			where += ", deciding with " + s.describeLLM()
 		}
-		return &backend{n.link, n.Registry, s.node.prompts, n.Index}, where, n.Close, nil
+		own := func(context.Context) (*handover, error) { return s.handover() }
+		watching, unwatch := context.WithCancel(ctx)
+		var watched sync.WaitGroup
+		watched.Go(func() { s.report(watching, n) })
+		return &backend{n.link, n.Registry, own, "", n.Index}, where, func() error {
+			unwatch()
+			watched.Wait()
+			return n.Close()
+		}, nil
 	}
 }
 
@@ -223,7 +237,7 @@ func (s *settings) whoDecides(ctx context.Context) (text string, other bool) {
 }
 
 // succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one
-// goes on. The new server has the address of the old one, so that everybody finds it again. A service that ends is not
+// goes on. The new server has the address of the old one, and all its settings, so that everybody finds it again. A service that ends is not
 // succeeded: it is about to be started again. The function that is returned ends that.
 func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
 	a, ok, err := findAddress(ctx, s.data)
@@ -232,14 +246,15 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- s.adopting(a.Deciding).reign(ctx, log) }()
+	go func() { done <- s.reign(ctx, log) }()
 	return func() error {
 		stop()
 		return <-done
 	}
 }
 
-// reign waits for the data folder to be free, and then runs a node until ctx ends.
+// reign waits for the data folder to be free, and then runs a node like the one before until ctx ends. When that was a service, it is
+// about to be started again, and reign goes on to wait.
 func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -249,10 +264,18 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 			return nil
 		case <-poll.C:
 		}
-		if held(s.data) {
+		if held(s.data) || locked(queueFile(s.data)) {
 			continue
 		}
-		n, err := s.startNode(ctx, log, nil)
+		last, ok := lastAddress(s.data)
+		if !ok || !last.Passing {
+			continue
+		}
+		next, err := s.successor(last.Node)
+		var n *node
+		if err == nil {
+			n, err = next.startNode(ctx, log, nil)
+		}
 		switch {
 		case errors.Is(err, errLocked):
 			continue
@@ -262,8 +285,15 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 			log.Error("the cortex that this chat had joined has ended, and no other could be started", "err", err)
 			return nil
 		}
-		<-ctx.Done()
+		next.report(ctx, n)
 		return n.Close()
+	}
+}
+
+// report tells the chat, which cannot go on, when its node fails before ctx ends.
+func (s *settings) report(ctx context.Context, n *node) {
+	if err := n.Wait(ctx); err != nil && s.node.fail != nil {
+		s.node.fail(err)
 	}
 }
 
@@ -290,7 +320,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 	}
 	select {
 	case <-r.Synced():
-		return &backend{l, r, s.node.prompts, nil}, closeAll, nil
+		return &backend{l, r, s.joined, "", nil}, closeAll, nil
 	case <-ctx.Done():
 		return nil, nil, errors.Join(ctx.Err(), closeAll())
 	case <-time.After(syncTimeout):

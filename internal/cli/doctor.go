@@ -42,6 +42,7 @@ remove them when they are of no more use. What is missing is taken note of, and 
 	c.Flags().BoolVar(&repair, "repair", false, "set aside what is damaged, and keep what is good of each conversation")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().StringVar(&e.settings.node.auth, "auth", "", "`DIR` made by `cortex auth init`, if the service runs with it")
+	setting(c.Flags(), "auth")
 	return c
 }
 
@@ -72,7 +73,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	if _, err := os.Stat(storeDir(data)); err != nil {
 		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
 	}
-	release, err := claim(data)
+	c, err := claimData(ctx, data)
 	switch {
 	case errors.Is(err, errLocked) && repair:
 		return fmt.Errorf("a cortex runs on %s: stop it first", data)
@@ -86,7 +87,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 		return err
 	}
 	d, err := examine(ctx, data)
-	release()
+	c.release()
 	if err == nil && repair && d.Damaged {
 		err = e.repair(ctx, d)
 	}

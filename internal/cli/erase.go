@@ -118,7 +118,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 
 // cancelAll cancels what is open in a conversation, and waits until that is so.
 func (l *link) cancelAll(ctx context.Context, contextID string) error {
-	if err := l.client().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
+	if err := l.operator().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, cancelPatience)

@@ -55,7 +55,7 @@ A query with several agents is right with any one of them; with --multi it needs
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case !cmd.Flags().Changed("agents"): // the setting of that name is about the built-in agents
+			case len(config.Agents) == 0:
 				return usagef("--agents is missing: name a file of agents; `cortex eval routing --help` shows its form")
 			case config.Queries == "":
 				return usagef("--queries is missing: name a file of queries; `cortex eval routing --help` shows its form")

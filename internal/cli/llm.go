@@ -81,6 +81,7 @@ func (e *env) newLLMList() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the `NAME` that is marked with *")
+	setting(c.Flags(), "llm")
 	return c
 }
 
@@ -162,6 +163,7 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 	}
 	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as NAME")
 	c.Flags().StringVar(&model, "model", "", "the `MODEL` to ask, rather than the endpoint's own")
+	setting(c.Flags(), "llm", "model")
 	return c
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -42,22 +43,23 @@ func (l *link) Close() { l.bus.Close() }
 // join connects to a running server, by --nats or by what a node left in the data folder. It returns nil when none runs.
 // onConn, unless nil, is told when the connection is lost and made again.
 func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
-	url := s.nats
-	if url == "" {
+	o := &nats.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}
+	if s.nats == "" {
 		a, ok, err := findAddress(ctx, s.data)
 		if err != nil || !ok {
 			return nil, err
 		}
-		url = a.URL
+		o.URL, o.Locate = a.URL, func() (string, error) { return whereNow(s.data) }
 		if s.node.wellKnown == "" {
-			s.node.wellKnown = a.WellKnown
+			s.node.wellKnown = a.Node.of("well-known")
 		}
-		s.node.strict = a.Strict
-		if err := s.findCreds(a.Auth); err != nil {
+		s.node.strict = a.Node.of("strict-abilities") == "true"
+		if err := s.findCreds(a.Node.of("auth")); err != nil {
 			return nil, err
 		}
 	}
-	bus, err := nats.Dial(ctx, &nats.Options{URL: url, Name: name, Creds: s.creds, TLS: s.tls, Logger: log, OnConn: onConn})
+	o.Creds, o.TLS = s.creds, s.tls
+	bus, err := nats.Dial(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		bus.Close()
 		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
 	}
-	return newLink(ctx, bus, url, s.tenant, 0, log)
+	return newLink(ctx, bus, o.URL, s.tenant, 0, log)
 }
 
 // refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
@@ -120,9 +122,27 @@ func (s *settings) findCreds(dir string) error {
 func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	l, err := s.join(ctx, name, log, onConn)
 	if err == nil && l == nil {
-		err = fmt.Errorf("no cortex runs on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", s.data)
+		err = fmt.Errorf("%w on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", errNoCortex, s.data)
 	}
 	return l, err
+}
+
+// awaitJoin is mustJoin for who may be there before the Cortex that it joins. It waits, and tells so once.
+func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error), tell func(away error)) (*link, error) {
+	for creds := s.creds; ; s.creds = creds { // those of another server are of no use
+		l, err := s.mustJoin(ctx, name, log, onConn)
+		away := errors.Is(err, transport.ErrUnavailable) || errors.Is(err, errNoCortex) || errors.Is(err, errSilent)
+		if !away || refusesTLS(err) {
+			return l, err
+		}
+		if tell != nil {
+			tell(err)
+			tell = nil
+		}
+		if err := rest(ctx, waitingPause); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // behindDoor is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.
@@ -182,8 +202,10 @@ type node struct {
 	*link
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
-	server       *nats.Server // nil with --nats
-	health       *storeHealth // of its store; nil with --nats
+	server       *nats.Server          // nil with --nats
+	health       *storeHealth          // of its store; nil with --nats
+	claim        *claim                // likewise
+	broken       atomic.Pointer[error] // why the server has given up its store, after which it may not even end
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
@@ -238,7 +260,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	conn.tell(n.Registry)
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
-		DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
+		Authenticated: n.bus.Identity() != nil, DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
 		Agents: n.Routable, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 	})
 	if err != nil {
@@ -292,10 +314,21 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil
 	})
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
+	if n.claim != nil {
+		n.work.Go(func() error {
+			err := n.claim.watch(workCtx)
+			if err != nil {
+				log.Error("the data folder is lost", "err", err)
+			}
+			return err
+		})
+	}
 	if n.server != nil {
 		n.work.Go(func() error {
 			select {
 			case err := <-n.server.Broken(): // whoever watches over this process starts it again
+				err = whyBroken(err)
+				n.broken.Store(&err)
 				return err
 			case <-workCtx.Done():
 				return nil
@@ -315,10 +348,12 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, address{
-			URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, WellKnown: s.node.wellKnown, Strict: s.node.strict,
-			Auth: s.node.auth, LLM: s.describeLLM(), Deciding: s.deciding(),
-		}); err != nil {
+		h, err := s.handover()
+		if err != nil {
+			return nil, err
+		}
+		a := address{URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: h}
+		if err := leaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())
@@ -338,16 +373,19 @@ func (n *node) leads() bool {
 func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
 	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
-		release, err := claim(s.data)
+		c, err := claimData(ctx, s.data)
 		if err != nil {
 			return err
 		}
-		n.release, n.health = release, newStoreHealth()
+		n.claim, n.release, n.health = c, c.release, newStoreHealth()
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
 			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
 			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,
 		})
 		if err != nil {
+			return err
+		}
+		if err := c.keep(storeDir(s.data)); err != nil {
 			return err
 		}
 		o.Server, o.Tenant = n.server, s.tenant

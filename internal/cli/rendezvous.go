@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,15 +21,9 @@ type address struct {
 	PID int    `json:"pid"`
 	// Passing says that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
-	// WellKnown is the file of --well-known, for those who join.
-	WellKnown string `json:"wellKnown,omitempty"`
-	// Strict is --strict-abilities, for them too.
-	Strict bool `json:"strict,omitempty"`
-	// Auth is --auth, where those who join on the same machine find their credentials.
-	Auth string `json:"auth,omitempty"`
-	// LLM is what decides, for people; Deciding is how, for who takes over.
-	LLM      string    `json:"llm,omitempty"`
-	Deciding *deciding `json:"deciding,omitempty"`
+	// LLM is what decides, for people; Node is how the node is set.
+	LLM  string    `json:"llm,omitempty"`
+	Node *handover `json:"node,omitempty"`
 }
 
 // sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that
@@ -60,35 +55,15 @@ func keepPort(data, url string) {
 
 func portFile(data string) string { return filepath.Join(data, "port") }
 
-var errLocked = errors.New("locked by another process")
+var (
+	errLocked = errors.New("locked by another process")
+	errSilent = errors.New("another cortex holds") // and does not say where it is
+)
 
 func addressFile(data string) string { return filepath.Join(data, "server.json") }
 
-// claim locks the data folder for this process. It returns errLocked while another one runs on it.
-func claim(data string) (release func(), err error) {
-	if err := makeDir(data); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(data, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
-	}
-	err = tryLock(f)
-	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // it may only be somebody who looks, see held
-		time.Sleep(20 * time.Millisecond)
-		err = tryLock(f)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	os.Remove(addressFile(data)) // of a process that was killed
-	return func() {
-		os.Remove(addressFile(data))
-		f.Close()
-	}, nil
-}
+// lastFile has the address of the node that ran last, for who takes over from it.
+func lastFile(data string) string { return filepath.Join(data, "last.json") }
 
 // leaveAddress tells other processes where this one can be reached.
 func leaveAddress(data string, a address) error {
@@ -101,6 +76,23 @@ func leaveAddress(data string, a address) error {
 		return err
 	}
 	return os.Rename(tmp, addressFile(data))
+}
+
+// withdrawAddress leaves the address to those only who take over.
+func withdrawAddress(data string) {
+	if err := os.Rename(addressFile(data), lastFile(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		os.Remove(addressFile(data))
+	}
+}
+
+// lastAddress returns what the node left that ran last on a data folder that nobody holds. One that was killed has not withdrawn it.
+func lastAddress(data string) (a address, ok bool) {
+	for _, path := range []string{addressFile(data), lastFile(data)} {
+		if b, err := os.ReadFile(path); err == nil {
+			return a, json.Unmarshal(b, &a) == nil && a.Node != nil
+		}
+	}
+	return a, false
 }
 
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
@@ -121,18 +113,51 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return address{}, false, fmt.Errorf("another cortex holds %s but does not say where it listens: stop it, or choose another folder with --data", data)
+			return address{}, false, fmt.Errorf("%w %s but does not say where it listens: stop it, or choose another folder with --data", errSilent, data)
 		case <-poll.C:
 		}
 	}
 }
 
+// whereNow returns where a process can be reached that has joined the data folder before, and was lost. It does not wait, nor ask for
+// the lock, which many who do so at the same time would keep from whoever wants to run.
+func whereNow(data string) (string, error) {
+	var a address
+	b, err := os.ReadFile(addressFile(data))
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
+	}
+	return a.URL, nil
+}
+
 // held reports whether a running process holds the data folder.
-func held(data string) bool {
-	f, err := os.OpenFile(filepath.Join(data, "lock"), os.O_RDWR, 0)
+func held(data string) bool { return locked(lockFile(data)) }
+
+// locked reports whether a running process has the lock of a file.
+func locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close() // lets go of the lock, if this took it
 	return errors.Is(tryLock(f), errLocked)
+}
+
+// queueFile is locked by a service that waits for the data folder. It comes before the chats that would take over.
+func queueFile(data string) string { return filepath.Join(data, "queue") }
+
+// queue says to chats that this process waits for the data folder, until leave is called.
+func queue(data string) (leave func()) {
+	f, err := os.OpenFile(queueFile(data), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return func() {} // it is its turn all the same, only not for sure
+	}
+	if tryLock(f) != nil { // another service waits too
+		f.Close()
+		return func() {}
+	}
+	return func() { f.Close() }
 }

@@ -109,10 +109,6 @@ and answers from their results. Start with:
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			e.handleSignals(cmd)
-			return e.settings.complete(cmd)
-		},
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q: `cortex help` lists them", args[0])
@@ -141,6 +137,8 @@ and answers from their results. Start with:
 			root.AddCommand(c)
 		}
 	}
+	root.AddCommand(newSettingsHelp(root))
+	e.settle(root)
 	return root
 }
 

@@ -47,6 +47,7 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 	}
 	e.settings.addNode(c)
 	c.Flags().StringVar(&addr, "http", "127.0.0.1:8420", "`ADDRESS` for /healthz and /readyz; none for none")
+	setting(c.Flags(), "http")
 	return c
 }
 
@@ -81,7 +82,35 @@ func (e *env) serve(ctx context.Context, addr string) error {
 			}
 		})
 	})
-	return g.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- g.Wait() }()
+	return outliveBroken(n.Load, ended)
+}
+
+// brokenEnd is how long the end of a node may take whose server has given up its store: a server may wait for itself then, and whoever
+// watches over this process has to be able to start it again.
+const brokenEnd = 10 * time.Second
+
+// outliveBroken waits for the end of the service, but not for ever for one whose store is broken.
+func outliveBroken(running func() *node, ended <-chan error) error {
+	poll := time.NewTicker(time.Second)
+	defer poll.Stop()
+	var since time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case now := <-poll.C:
+			n := running()
+			switch {
+			case n == nil || n.broken.Load() == nil:
+			case since.IsZero():
+				since = now
+			case now.Sub(since) > brokenEnd:
+				return *n.broken.Load()
+			}
+		}
+	}
 }
 
 // starting is what a service waits for that is not ready yet.
@@ -90,7 +119,7 @@ type starting struct{ why atomic.Pointer[string] }
 // Error says it to who asks whether the service is ready.
 func (s *starting) Error() string {
 	if why := s.why.Load(); why != nil {
-		return "it is starting, and waits for the NATS server: " + *why
+		return "it is starting, and waits for " + *why
 	}
 	return "it is starting"
 }
@@ -113,27 +142,45 @@ func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, 
 	return err
 }
 
-// claimNode is startNode with a clear error when another process has the data folder. For a server of its own it waits: they may be
-// started in any order, and a cluster needs its time.
+// claimNode is startNode for a service, which waits: for a server of others, since they may be started in any order, and a cluster needs
+// its time; for a data folder that a chat or a question has, until that ends. Another service there is an error.
 func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *starting, onEvent func(registry.Event)) (*node, error) {
-	n, err := s.startNode(ctx, log, onEvent)
-	for told := (time.Time{}); s.nats != "" && errors.Is(err, transport.ErrUnavailable) && ctx.Err() == nil; {
+	var told time.Time
+	leave := func() {}
+	defer func() { leave() }()
+	for {
+		n, err := s.startNode(ctx, log, onEvent)
+		what := "the NATS server"
+		switch {
+		case errors.Is(err, errLocked):
+			a, ok, ferr := findAddress(ctx, s.data)
+			if ferr != nil {
+				return nil, ferr
+			}
+			if ok && !a.Passing {
+				return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
+			}
+			if told.IsZero() {
+				leave = queue(s.data)
+			}
+			what, err = "the data folder", fmt.Errorf("a chat or a question (process %d) runs on %s", a.PID, s.data)
+			if !ok {
+				err = fmt.Errorf("a process that ran on %s ends", s.data)
+			}
+		case s.nats == "" || !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil:
+			return n, err
+		}
 		why := oneLine(err)
-		waits.why.Store(&why)
+		full := what + ": " + why
+		waits.why.Store(&full)
 		if time.Since(told) > waitingTold {
 			told = time.Now()
-			log.Warn("waiting for the NATS server", "err", why)
+			log.Warn("waiting for "+what, "err", why)
 		}
 		if err := rest(ctx, waitingPause); err != nil {
 			return nil, err
 		}
-		n, err = s.startNode(ctx, log, onEvent)
 	}
-	if errors.Is(err, errLocked) {
-		a, _, _ := findAddress(ctx, s.data)
-		return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
-	}
-	return n, err
 }
 
 // Wait blocks until ctx ends, then returns nil, or until a part of the node fails.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func (e *env) newSessions() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "sessions",
 		Short:   "List the conversations",
-		Example: "  cortex sessions --limit 5\n  cortex sessions delete demo",
+		Example: "  cortex sessions --limit 5\n  cortex sessions share demo bob\n  cortex sessions delete demo",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -34,22 +35,31 @@ func (e *env) newSessions() *cobra.Command {
 				if more {
 					defer fmt.Fprintf(e.stderr, "there are more: these are the %d used last (--limit)\n", limit)
 				}
-				spent, err := spentOn(ctx, l, list)
+				known, err := detailsOf(ctx, l, list)
 				if err != nil {
 					return err
 				}
 				if asJSON {
-					return writeJSON(e, sessionsJSON(list, spent))
+					return writeJSON(e, sessionsJSON(list, known))
 				}
 				if len(list) == 0 {
 					fmt.Fprintln(e.stderr, "no conversation yet: `cortex chat` begins one")
 					return nil
 				}
 				now := time.Now()
-				t := newTable(e.stdout, "CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE")
+				columns := []string{"CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE"}
+				owned := l.bus.Identity() != nil
+				if owned {
+					columns = slices.Insert(columns, 1, "OWNER")
+				}
+				t := newTable(e.stdout, columns...)
 				for _, s := range list {
-					u := spent[s.ContextID]
-					t.row(s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), tokensText(u), costText(u.Cost), s.Title)
+					d := known[s.ContextID]
+					row := []string{s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), tokensText(d.usage), costText(d.usage.Cost), s.Title}
+					if owned {
+						row = slices.Insert(row, 1, d.whose())
+					}
+					t.row(row...)
 				}
 				return t.flush()
 			})
@@ -57,7 +67,7 @@ func (e *env) newSessions() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.Flags().IntVar(&limit, "limit", maxSessions, "how many at most")
-	c.AddCommand(e.newSessionsDelete())
+	c.AddCommand(e.newSessionsShare(), e.newSessionsDelete())
 	return c
 }
 
@@ -77,19 +87,36 @@ type sessionJSON struct {
 	Updated   time.Time `json:"updated"`
 	Entries   int       `json:"entries"`
 	Usage     llm.Usage `json:"usage"`
+	Owner     string    `json:"owner"`
+	Shared    []string  `json:"sharedWith"`
 }
 
-// spentOn returns what was spent on each conversation.
-func spentOn(ctx context.Context, l *link, list []repl.Session) (map[string]llm.Usage, error) {
-	spent := make(map[string]llm.Usage, len(list))
+// details are what only the log of a conversation knows of it.
+type details struct {
+	usage  llm.Usage // spent on it
+	owner  string
+	shared []string
+}
+
+// whose says on a line to whom a conversation belongs.
+func (d *details) whose() string {
+	if len(d.shared) == 0 {
+		return d.owner
+	}
+	return d.owner + ", shared with " + strings.Join(d.shared, ", ")
+}
+
+// detailsOf returns the details of each conversation.
+func detailsOf(ctx context.Context, l *link, list []repl.Session) (map[string]*details, error) {
+	all := make(map[string]*details, len(list))
 	for _, s := range list {
 		conv, err := cortex.Load(ctx, l.store, l.tenant, s.ContextID)
 		if err != nil {
 			return nil, err
 		}
-		spent[s.ContextID] = conv.Usage
+		all[s.ContextID] = &details{conv.Usage, conv.Owner, conv.Shared}
 	}
-	return spent, nil
+	return all, nil
 }
 
 func tokensText(u llm.Usage) string {
@@ -99,10 +126,11 @@ func tokensText(u llm.Usage) string {
 	return fmt.Sprint(u.Tokens())
 }
 
-func sessionsJSON(list []repl.Session, spent map[string]llm.Usage) []sessionJSON {
+func sessionsJSON(list []repl.Session, known map[string]*details) []sessionJSON {
 	out := make([]sessionJSON, len(list))
 	for i, s := range list {
-		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries, spent[s.ContextID]}
+		d := known[s.ContextID]
+		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries, d.usage, d.owner, append([]string{}, d.shared...)}
 	}
 	return out
 }
@@ -146,11 +174,19 @@ func (e *env) history(ctx context.Context, l *link, contextID string, asJSON boo
 			return err
 		}
 	}
-	if spent, err := spentOn(ctx, l, []repl.Session{{ContextID: contextID}}); err == nil && !asJSON && spent[contextID] != (llm.Usage{}) {
-		fmt.Fprintf(e.stdout, "%s\n", usageLine(spent[contextID]))
-	}
 	if !found {
 		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+	}
+	known, err := detailsOf(ctx, l, []repl.Session{{ContextID: contextID}})
+	if err != nil || asJSON {
+		return nil // it was shown
+	}
+	d := known[contextID]
+	if d.usage != (llm.Usage{}) {
+		fmt.Fprintf(e.stdout, "%s\n", usageLine(d.usage))
+	}
+	if l.bus.Identity() != nil {
+		fmt.Fprintf(e.stdout, "belongs to %s\n", repl.Sanitize(d.whose()))
 	}
 	return nil
 }

@@ -26,9 +26,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// settings are the values of the flags. A flag that is not given is taken from the environment (CORTEX_ and its name),
-// else from the file that --config names, where its key is its name with underscores.
+// settings are the values of the flags. A flag of the node that is not given, see setting, is taken from the environment (CORTEX_ and
+// its name), else from the file that --config names, where its key is its name with underscores.
 type settings struct {
+	flags *pflag.FlagSet    // those of every command
+	given map[string]source // by the name of the flag
+
 	config    string
 	data      string
 	nats      string
@@ -64,9 +67,12 @@ type nodeSettings struct {
 	learning    bool
 	taskTimeout time.Duration
 	llmTimeout  time.Duration
-	passing     bool // not a setting: the node ends with its user
 
-	tell func(line string) // nor this: what the user of a chat is told; nil where there is none
+	// Not settings.
+	flags   *pflag.FlagSet
+	passing bool              // the node ends with its user
+	tell    func(line string) // what the user of a chat is told; nil where there is none
+	fail    func(error)       // called when a node that a chat runs has failed; likewise
 }
 
 // copies is on how many servers something is kept. Zero, as it is, cannot be given.
@@ -100,12 +106,15 @@ func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
 	f.StringVar(&s.logFormat, "log-format", "text", "log as text or json")
 	f.StringVar(&s.logLevel, "log-level", "", "log from debug, info, warn or error on")
+	s.flags = f
+	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level")
 }
 
 // addNode adds the flags of the commands that run the orchestrator; agents are those that run in the same process by
 // default. Each command has its own values, since the defaults differ.
 func (s *settings) addNode(c *cobra.Command, agents ...string) {
-	n, f := new(nodeSettings), c.Flags()
+	n := newNodeSettings(agents...)
+	c.Flags().AddFlagSet(n.flags)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		s.node = n
 		if err := n.check(); err != nil {
@@ -116,6 +125,12 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 		}
 		return nil
 	}
+}
+
+// newNodeSettings returns settings that are as the flags are by default; see addNode.
+func newNodeSettings(agents ...string) *nodeSettings {
+	n := &nodeSettings{flags: pflag.NewFlagSet("node", pflag.ContinueOnError)}
+	f := n.flags
 	f.StringVar(&n.llm, "llm", "fake", "`NAME` of the model that decides: `cortex llm list` has them; fake needs no network and no key")
 	f.StringVar(&n.model, "model", "", "the `MODEL` to ask there, rather than the usual one")
 	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
@@ -132,6 +147,8 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	f.BoolVar(&n.learning, "learning", true, "learn from what is done which agents fit which requests")
 	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "how long an agent may take for a task")
 	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "how long a decision may take, with everything that is tried again")
+	f.VisitAll(func(flag *pflag.Flag) { setting(f, flag.Name) })
+	return n
 }
 
 // check checks what can be checked before anything is started or joined.
@@ -145,28 +162,20 @@ func (n *nodeSettings) check() error {
 	if n.llmTimeout <= 0 {
 		return usagef("--llm-timeout %v: it must be more than nothing, such as 2m", n.llmTimeout)
 	}
-	if n.wellKnown != "" {
-		path, err := filepath.Abs(n.wellKnown) // others read it too, from where they are
-		if err != nil {
-			return usagef("--well-known: %w", err)
+	for flag, path := range map[string]*string{"prompts": &n.prompts, "well-known": &n.wellKnown, "auth": &n.auth, "policy": &n.policy} {
+		if err := absolute(path); err != nil {
+			return usagef("--%s: %w", flag, err)
 		}
-		n.wellKnown = path
-	}
-	if n.auth != "" {
-		path, err := filepath.Abs(n.auth) // others read it too, from where they are
-		if err != nil {
-			return usagef("--auth: %w", err)
-		}
-		n.auth = path
-	}
-	if n.policy != "" {
-		path, err := filepath.Abs(n.policy) // who takes over may be somewhere else
-		if err != nil {
-			return usagef("--policy: %w", err)
-		}
-		n.policy = path
 	}
 	return nil
+}
+
+// absolute makes a path mean the same to others, who read it from where they are: who joins, and who takes over.
+func absolute(path *string) (err error) {
+	if *path != "" {
+		*path, err = filepath.Abs(*path)
+	}
+	return err
 }
 
 // complete fills in what was not given as a flag, and checks what can be checked.
@@ -175,37 +184,8 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	var bad error
-	rank := map[string]int{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
-			rank[f.Name] = 3
-		}
-		if f.Changed || bad != nil || f.Name == "help" || f.Name == "config" {
-			return
-		}
-		name := envName(f.Name)
-		v, ok := os.LookupEnv(name)
-		if f.Name == "nats" && v == "" {
-			v, ok = os.LookupEnv("CORTEX_NATS") // as of the other flags
-		}
-		if ok && v != "" {
-			rank[f.Name] = 2
-			if err := f.Value.Set(v); err != nil {
-				bad = usagef("%s: %w", name, err)
-			}
-		} else if v, ok := file[key(f.Name)]; ok {
-			rank[f.Name] = 1
-			if err := f.Value.Set(v); err != nil {
-				bad = usagef("%s: %s: %w", s.config, key(f.Name), err)
-			}
-		}
-	})
-	if f := cmd.Flags().Lookup("model"); f != nil && bad == nil && rank["model"] < rank["llm"] {
-		bad = f.Value.Set("") // it was meant for another one than the one that is named here
-	}
-	if bad != nil {
-		return bad
+	if err := s.take(cmd.Flags(), file); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{"text", "json"}, s.logFormat) {
 		return usagef("--log-format %q: it is text or json", s.logFormat)
@@ -219,7 +199,7 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if s.data == "" {
 		s.data = defaultData()
 	}
-	if s.data, err = filepath.Abs(s.data); err != nil {
+	if err := absolute(&s.data); err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	if err := transport.CheckID(s.tenant); s.tenant != "" && err != nil {
@@ -246,16 +226,6 @@ func addresses(list string) (string, error) {
 		all[i] = a
 	}
 	return strings.Join(all, ","), nil
-}
-
-func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
-
-// envName is CORTEX_ and the flag's name; --nats is CORTEX_NATS_URL, as other tools of NATS name it.
-func envName(flag string) string {
-	if flag == "nats" {
-		return "CORTEX_NATS_URL"
-	}
-	return "CORTEX_" + strings.ToUpper(key(flag))
 }
 
 // readConfig reads the settings of the file: those that flags have are returned as text. Keys that no command knows are
@@ -286,8 +256,10 @@ func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, error) {
 			if err := readBudget(raw[k], &s.budget); err != nil {
 				return nil, usagef("%s: budget%w", s.config, err)
 			}
-		case known[k]:
+		case known[k] == isSetting:
 			values[k], err = plainValue(raw[k])
+		case known[k] == isAction:
+			return nil, usagef("%s: %s: this is no setting: it says what one command is to do, and is only given to that one as a flag", s.config, k)
 		default:
 			err = errors.New("a key is a flag's name with _ for -, or llms, or budget")
 			return nil, usagef("%s: unknown key %q: %w", s.config, k, err)
@@ -297,23 +269,6 @@ func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, error) {
 		}
 	}
 	return values, nil
-}
-
-// flagKeys are the keys that stand for flags.
-func flagKeys(root *cobra.Command) map[string]bool {
-	known := map[string]bool{}
-	var collect func(c *cobra.Command)
-	collect = func(c *cobra.Command) {
-		c.Flags().VisitAll(func(f *pflag.Flag) { known[key(f.Name)] = true })
-		c.PersistentFlags().VisitAll(func(f *pflag.Flag) { known[key(f.Name)] = true })
-		for _, sub := range c.Commands() {
-			collect(sub)
-		}
-	}
-	collect(root)
-	delete(known, "config")
-	delete(known, "help")
-	return known
 }
 
 // plainValue returns a value as a flag would be given it.

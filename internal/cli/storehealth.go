@@ -117,3 +117,11 @@ func (n *node) damage() []string {
 	}
 	return lines
 }
+
+// whyBroken says what it means that the server has given up its store.
+func whyBroken(err error) error {
+	if strings.Contains(err.Error(), "corrupt") {
+		return fmt.Errorf("the store was damaged while the server had it open: start again, what is damaged is set aside then: %w", err)
+	}
+	return err
+}

@@ -121,7 +121,17 @@ func (e *env) cancelTask(ctx context.Context, l *link, id a2a.TaskID) error {
 	if found.TaskID == "" {
 		return fmt.Errorf("%s: %w", id, errNoTask)
 	}
-	if err := l.client().Cancel(ctx, found.ContextID, transport.Cancel{TaskID: id}); err != nil {
+	x, c := transport.Cancel{TaskID: id}, l.operator()
+	if l.bus.Identity() != nil {
+		conv, err := cortex.Load(ctx, l.store, l.tenant, found.ContextID)
+		if err != nil {
+			return err
+		}
+		if why := conv.Bars(&transport.Event{From: c.User, Payload: &x}); why != "" {
+			return errors.New(inside(why))
+		}
+	}
+	if err := c.Cancel(ctx, found.ContextID, x); err != nil {
 		return err
 	}
 	fmt.Fprintf(e.stdout, "canceling what %s does in conversation %s\n", found.Agent, found.ContextID)

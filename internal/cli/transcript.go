@@ -40,6 +40,9 @@ func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
 	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
 		add(repl.LineUser, entry.Cause.From, transport.Text(m.Parts))
 	}
+	if p, ok := entry.Cause.Payload.(*transport.Share); ok {
+		add(repl.LineNote, entry.Cause.From, shareLine(p))
+	}
 	if entry.Summary != nil {
 		add(repl.LineNote, "", summaryLine(entry))
 	}

@@ -149,12 +149,17 @@ func answers(e *cortex.Entry) (text string, ok bool) {
 
 // read finds each message in the log.
 func (h *history) read() map[string]*logged {
-	turns := map[string]*logged{}
+	turns, message := map[string]*logged{}, map[string]string{} // by the id of the message; and that, by its turn
 	of := func(id string) *logged {
 		if turns[id] == nil {
 			turns[id] = &logged{}
 		}
 		return turns[id]
+	}
+	for _, e := range h.log {
+		if e.Cause != nil && isUser(e) {
+			message[e.Turn] = e.Cause.ID
+		}
 	}
 	for _, e := range h.log {
 		seq := int(e.Seq)
@@ -165,7 +170,7 @@ func (h *history) read() map[string]*logged {
 		if e.Turn == "" {
 			continue
 		}
-		l := of(e.Turn)
+		l := of(message[e.Turn])
 		if text, ok := answers(e); ok {
 			if l.answers = append(l.answers, seq); len(l.answers) == 1 {
 				l.text = text
@@ -214,8 +219,14 @@ func (h *history) tell(id string) []string {
 			add(a.Time, "shown (%s): %.200q, id %s", a.Via, a.Text, a.Answer)
 		}
 	}
+	turn := ""
 	for _, e := range h.log {
-		if e.Cause == nil || e.Cause.ID != id && e.Turn != id {
+		if e.Cause != nil && isUser(e) && e.Cause.ID == id {
+			turn = e.Turn
+		}
+	}
+	for _, e := range h.log {
+		if e.Cause == nil || e.Cause.ID != id && (turn == "" || e.Turn != turn) {
 			continue
 		}
 		what := fmt.Sprintf("entry %d of turn %q: %T from %s", e.Seq, e.Turn, e.Cause.Payload, e.Cause.From)

@@ -134,7 +134,7 @@ func journalFile(folder string, n int) string {
 // seen is an answer that was seen.
 type seen struct {
 	at       time.Time
-	turn     string
+	message  string
 	id, text string
 	via      string
 }
@@ -210,14 +210,14 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 		}
 		answered := false
 		for _, s := range got {
-			n, err := t.number(s.turn)
-			if err != nil || known(answers[s.turn], s.id) {
+			n, err := t.number(s.message)
+			if err != nil || known(answers[s.message], s.id) {
 				continue // somebody else's, which the log shows; or seen before
 			}
-			answers[s.turn] = append(answers[s.turn], s.id)
-			delete(open, s.turn)
+			answers[s.message] = append(answers[s.message], s.id)
+			delete(open, s.message)
 			answered = true
-			err = c.journal.add(record{Time: s.at, Op: opAnswer, Context: t.id, ID: s.turn, N: n, Answer: s.id, Text: s.text, Via: s.via})
+			err = c.journal.add(record{Time: s.at, Op: opAnswer, Context: t.id, ID: s.message, N: n, Answer: s.id, Text: s.text, Via: s.via})
 			if err != nil {
 				return err
 			}
@@ -252,9 +252,10 @@ func (c *client) watch(ctx context.Context, t talk) (stop func(), events <-chan 
 	go func() {
 		defer close(served)
 		sub.Serve(ctx, func(_ context.Context, e *transport.Event) error { //nolint:errcheck // it ends with ctx or with Close
-			if m, ok := e.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex {
+			m, ok := e.Payload.(*a2a.Message)
+			if ok && m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex && transport.MetaString(m, transport.MetaRequester) == t.user() {
 				select {
-				case ch <- seen{time.Now(), transport.MetaString(m, transport.MetaTurn), m.ID, transport.Text(m.Parts), "live"}:
+				case ch <- seen{time.Now(), transport.MetaString(m, transport.MetaMessage), m.ID, transport.Text(m.Parts), "live"}:
 				default: // the log has it too
 				}
 			}
@@ -302,7 +303,7 @@ func (c *client) ask(ctx context.Context, t talk, open map[string]message, since
 	}
 	var found []seen
 	for id := range open {
-		if m, ok := conv.AnswerOf(id); ok {
+		if m, ok := conv.AnswerOf(t.user(), id); ok {
 			found = append(found, seen{time.Now(), id, m.ID, transport.Text(m.Parts), "log"})
 		}
 	}

@@ -106,7 +106,7 @@ func TestLengthen(t *testing.T) {
 	if err != nil || conv.Seq != 200 {
 		t.Fatalf("the conversation has %d entries, %v, want 200", conv.Seq, err)
 	}
-	m, ok := conv.AnswerOf("seed-200")
+	m, ok := conv.AnswerOf(seedUser, "seed-200")
 	if !ok || m.Parts[0].Text() != "The weather of day 200 was as it is." {
 		t.Errorf("answer %v, %t, want the weather of day 200", m, ok)
 	}

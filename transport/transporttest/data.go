@@ -52,6 +52,7 @@ func payloads() map[string]transport.Payload {
 		"artifact": &a2a.TaskArtifactUpdateEvent{TaskID: "t1", ContextID: "c1", Append: true, LastChunk: true, Artifact: artifact, Metadata: meta},
 		"deadline": &transport.Deadline{At: at},
 		"cancel":   &transport.Cancel{TaskID: "t1", Turn: "m1", Reason: unicodeText},
+		"share":    &transport.Share{With: []string{"user:jürgen"}, Revoke: []string{"worker"}},
 		"delta":    &transport.Delta{Turn: "m1", Attempt: "2", Text: unicodeText},
 		"opaque":   &transport.Opaque{Kind: "hologram", Version: "7", Data: allBytes()},
 		"newer":    &transport.Opaque{Kind: "message", Version: "2", Data: []byte(`{"unknown":1}`)},

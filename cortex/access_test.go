@@ -1,0 +1,235 @@
+package cortex_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// proven is a world in which senders prove who they are.
+func proven(t *testing.T, d llm.Decider) *world {
+	t.Helper()
+	w := newWorld(t, d)
+	w.restart(cortex.Config{Decider: d, Authenticated: true})
+	return w
+}
+
+// from publishes something in the conversation.
+func (w *world) from(sender, id string, p transport.Payload) {
+	w.t.Helper()
+	w.publish(&transport.Event{ID: id, Time: time.Now(), From: sender, ContextID: conversation, Payload: p})
+}
+
+// shownTo returns what was shown as the answer to somebody's message.
+func (w *world) shownTo(from, id string) string {
+	for _, e := range w.watched() {
+		m, ok := e.Payload.(*a2a.Message)
+		if ok && transport.MetaString(m, transport.MetaRequester) == from && transport.MetaString(m, transport.MetaMessage) == id {
+			return transport.Text(m.Parts)
+		}
+	}
+	return ""
+}
+
+// TestConversationBelongsToWhoBeganIt: others speak in it when they were let in, and agents while they work on something in it.
+func TestConversationBelongsToWhoBeganIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := proven(t, named)
+		refused := func(from, id string) {
+			t.Helper()
+			before := len(entries(t, w.store))
+			w.sayAs(from, id, "let me in")
+			want := "The conversation c1 belongs to user:ada, who can let you in: cortex sessions share c1 " +
+				map[string]string{"user:bob": "bob", "user": "user", "beta": "agent:beta", "alpha": "agent:alpha"}[from]
+			if got := w.shownTo(from, id); got != want || len(entries(t, w.store)) != before {
+				t.Errorf("%s was answered %q, with %d entries more; want %q, with none", from, got, len(entries(t, w.store))-before, want)
+			}
+		}
+		taken := func(from, id string) {
+			t.Helper()
+			w.sayAs(from, id, "hello")
+			if got := w.shownTo(from, id); got != "you said hello" {
+				t.Errorf("%s was answered %q", from, got)
+			}
+		}
+		taken("user:ada", "m1")
+		refused("user:bob", "m2")
+		refused("user", "m3")
+		refused("alpha", "m4")
+		if got := w.tasksOf("alpha"); len(got) != 1 || !strings.HasPrefix(transport.Text(message(got[0]).Parts), "The conversation c1 belongs to") {
+			t.Errorf("alpha got %v, want that it was refused", got)
+		}
+		w.from("user:bob", "s1", &transport.Share{With: []string{"user:bob"}})
+		refused("user:bob", "m5")
+		w.from("user:ada", "s2", &transport.Share{With: []string{"user:bob", "user:ada", "beta"}})
+		w.from("user:ada", "s3", &transport.Share{With: []string{"beta"}}) // it is so already
+		if conv := w.load(); conv.Owner != "user:ada" || !slices.Equal(conv.Shared, []string{"beta", "user:bob"}) {
+			t.Errorf("it belongs to %s, shared with %q", conv.Owner, conv.Shared)
+		}
+		taken("user:bob", "m6")
+		taken("beta", "m7")
+		w.from("user:bob", "s4", &transport.Share{With: []string{"alpha"}})
+		refused("alpha", "m8")
+		w.sayAs("user:bob", "m9", "alpha: work")
+		taken("alpha", "m10") // since it works here
+		w.from("user:ada", "s5", &transport.Share{Revoke: []string{"user:bob", "user:ada"}})
+		refused("user:bob", "m11")
+		taken("user:ada", "m12")
+		w.finish("alpha", w.load().Running()[0].ID, "done") // what was taken is done
+		if got := w.shownTo("user:bob", "m9"); got != "got alpha COMPLETED done; " {
+			t.Errorf("bob was answered %q", got)
+		}
+		refused("alpha", "m13")
+		w.from(transport.Cortex, "s6", &transport.Share{With: []string{"alpha"}}) // whoever runs it
+		taken("alpha", "m14")
+		if n := len(w.decisions()); n != 8 {
+			t.Errorf("%d decisions, want 8: none for what was refused", n)
+		}
+		w.wantFold()
+	})
+}
+
+// TestEverybodySpeaksWithoutKeys: where names are not proven nothing is anybody's.
+func TestEverybodySpeaksWithoutKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, named)
+		w.say("m1", "hello")
+		for _, from := range []string{"user:bob", "alpha"} {
+			w.sayAs(from, "m2", "hello")
+			if got := w.shownTo(from, "m2"); got != "you said hello" {
+				t.Errorf("%s was answered %q", from, got)
+			}
+		}
+	})
+}
+
+// TestStrangersCancelNothing: who may not speak in a conversation cancels nothing in it, whatever they name, but what they asked for
+// themselves; whoever runs Cortex cancels everything.
+func TestStrangersCancelNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		from   string
+		cancel func(w *world) *transport.Cancel
+		open   []string // turns that are open then
+	}{
+		"everything":         {"user:bob", func(*world) *transport.Cancel { return &transport.Cancel{} }, []string{"m1", "m2"}},
+		"a turn":             {"user:bob", func(*world) *transport.Cancel { return &transport.Cancel{Turn: adas("m1")} }, []string{"m1", "m2"}},
+		"a task":             {"user:bob", func(w *world) *transport.Cancel { return &transport.Cancel{TaskID: w.onlyTask("alpha")} }, []string{"m1", "m2"}},
+		"their own turn":     {"user:bob", func(*world) *transport.Cancel { return &transport.Cancel{Turn: bobs("m2")} }, []string{"m1"}},
+		"their own task":     {"user:bob", func(w *world) *transport.Cancel { return &transport.Cancel{TaskID: w.onlyTask("beta")} }, []string{"m1"}},
+		"the owner":          {"user:ada", func(*world) *transport.Cancel { return &transport.Cancel{Turn: bobs("m2")} }, []string{"m1"}},
+		"whoever runs it":    {transport.Cortex, func(*world) *transport.Cancel { return &transport.Cancel{} }, nil},
+		"an agent":           {"gamma", func(*world) *transport.Cancel { return &transport.Cancel{} }, []string{"m1", "m2"}},
+		"an agent at a task": {"alpha", func(w *world) *transport.Cancel { return &transport.Cancel{TaskID: w.onlyTask("alpha")} }, []string{"m1", "m2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := proven(t, named)
+				w.sayAs("user:ada", "m1", "alpha: work")
+				w.from("user:ada", "s1", &transport.Share{With: []string{"user:bob"}})
+				w.sayAs("user:bob", "m2", "beta: work")
+				w.from("user:ada", "s2", &transport.Share{Revoke: []string{"user:bob"}})
+				w.from(test.from, "x", test.cancel(w))
+				var open []string
+				for _, turn := range w.load().Turns {
+					if turn.Open() {
+						open = append(open, turn.Message)
+					}
+				}
+				if !slices.Equal(open, test.open) {
+					t.Errorf("open are %q, want %q", open, test.open)
+				}
+				w.wantFold()
+			})
+		})
+	}
+}
+
+func adas(id string) string { return transport.TurnID("", conversation, "user:ada", id) }
+func bobs(id string) string { return transport.TurnID("", conversation, "user:bob", id) }
+
+// TestStrangersInterruptNothing: nor do they end a decision that is being made, or keep the owner from ending one that is about to be.
+func TestStrangersInterruptNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
+			select {
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			case <-time.After(time.Second):
+				return respond("ok"), nil
+			}
+		})
+		w := proven(t, d)
+		interrupt := func(from, turn string) {
+			t.Helper()
+			e := &transport.Event{ID: "x-" + from + turn, From: from, ContextID: conversation, Payload: &transport.Cancel{Turn: turn}}
+			if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), e); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		w.sayAs("user:ada", "m1", "hello")
+		interrupt("user:bob", adas("m1"))
+		interrupt("user:bob", adas("m2"))
+		interrupt("user:ada", adas("m2"))
+		interrupt("user:bob", adas("m3"))
+		w.sayAs("user:ada", "m2", "hello")
+		w.sayAs("user:ada", "m3", "hello")
+		pass(3 * time.Second)
+		for id, want := range map[string]string{"m1": "ok", "m2": cortex.Canceled, "m3": "ok"} {
+			if got := w.shownTo("user:ada", id); got != want {
+				t.Errorf("%s is answered %q, want %q", id, got, want)
+			}
+		}
+	})
+}
+
+// TestStaleCacheRefusesNobody: a conversation that is another's by now, or was shared by way of another replica, is not refused by what
+// this one remembers.
+func TestStaleCacheRefusesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := proven(t, named)
+		w.sayAs("user:ada", "m1", "hello")
+		conv := w.load()
+		e := &cortex.Entry{
+			Seq: conv.Seq + 1, Time: time.Now(), Cause: &transport.Event{
+				ID: "s", From: "user:ada", ContextID: conversation, Payload: &transport.Share{With: []string{"user:bob"}},
+			},
+		}
+		if _, err := w.store.Append(t.Context(), "", conversation, conv.Version, e); err != nil {
+			t.Fatal(err)
+		}
+		w.sayAs("user:bob", "m2", "hello")
+		if got := w.shownTo("user:bob", "m2"); got != "you said hello" {
+			t.Errorf("bob was answered %q", got)
+		}
+	})
+}
+
+// TestRefusedIsKeptAside: what was refused is a dead letter with the reason, for whoever looks what became of it.
+func TestRefusedIsKeptAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := proven(t, named)
+		w.sayAs("user:ada", "m1", "hello")
+		w.sayAs("user:bob", "m2", "hello")
+		n := 0
+		for l, err := range w.bus.(*memory.Bus).DeadLetters(t.Context(), "") {
+			if err != nil || l.Event.ID != "m2" || !strings.HasPrefix(l.Reason, "The conversation c1 belongs to user:ada") {
+				t.Errorf("dead letter %+v, %v", l, err)
+			}
+			n++
+		}
+		if n != 1 {
+			t.Errorf("%d dead letters, want 1", n)
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package cortex
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// A turn that an agent asks for while it works on a task descends from the turn of that task, and so from the one turn, the root, that
+// nobody asked for in the course of another: together they are a chain. These hold, whatever the agent says of it:
+//
+//   - A message of an agent that has a task under way in the conversation continues the chain of that task: of the one that it names,
+//     else of the one that was handed on most often. What it says of hops and ancestors can only make it stricter.
+//   - Nobody is asked in a turn by whom, or on whose way, the request came there.
+//   - A chain has at most [MaxChain] turns. What a turn may spend, and may give to an agent, holds for the chain.
+//   - Any other message of an agent begins a chain, of which an agent may begin so many in a minute, see rates.
+
+// MaxChain is how many turns may descend from one, itself among them.
+const MaxChain = 64
+
+// Chain counts what came of a root turn, as long as a turn of it is open.
+type Chain struct {
+	Turns int            // that have begun
+	Given map[string]int `json:",omitempty"` // tasks, by the agents that got them
+	Usage llm.Usage
+}
+
+// join lets turn, which e has just begun, be part of a chain.
+func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
+	turn.Root = turn.ID
+	if parent := c.parentOf(e, m); parent != nil {
+		claimed := turn.Ancestors
+		turn.Root, turn.Hops, turn.Ancestors = parent.Root, max(turn.Hops, parent.Hops+1), nil
+		for _, id := range slices.Concat(parent.Ancestors, ancestor(parent), claimed) {
+			if !slices.Contains(turn.Ancestors, id) {
+				turn.Ancestors = append(turn.Ancestors, id)
+			}
+		}
+	}
+	c.chain(turn).Turns++
+}
+
+// parentOf returns the turn in whose course an agent sent e, or nil.
+func (c *Conversation) parentOf(e *transport.Event, m *a2a.Message) *Turn {
+	if !isAgent(e.From) {
+		return nil
+	}
+	names := append([]a2a.TaskID{e.TaskID, m.TaskID, a2a.TaskID(transport.MetaString(m, transport.MetaTaskID))}, m.ReferenceTasks...)
+	var parent *Turn
+	for _, t := range c.Running() {
+		turn := c.turn(t.Turn)
+		if t.Agent != e.From || turn == nil {
+			continue
+		}
+		if slices.Contains(names, t.ID) {
+			return turn
+		}
+		if parent == nil || turn.Hops > parent.Hops {
+			parent = turn
+		}
+	}
+	return parent
+}
+
+// chain returns the counts of an open turn's chain.
+func (c *Conversation) chain(turn *Turn) *Chain {
+	if c.Chains == nil {
+		c.Chains = map[string]*Chain{}
+	}
+	if c.Chains[turn.Root] == nil {
+		c.Chains[turn.Root] = &Chain{}
+	}
+	return c.Chains[turn.Root]
+}
+
+// give counts a task that an agent got in the course of turn.
+func (c *Conversation) give(turn *Turn, agent string) {
+	chain := c.chain(turn)
+	if chain.Given == nil {
+		chain.Given = map[string]int{}
+	}
+	chain.Given[agent]++
+}
+
+// unchain lets go of a chain of which no turn is open: nothing can descend from it any more.
+func (c *Conversation) unchain(root string) {
+	if !slices.ContainsFunc(c.Turns, func(t *Turn) bool { return t.Open() && t.Root == root }) {
+		delete(c.Chains, root)
+	}
+}
+
+// tooLong returns why turn's chain cannot have it, or "".
+func (c *Chain) tooLong() string {
+	if c.Turns <= MaxChain {
+		return ""
+	}
+	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more than %d are not allowed.", c.Turns-1, MaxChain-1)
+}

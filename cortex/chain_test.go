@@ -1,0 +1,263 @@
+package cortex_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// tireless is how often an agent asks that never stops: it does so when it is given a task, and whenever it is answered.
+const tireless = 1000
+
+// insist has agents ask again whenever something comes to them, with none of what they know of how the request came to them.
+func (w *world) insist(ask map[string]func(n int) *transport.Event) {
+	asked := 0
+	w.heed = func(agent string, _ *transport.Event) {
+		if ask[agent] == nil || asked == tireless {
+			return
+		}
+		asked++
+		e := ask[agent](asked)
+		e.From = agent
+		if err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), e); err != nil {
+			w.t.Error(err)
+		}
+	}
+}
+
+// TestAgentThatAsksOnAndOn: what agents ask for in the course of a turn is bounded, and what they ask for of themselves, by whatever
+// they leave out of their messages, and wherever they ask.
+func TestAgentThatAsksOnAndOn(t *testing.T) {
+	in := func(contextID, text string) func(n int) *transport.Event {
+		return func(n int) *transport.Event {
+			e := userEvent(fmt.Sprint("a", n), text)
+			if contextID != "" {
+				e.ContextID = fmt.Sprint(contextID, n)
+				e.Payload.(*a2a.Message).ContextID = e.ContextID
+			}
+			return e
+		}
+	}
+	for name, test := range map[string]struct {
+		ask  map[string]func(n int) *transport.Event
+		most int // turns that are paid for
+	}{
+		"for an answer":           {map[string]func(n int) *transport.Event{"alpha": in("", "and then?")}, cortex.MaxChain},
+		"for itself":              {map[string]func(n int) *transport.Event{"alpha": in("", "alpha: go on")}, cortex.MaxChain},
+		"for each other":          {map[string]func(n int) *transport.Event{"alpha": in("", "beta: go on"), "beta": in("", "alpha: go on")}, cortex.MaxChain},
+		"in new conversations":    {map[string]func(n int) *transport.Event{"alpha": in("new-", "and then?")}, 1 + 10},
+		"for itself in new ones":  {map[string]func(n int) *transport.Event{"alpha": in("new-", "alpha: go on")}, 1 + 10},
+		"for each other in those": {map[string]func(n int) *transport.Event{"alpha": in("new-", "beta: go on"), "beta": in("new-", "alpha: go on")}, 1 + 2*10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, giving)
+				w.insist(test.ask)
+				w.say("m1", "alpha: go")
+				if n := len(w.decisions()); n > test.most || n < 2 {
+					t.Errorf("%d decisions, want 2 to %d", n, test.most)
+				}
+				if strings.HasPrefix(name, "for a") {
+					if a := w.answers()["a1000"]; !strings.Contains(a, "Agents have asked for 1000 things in the course of one request; more than 63 are not allowed.") {
+						t.Errorf("the last answer is %q", a)
+					}
+				}
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// TestRequestsPerMinute: of itself an agent may ask so often, unless a rule says otherwise; people as often as they like.
+func TestRequestsPerMinute(t *testing.T) {
+	for rule, want := range map[string][2]int{ // at once, and a minute later
+		"": {10, 40},
+		"rules: [{agents: [alpha], requests_per_minute: 60}]": {20, 80},
+		"rules: [{agents: [alpha], requests_per_minute: 1}]":  {1, 2},
+		"rules: [{agents: [beta], requests_per_minute: 60}]":  {10, 40},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
+				w := newWorld(t, d)
+				if rule != "" {
+					w.restart(cortex.Config{Decider: d, Policy: rules(t, rule)})
+				}
+				n, refused := 0, ""
+				flood := func() (ok int) {
+					for range 150 {
+						n++
+						w.sayAs("alpha", fmt.Sprint("m", n), "hello")
+					}
+					for _, a := range w.answers() {
+						if a == "ok" {
+							ok++
+						} else {
+							refused = a
+						}
+					}
+					return ok
+				}
+				got := [2]int{flood()}
+				for range 59 { // so that no token is spilled
+					pass(time.Second)
+					n++
+					w.sayAs("alpha", fmt.Sprint("m", n), "hello")
+				}
+				pass(time.Second)
+				got[1] = flood()
+				if got != want {
+					t.Errorf("%d at once and %d in all were answered, want %d", got[0], got[1], want)
+				}
+				if !strings.HasPrefix(refused, "Too many requests: without a task of its own under way here, an agent may ask for ") {
+					t.Errorf("the others were answered %q", refused)
+				}
+				for i := range 100 {
+					w.say(fmt.Sprint("u", i), "hello")
+				}
+				if a := w.answers(); a["u99"] != "ok" {
+					t.Errorf("the user was answered %q", a["u99"])
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedOnceForAll: an agent that asked for too much was told so in the log: the same message that comes again changes nothing.
+func TestRefusedOnceForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
+		w := newWorld(t, d)
+		for i := range 11 {
+			w.sayAs("alpha", fmt.Sprint("m", i), "hello")
+		}
+		pass(5 * time.Minute) // the transport does not know it any more, and there is room
+		w.restart(cortex.Config{Decider: d})
+		w.sayAs("alpha", "m10", "hello")
+		if a := w.answers()["m10"]; !strings.HasPrefix(a, "Too many requests") || len(w.decisions()) != 10 {
+			t.Errorf("m10 is answered %q after %d decisions, want that it was refused, after 10", a, len(w.decisions()))
+		}
+		w.wantFold()
+	})
+}
+
+// TestChain: which chain a request continues, and what goes with that, is told by the tasks that the agent has.
+func TestChain(t *testing.T) {
+	for name, test := range map[string]struct {
+		change    func(w *world, e *transport.Event)
+		hops      float64
+		ancestors []any
+		root      string
+	}{
+		"says nothing":                {func(*world, *transport.Event) {}, 3, []any{"alpha", "beta"}, "m1"},
+		"names the task of the event": {func(w *world, e *transport.Event) { e.TaskID = w.tasksOf("beta")[0].TaskID }, 2, []any{"beta"}, "m0"},
+		"names it in the message":     {func(w *world, e *transport.Event) { message(e).TaskID = w.tasksOf("beta")[0].TaskID }, 2, []any{"beta"}, "m0"},
+		"refers to it": {func(w *world, e *transport.Event) {
+			message(e).ReferenceTasks = []a2a.TaskID{"nobody's", w.tasksOf("beta")[0].TaskID}
+		}, 2, []any{"beta"}, "m0"},
+		"names it as it was told": {func(w *world, e *transport.Event) {
+			message(e).SetMeta(transport.MetaTaskID, string(w.tasksOf("beta")[0].TaskID))
+		}, 2, []any{"beta"}, "m0"},
+		"names another's": {func(w *world, e *transport.Event) { e.TaskID = w.tasksOf("alpha")[0].TaskID }, 3, []any{"alpha", "beta"}, "m1"},
+		"claims less":     {func(_ *world, e *transport.Event) { message(e).SetMeta(transport.MetaHops, 0) }, 3, []any{"alpha", "beta"}, "m1"},
+		"claims more": {func(_ *world, e *transport.Event) {
+			message(e).SetMeta(transport.MetaHops, 3)
+			message(e).SetMeta(transport.MetaAncestors, []string{"delta"})
+		}, 4, []any{"alpha", "delta", "beta"}, "m1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, giving)
+				w.say("m0", "beta: first")  // from the user: no hops
+				w.say("m1", "alpha: first") // alpha asks for beta: one
+				w.sayAs("alpha", "m2", "beta: second")
+				e := userEvent("m3", "gamma: third")
+				e.From = "beta"
+				test.change(w, e)
+				w.publish(e)
+				got := w.tasksOf("gamma")
+				if len(got) != 1 {
+					t.Fatalf("gamma got %d tasks: %v", len(got), w.answers())
+				}
+				m := message(got[0]).Metadata
+				if diff := cmp.Diff(test.ancestors, m[transport.MetaAncestors]); diff != "" || m[transport.MetaHops] != test.hops {
+					t.Errorf("hops %v, want %v; ancestors (-want +got):\n%s", m[transport.MetaHops], test.hops, diff)
+				}
+				conv := w.load()
+				if chain := conv.Chains[turnOf(test.root)]; chain == nil || chain.Given["gamma"] != 1 {
+					t.Errorf("the chain of %s is %+v, want it to have gamma's task", test.root, chain)
+				}
+				w.wantFold()
+				w.publish(cancelEvent("x", &transport.Cancel{}))
+				if conv := w.load(); len(conv.Chains) != 0 {
+					t.Errorf("chains %v are left", conv.Chains)
+				}
+			})
+		})
+	}
+}
+
+// TestTaskThatIsDone: an agent that has done its task asks for itself.
+func TestTaskThatIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, giving)
+		w.say("m1", "alpha: go")
+		w.finish("alpha", w.onlyTask("alpha"), "A")
+		w.sayAs("alpha", "m2", "beta: go")
+		if i := slices.IndexFunc(w.load().Turns, func(turn *cortex.Turn) bool { return turn.Message == "m2" && turn.Root == turn.ID && turn.Hops == 0 }); i < 0 {
+			t.Errorf("m2 does not begin a chain")
+		}
+	})
+}
+
+// TestPerTurnOfAChain: what one turn may give to an agent counts what agents ask for in the course of it.
+func TestPerTurnOfAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := governed(t, giving, "rules: [{agents: [gamma], per_turn: 2}]")
+		w.say("m1", "alpha: go")
+		for i := range 3 {
+			w.sayAs("alpha", fmt.Sprint("a", i), "gamma: help")
+		}
+		w.wantTasks("gamma", 2)
+		w.wantAnswer("a2", "gamma: this turn gave it 2 of 2 tasks")
+		w.say("m2", "gamma: help") // another one
+		w.wantTasks("gamma", 3)
+		w.wantFold()
+	})
+}
+
+// TestBudgetOfAChain: so does what it may spend.
+func TestBudgetOfAChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			decided := respond("ok")
+			if strings.HasPrefix(t.User, "alpha: ") {
+				decided = delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "work"})
+			}
+			decided.Usage = llm.Usage{Input: 40}
+			return decided
+		})
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 100}}})
+		w.say("m1", "alpha: go")
+		for i := range 3 {
+			w.sayAs("alpha", fmt.Sprint("a", i), "help")
+		}
+		if a := w.answers(); a["a0"] != "ok" || a["a1"] != "ok" || !strings.HasPrefix(a["a2"], "The budget for this request is used up (120 of 100 tokens)") {
+			t.Errorf("answers %q", a)
+		}
+		w.say("m2", "and mine?")
+		w.wantAnswer("m2", "ok")
+		w.wantFold()
+	})
+}

@@ -1,0 +1,80 @@
+package cortex
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// What an agent may ask for of itself, which no task of its own leads to, unless a rule says otherwise.
+const (
+	defaultRequests = 30 // a minute
+	burstShare      = 3  // of these, the third part may come at once
+
+	maxRates = 4096 // agents whose requests are counted; of more, those that asked the longest ago are forgotten
+)
+
+// rates count the requests by which agents begin chains. They are those of this process: of several replicas, each counts the
+// conversations that it owns. They are safe for concurrent use.
+type rates struct {
+	mu      sync.Mutex
+	byAgent map[string]*pace
+}
+
+// pace is that of one agent.
+type pace struct {
+	*rate.Limiter
+	last time.Time // when it asked
+}
+
+func newRates() *rates { return &rates{byAgent: map[string]*pace{}} }
+
+// take returns why an agent may not ask at time now, or "". perMinute is what a rule allows it; 0: there is none.
+func (r *rates) take(agent string, perMinute int, now time.Time) string {
+	if perMinute == 0 {
+		perMinute = defaultRequests
+	}
+	limit, burst := rate.Limit(float64(perMinute)/60), max(1, perMinute/burstShare)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.byAgent[agent]
+	if p == nil {
+		r.forget()
+		p = &pace{Limiter: rate.NewLimiter(limit, burst)}
+		r.byAgent[agent] = p
+	}
+	p.last = now
+	if p.Limit() != limit { // the rule has changed
+		p.SetLimitAt(now, limit)
+		p.SetBurstAt(now, burst)
+	}
+	if p.AllowN(now, 1) {
+		return ""
+	}
+	return fmt.Sprintf("Too many requests: without a task of its own under way here, an agent may ask for %d things a minute, and for %d of them at once. "+
+		"Ask again later.", perMinute, burst)
+}
+
+// overRate returns why turn, which entry begins, cannot be an agent's own, or "".
+func (o *Orchestrator) overRate(turn *Turn, entry *Entry) string {
+	if !isAgent(turn.From) || turn.Root != turn.ID || turn.Seq != entry.Seq {
+		return ""
+	}
+	return o.rates.take(turn.From, o.policy().Requests(turn.From), o.cfg.Now())
+}
+
+// forget makes room for another agent.
+func (r *rates) forget() {
+	if len(r.byAgent) < maxRates {
+		return
+	}
+	oldest := ""
+	for agent, p := range r.byAgent {
+		if oldest == "" || p.last.Before(r.byAgent[oldest].last) {
+			oldest = agent
+		}
+	}
+	delete(r.byAgent, oldest)
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
+var settingFlags = strings.Fields(`
+	data nats creds tls-ca tls-cert tls-key tenant log-format log-level
+	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout
+	http card spec concurrency timeout`)
+
+// actionFlags say what one command is to do.
+var actionFlags = strings.Fields(`
+	config help context json verbose once dir all yes force limit seen
+	ability tag text version state owner
+	queries oos learn multi k grow
+	contexts turns tcp llm-delay delegations time-limit entries conversations for
+	kills topology seed keep clients`)
+
+// exceptions are actions under the name of a setting.
+var exceptions = map[string]bool{
+	"cortex eval routing --agents": true, "cortex bench restart --agents": true, "cortex bench discovery --agents": true, "cortex torture --agents": true,
+}
+
+// TestFlagsAreClassified walks over the flags of all commands. Whoever adds one says here what it is: a setting of the node, or what an
+// action is about, which nothing but the command line may say.
+func TestFlagsAreClassified(t *testing.T) {
+	class := map[string]bool{}
+	for _, name := range settingFlags {
+		class[name] = true
+	}
+	for _, name := range actionFlags {
+		if _, both := class[name]; both {
+			t.Fatalf("--%s is in both lists", name)
+		}
+		class[name] = false
+	}
+	eachFlag((&env{settings: settings{node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
+		of := c.CommandPath() + " --" + f.Name
+		want, known := class[f.Name]
+		if !known {
+			t.Errorf("%s is in neither list: is it a setting of the node, or what one command is to do?", of)
+		}
+		if want = want && !exceptions[of]; marked(f) != want {
+			t.Errorf("%s: it is a setting: %v, want %v", of, marked(f), want)
+		}
+	})
+}
+
+// TestSettingsComeFirst gives each command its flags by the environment: those that are settings count before the arguments are looked
+// at, all others do not.
+func TestSettingsComeFirst(t *testing.T) {
+	card := filepath.Join(t.TempDir(), "card.yaml")
+	if err := os.WriteFile(card, []byte("name: mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		env, file string
+		args      []string
+		want      string // on standard error
+	}{
+		"a card":                    {env: "CORTEX_CARD=" + card, args: []string{"agent", "exec"}, want: "which program? cortex agent exec --card " + card + " -- PROGRAM [ARGS...]"},
+		"a card in a file":          {file: "card: " + card, args: []string{"agent", "exec"}, want: "which program? cortex agent exec --card " + card + " -- PROGRAM [ARGS...]"},
+		"a card, and --spec":        {env: "CORTEX_CARD=" + card, args: []string{"agent", "exec", "--spec", "none.yaml"}, want: "which program? cortex agent exec --spec none.yaml -- PROGRAM [ARGS...]"},
+		"all dead letters":          {env: "CORTEX_ALL=true", args: []string{"dead", "remove"}, want: "which ones? cortex dead remove ID..., or --all"},
+		"no agents to measure":      {env: "CORTEX_AGENTS=echo", args: []string{"eval", "routing", "--queries", "none"}, want: "--agents is missing: name a file of agents; `cortex eval routing --help` shows its form"},
+		"an action's key in a file": {file: "text: weather", args: []string{"agents"}, want: "config.yaml: text: this is no setting: it says what one command is to do, and is only given to that one as a flag"},
+		"force in a file":           {file: "listen: 127.0.0.1:0\nforce: true", args: []string{"sessions", "delete", "demo"}, want: "config.yaml: force: this is no setting: it says what one command is to do, and is only given to that one as a flag"},
+		"a wrong value":             {env: "CORTEX_TIMEOUT=soon", args: []string{"agent", "exec"}, want: `CORTEX_TIMEOUT: time: invalid duration "soon"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			if variable, value, ok := strings.Cut(test.env, "="); ok {
+				t.Setenv(variable, value)
+			}
+			args := append([]string{"--data", dir}, test.args...)
+			if test.file != "" {
+				if err := os.WriteFile("config.yaml", []byte(test.file+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--config", "config.yaml")
+			}
+			var stdout, stderr bytes.Buffer
+			code := Run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+			if got := strings.TrimSpace(stderr.String()); code != exitUsage || got != "cortex: "+test.want {
+				t.Errorf("exit status %d, want 2; it says\n%s\nwant\ncortex: %s", code, got, test.want)
+			}
+		})
+	}
+}
+
+// TestSettingsHelp holds that the topic lists what is a setting, and nothing else.
+func TestSettingsHelp(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if code := Run(t.Context(), []string{"help", "settings"}, strings.NewReader(""), &stdout, &stderr); code != exitOK {
+		t.Fatalf("exit status %d: %s", code, &stderr)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(stdout.String()) {
+		if fields := strings.Fields(line); len(fields) == 3 && strings.HasPrefix(line, "    --") {
+			listed[strings.TrimPrefix(fields[0], "--")] = fields[1] == envName(fields[0][2:]) && fields[2] == key(fields[0][2:])
+		}
+	}
+	for _, name := range settingFlags {
+		if !listed[name] {
+			t.Errorf("--%s is not listed as it is:\n%s", name, &stdout)
+		}
+	}
+	if len(listed) != len(settingFlags) {
+		t.Errorf("%d settings are listed, want %d", len(listed), len(settingFlags))
+	}
+}

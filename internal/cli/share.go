@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func (e *env) newSessionsShare() *cobra.Command {
+	var revoke bool
+	c := &cobra.Command{
+		Use:   "share CONTEXT NAME…",
+		Short: "Let others speak in a conversation of yours",
+		Long: `Let others speak in a conversation that you began, where a server has keys: people by the names that ` + "`" + `cortex auth add user` + "`" + ` gave
+them, agents as agent:ID. Reading it needs no leave: people of a tenant may read all its conversations.`,
+		Example: "  cortex sessions share demo bob\n  cortex sessions share demo bob agent:weather --revoke",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usagef("which conversation, and with whom? cortex sessions share demo bob")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ids, err := sharers(args[1:])
+			if err != nil {
+				return err
+			}
+			p := &transport.Share{With: ids}
+			if revoke {
+				p = &transport.Share{Revoke: ids}
+			}
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.share(ctx, l, args[0], p) })
+		},
+	}
+	c.Flags().BoolVar(&revoke, "revoke", false, "they may speak there no longer")
+	return c
+}
+
+// sharers returns the ids of people and agents by their names.
+func sharers(names []string) (ids []string, err error) {
+	for _, name := range names {
+		id, agent := strings.CutPrefix(name, "agent:")
+		if !agent && name != "user" {
+			id = "user:" + strings.TrimPrefix(name, "user:")
+		}
+		if err := transport.CheckID(id); err != nil || id == "user:" || agent && (id == "user" || strings.HasPrefix(id, "user:")) {
+			return nil, usagef("%s is nobody's name: it is as in `cortex auth list`, or agent:ID", prompt.Clean(name, 64))
+		}
+		ids = append(ids, id)
+	}
+	if len(ids) > transport.MaxShare {
+		return nil, usagef("%d names: at most %d are allowed at once", len(ids), transport.MaxShare)
+	}
+	return ids, nil
+}
+
+// share sends p, and waits until it holds.
+func (e *env) share(ctx context.Context, l *link, contextID string, p *transport.Share) error {
+	if l.bus.Identity() == nil {
+		fmt.Fprintln(e.stderr, "everybody may speak in every conversation, since the server has no keys: `cortex auth init` makes some")
+		return nil
+	}
+	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+	if err != nil {
+		return err
+	}
+	if conv.Seq == 0 {
+		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+	}
+	c := l.operator()
+	event := &transport.Event{
+		ID: uuid.NewString(), Time: time.Now(), From: c.User, To: transport.Cortex, Tenant: l.tenant, ContextID: contextID, Payload: p,
+	}
+	if why := conv.Bars(event); why != "" {
+		return errors.New(inside(why) + " Only they let others in")
+	}
+	if err := l.bus.Publish(ctx, transport.Inbox(l.tenant, transport.Cortex), event); err != nil {
+		return fmt.Errorf("share %s: %w", contextID, err)
+	}
+	if err := l.untilShared(ctx, contextID, p); err != nil {
+		return err
+	}
+	fmt.Fprintln(e.stdout, shareLine(p))
+	return nil
+}
+
+// untilShared waits until Cortex has taken p.
+func (l *link) untilShared(ctx context.Context, contextID string, p *transport.Share) error {
+	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
+	defer cancel()
+	poll := time.NewTicker(cancelPoll)
+	defer poll.Stop()
+	for {
+		conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			return err
+		case holds(conv, p):
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex sessions` shows it", contextID)
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// holds reports whether a conversation is shared as p wants it.
+func holds(conv *cortex.Conversation, p *transport.Share) bool {
+	missing := func(id string) bool { return id != conv.Owner && !slices.Contains(conv.Shared, id) }
+	in := func(id string) bool { return slices.Contains(conv.Shared, id) }
+	return !slices.ContainsFunc(p.With, missing) && !slices.ContainsFunc(p.Revoke, in)
+}
+
+// shareLine says what a Share does.
+func shareLine(p *transport.Share) string {
+	var lines []string
+	if len(p.With) > 0 {
+		lines = append(lines, strings.Join(p.With, ", ")+" may speak here")
+	}
+	if len(p.Revoke) > 0 {
+		lines = append(lines, strings.Join(p.Revoke, ", ")+" may speak here no longer")
+	}
+	return prompt.Clean(strings.Join(lines, "; "), 1000)
+}
+
+// inside returns a sentence as it stands inside of an error.
+func inside(sentence string) string { return strings.ToLower(sentence[:1]) + sentence[1:] }
