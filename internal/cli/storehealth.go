@@ -120,8 +120,9 @@ func (n *node) damage() []string {
 
 // whyBroken says what it means that the server has given up its store.
 func whyBroken(err error) error {
-	if strings.Contains(err.Error(), "corrupt") {
-		return fmt.Errorf("the store was damaged while the server had it open: start again, what is damaged is set aside then: %w", err)
+	text := err.Error()
+	if !strings.Contains(text, "corrupt") {
+		return err
 	}
-	return err
+	return fmt.Errorf("the store was damaged while the server had it open: start again, what is damaged is set aside then: %s", text[max(0, strings.Index(text, "JetStream")):])
 }
