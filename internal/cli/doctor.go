@@ -242,6 +242,9 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		if stream == jetstore.Stream {
 			c := d.Conversations
 			what = fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
+			if d.Running {
+				what = "at the start " + what
+			}
 			if c.Lost > 0 {
 				what += fmt.Sprintf(", %d lost", c.Lost)
 			}

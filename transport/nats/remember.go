@@ -112,7 +112,9 @@ func (m *memory) note(b json.RawMessage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keeps.Notes = b
-	m.write()
+	if m.ends(time.Now()) == nil { // else the server is ending
+		m.write()
+	}
 }
 
 // accept takes note of all that is missing.
