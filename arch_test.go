@@ -16,7 +16,7 @@ const module = "github.com/cortex-orchestrator/cortex"
 // architecture: a line that has to be added here is a decision.
 var allowed = map[string][]string{
 	"":                               {"internal/cli"},
-	"internal/cli":                   {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture"},
+	"internal/cli":                   {"agentcard", "transport", "transport/nats", "transport/nats/files", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage"},
 	"internal/directory":             {"cortex", "cortex/registry", "cortex/router", "prompt"},
 	"internal/document":              {},
@@ -31,8 +31,10 @@ var allowed = map[string][]string{
 	"agentcard":                      {"internal/document"},
 	"transport":                      {},
 	"transport/memory":               {"transport"},
-	"transport/nats":                 {"transport", "transport/nats/auth", "internal/document", "internal/openfiles"},
+	"transport/nats":                 {"transport", "transport/nats/auth", "transport/nats/files", "internal/document", "internal/openfiles"},
 	"transport/nats/auth":            {"transport", "internal/document"},
+	"transport/nats/files":           {},
+	"transport/nats/files/filestest": {},
 	"transport/transporttest":        {"transport"},
 	"prompt":                         {"agentcard", "internal/document", "internal/lookalike"},
 	"llm":                            {"prompt", "agentcard"},
@@ -63,6 +65,7 @@ var allowed = map[string][]string{
 var vendors = map[string][]string{
 	"github.com/nats-io/nats-server":    {"transport/nats"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "cortex/jetstore", "internal/bench"},
+	"github.com/minio/highwayhash":      {"transport/nats/files"},
 	"github.com/nats-io/jwt":            {"transport/nats/auth"},
 	"github.com/nats-io/nkeys":          {"transport/nats/auth"},
 	"github.com/chzyer/readline":        {"repl"},

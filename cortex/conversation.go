@@ -79,10 +79,10 @@ func (c *Conversation) Apply(e *Entry) error {
 // whether a decision is needed.
 func (c *Conversation) applyCause(e *Entry) error {
 	if e.Seq != c.Seq+1 {
-		return fmt.Errorf("conversation %s: entry %d follows entry %d", c.ContextID, e.Seq, c.Seq)
+		return fmt.Errorf("%w: conversation %s: entry %d follows entry %d", ErrDamaged, c.ContextID, e.Seq, c.Seq)
 	}
 	if e.Cause == nil {
-		return fmt.Errorf("conversation %s: entry %d has no cause", c.ContextID, e.Seq)
+		return fmt.Errorf("%w: conversation %s: entry %d has no cause", ErrDamaged, c.ContextID, e.Seq)
 	}
 	c.forget()
 	c.Seq = e.Seq

@@ -204,6 +204,11 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	key := unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}
 	for range maxRounds {
 		conv, fresh, err := o.fold(ctx, e)
+		if errors.Is(err, ErrDamaged) {
+			o.stats.Refused.Add(1)
+			o.refuse(ctx, e, saidOfDamaged)
+			return transport.Permanent(err) // it can be replayed when the store is repaired
+		}
 		if err != nil {
 			return err
 		}
@@ -286,6 +291,10 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	}
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, ErrConflict))
 }
+
+// saidOfDamaged is what a user is told whose conversation cannot be read.
+const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
+	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."
 
 // errUnstorable marks an entry that no store will keep.
 var errUnstorable = errors.New("entry cannot be stored")

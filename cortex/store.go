@@ -96,6 +96,10 @@ type Note struct {
 // Notes.EraseNote.
 var ErrConflict = errors.New("it has gone on in the meantime")
 
+// ErrDamaged is returned by Store.Load for a conversation whose log has lost entries, or has some that are not what was appended. The
+// entries before that are yielded. It stays so until somebody repairs the store, or erases the conversation.
+var ErrDamaged = errors.New("the log of the conversation is damaged")
+
 // Version is a place in a conversation's log, given by the store: greater is later, 0 is before the first entry.
 type Version uint64
 

@@ -52,6 +52,7 @@ type stored struct {
 	subject string
 	data    []byte
 	key     string      // of the conversation's snapshots, if get read the first one
+	sum     string      // that Append added to an entry
 	header  []byte      // as the server keeps it, if look read the message
 	headers nats.Header // the same with what the server adds, if a reader read it
 }
@@ -171,7 +172,7 @@ func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error
 		if !r.wants(got) || seq < r.next || seq <= last {
 			return nil, 0, fmt.Errorf("the server answers with message %d of %s, want one of %s%v from %d on", seq, got, r.subject, r.last, max(r.next, last+1))
 		}
-		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data, headers: m.Header})
+		msgs = append(msgs, stored{seq: seq, subject: got, data: m.Data, sum: m.Header.Get(sumHeader), headers: m.Header})
 		last = seq
 	}
 }

@@ -11,13 +11,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 )
 
-// eraseTries bounds the entries that Erase removes beyond those that were there when it began.
-const eraseTries = 1000
+const (
+	// eraseTries bounds the entries that Erase removes beyond those that were there when it began.
+	eraseTries = 1000
+	// eraseAhead is how many sequences are said to be erased at once while others write.
+	eraseAhead = 256
+)
 
 var _ cortex.Eraser = (*Store)(nil)
 
 // Erase implements [cortex.Eraser]. Each entry is overwritten in the server's files, on all replicas; with the first one goes the
-// key of the conversation's snapshots, so that none of them can be read, wherever a copy may be. Two things are out of reach: a
+// key of the conversation's snapshots, so that none of them can be read, wherever a copy may be. That they were
+// erased, which is no loss, is said in the stream before, see [erasedSubject]. Two things are out of reach: a
 // stream that was made by a Cortex which denied deleting is only purged, and its files keep the bytes until the server rewrites them;
 // and the servers of a cluster keep the bytes in their logs of replication until they compact those.
 func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
@@ -32,13 +37,20 @@ func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 }
 
 func (s *Store) erase(ctx context.Context, subject string) error {
-	if s.stream.CachedInfo().Config.DenyDelete {
-		s.log.Warn("stream denies deleting: the server's files keep what was said for a while", "stream", Stream)
-		return s.purge(ctx, Stream, subject)
+	end, err := s.lastOf(ctx, subject)
+	if err != nil || end == 0 {
+		return err
 	}
 	all, err := s.sequences(ctx, subject)
 	if err != nil {
 		return err
+	}
+	if err := s.sayErased(ctx, all...); err != nil {
+		return err
+	}
+	if s.stream.CachedInfo().Config.DenyDelete {
+		s.log.Warn("stream denies deleting: the server's files keep what was said for a while", "stream", Stream)
+		return s.purge(ctx, Stream, subject)
 	}
 	// The newest first: who appends meanwhile conflicts, and what is left is the beginning of a log.
 	for _, seq := range slices.Backward(all) {
@@ -46,11 +58,32 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 			return err
 		}
 	}
-	// What came meanwhile, and what the replica that answered did not know of.
+	// What came meanwhile, and what the replica that answered did not know of. Who goes on writing must not be faster, so some sequences
+	// are said to be erased before they are given to anybody.
+	said := uint64(0)
 	for range eraseTries {
 		last, err := s.lastOf(ctx, subject)
 		if last == 0 || err != nil {
 			return err
+		}
+		if last > end {
+			first, err := s.look(ctx, Stream, msgGet{Seq: 1, Next: subject})
+			if err != nil {
+				return err
+			}
+			if place, _ := placeOf(first.data); place == 1 && first.seq > end {
+				return nil // somebody has begun it anew
+			}
+		}
+		if last > said {
+			some := make([]uint64, eraseAhead)
+			for i := range some {
+				some[i] = last + uint64(i)
+			}
+			if err := s.sayErased(ctx, some...); err != nil {
+				return err
+			}
+			said = some[len(some)-1]
 		}
 		if err := s.eraseMessage(ctx, Stream, last); err != nil {
 			return err

@@ -282,8 +282,8 @@ func TestLoadOfUnreadableEntry(t *testing.T) {
 	if _, err := nc.Request("cortex.v1.log._.c", []byte("not an entry"), time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := count(t.Context(), t, s); n != 1 || err == nil || !strings.Contains(err.Error(), "version 2 cannot be read") {
-		t.Errorf("Load ends after %d entries with %v, want 1 and an error that names version 2", n, err)
+	if n, err := count(t.Context(), t, s); n != 1 || !errors.Is(err, cortex.ErrDamaged) || !strings.Contains(err.Error(), "at version 2, cannot be read") {
+		t.Errorf("Load ends after %d entries with %v, want 1 and ErrDamaged that names version 2", n, err)
 	}
 }
 

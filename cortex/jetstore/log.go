@@ -37,6 +37,7 @@ func (s *Store) append(ctx context.Context, subject string, after cortex.Version
 	m := nats.NewMsg(subject)
 	m.Data = data
 	m.Header.Set(timeHeader, e.Time.Format(time.RFC3339Nano))
+	m.Header.Set(sumHeader, sumOf(subject, data))
 	if after == 0 {
 		m.Header.Set(keyHeader, newKey())
 	}
@@ -57,14 +58,19 @@ func (s *Store) append(ctx context.Context, subject string, after cortex.Version
 // does not catch up in time, that is an error.
 func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
 	return func(yield func(*cortex.Entry, error) bool) {
-		err := s.load(ctx, subjectOf(tenant, contextID), uint64(after), func(e *cortex.Entry) bool { return yield(e, nil) })
+		subject := subjectOf(tenant, contextID)
+		err := s.load(ctx, subject, uint64(after), func(e *cortex.Entry) bool { return yield(e, nil) })
+		var d *damage
+		if errors.As(err, &d) {
+			err = s.confirm(ctx, tenant, contextID, d)
+		}
 		if err != nil {
 			yield(nil, fmt.Errorf("load %q after version %d: %w", contextID, after, away(ctx, err)))
 		}
 	}
 }
 
-// load calls each until it returns false, which is no error.
+// load calls each until it returns false, which is no error. An entry that cannot be the next one is a *damage.
 func (s *Store) load(ctx context.Context, subject string, after uint64, each func(*cortex.Entry) bool) error {
 	var want uint64 // the sequence that must be reached
 	if s.replicated {
@@ -78,6 +84,7 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 		return err
 	}
 	defer r.close()
+	chain := chain{started: after > 0}
 	left := uint64(0)
 	for lag := time.Duration(0); ; {
 		if err := ctx.Err(); err != nil {
@@ -88,21 +95,20 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 		case errors.Is(err, errNotFound) && left > 0 && !s.replicated:
 			// Somebody removes messages, or one cannot be read: the server says the same in both cases. Of several
 			// replicas, it may be another one that answers now, which is behind.
-			return fmt.Errorf("%d entries that were there cannot be read any more", left)
+			return &damage{at: r.next, why: fmt.Sprintf("%d entries that were there cannot be read any more", left)}
 		case errors.Is(err, errNotFound):
 			more = 0
 		case err != nil:
 			return err
 		}
-		for _, m := range msgs {
+		for i := range msgs {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			e := &cortex.Entry{}
-			if err := e.UnmarshalJSON(m.data); err != nil {
-				return fmt.Errorf("the entry at version %d cannot be read: %w", m.seq, err)
+			e, err := chain.next(&msgs[i])
+			if err != nil {
+				return err
 			}
-			e.Version = cortex.Version(m.seq)
 			if !each(e) {
 				return nil
 			}

@@ -68,6 +68,7 @@ type Store struct {
 	seals  bool    // keys of notes are to be had
 	ring   keyring // those of notes that were seen
 	log    *slog.Logger
+	broken broken // the conversations that are damaged
 
 	// Tests answer in the server's place, and do not want to wait.
 	api     string // prefix of the server's API

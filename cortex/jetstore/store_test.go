@@ -1,7 +1,13 @@
 package jetstore_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -9,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storetest"
+	embedded "github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // node is a store with the server that it runs on.
@@ -64,7 +71,55 @@ func TestStore(t *testing.T) {
 			n.stop()
 			return open(t, n.dir)
 		},
+		Damage: func(t *testing.T, s cortex.Store, contextID string, place uint64) cortex.Store {
+			n := s.(node)
+			n.stop()
+			file := filepath.Join(n.dir, "jetstream", "$G", "streams", jetstore.Stream, "msgs", "1.blk")
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := regexp.MustCompile(fmt.Sprintf(`(?s)log\._\.%s.{4}NATS/1\.0.{1,300}?\{"seq":%d,`, contextID, place)).FindIndex(b)
+			if found == nil {
+				t.Fatalf("entry %d of %s is not in the file", place, contextID)
+			}
+			b[found[1]+9] ^= 1
+			if err := os.WriteFile(file, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := embedded.CheckStore(t.Context(), n.dir, t.TempDir(), nil); err != nil { // as the embedded server does
+				t.Fatal(err)
+			}
+			return open(t, n.dir)
+		},
 	})
+}
+
+// TestEntryIsNotWhatWasAppended has the server answer with an entry whose checksum is another: it finds most of what is damaged itself, but
+// not all.
+func TestEntryIsNotWhatWasAppended(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 2)
+	b, err := entry(3).MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := nats.NewMsg("cortex.v1.log._.c")
+	m.Data = b
+	m.Header.Set("Cortex-Sum", "1")
+	if _, err := nc.RequestMsg(m, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := count(t.Context(), t, s); n != 2 || !errors.Is(err, cortex.ErrDamaged) {
+		t.Errorf("Load ends after %d entries with %v, want 2 and ErrDamaged", n, err)
+	}
+	if d := s.Damaged(); len(d) != 1 || d[0].ContextID != "c" {
+		t.Errorf("Damaged = %+v, want the conversation", d)
+	}
 }
 
 func BenchmarkStore(b *testing.B) {

@@ -24,10 +24,13 @@ type Harness struct {
 	// Reopen ends s, which Open or Reopen returned, and returns a store on the same data. It is nil for a store that
 	// does not outlive its process.
 	Reopen func(t *testing.T, s cortex.Store) cortex.Store
+	// Damage changes an entry of the default tenant where s keeps it, ends s, and returns a store on the same data. It is nil for a
+	// store whose data only the process itself can change.
+	Damage func(t *testing.T, s cortex.Store, contextID string, place uint64) cortex.Store
 }
 
 // Run tests the stores that h makes. The parts for [cortex.Snapshots], [cortex.Ledger], [cortex.Notes], [cortex.Eraser]
-// and Reopen are run where they exist.
+// Reopen and Damage are run where they exist.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
 		name string
@@ -80,6 +83,9 @@ func Run(t *testing.T, h Harness) {
 	}
 	if h.Reopen != nil {
 		t.Run("reopen", func(t *testing.T) { testReopen(t, h) })
+	}
+	if h.Damage != nil {
+		t.Run("damage", func(t *testing.T) { testDamage(t, h) })
 	}
 }
 

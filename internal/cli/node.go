@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -202,8 +202,10 @@ type node struct {
 	*link
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
-	server       *nats.Server // nil with --nats
-	claim        *claim       // likewise
+	server       *nats.Server          // nil with --nats
+	health       *storeHealth          // of its store; nil with --nats
+	claim        *claim                // likewise
+	broken       atomic.Pointer[error] // why the server has given up its store, after which it may not even end
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
@@ -325,10 +327,18 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		n.work.Go(func() error {
 			select {
 			case err := <-n.server.Broken(): // whoever watches over this process starts it again
+				err = whyBroken(err)
+				n.broken.Store(&err)
 				return err
 			case <-workCtx.Done():
 				return nil
 			}
+		})
+	}
+	if n.health != nil {
+		n.work.Go(func() error {
+			n.health.watch(workCtx, n.server, n.store)
+			return nil
 		})
 	}
 	if retain := time.Duration(s.node.retain); retain > 0 {
@@ -367,15 +377,15 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		if err != nil {
 			return err
 		}
-		n.claim, n.release = c, c.release
+		n.claim, n.release, n.health = c, c.release, newStoreHealth()
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
-			Dir: filepath.Join(s.data, "nats"), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
-			Auth: s.node.auth, TLS: s.tls,
+			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
+			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,
 		})
 		if err != nil {
 			return err
 		}
-		if err := c.keep(filepath.Join(s.data, "nats")); err != nil {
+		if err := c.keep(storeDir(s.data)); err != nil {
 			return err
 		}
 		o.Server, o.Tenant = n.server, s.tenant
@@ -395,6 +405,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
 	}
 	n.link, err = newLink(ctx, bus, url, s.tenant, int(s.node.replicas), n.log)
+	if err == nil && n.health != nil {
+		n.health.tell(n.log, n.store)
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -37,7 +38,10 @@ func (e *env) newServe() *cobra.Command {
 folder; others by --nats with the address given to --listen.
 
 /healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
-names events that cannot be handled now, and says how many were given up.`,
+names events that cannot be handled now, says how many were given up, and what of the store is damaged.
+
+At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. What
+is lost, and how conversations are repaired, tells: cortex doctor.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,7 +85,35 @@ func (e *env) serve(ctx context.Context, addr string) error {
 			}
 		})
 	})
-	return g.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- g.Wait() }()
+	return outliveBroken(n.Load, ended)
+}
+
+// brokenEnd is how long the end of a node may take whose server has given up its store: a server may wait for itself then, and whoever
+// watches over this process has to be able to start it again.
+const brokenEnd = 10 * time.Second
+
+// outliveBroken waits for the end of the service, but not for ever for one whose store is broken.
+func outliveBroken(running func() *node, ended <-chan error) error {
+	poll := time.NewTicker(time.Second)
+	defer poll.Stop()
+	var since time.Time
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case now := <-poll.C:
+			n := running()
+			switch {
+			case n == nil || n.broken.Load() == nil:
+			case since.IsZero():
+				since = now
+			case now.Sub(since) > brokenEnd:
+				return *n.broken.Load()
+			}
+		}
+	}
 }
 
 // starting is what a service waits for that is not ready yet.
@@ -217,7 +249,7 @@ func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running 
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
-		for _, line := range n.orchestrator.Trouble() {
+		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.damage()) {
 			fmt.Fprintln(w, line)
 		}
 	})

@@ -4,6 +4,7 @@ package erase
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,6 +41,9 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	var done Erased
 	worked := map[string]bool{} // agents
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
+		if errors.Is(err, cortex.ErrDamaged) {
+			break // who worked for it behind that is not known any more
+		}
 		if err != nil {
 			return done, err
 		}

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"slices"
 	"time"
@@ -18,17 +17,17 @@ const (
 	roomQuiet = time.Second            // how long after its beginning a connection may be closed for saying nothing
 )
 
-// keepRoom keeps a quarter of the connections that a server may have for those who come, until ctx ends: a server that is full refuses
+// keepRoom keeps a quarter of the connections that a server may have for those who come, until done is closed: a server that is full refuses
 // everybody. While there is less, it closes those who are in nobody's way: first who has not said a word, then who has
 // nothing to be told, then, on a server with keys, what a user with more than a quarter of all connections has too many; of each
 // kind the one that was silent longest first. Everybody else, agents and chats, is told something or says something.
-func keepRoom(ctx context.Context, ns *server.Server, most int, log *slog.Logger) {
+func keepRoom(done <-chan struct{}, ns *server.Server, most int, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
 	next := time.NewTimer(roomPause)
 	defer next.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-done:
 			return
 		case <-next.C:
 		}

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
 )
 
 const (
@@ -41,9 +43,14 @@ type ServerOptions struct {
 	Auth string
 	// TLS makes the server speak TLS; it needs a certificate and its key. With a CA, clients have to show a certificate too.
 	TLS TLS
+	// Inspect, unless nil, sees what is stored, before the server opens the store.
+	Inspect Inspector
 	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
 	Logger *slog.Logger
 }
+
+// Inspector returns a function that gets the intact messages of a stream, or nil, see [files.Options].
+type Inspector = func(account, stream string, since uint64) func(*files.Record)
 
 // Server is a NATS server inside this process. Its methods are safe for concurrent use.
 type Server struct {
@@ -51,21 +58,28 @@ type Server struct {
 	auth string // the folder of its keys; empty: it has none
 	log  *serverLog
 
-	stop  context.CancelFunc // ends guard; nil without one
-	guard sync.WaitGroup
+	report *files.Report
+	memory *memory       // nil when the server was started from a configuration file
+	done   chan struct{} // closed by Shutdown
+	end    sync.Once
+	work   sync.WaitGroup
 
 	mu sync.Mutex
 	ns *server.Server
 }
 
-// StartServer starts a server and returns when it accepts connections, which takes as long as reading the store does.
-// The caller ends it with Shutdown.
+// StartServer checks the store, starts a server and returns when it accepts connections, which takes as long as reading the store does.
+// What is damaged in the store is put into its folder "damaged", and said in the log. The caller ends the server with Shutdown.
 func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	opts, err := serverOptions(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	ns, err := server.NewServer(opts)
+	if err != nil {
+		return nil, fmt.Errorf("start NATS server: %w", err)
+	}
+	report, err := checkStore(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
@@ -95,12 +109,14 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		}
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	s := &Server{ns: ns, auth: o.Auth, log: log}
+	s := &Server{ns: ns, auth: o.Auth, log: log, report: report, done: make(chan struct{})}
+	s.memory = &memory{
+		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
+	}
+	s.work.Go(func() { s.memory.serve(s.done) })
 	if !opts.DontListen {
 		s.url = ns.ClientURL()
-		var guarding context.Context
-		guarding, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-		s.guard.Go(func() { keepRoom(guarding, ns, opts.MaxConn, log.logger) })
+		s.work.Go(func() { keepRoom(s.done, ns, opts.MaxConn, log.logger) })
 	}
 	return s, nil
 }
@@ -112,15 +128,39 @@ func (s *Server) URL() string { return s.url }
 // server has to be started again, also when there is room by then. What was accepted is kept.
 func (s *Server) Broken() <-chan error { return s.log.broken }
 
+// Found returns what the check of the store has found at the start.
+func (s *Server) Found() []files.Finding {
+	if s.report == nil { // its files are somebody else's
+		return nil
+	}
+	return s.report.Findings
+}
+
+// Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [files.Memory].
+func (s *Server) Note(notes json.RawMessage) { s.memory.note(notes) }
+
+// Remember looks at once where the streams end, as the server does every few seconds. What ended there long ago is on the disk.
+func (s *Server) Remember(now time.Time) { s.memory.look(now) }
+
+// Accept takes note of all that is missing from the store: it is not told again.
+func (s *Server) Accept() { s.memory.accept() }
+
 // Shutdown ends the server and waits until it has. What is stored stays.
 func (s *Server) Shutdown() {
-	if s.stop != nil {
-		s.stop()
-		s.guard.Wait()
-	}
-	ns := s.current()
-	ns.Shutdown()
-	ns.WaitForShutdown()
+	s.end.Do(func() {
+		end := func() {
+			ns := s.current()
+			ns.Shutdown()
+			ns.WaitForShutdown()
+		}
+		if s.memory == nil { // its files are somebody else's
+			end()
+			return
+		}
+		close(s.done)
+		s.work.Wait()
+		s.memory.close(s.log.fatal, end)
+	})
 }
 
 // InProcessConn returns a connection to the server that needs no network; it is how Dial reaches it.

@@ -123,7 +123,7 @@ func TestGrowOfSkills(t *testing.T) {
 		5: {"a", "b", "c", "c--s", "c--u"}, // a's are needed, b has one, t says what b's card says
 		7: {"a", "b", "c", "c--s", "c--u", "b-2", "c-2"},
 	} {
-		d, err := readAgents([]string{file(t, `{"id":"a",`+skills+`}`, `{"id":"b","name":"B","skills":[{"id":"x"}]}`, `{"id":"c",`+skills+`}`)})
+		d, err := readAgents(t.Context(), []string{file(t, `{"id":"a",`+skills+`}`, `{"id":"b","name":"B","skills":[{"id":"x"}]}`, `{"id":"c",`+skills+`}`)})
 		if err != nil {
 			t.Fatal(err)
 		}

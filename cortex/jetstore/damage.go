@@ -1,0 +1,229 @@
+package jetstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// sumHeader carries the checksum of an entry. The server has one of its own, which does not cover where a message's parts begin. Entries
+// of older builds have none.
+const sumHeader = "Cortex-Sum"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sumOf returns the checksum of an entry of a conversation. Its place is part of the data.
+func sumOf(subject string, data []byte) string {
+	sum := crc32.Update(crc32.Checksum([]byte(subject), castagnoli), castagnoli, data)
+	return strconv.FormatUint(uint64(sum), 16)
+}
+
+// damage is an entry that is not what was appended, or not there.
+type damage struct {
+	at  uint64 // sequence
+	why string
+}
+
+// Error implements error.
+func (d *damage) Error() string { return d.why }
+
+// chain checks that the entries of a conversation follow one another. The zero chain begins with the first.
+type chain struct {
+	seq     uint64 // place of the last entry
+	started bool   // it goes on behind an entry whose place is not known
+}
+
+// next returns the entry that m has, which must be the next one; else a *damage.
+func (c *chain) next(m *stored) (*cortex.Entry, error) {
+	if m.sum != "" && m.sum != sumOf(m.subject, m.data) {
+		return nil, &damage{m.seq, fmt.Sprintf("the checksum of what is behind entry %d, at version %d, does not fit", c.seq, m.seq)}
+	}
+	e := &cortex.Entry{}
+	if err := e.UnmarshalJSON(m.data); err != nil {
+		return nil, &damage{m.seq, fmt.Sprintf("what is behind entry %d, at version %d, cannot be read: %v", c.seq, m.seq, err)}
+	}
+	if err := c.follow(m.seq, e.Seq); err != nil {
+		return nil, err
+	}
+	e.Version = cortex.Version(m.seq)
+	return e, nil
+}
+
+// follow takes the place of the entry at a version.
+func (c *chain) follow(version, seq uint64) error {
+	if seq != c.seq+1 && (!c.started || c.seq > 0) {
+		return &damage{version, fmt.Sprintf("behind entry %d comes entry %d, at version %d", c.seq, seq, version)}
+	}
+	c.seq = seq
+	return nil
+}
+
+// broken remembers the conversations that are damaged.
+type broken struct {
+	mu  sync.Mutex
+	all map[string]Damaged
+}
+
+// Damaged is a conversation that is damaged.
+type Damaged struct {
+	Account   string `json:"account,omitempty"` // of the server, where that is known
+	Tenant    string `json:"tenant,omitempty"`
+	ContextID string `json:"context_id"`
+	Why       string `json:"why"`
+	Good      int    `json:"good"` // entries before the damage, where they were counted
+	Rest      int    `json:"rest"` // entries behind it that are there
+}
+
+// maxBroken bounds how many damaged conversations are remembered.
+const maxBroken = 10_000
+
+// Damaged returns the conversations that are known to be damaged: those that were named to NoteDamaged, and those whose loading has failed.
+func (s *Store) Damaged() []Damaged {
+	s.broken.mu.Lock()
+	defer s.broken.mu.Unlock()
+	all := make([]Damaged, 0, len(s.broken.all))
+	for _, d := range s.broken.all {
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b Damaged) int {
+		return strings.Compare(a.Tenant+"\x00"+a.ContextID, b.Tenant+"\x00"+b.ContextID)
+	})
+	return all
+}
+
+// NoteDamaged remembers that a conversation is damaged, and says so in the log, once.
+func (s *Store) NoteDamaged(d Damaged) {
+	subject := subjectOf(d.Tenant, d.ContextID)
+	s.broken.mu.Lock()
+	_, known := s.broken.all[subject]
+	if !known && len(s.broken.all) < maxBroken {
+		if s.broken.all == nil {
+			s.broken.all = map[string]Damaged{}
+		}
+		s.broken.all[subject] = d
+	}
+	s.broken.mu.Unlock()
+	if !known {
+		s.log.Error("a conversation is damaged: see cortex doctor", "context_id", d.ContextID, "tenant", d.Tenant, "why", d.Why)
+	}
+}
+
+// confirm returns the error for a conversation that seems to be damaged. One that is erased while it is read looks the same, so it is
+// read again, from its beginning.
+func (s *Store) confirm(ctx context.Context, tenant, contextID string, first *damage) error {
+	subject := subjectOf(tenant, contextID)
+	good := 0
+	err := s.load(ctx, subject, 0, func(*cortex.Entry) bool { good++; return true })
+	var again *damage
+	switch {
+	case err != nil && !errors.As(err, &again):
+		return err
+	case err == nil || again.at != first.at:
+		return fmt.Errorf("%w: it was replaced while it was read: %s", transport.ErrUnavailable, first.why)
+	}
+	s.NoteDamaged(Damaged{Tenant: tenant, ContextID: contextID, Why: again.why, Good: good})
+	return fmt.Errorf("%w: %w: `cortex doctor` tells more", cortex.ErrDamaged, again)
+}
+
+// Repair ends a damaged conversation behind its last good entry. The messages behind it are given to keep, the oldest first; when
+// kept has returned, they are erased. It returns how many entries stay.
+func (s *Store) Repair(ctx context.Context, tenant, contextID string, keep func(version uint64, data []byte) error, kept func() error) (good int, err error) {
+	subject := subjectOf(tenant, contextID)
+	var c chain
+	var rest []uint64
+	var kerr error
+	err = s.readAll(ctx, Stream, subject, func(m *stored) {
+		if len(rest) == 0 {
+			if _, err := c.next(m); err == nil {
+				good++
+				return
+			}
+		}
+		rest = append(rest, m.seq)
+		if kerr == nil {
+			kerr = keep(m.seq, m.data)
+		}
+	})
+	if err == nil {
+		err = kerr
+	}
+	if err == nil {
+		err = kept()
+	}
+	if err == nil {
+		err = s.sayErased(ctx, rest...)
+	}
+	for _, seq := range slices.Backward(rest) {
+		if err == nil {
+			err = s.eraseMessage(ctx, Stream, seq)
+		}
+	}
+	if err == nil { // it may stand for what is no more
+		err = s.purge(ctx, "KV_"+Bucket, "$KV."+Bucket+"."+keyOf(tenant, contextID))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("repair %q: %w", contextID, away(ctx, err))
+	}
+	s.broken.mu.Lock()
+	delete(s.broken.all, subject)
+	s.broken.mu.Unlock()
+	return good, nil
+}
+
+// erasedSubject is the subject of messages that say which sequences are about to be erased. All others that are missing are lost. It
+// is no conversation's: those have a tenant, too.
+const erasedSubject = subject + "erased"
+
+// maxErased is how many sequences one message names.
+const maxErased = 50_000
+
+// sayErased says that messages of the log are about to be erased.
+func (s *Store) sayErased(ctx context.Context, all ...uint64) error {
+	for some := range slices.Chunk(all, maxErased) {
+		m := nats.NewMsg(erasedSubject)
+		m.Data = formatErased(some)
+		m.Header.Set(sumHeader, sumOf(m.Subject, m.Data))
+		if _, err := s.js.PublishMsg(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// formatErased writes sequences: the first, then how much greater each is than the one before it.
+func formatErased(all []uint64) []byte {
+	var b []byte
+	before := uint64(0)
+	for i, seq := range all {
+		if i > 0 {
+			b = append(b, ' ')
+		}
+		b = strconv.AppendUint(b, seq-before, 10)
+		before = seq
+	}
+	return b
+}
+
+// parseErased reads what formatErased wrote.
+func parseErased(b []byte) (all []uint64, err error) {
+	seq := uint64(0)
+	for word := range strings.FieldsSeq(string(b)) {
+		n, err := strconv.ParseUint(word, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		seq += n
+		all = append(all, seq)
+	}
+	return all, nil
+}

@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+)
+
+func (e *env) newDoctor() *cobra.Command {
+	var repair, asJSON bool
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check what is stored, and repair it",
+		Long: `Read everything in the data folder and say what of it is damaged or lost. While a service runs on the folder, its own words for
+that are shown: what it found when it started, and what it has met since. The exit status is 1 when something is damaged.
+
+With --repair, for which no service may run, damaged records are set aside, damaged conversations end behind their last good entry,
+and what was behind it is set aside, too: in the folder "damaged" below the store, whose files are named. They hold what people said;
+remove them when they are of no more use. What is missing is taken note of, and not told again.`,
+		Example: "  cortex doctor\n  cortex doctor --json\n  cortex doctor --repair",
+		Args:    exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if e.settings.nats != "" {
+				return usagef("--nats: the files of a server are looked at where they are: use its own tools, or let Cortex keep them in its --data")
+			}
+			return e.doctor(cmd.Context(), repair, asJSON)
+		},
+	}
+	c.Flags().BoolVar(&repair, "repair", false, "set aside what is damaged, and keep what is good of each conversation")
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	c.Flags().StringVar(&e.settings.node.auth, "auth", "", "`DIR` made by `cortex auth init`, if the service runs with it")
+	setting(c.Flags(), "auth")
+	return c
+}
+
+// diagnosis is what the doctor has to say, for scripts.
+type diagnosis struct {
+	Running       bool             `json:"running"` // a service: this is what it knows
+	Damaged       bool             `json:"damaged"`
+	Findings      []files.Finding  `json:"findings"`
+	Conversations jetstore.Audited `json:"conversations"`
+	Streams       []string         `json:"streams"`
+	Accepted      bool             `json:"accepted,omitempty"` // what is missing is not told again
+	Repaired      []repaired       `json:"repaired,omitempty"`
+
+	forgotten bool
+}
+
+// repaired is a conversation that ends earlier now.
+type repaired struct {
+	Tenant    string `json:"tenant,omitempty"`
+	ContextID string `json:"context_id"`
+	Good      int    `json:"good"`
+	Removed   int    `json:"removed"`
+	Kept      string `json:"kept"` // file that has what was removed
+}
+
+func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
+	data := e.settings.data
+	if _, err := os.Stat(storeDir(data)); err != nil {
+		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
+	}
+	c, err := claimData(ctx, data)
+	switch {
+	case errors.Is(err, errLocked) && repair:
+		return fmt.Errorf("a cortex runs on %s: stop it first", data)
+	case errors.Is(err, errLocked):
+		d, err := known(data)
+		if err != nil {
+			return err
+		}
+		return e.tellDiagnosis(d, asJSON)
+	case err != nil:
+		return err
+	}
+	d, err := examine(ctx, data)
+	c.release()
+	if err == nil && repair && d.Damaged {
+		err = e.repair(ctx, d)
+	}
+	if err != nil {
+		return err
+	}
+	return e.tellDiagnosis(d, asJSON)
+}
+
+// known returns what the service that runs on a data folder knows.
+func known(data string) (*diagnosis, error) {
+	m, err := nats.ReadMemory(storeDir(data))
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, fmt.Errorf("the cortex that runs on %s has not said anything of its store yet: try again", data)
+	}
+	d := &diagnosis{Running: true, Findings: m.Found}
+	if len(m.Notes) > 0 {
+		if err := json.Unmarshal(m.Notes, &d.Conversations); err != nil {
+			return nil, fmt.Errorf("what the cortex that runs on %s says of its store cannot be read: %w", data, err)
+		}
+	}
+	d.conclude(m)
+	return d, nil
+}
+
+// examine reads the whole store.
+func examine(ctx context.Context, data string) (*diagnosis, error) {
+	health := newStoreHealth()
+	report, err := nats.CheckStore(ctx, storeDir(data), "", health.inspect)
+	if err != nil && !errors.Is(err, files.ErrForgotten) {
+		return nil, err
+	}
+	d := &diagnosis{Findings: report.Findings, Conversations: health.end(), forgotten: report.Forgotten}
+	d.conclude(report.Memory)
+	return d, nil
+}
+
+// conclude fills in what follows from the rest.
+func (d *diagnosis) conclude(m *files.Memory) {
+	if d.Findings == nil {
+		d.Findings = []files.Finding{}
+	}
+	if d.Conversations.Damaged == nil {
+		d.Conversations.Damaged = []jetstore.Damaged{}
+	}
+	for _, f := range d.Findings {
+		d.Damaged = d.Damaged || f.Level == files.Lost
+	}
+	d.Damaged = d.Damaged || len(d.Conversations.Damaged) > 0 || d.Conversations.Lost > 0
+	d.Streams = m.Names()
+}
+
+// repair sets aside what is damaged, and has damaged conversations end before that.
+func (e *env) repair(ctx context.Context, d *diagnosis) (err error) {
+	log := e.settings.logger(e.stderr, slog.LevelError+1) // the table says all of it
+	n := &node{log: log, release: func() {}}
+	defer func() {
+		if n.link != nil {
+			n.link.Close()
+		}
+		if n.server != nil {
+			n.server.Shutdown()
+		}
+		n.release()
+	}()
+	if err := n.open(ctx, &e.settings, nil); err != nil {
+		return err
+	}
+	d.Findings = n.server.Found()
+	dir := filepath.Join(storeDir(e.settings.data), "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
+	for _, c := range n.store.Damaged() {
+		if e.settings.node.auth != "" && c.Tenant != e.settings.tenant {
+			continue // its own --tenant reaches it
+		}
+		r, err := repairOne(ctx, n.store, c, dir)
+		if err != nil {
+			return err
+		}
+		d.Repaired = append(d.Repaired, r)
+	}
+	if len(d.Repaired) == len(d.Conversations.Damaged) {
+		n.server.Accept()
+		d.Accepted = true
+	}
+	return nil
+}
+
+// repairOne repairs a conversation, and writes what it loses to a file.
+func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, dir string) (r repaired, err error) {
+	r = repaired{Tenant: c.Tenant, ContextID: c.ContextID}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return r, err
+	}
+	f, err := os.CreateTemp(dir, "conversation-*.jsonl")
+	if err != nil {
+		return r, err
+	}
+	r.Kept = f.Name()
+	head, err := json.Marshal(r)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%s\n", head)
+	}
+	if err == nil {
+		r.Good, err = store.Repair(ctx, c.Tenant, c.ContextID, func(version uint64, data []byte) error {
+			r.Removed++
+			line, err := json.Marshal(struct {
+				Version uint64 `json:"version"`
+				Entry   string `json:"entry"`
+			}{version, string(data)})
+			if err == nil {
+				_, err = fmt.Fprintf(f, "%s\n", line)
+			}
+			return err
+		}, f.Sync)
+	}
+	return r, errors.Join(err, f.Close())
+}
+
+// tellDiagnosis prints what was found. Something that is damaged, and is not repaired, is an error.
+func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
+	if asJSON {
+		if err := writeJSON(e, d); err != nil {
+			return err
+		}
+	} else if err := e.showDiagnosis(d); err != nil {
+		return err
+	}
+	if d.Damaged && !d.Accepted {
+		return errShown
+	}
+	return nil
+}
+
+func (e *env) showDiagnosis(d *diagnosis) error {
+	t := newTable(e.stdout, "STREAM", "STATE", "WHAT")
+	for _, name := range d.Streams {
+		state, what := "good", ""
+		_, stream, _ := strings.Cut(name, "/")
+		for _, f := range d.Findings {
+			if f.Account+"/"+f.Stream != name {
+				continue
+			}
+			if f.Level == files.Lost {
+				state = "damaged"
+			} else if state == "good" && f.Level == files.Recent {
+				state = "cut off"
+			}
+		}
+		if stream == jetstore.Stream {
+			c := d.Conversations
+			what = fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
+			if d.Running {
+				what = "at the start " + what
+			}
+			if c.Lost > 0 {
+				what += fmt.Sprintf(", %d lost", c.Lost)
+			}
+			if c.Lost > 0 || len(c.Damaged) > 0 {
+				state = "damaged"
+			}
+		}
+		t.row(stream, state, what)
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	line := func(format string, args ...any) { fmt.Fprintf(e.stdout, format+"\n", args...) }
+	for i, f := range d.Findings {
+		if i == 0 {
+			line("")
+		}
+		where := f.Stream
+		if f.File != "" {
+			where += "/" + f.File
+		}
+		line("%s: %s", prompt.Clean(where, 200), prompt.Clean(f.What, 300))
+		for _, subject := range f.Subjects {
+			line("  a message of %s", prompt.Clean(subject, 200))
+		}
+		if f.Kept != "" {
+			line("  kept in %s", f.Kept)
+		}
+	}
+	for i, c := range d.Conversations.Damaged {
+		if i == 0 {
+			line("")
+		}
+		line("conversation %s: %d entries are good, %d behind them are not: %s", prompt.Clean(c.ContextID, 200), c.Good, c.Rest, prompt.Clean(c.Why, 300))
+	}
+	for i, r := range d.Repaired {
+		if i == 0 {
+			line("")
+		}
+		line("repaired conversation %s: it keeps %d entries, %d are in %s", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Kept)
+	}
+	switch {
+	case d.Accepted:
+		line("\nwhat is missing is taken note of")
+	case d.Damaged && !d.Running:
+		line("\n`cortex doctor --repair` sets aside what is damaged, and keeps the rest")
+	case d.Damaged:
+		line("\nstop the service and run `cortex doctor --repair`: what is good of each conversation stays")
+	}
+	if d.forgotten {
+		fmt.Fprintln(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
+	}
+	return nil
+}

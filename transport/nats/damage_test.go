@@ -1,0 +1,133 @@
+package nats
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
+)
+
+// TestDamage damages the files of a server with events that wait. Whatever is damaged, the server starts, an event is delivered or it is
+// said that some are lost, new ones are delivered, and memory is bounded.
+func TestDamage(t *testing.T) {
+	const waiting = 40
+	ended, killed := prepareDamage(t, waiting)
+	t.Run("seeds", func(t *testing.T) {
+		for seed := range uint64(200) {
+			t.Run(fmt.Sprint(seed), func(t *testing.T) {
+				t.Parallel()
+				rnd := rand.New(rand.NewPCG(seed, 12))
+				from := ended
+				if seed%2 == 1 {
+					from = killed
+				}
+				dir := filestest.Copy(t, from)
+				t.Log(filestest.Damage(t, rnd, dir, inboxStream))
+				checkDamaged(t, dir, waiting)
+			})
+		}
+	})
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.Sys > 1<<30 {
+		t.Errorf("%d MB of memory are used, want less than 1 GB", m.Sys>>20)
+	}
+}
+
+// TestNoDamage holds that nothing is said of a store that is not damaged, whether its server has ended or was killed.
+func TestNoDamage(t *testing.T) {
+	ended, killed := prepareDamage(t, 5)
+	for _, from := range []string{ended, killed} {
+		n := &node{opts: ServerOptions{Dir: filestest.Copy(t, from)}}
+		for range 3 {
+			n.start(t)
+			if found := n.srv.Found(); len(found) > 0 {
+				t.Errorf("found %+v in a store that is not damaged", found)
+			}
+			n.stop()
+		}
+	}
+}
+
+// prepareDamage returns the folders of two stores with the same in them: after a proper end of the server, and without one.
+func prepareDamage(t *testing.T, waiting int) (ended, killed string) {
+	t.Helper()
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	handled := make(chan struct{}, 1)
+	stop := serveTopic(t, b, orchestratorInbox, nil, func(e *transport.Event) error {
+		handled <- struct{}{}
+		if e.ContextID == "poison" {
+			return transport.Permanent(transport.ErrInvalid)
+		}
+		return nil
+	})
+	for i := range 20 {
+		publish(t, b, orchestratorInbox, fmt.Sprint(i), "done")
+		receive(t, handled)
+	}
+	publish(t, b, orchestratorInbox, "poison", "given up")
+	receive(t, handled)
+	eventually(t, "a dead letter", func() bool { return len(dead(t, b)) == 1 })
+	stop()
+	for i := range waiting {
+		publish(t, b, orchestratorInbox, fmt.Sprint(i), fmt.Sprintf("words %d", i))
+	}
+	n.srv.Remember(time.Now())
+	n.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
+	killed = filestest.Copy(t, n.opts.Dir)
+	n.stop()
+	return n.opts.Dir, killed
+}
+
+// checkDamaged starts a server on a store that may be damaged, and checks what is left.
+func checkDamaged(t *testing.T, dir string, waiting int) {
+	t.Helper()
+	n := &node{opts: ServerOptions{Dir: dir}}
+	n.start(t)
+	t.Cleanup(n.stop)
+	b := n.dial(t, nil)
+	var mu sync.Mutex
+	got := map[string]bool{}
+	fresh := make(chan struct{}, 1)
+	serveTopic(t, b, orchestratorInbox, nil, func(e *transport.Event) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.ContextID == "fresh" {
+			select {
+			case fresh <- struct{}{}:
+			default:
+			}
+			return nil
+		}
+		got[e.ContextID] = true
+		return nil
+	})
+	publish(t, b, orchestratorInbox, "fresh", "new words")
+	receive(t, fresh)
+	eventually(t, "the inbox is empty", func() bool {
+		left, err := b.Waiting(t.Context(), orchestratorInbox)
+		return err == nil && left == 0
+	})
+	if err := b.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy = %v", err)
+	}
+	said := false
+	for _, f := range n.srv.Found() {
+		said = said || f.Level != files.Made
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(got) < waiting && !said {
+		t.Errorf("%d events of %d were delivered, and nothing was said: %+v", len(got), waiting, n.srv.Found())
+	}
+	if len(dead(t, b)) != 1 && !said {
+		t.Errorf("%d dead letters, want 1, and nothing was said", len(dead(t, b)))
+	}
+}

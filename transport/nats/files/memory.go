@@ -1,0 +1,187 @@
+package files
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Memory is what is remembered of a store beside it: what is missing altogether cannot be seen in the store.
+type Memory struct {
+	// Clean says that the server has ended properly and that nobody has started another since: Files holds.
+	Clean bool `json:"clean"`
+	// Streams are the streams of Cortex, by account and name: "$G/CORTEX_LOG".
+	Streams map[string]*Remembered `json:"streams"`
+	// Found is what the check at the last start has found, for who looks while the server runs.
+	Found []Finding `json:"found,omitempty"`
+	// Notes is for whoever started the server.
+	Notes json.RawMessage `json:"notes,omitempty"`
+}
+
+// Names returns the names of the streams, in order.
+func (m *Memory) Names() []string { return slices.Sorted(maps.Keys(m.Streams)) }
+
+// Accept takes note of all that is missing: it is not told again.
+func (m *Memory) Accept() {
+	for _, r := range m.Streams {
+		r.Since = r.Last
+	}
+	m.Found, m.Notes = nil, nil
+}
+
+// Remembered is what is remembered of a stream.
+type Remembered struct {
+	Last uint64 `json:"last"` // sequence
+	// Durable is the last sequence that is on the disk for certain: the end of the machine loses what comes behind it.
+	Durable uint64 `json:"durable"`
+	// Since is the sequence from which on all that is missing can be accounted for.
+	Since uint64 `json:"since,omitempty"`
+	// Files are those of the stream's folder at a proper end.
+	Files map[string]File `json:"files,omitempty"`
+}
+
+// File is what is remembered of a file.
+type File struct {
+	Size int64  `json:"size"`
+	Sum  uint32 `json:"sum,omitempty"` // of a file that has no checksums itself
+}
+
+// sealed is a Memory as it is written.
+type sealed struct {
+	Sum    uint32          `json:"sum"` // of Memory
+	Memory json.RawMessage `json:"memory"`
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrForgotten is in the errors of ReadMemory for a file that is not what was written.
+var ErrForgotten = errors.New("what was remembered of the store cannot be read")
+
+// ReadMemory reads a Memory, nil when there is none.
+func ReadMemory(path string) (*Memory, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var s sealed
+	m := &Memory{}
+	if err := json.Unmarshal(b, &s); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrForgotten, path, err)
+	}
+	if crc32.Checksum(s.Memory, castagnoli) != s.Sum {
+		return nil, fmt.Errorf("%w: %s: its checksum does not fit", ErrForgotten, path)
+	}
+	if err := json.Unmarshal(s.Memory, m); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrForgotten, path, err)
+	}
+	return m, nil
+}
+
+// Write replaces the file that ReadMemory reads, whole.
+func (m *Memory) Write(path string) error {
+	b, err := json.Marshal(m)
+	if err == nil {
+		b, err = json.Marshal(sealed{crc32.Checksum(b, castagnoli), b})
+	}
+	if err != nil {
+		return err
+	}
+	return replace(path, b)
+}
+
+// replace writes a file so that it is there as a whole or not at all, also when the machine ends.
+func replace(path string, b []byte) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	return os.Rename(tmp, path)
+}
+
+// Ours reports whether a stream is Cortex's own: only those are remembered, since others come and go as somebody else likes.
+func Ours(stream string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(stream, "KV_"), "CORTEX_")
+}
+
+// Remember adds the files of all streams that it knows to m: the server has ended.
+func (m *Memory) Remember(dir string) error {
+	for name, r := range m.Streams {
+		root, err := streamDir(dir, name)
+		if err != nil {
+			return err
+		}
+		r.Files, r.Durable = map[string]File{}, r.Last
+		err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			f, err := look(path)
+			if err == nil {
+				r.Files[filepath.ToSlash(rel)] = f
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	m.Clean = true
+	return nil
+}
+
+// look returns what is to be remembered of a file.
+func look(path string) (File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{Size: info.Size()}
+	if derived(path) && f.Size <= maxBlock {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return File{}, err
+		}
+		f.Sum = crc32.Checksum(b, castagnoli)
+	}
+	return f, nil
+}
+
+// derived reports whether a server can do without a file: it has it in the records, too.
+func derived(path string) bool {
+	switch filepath.Base(path) {
+	case consumerState, ttlState, timerState, indexState:
+		return true
+	}
+	return false
+}
+
+// streamDir returns the folder of a stream that Memory names.
+func streamDir(dir, name string) (string, error) {
+	account, stream, ok := strings.Cut(name, "/")
+	if !ok || !filepath.IsLocal(account) || !filepath.IsLocal(stream) {
+		return "", fmt.Errorf("%q is no name of a stream", name)
+	}
+	return filepath.Join(dir, "jetstream", account, "streams", stream), nil
+}

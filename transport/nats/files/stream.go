@@ -1,0 +1,207 @@
+package files
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const blockSuffix = ".blk"
+
+// blocks checks the blocks of the stream, in their order.
+func (s *checking) blocks(ctx context.Context) error {
+	indices, err := s.indices()
+	if err != nil {
+		return err
+	}
+	for i, index := range indices {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := s.block(index, i == len(indices)-1); err != nil {
+			return fmt.Errorf("block %d: %w", index, err)
+		}
+	}
+	return nil
+}
+
+// indices returns those of the blocks that are there or should be.
+func (s *checking) indices() ([]uint32, error) {
+	entries, err := os.ReadDir(filepath.Join(s.root, messagesDir))
+	if err := unlessGone(err); err != nil {
+		return nil, err
+	}
+	var all []uint32
+	add := func(file string) {
+		if n, ok := strings.CutSuffix(file, blockSuffix); ok {
+			if index, err := strconv.ParseUint(n, 10, 32); err == nil {
+				all = append(all, uint32(index))
+			}
+		}
+	}
+	for _, e := range entries {
+		add(e.Name())
+	}
+	if s.clean {
+		for file := range s.remembered.Files {
+			if name, ok := strings.CutPrefix(file, messagesDir+"/"); ok {
+				add(name)
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// block checks one block, and writes it without what is damaged in it.
+func (s *checking) block(index uint32, isLast bool) error {
+	s.index = index
+	file := messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
+	path := filepath.Join(s.root, filepath.FromSlash(file))
+	was, known := File{}, false
+	if s.clean {
+		was, known = s.remembered.Files[file]
+	}
+	info, err := os.Stat(path)
+	if err := unlessGone(err); err != nil {
+		return err
+	}
+	if err != nil {
+		if was.Size > 0 {
+			s.mend = true
+			s.found(Lost, file, "", "the file is gone: it had %d bytes", was.Size)
+		}
+		return nil
+	}
+	b, err := readBounded(path)
+	if err != nil {
+		return err
+	}
+	s.rep.Bytes += int64(len(b))
+	if compressed(b) {
+		return nil
+	}
+	r, err := newBlock(s.name, index)
+	if err != nil {
+		return err
+	}
+	before := s.last
+	holes := r.read(b, func(r *Record) {
+		s.gap = s.gap || r.Seq > s.last+1
+		s.last = max(s.last, r.Seq)
+		if s.each != nil {
+			s.each(r)
+		}
+	})
+	switch {
+	case len(holes) > 0 || info.Size() > int64(len(b)):
+		return s.cut(file, b, holes, isLast, before)
+	case known && info.Size() != was.Size:
+		s.mend = true
+		s.found(Lost, file, "", "the file has %d bytes, it had %d", info.Size(), was.Size)
+	}
+	return nil
+}
+
+// cut writes a block without its holes, which it puts aside.
+func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
+	s.mend = true
+	good, bad := make([]byte, 0, len(b)), []byte(nil)
+	at := 0
+	for _, h := range holes {
+		good = append(good, b[at:h.from]...)
+		bad = append(bad, b[h.from:h.to]...)
+		at = h.to
+	}
+	good = append(good, b[at:]...)
+	kept := ""
+	if s.o.Aside != "" {
+		var err error
+		if kept, err = s.aside(file); err != nil {
+			return err
+		}
+		if err := replace(kept, bad); err != nil {
+			return err
+		}
+		if err := replace(filepath.Join(s.root, filepath.FromSlash(file)), good); err != nil {
+			return err
+		}
+	}
+	if len(holes) == 0 {
+		s.found(Lost, file, kept, "the file is larger than any that the server writes: what is behind %d bytes is cut off", len(b))
+		return nil
+	}
+	end := holes[len(holes)-1]
+	if after := max(before, end.after); isLast && end.to == len(b) && !s.clean && (s.remembered == nil || after >= s.remembered.Durable) {
+		s.found(Recent, file, kept, "the last write behind message %d was not finished: %d bytes are cut off, whose sender was not told that they are kept", after, end.to-end.from)
+		holes = holes[:len(holes)-1]
+	}
+	if len(holes) == 0 {
+		return nil
+	}
+	size := 0
+	var subjects []string
+	for _, h := range holes {
+		size += h.to - h.from
+		if subject := clean(h.subject); subject != "" && len(subjects) < maxSubjects && !slices.Contains(subjects, subject) {
+			subjects = append(subjects, subject)
+		}
+	}
+	first := holes[0]
+	f := s.found(Lost, file, kept, "%d bytes in %d places are damaged, the first behind message %d: %v", size, len(holes), max(before, first.after), first.err)
+	f.Subjects = subjects
+	return nil
+}
+
+// maxSubjects bounds the subjects that a finding names.
+const maxSubjects = 10
+
+// clean returns what is printable of a subject that may be damaged.
+func clean(subject string) string {
+	for _, r := range subject {
+		if r <= ' ' || r > '~' {
+			return ""
+		}
+	}
+	return subject[:min(len(subject), 200)]
+}
+
+// end checks that the stream ends where it did.
+func (s *checking) end() error {
+	if s.remembered == nil || s.o.Memory.Clean && !s.clean { // somebody else has used it
+		return nil
+	}
+	was, level := s.remembered.Last, Lost
+	switch {
+	case s.last >= was, s.clean && !s.mend:
+		return nil
+	case !s.clean && s.last >= s.remembered.Durable:
+		level = Recent
+	}
+	if level == Recent {
+		s.found(level, "", "", "messages %d to %d are gone, as after a power cut: the last second before one is kept for certain only with --sync always", s.last+1, was)
+		return nil
+	}
+	s.found(level, "", "", "messages %d to %d are gone", s.last+1, was)
+	// Their sequences are not given again: somebody may know them.
+	s.last, s.mend = was+1, true
+	if s.each != nil {
+		s.each(&Record{Seq: s.last, Gone: true})
+	}
+	if s.o.Aside == "" {
+		return nil
+	}
+	b, err := newBlock(s.name, s.index+1)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(s.root, messagesDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return replace(filepath.Join(dir, strconv.FormatUint(uint64(s.index+1), 10)+blockSuffix), b.tombstone(s.last, s.o.Now()))
+}

@@ -1,0 +1,230 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+)
+
+// rememberEvery is how often it is looked at what has to be remembered of the store.
+const rememberEvery = 5 * time.Second
+
+// memory keeps beside the store what cannot be seen in it, see [files.Memory].
+type memory struct {
+	ns   *server.Server
+	path string
+	log  *slog.Logger
+	sync time.Duration // after which what was written is on the disk
+
+	mu     sync.Mutex
+	keeps  *files.Memory
+	totals [2]uint64        // messages and bytes in the store when it was written
+	before map[string]place // where streams ended, to be durable when enough time has passed
+	failed bool             // the last time; told once
+}
+
+// place is where a stream ended at a time.
+type place struct {
+	last uint64
+	at   time.Time
+}
+
+// memoryFile is where the memory of the store in dir is.
+func memoryFile(dir string) string { return filepath.Join(dir, "remembered.json") }
+
+// ReadMemory returns what a server that runs on dir remembers of its store, nil when that is nothing.
+func ReadMemory(dir string) (*files.Memory, error) { return files.ReadMemory(memoryFile(dir)) }
+
+// CheckStore reads the store in dir as StartServer does before it opens it, which no server may have open. Nothing is changed unless
+// aside names a folder for what is damaged. It returns [files.ErrForgotten] beside a report when what was remembered is damaged, too.
+func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*files.Report, error) {
+	m, forgotten := files.ReadMemory(memoryFile(dir))
+	if forgotten != nil && !errors.Is(forgotten, files.ErrForgotten) {
+		return nil, forgotten
+	}
+	o := files.Options{Memory: m, Aside: aside}
+	if inspect != nil {
+		o.Inspect = inspect
+	}
+	report, err := files.Check(ctx, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		report.Forgotten = true
+	}
+	return report, forgotten
+}
+
+// checkStore checks the store before the server opens it, says what is wrong with it, and remembers that it is in use.
+func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	aside := filepath.Join(o.Dir, "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
+	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
+	if errors.Is(err, files.ErrForgotten) {
+		log.Warn("what is missing from the store cannot be told", "err", err)
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range report.Findings {
+		level := slog.LevelInfo
+		switch {
+		case f.Level == files.Lost && !convenient(f.Stream):
+			level = slog.LevelError
+		case f.Level != files.Made || !convenient(f.Stream):
+			level = slog.LevelWarn
+		}
+		attrs := []any{"stream", f.Stream, "file", f.File, "what", f.What}
+		if f.Kept != "" {
+			attrs = append(attrs, "kept", f.Kept)
+		}
+		if len(f.Subjects) > 0 {
+			attrs = append(attrs, "subjects", f.Subjects)
+		}
+		log.Log(ctx, level, "the store is damaged", attrs...)
+	}
+	log.Debug("store checked", "bytes", report.Bytes, "took", report.Took)
+	return report, report.Memory.Write(memoryFile(o.Dir))
+}
+
+// convenient reports whether a stream only has what Cortex can do without.
+func convenient(stream string) bool {
+	return strings.HasPrefix(stream, "KV_") || stream == "CORTEX_KEYS"
+}
+
+// note keeps what whoever started the server has to say of the store.
+func (m *memory) note(b json.RawMessage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keeps.Notes = b
+	if m.ends(time.Now()) == nil { // else the server is ending
+		m.write()
+	}
+}
+
+// accept takes note of all that is missing.
+func (m *memory) accept() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.ends(time.Now()); err != nil {
+		return
+	}
+	m.keeps.Accept()
+	m.write()
+}
+
+// serve keeps the memory until done.
+func (m *memory) serve(done <-chan struct{}) {
+	tick := time.NewTicker(rememberEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case now := <-tick.C:
+			m.look(now)
+		}
+	}
+}
+
+// look remembers where the streams end now.
+func (m *memory) look(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum, err := m.ns.Jsz(nil)
+	if err != nil {
+		return // it is ending
+	}
+	totals := [2]uint64{sum.Messages, sum.Bytes}
+	if totals == m.totals && !m.unsettled(now) {
+		return // the disk is left asleep
+	}
+	if err := m.ends(now); err != nil {
+		return
+	}
+	m.totals = totals
+	m.write()
+}
+
+// unsettled reports whether something has become durable that is not remembered as that.
+func (m *memory) unsettled(now time.Time) bool {
+	for name, p := range m.before {
+		if r := m.keeps.Streams[name]; r != nil && r.Durable < p.last && now.Sub(p.at) > 2*m.sync {
+			return true
+		}
+	}
+	return false
+}
+
+// ends asks the server where its streams end.
+func (m *memory) ends(now time.Time) error {
+	all, err := m.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: 1 << 20})
+	if err != nil {
+		return err
+	}
+	for _, account := range all.AccountDetails {
+		for _, s := range account.Streams {
+			if !files.Ours(s.Name) || s.Config == nil || s.Config.Storage != server.FileStorage {
+				continue
+			}
+			name := account.Id + "/" + s.Name
+			r := m.keeps.Streams[name]
+			if r == nil {
+				r = &files.Remembered{}
+				m.keeps.Streams[name] = r
+			}
+			r.Last = s.State.LastSeq
+			switch p, ok := m.before[name]; {
+			case ok && now.Sub(p.at) > 2*m.sync:
+				r.Durable = max(r.Durable, min(p.last, r.Last))
+				fallthrough
+			case !ok:
+				m.before[name] = place{r.Last, now}
+			}
+		}
+	}
+	return nil
+}
+
+// write writes the memory. What cannot be written is only missed when the store is damaged.
+func (m *memory) write() {
+	err := m.keeps.Write(m.path)
+	if err != nil && !m.failed {
+		m.log.Warn("where the store ends cannot be remembered: if it is damaged, not all that is missing can be told", "err", err)
+	}
+	m.failed = err != nil
+}
+
+// close ends the server, and remembers all of the store's files if nothing was wrong with it.
+func (m *memory) close(wrong func() error, end func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := m.ends(time.Now())
+	end()
+	if err == nil {
+		err = wrong()
+	}
+	if err == nil {
+		err = m.keeps.Remember(filepath.Dir(m.path))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		m.log.Warn("the files of the store cannot be remembered", "err", err)
+		return
+	}
+	m.write()
+}
