@@ -96,7 +96,12 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
 	s := &Server{ns: ns, auth: o.Auth, log: log}
-	if !opts.DontListen {
+	if o.Listen != "" {
+		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+refusals); err != nil {
+			ns.Shutdown()
+			ns.WaitForShutdown()
+			return nil, fmt.Errorf("start NATS server: listen on %s: %w; choose another with --listen", o.Listen, err)
+		}
 		s.url = ns.ClientURL()
 		var guarding context.Context
 		guarding, s.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -142,7 +147,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 	}
 	opts := &server.Options{
 		ServerName:         "cortex",
-		DontListen:         o.Listen == "",
+		DontListen:         true, // see listenBounded
 		NoSigs:             true,
 		NoLog:              true,
 		JetStream:          true,
@@ -150,7 +155,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 		JetStreamMaxMemory: unlimited,
 		JetStreamMaxStore:  unlimited,
 		MaxPayload:         maxServerPayload,
-		MaxConn:            openfiles.Bus(),
+		MaxConn:            openfiles.Bus() - refusals,
 		SyncInterval:       time.Second,
 	}
 	switch o.Sync {
