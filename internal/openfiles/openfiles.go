@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// The store has some 60 files open, and a turn some more: connections to models, programs of agents.
+	// The store has some 20 to 60 files open, and a turn some more: connections to models, programs of agents.
 	minReserve = 64
-	maxReserve = 1024
+	maxReserve = 4096
 
 	minHTTP = 8
 	maxHTTP = 256 // connections of each listener: health checks and pages need few
-	minBus  = 32
+	minBus  = 64
 	maxBus  = 64 << 10
 
 	elsewhere = 8192 // the limit that is assumed where a system tells none

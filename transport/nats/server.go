@@ -110,14 +110,19 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
 	s := &Server{ns: ns, auth: o.Auth, log: log, report: report, done: make(chan struct{})}
+	if o.Listen != "" {
+		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway); err != nil {
+			ns.Shutdown()
+			ns.WaitForShutdown()
+			return nil, fmt.Errorf("start NATS server: listen on %s: %w; choose another with --listen", o.Listen, err)
+		}
+		s.url = ns.ClientURL()
+		s.work.Go(func() { keepRoom(s.done, ns, opts.MaxConn, log.logger) })
+	}
 	s.memory = &memory{
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
 	}
 	s.work.Go(func() { s.memory.serve(s.done) })
-	if !opts.DontListen {
-		s.url = ns.ClientURL()
-		s.work.Go(func() { keepRoom(s.done, ns, opts.MaxConn, log.logger) })
-	}
 	return s, nil
 }
 
@@ -182,7 +187,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 	}
 	opts := &server.Options{
 		ServerName:         "cortex",
-		DontListen:         o.Listen == "",
+		DontListen:         true, // see listenBounded
 		NoSigs:             true,
 		NoLog:              true,
 		JetStream:          true,
@@ -190,7 +195,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 		JetStreamMaxMemory: unlimited,
 		JetStreamMaxStore:  unlimited,
 		MaxPayload:         maxServerPayload,
-		MaxConn:            openfiles.Bus(),
+		MaxConn:            openfiles.Bus() - turnedAway,
 		SyncInterval:       time.Second,
 	}
 	switch o.Sync {
