@@ -140,7 +140,7 @@ func printEvent(w io.Writer, e registry.Event, alike *lookalikes) {
 	if e.Kind == registry.EventRegistered || e.Kind == registry.EventUpdated {
 		detail = marked(alike.mark(e.Record), detail)
 	}
-	line := fmt.Sprintf("%s  %-20s  %-24s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, prompt.Clean(e.AgentID, 60), detail)
+	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, pad(prompt.Clean(e.AgentID, 60), 24), detail)
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
