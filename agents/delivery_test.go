@@ -414,9 +414,9 @@ func TestCancelOfAnother(t *testing.T) {
 		}
 		say(transport.Cortex, "elsewhere", &transport.Cancel{TaskID: "t1"})
 		say(transport.Cortex, "elsewhere", &transport.Cancel{TaskID: "t2"})
-		b.give(task("t2", "hello", nil))
 		close(h.release)
 		synctest.Wait()
+		b.give(task("t2", "hello", nil))
 		b.want("t1 COMPLETED: done", "t2 COMPLETED: done")
 	})
 }

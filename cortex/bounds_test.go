@@ -183,3 +183,17 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestIDsHaveWeight holds that the ids of events, which strangers choose, count in the cache with what they are long.
+func TestIDsHaveWeight(t *testing.T) {
+	weigh := func(id string) int {
+		c := cortex.NewConversation("", conversation)
+		if err := c.Apply(&cortex.Entry{Version: 1, Seq: 1, Cause: userEvent(id, "x"), Turn: id}); err != nil {
+			t.Fatal(err)
+		}
+		return c.Weight()
+	}
+	if short, long := weigh("m"), weigh(strings.Repeat("m", 101)); long-short < 100 {
+		t.Errorf("a fold weighs %d with an id that is 100 bytes longer, and %d without", long, short)
+	}
+}

@@ -48,6 +48,7 @@ type Conversation struct {
 	SeenAt  int
 
 	seen   map[string]uint64
+	named  int       // bytes of the ids in it
 	epoch  uint64    // of the event that it was folded for last, see [transport.Event]
 	timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
 	cached int       // weight when it was put into the cache
@@ -223,8 +224,10 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 		c.Seen = append(c.Seen, SeenEvent{eventID, seq})
 	} else {
 		delete(c.seen, c.Seen[c.SeenAt].ID)
+		c.named -= len(c.Seen[c.SeenAt].ID)
 		c.Seen[c.SeenAt] = SeenEvent{eventID, seq}
 		c.SeenAt = (c.SeenAt + 1) % maxSeen
 	}
 	c.seen[eventID] = seq
+	c.named += len(eventID)
 }

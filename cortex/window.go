@@ -117,7 +117,7 @@ func (c *Conversation) drop(turns []*Turn) {
 
 // weight estimates the memory that c takes, in bytes.
 func (c *Conversation) weight() int {
-	n := 1024 + 100*len(c.Seen) + len(c.Summary) + c.listed
+	n := 1024 + 100*len(c.Seen) + c.named + len(c.Summary) + c.listed
 	for _, t := range c.Turns {
 		n += 512 + turnWeight(t)
 	}

@@ -23,8 +23,8 @@ type Client struct {
 	NewID     func() string    // makes ids of messages, events and conversations; nil: random
 	Now       func() time.Time // nil: time.Now
 
-	// Answer reads the answer to a message of User's from the conversation's log, false while there is none. It makes up for what a
-	// live topic may lose, and for a restart of Cortex within a turn. nil: the live answer is all there is.
+	// Answer reads the answer to a message of User's from the conversation's log, or why it was refused; false while there is neither.
+	// It makes up for what a live topic may lose, and for a restart of Cortex within a turn. nil: the live answer is all there is.
 	Answer func(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error)
 
 	// Said, if not nil, is called with the user's own event just before it is published.

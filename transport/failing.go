@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ const (
 	failingFor    = 15 * time.Minute // without another failure: somebody else has the event
 	maxFailing    = 4096             // events that are counted at once
 	maxTroubles   = 8                // events that a Trouble names
+	maxPanic      = 1 << 10          // bytes of what a panic says
 )
 
 // Failure is an event that a subscriber could not handle.
@@ -51,7 +53,13 @@ type PanicError struct {
 	Stack []byte
 }
 
-func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+func (p *PanicError) Error() string {
+	text := fmt.Sprint(p.Value)
+	if len(text) > maxPanic {
+		text = strings.ToValidUTF8(text[:maxPanic], "") + " […]"
+	}
+	return "panic: " + text
+}
 
 // Call calls h and returns its panic as a [PanicError], which it logs with the stack. Transports call every handler by it: one event
 // must not end a process.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // unheard is a bus whose live topics lose what is published there.
@@ -35,9 +38,49 @@ func (tiny) Append(context.Context, string, string, cortex.Version, *cortex.Entr
 
 // TestRefusalNobodyHeard has a message refused while the client misses what is said on the live topic: it gets the answer all the same.
 func TestRefusalNobodyHeard(t *testing.T) {
-	l := newListening(t)
+	t.Run("without keys", func(t *testing.T) {
+		l := newListening(t)
+		refuse(t, l, l)
+	})
+	t.Run("with keys", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "auth")
+		if err := auth.Init(dir); err != nil {
+			t.Fatal(err)
+		}
+		creds, err := auth.AddUser(dir, "", "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Shutdown)
+		join := func(creds string) *link {
+			bus, err := nats.Dial(t.Context(), &nats.Options{Server: server, Creds: creds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := newLink(t.Context(), bus, server.URL(), "", 0, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(l.Close)
+			return l
+		}
+		engine := join("")
+		if _, err := engine.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that lets people in
+			t.Fatal(err)
+		}
+		refuse(t, engine, join(creds))
+	})
+}
+
+// refuse has a person's message refused by an orchestrator.
+func refuse(t *testing.T, engine, person *link) {
+	t.Helper()
 	o, err := cortex.New(cortex.Config{
-		Transport: unheard{l.bus}, Store: tiny{l.store}, Decider: nobody{}, Agents: func(string) []prompt.Agent { return nil },
+		Transport: unheard{engine.bus}, Store: tiny{engine.store}, Decider: nobody{}, Agents: func(string) []prompt.Agent { return nil },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +90,7 @@ func TestRefusalNobodyHeard(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	running.Go(func() { _ = o.Run(ctx) })
-	c := l.client()
+	c := person.client()
 	c.Poll = 10 * time.Millisecond
 	var last *transport.Event
 	for e, err := range c.Turn(ctx, "c1", "hello") {
