@@ -34,11 +34,12 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 	}
 	gone := make(chan struct{})
 	sub.SetClosedHandler(func(string) { close(gone) })
-	if err := sub.SetPendingLimits(livePending, livePendingBytes); err != nil {
-		return err
+	err = sub.SetPendingLimits(livePending, livePendingBytes)
+	if err == nil {
+		// Without an answer from the server, what another client publishes from now on could pass the subscription.
+		err = b.nc.flush(ctx, sub)
 	}
-	// Without an answer from the server, what another client publishes from now on could pass the subscription.
-	if err := b.nc.flush(ctx, sub); err != nil {
+	if err != nil {
 		_ = sub.Unsubscribe()
 		return err
 	}

@@ -53,15 +53,15 @@ func (in *inbox) contend(ctx context.Context, h transport.Handler) {
 	c := newContender(in, h)
 	alive, err1 := in.bus.nc.Subscribe(peerSubject(in.topic, in.id), func(m *natsgo.Msg) { _ = m.Respond(nil) })
 	news, err2 := in.bus.nc.Subscribe(peerSubject(in.topic, ""), func(*natsgo.Msg) { in.look() })
+	defer func() { // which a nil one knows how to
+		_ = alive.Unsubscribe()
+		_ = news.Unsubscribe()
+	}()
 	if err := errors.Join(err1, err2); err != nil { // the connection is closed
 		in.bus.log.Debug("inbox not served", "inbox", in.topic.ID, "err", err)
 		<-ctx.Done()
 		return
 	}
-	defer func() {
-		_ = alive.Unsubscribe()
-		_ = news.Unsubscribe()
-	}()
 	for failed := 0; ctx.Err() == nil; {
 		if _, err := in.bus.online(ctx); err != nil {
 			break

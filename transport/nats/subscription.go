@@ -113,15 +113,17 @@ func (s *subscription) Serve(ctx context.Context, h transport.Handler) error {
 	}
 	defer s.bus.leave()
 	hctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer cancel()
-	go func() { // ends with hctx
+	watching.Go(func() {
 		select {
 		case <-s.done:
 		case <-s.bus.done:
 		case <-hctx.Done():
 		}
 		cancel()
-	}()
+	})
 	s.run(hctx, h)
 	if err := ctx.Err(); err != nil {
 		return err
