@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,15 +68,19 @@ type Bus struct {
 	peers  peers
 	dialed atomic.Bool // Dial has not failed, and will not
 
+	connectDoor func() (*natsgo.Conn, error)
+	opening     sync.Mutex // one door is opened after the other
+
 	mu      sync.Mutex
 	closed  bool
-	doors   map[string]bool // of tenants, that are served
-	serving int             // calls of Serve; the last one that returns after Close closes the connection
+	doors   map[string]*door // of tenants
+	serving int              // calls of Serve; the last one that returns after Close closes the connection
 	up      bool
 	changed chan struct{}   // closed and replaced when up changes
 	conn    context.Context // no caller's: it ends when the connection is lost
 	drop    context.CancelFunc
 	look    *time.Timer // for lookAround; nil before there is a connection
+	looking sync.WaitGroup
 }
 
 var (
@@ -98,6 +104,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b.doors = map[string]*door{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
 	b.conn, b.drop = context.WithCancel(context.Background())
@@ -115,6 +122,8 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(ctx, o), how...)...); err != nil {
 		return nil, dialError(o, err)
 	}
+	url, doorOpts := o.URL, append(b.doorOptions(o.Name), how...)
+	b.connectDoor = func() (*natsgo.Conn, error) { return natsgo.Connect(url, doorOpts...) }
 	b.mu.Lock()
 	b.look = time.AfterFunc(peersEvery, b.lookAround)
 	b.mu.Unlock()
@@ -189,6 +198,17 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 	return opts
 }
 
+// doorOptions are for the connection of a door. What becomes of the other one is what is told.
+func (b *Bus) doorOptions(name string) []natsgo.Option {
+	return []natsgo.Option{
+		natsgo.Name(cmp.Or(name, "cortex") + " (door)"), natsgo.Timeout(2 * time.Second), natsgo.MaxReconnects(-1), natsgo.IgnoreAuthErrorAbort(),
+		natsgo.CustomReconnectDelay(reconnectDelay), natsgo.ReconnectBufSize(-1), natsgo.PingInterval(20 * time.Second),
+		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
+			b.log.Warn("nats connection of the door", "err", oneLine(err.Error(), 300))
+		}),
+	}
+}
+
 // reconnectDelay is the pause after every server was tried n times in vain.
 func reconnectDelay(n int) time.Duration {
 	d := min(50*time.Millisecond<<min(n, 7), 4*time.Second)
@@ -227,8 +247,8 @@ func (b *Bus) Identity() *auth.Identity { return b.who }
 // Close implements transport.Transport. The connection itself is closed when the last Serve has given its events back.
 func (b *Bus) Close() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	if b.closed {
+		b.mu.Unlock()
 		return nil
 	}
 	b.closed = true
@@ -240,6 +260,12 @@ func (b *Bus) Close() error {
 	if b.serving == 0 {
 		b.nc.Close()
 	}
+	doors := slices.Collect(maps.Values(b.doors))
+	b.mu.Unlock()
+	for _, d := range doors {
+		d.close()
+	}
+	b.looking.Wait()
 	return nil
 }
 

@@ -29,6 +29,7 @@ type cards struct {
 	known  map[string]term // by subject: cards that the handler knows to be there
 	synced bool            // the handler got Synced
 	ahead  time.Duration   // of this clock before the server's
+	news   chan struct{}   // holds one when something was told, which may be of a card that is not read yet
 
 	handling sync.Mutex // the handler runs for one event at a time, of the bucket or told
 }
@@ -45,13 +46,13 @@ const overdueSlack = 3 * time.Second
 
 // watch is one reading of the bucket, from all that is retained to what changes.
 type watch struct {
-	consumer jetstream.Consumer
-	lost     <-chan struct{} // the connection that it is on is gone
+	consumer jetstream.Consumer // nil where none is to be had
+	lost     <-chan struct{}    // the connection that it is on is gone
 	made     time.Time
 }
 
 func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.Topic) error {
-	c := &cards{bus: b, tenant: t.Tenant, known: map[string]term{}}
+	c := &cards{bus: b, tenant: t.Tenant, known: map[string]term{}, news: make(chan struct{}, 1)}
 	told, err := b.listen(t.Tenant)
 	if err != nil {
 		return err
@@ -67,7 +68,15 @@ func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.T
 	}
 	s.run = func(ctx context.Context, h transport.Handler) {
 		var telling sync.WaitGroup
-		telling.Go(func() { told.run(ctx, func(e *transport.Event) { c.handle(ctx, e, h) }) })
+		telling.Go(func() {
+			told.run(ctx, func(e *transport.Event) {
+				select {
+				case c.news <- struct{}{}:
+				default:
+				}
+				c.handle(ctx, e, h)
+			})
+		})
 		c.run(ctx, first, h)
 		telling.Wait()
 	}
@@ -82,6 +91,9 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	}
 	ctx, cancel := c.bus.asking(ctx)
 	defer cancel()
+	if c.bus.who.Limited() {
+		return c.watchWithout(ctx, lost)
+	}
 	consumer, err := c.bus.js.CreateConsumer(ctx, agentsStream, jetstream.ConsumerConfig{
 		FilterSubject:     cardFilter(c.tenant),
 		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
@@ -90,19 +102,38 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 		Replicas:          1,
 		InactiveThreshold: 3 * pullHeartbeat,
 	})
+	if isCrowded(err) {
+		c.bus.log.Warn("cards are read once a second: others use all consumers of the stream", "stream", agentsStream)
+		return c.watchWithout(ctx, lost)
+	}
 	if err != nil {
 		return nil, err
 	}
+	c.aheadOf(consumer.CachedInfo().TimeStamp)
+	return &watch{consumer, lost, time.Now()}, nil
+}
+
+// watchWithout is watch where no consumer is to be had.
+func (c *cards) watchWithout(ctx context.Context, lost <-chan struct{}) (*watch, error) {
+	bucket, err := c.bus.js.Stream(ctx, agentsStream)
+	if err != nil {
+		return nil, err
+	}
+	c.aheadOf(bucket.CachedInfo().TimeStamp)
+	return &watch{lost: lost, made: time.Now()}, nil
+}
+
+// aheadOf compares this clock with the server's, which has said that it is at.
+func (c *cards) aheadOf(at time.Time) {
 	c.ahead = 0
-	if at := consumer.CachedInfo().TimeStamp; !at.IsZero() {
+	if !at.IsZero() {
 		c.ahead = time.Since(at)
 	}
-	return &watch{consumer, lost, time.Now()}, nil
 }
 
 // unwatch frees the consumer; if that fails, the server does it later.
 func (c *cards) unwatch(w *watch) {
-	if !c.bus.nc.IsConnected() {
+	if w.consumer == nil || !c.bus.nc.IsConnected() {
 		return
 	}
 	// Nobody waits for the answer.
@@ -152,6 +183,9 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 		}
 		cancel()
 	})
+	if w.consumer == nil {
+		return c.lookOn(ctx, h)
+	}
 	flow, err := c.bus.newPull(agentsStream, w.consumer.CachedInfo().Name)
 	if err != nil {
 		return err

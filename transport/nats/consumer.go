@@ -97,6 +97,12 @@ func (b *Bus) putConsumer(ctx context.Context, s section, counts string) (*jetst
 		}
 		made, err = b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
 	}
+	if isCrowded(err) && s.topic.ID == transport.Cortex && !b.who.Limited() {
+		if err := b.makeRoom(ctx); err != nil {
+			return nil, err
+		}
+		made, err = b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +187,11 @@ func (b *Bus) ensureSection(ctx context.Context, s section) (*jetstream.Consumer
 		return nil, err
 	}
 	counts := ""
+	if info == nil && !b.who.Limited() {
+		if err := b.leaveRoom(ctx, s.topic); err != nil {
+			return nil, err
+		}
+	}
 	if info != nil {
 		want, got := consumerConfig(s), info.Config
 		counts = got.Metadata[metaCounts]

@@ -48,6 +48,9 @@ func deadMessage(t transport.Topic, m *natsgo.Msg, s stored, reason string, deli
 	return dead
 }
 
+// deadLimit returns how many bytes the body of a dead letter may have.
+func (b *Bus) deadLimit() int { return min(transport.MaxPayload, int(b.nc.MaxPayload())-deadHeaders) }
+
 // DeadLetters implements [transport.DeadLetters]. The newest 100,000 of all tenants are kept, and at most 256 MiB.
 func (b *Bus) DeadLetters(ctx context.Context, tenant string) iter.Seq2[*transport.DeadLetter, error] {
 	return func(yield func(*transport.DeadLetter, error) bool) {

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -20,22 +23,30 @@ const (
 	jsAPI = "$JS.API." // of the server, for what is asked of its streams
 	jsAck = "$JS.ACK."
 
-	doorQueue  = "cortex" // of several orchestrators one answers
-	doorOpens  = 64       // inboxes that are made ready at the same time
-	maxReading = 5 * time.Minute
+	doorQueue = "cortex" // of several orchestrators one answers
+
+	// What waits to be taken in, which takes a moment: each visitor has bounds of its own.
+	maxKnocks     = 1 << 20
+	maxKnockBytes = 256 << 20
 )
 
-// Streams that people read. Those of conversations are of package jetstore.
-var (
-	readable = []string{"CORTEX_LOG", "KV_CORTEX_SNAP", "KV_CORTEX_SPENT", "KV_CORTEX_NOTES", "KV_CORTEX_LEASE", agentsStream, deadStream}
-	listed   = []string{"CORTEX_LOG", "KV_CORTEX_NOTES", "KV_CORTEX_LEASE", agentsStream} // by a consumer of their own
-)
-
-// door lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is.
+// door lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is. It has a
+// connection of its own: a server reads for who asks before it hears anything else on that connection, and what visitors ask for is
+// not to hold up the orchestrator.
 type door struct {
 	bus    *Bus
 	tenant string
-	opens  chan struct{} // one for each inbox that is being made ready
+	begin  int // where the role is in a subject
+	nc     *conn
+	ctx    context.Context //nolint:containedctx // of the visitors' requests, until close
+	end    context.CancelFunc
+
+	strange rate.Sometimes // to log what is nobody's
+
+	mu       sync.Mutex
+	visitors map[string]*visitor // by what stands before their subjects
+	closed   bool
+	all      sync.WaitGroup
 }
 
 // serveDoor serves the door of a tenant as long as the bus lives. It is the orchestrator's part, and nobody needs it where
@@ -44,50 +55,83 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	if b.who == nil || b.who.Role != auth.Orchestrator {
 		return nil
 	}
+	b.opening.Lock()
+	defer b.opening.Unlock()
 	b.mu.Lock()
-	if b.doors[tenant] {
-		b.mu.Unlock()
+	open := b.doors[tenant] != nil
+	b.mu.Unlock()
+	if open {
 		return nil
 	}
-	d := &door{b, tenant, make(chan struct{}, doorOpens)}
-	sub, err := b.nc.QueueSubscribe(auth.DoorOf(tenant)+">", doorQueue, d.knock)
-	if err == nil {
-		if b.doors == nil {
-			b.doors = map[string]bool{}
-		}
-		b.doors[tenant] = true
-	}
-	b.mu.Unlock()
+	nc, err := b.connectDoor()
 	if err != nil {
 		return err
 	}
-	return b.nc.flush(ctx, sub)
+	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
+	d.ctx, d.end = context.WithCancel(context.Background())
+	sub, err := nc.QueueSubscribe(auth.DoorOf(tenant)+">", doorQueue, d.knock)
+	if err == nil {
+		err = sub.SetPendingLimits(maxKnocks, maxKnockBytes)
+	}
+	if err == nil {
+		err = d.nc.flush(ctx, sub)
+	}
+	b.mu.Lock()
+	if err == nil && b.closed {
+		err = transport.ErrClosed
+	}
+	if err == nil {
+		b.doors[tenant] = d
+		d.all.Go(func() { d.sweep(d.ctx) })
+	}
+	b.mu.Unlock()
+	if err != nil {
+		d.close()
+		return err
+	}
+	return nil
 }
 
-// knock forwards a message, or answers why not. Where the server's answer goes is the visitor's choice, so it has to be where the
-// visitor may listen: anywhere else it would be published in the server's name.
+// close ends what visitors have asked for, and waits until nothing runs any more.
+func (d *door) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.end()
+	d.nc.Close()
+	d.all.Wait()
+}
+
+// knock takes a message in: one visitor after the other must not wait here. Where the server's answer goes is the visitor's choice, so it
+// has to be where the visitor may listen: anywhere else it would be published in the server's name.
 func (d *door) knock(m *natsgo.Msg) {
-	who, subject := auth.Visitor(d.tenant, m.Subject)
-	if who == nil || m.Reply != "" && !strings.HasPrefix(m.Reply, auth.Replies(who)+".") {
-		d.bus.log.Warn("not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
-		return
+	v := d.visitor(m.Subject)
+	switch {
+	case v == nil:
+		d.strange.Do(func() { d.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
+	case m.Reply != "" && !strings.HasPrefix(m.Reply, v.replies):
+		v.warn(d.bus.log, "not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
+	case !d.queue(v, m) && v.shed.Allow(): // who floods is not answered each time: others wait behind it here
+		d.refuse(v, m.Subject[len(v.prefix):], m, fmt.Errorf("%w: %s: wait for answers before asking for more", errTooMuch, v.who))
 	}
-	err := d.admit(who, subject, m)
-	if err == nil {
-		return
-	}
-	d.bus.log.Warn("not let in", "who", who.String(), "subject", oneLine(subject, 200), "err", err)
+}
+
+// refuse answers why not.
+func (d *door) refuse(v *visitor, subject string, m *natsgo.Msg, why error) {
+	v.warn(d.bus.log, "not let in", "who", v.who.String(), "subject", oneLine(subject, 200), "err", oneLine(why.Error(), 500))
 	if m.Reply != "" {
-		_ = d.bus.nc.PublishMsg(answer(m.Reply, subject, err)) // who hears nothing asks again
+		_ = d.nc.PublishMsg(answer(m.Reply, subject, why)) // who hears nothing asks again
 	}
 }
 
 // answer says that a request was refused, in the words of what was asked.
 func answer(reply, subject string, err error) *natsgo.Msg {
-	code, text := codeForbidden, oneLine(strings.TrimPrefix(err.Error(), transport.ErrForbidden.Error()+": "), 500)
-	if !errors.Is(err, transport.ErrForbidden) {
-		code = 503
+	code := codeOf(err)
+	text := err.Error()
+	if kind := kindOf(code); kind != nil {
+		text = strings.TrimPrefix(text, kind.Error()+": ") // who hears the code says it again
 	}
+	text = oneLine(text, 500)
 	m := natsgo.NewMsg(reply)
 	if strings.HasPrefix(subject, jsAPI+"CONSUMER.MSG.NEXT.") || strings.HasPrefix(subject, jsAPI+"DIRECT.GET.") {
 		m.Header.Set("Status", fmt.Sprint(code))
@@ -102,20 +146,24 @@ func answer(reply, subject string, err error) *natsgo.Msg {
 }
 
 // admit forwards m, which was meant for subject. The error wraps ErrForbidden for what who may not do.
-func (d *door) admit(who *auth.Identity, subject string, m *natsgo.Msg) error {
+func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
+	who := v.who
+	if api := strings.HasPrefix(subject, "$JS."); api && len(m.Data) > maxRequest {
+		return fmt.Errorf("%w: a request of %d bytes, at most %d are read", errTooLarge, len(m.Data), maxRequest)
+	}
 	switch agent := who.Role == auth.Agent; {
 	case strings.HasPrefix(subject, inboxPrefix):
 		out, err = d.event(who, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
 		out, err = d.live(who, subject, m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
-		return d.work(who, strings.TrimPrefix(subject, jsAPI), m)
+		out, err = d.work(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI):
-		out, err = d.read(who, strings.TrimPrefix(subject, jsAPI), m)
+		out, err = d.read(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, cardPrefix) && agent:
-		out, err = d.card(who, subject, m)
+		out, err = d.card(v, subject, m)
 	case strings.HasPrefix(subject, deadPrefix) && agent:
 		out, err = d.dead(who, subject, m)
 	case strings.HasPrefix(subject, jsAck) && agent:
@@ -123,11 +171,11 @@ func (d *door) admit(who *auth.Identity, subject string, m *natsgo.Msg) error {
 	default:
 		err = forbidden(who, "publish to "+subject)
 	}
-	if err != nil {
+	if err != nil || out == nil {
 		return err
 	}
 	out.Reply = m.Reply
-	return d.bus.nc.PublishMsg(out)
+	return d.nc.PublishMsg(out)
 }
 
 func forbidden(who *auth.Identity, what string) error {
@@ -141,9 +189,9 @@ var (
 )
 
 // rewritten returns m for another subject, with the headers of events and no others: some headers are orders to the server.
-func rewritten(subject string, m *natsgo.Msg, more ...string) *natsgo.Msg {
+func rewritten(subject string, m *natsgo.Msg) *natsgo.Msg {
 	out := &natsgo.Msg{Subject: subject, Header: natsgo.Header{}, Data: m.Data}
-	for _, k := range append(more, headerID, headerKind, headerVersion, headerTime, headerTask, headerContext, headerTo, headerTrace) {
+	for _, k := range []string{headerID, headerKind, headerVersion, headerTime, headerTask, headerContext, headerTo, headerTrace} {
 		if v := m.Header.Get(k); v != "" {
 			out.Header[k] = []string{v}
 		}
@@ -151,7 +199,7 @@ func rewritten(subject string, m *natsgo.Msg, more ...string) *natsgo.Msg {
 	return out
 }
 
-// says checks the kind of an event, and that it has an id.
+// says checks the kind of an event, and that it has an id: decodeHeader would only say that it is too short.
 func says(who *auth.Identity, m *natsgo.Msg) error {
 	kinds, kind := personKinds, m.Header.Get(headerKind)
 	if who.Role == auth.Agent {
@@ -160,13 +208,27 @@ func says(who *auth.Identity, m *natsgo.Msg) error {
 	switch {
 	case !slices.Contains(kinds, kind):
 		return forbidden(who, fmt.Sprintf("send a %.40q", kind))
-	case transport.CheckID(m.Header.Get(headerID)) != nil:
-		return fmt.Errorf("%w: %s is missing", transport.ErrForbidden, headerID)
+	case m.Header.Get(headerID) == "":
+		return fmt.Errorf("%w: header %s is missing", transport.ErrInvalid, headerID)
 	}
 	return nil
 }
 
-// event lets through what who says to the orchestrator.
+// readable returns an error that wraps ErrInvalid for an event that nobody could handle, which was decoded with err.
+func readable(e *transport.Event, err error) error {
+	if err != nil && !errors.Is(err, transport.ErrInvalid) {
+		return fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+	}
+	if err != nil {
+		return err
+	}
+	if o, unknown := e.Payload.(*transport.Opaque); unknown {
+		return fmt.Errorf("%w: version %.40q of %q is not known to this Cortex", transport.ErrInvalid, o.Version, o.Kind)
+	}
+	return nil
+}
+
+// event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
 func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	a, err := parseInboxSubject(subject)
 	if err != nil || a.tenant != d.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
@@ -176,7 +238,16 @@ func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo
 		return nil, err
 	}
 	out := rewritten(subject, m)
-	out.Header[natsgo.MsgIdHdr] = []string{a.messageID(m.Header.Get(headerID))}
+	e, err := decodeInbox(out, subject)
+	if err = readable(e, err); err != nil {
+		return nil, err
+	}
+	if isNewWork(transport.Inbox(a.tenant, a.to), e) || who.Role == auth.Person && m.Header.Get(headerKind) == "message" {
+		if err := d.bus.room(d.ctx, len(m.Data)); err != nil {
+			return nil, err
+		}
+	}
+	out.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
 	return out, nil
 }
 
@@ -188,39 +259,110 @@ func (d *door) live(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.
 	if err == nil {
 		err = unescapeAll(field{&a.tenant, token[0], true}, field{&a.id, token[1], false}, field{&a.from, token[2], false})
 	}
-	owner := whose(transport.Live(d.tenant, a.id)) // "" for a conversation's
+	topic := transport.Live(d.tenant, a.id)
+	owner := whose(topic) // "" for a conversation's
 	if err != nil || a.tenant != d.tenant || a.from != who.ID || owner != "" && owner != transport.Cortex {
 		return nil, forbidden(who, "publish to "+subject)
 	}
 	if err := says(who, m); err != nil {
 		return nil, err
 	}
-	return rewritten(subject, m), nil
-}
-
-// card lets through an agent's own card.
-func (d *door) card(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
-	agent, instance, err := parseCardSubject(subject)
-	if err != nil || agent != who.ID || subject != cardSubject(d.tenant, agent, instance) || m.Header.Get(headerKind) != "card" {
-		return nil, forbidden(who, "publish to "+subject)
-	}
-	out := rewritten(subject, m, jetstream.MsgTTLHeader)
-	if m.Header.Get(headerKVOperation) == "DEL" {
-		out.Header[headerKVOperation] = []string{"DEL"}
+	out := rewritten(subject, m)
+	e, err := decodeLive(out, topic)
+	if err = readable(e, err); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
 
-// dead lets through a dead letter of an agent's own inbox: who replays it sends it to where it says that it was.
+// card lets through an agent's own card. The server counts its time as it would if Publish had put it there.
+func (d *door) card(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	agent, instance, err := parseCardSubject(subject)
+	if err != nil || agent != v.who.ID || subject != cardSubject(d.tenant, agent, instance) || m.Header.Get(headerKind) != "card" {
+		return nil, forbidden(v.who, "publish to "+subject)
+	}
+	out := rewritten(subject, m)
+	e, err := decodeCard(out, d.tenant)
+	if err == nil {
+		err = e.Validate(transport.Cards(d.tenant))
+	}
+	if err = readable(e, err); err != nil {
+		return nil, err
+	}
+	c := e.Payload.(*transport.Card) // decodeCard has checked
+	if c.Gone == "" {
+		if err := d.roomFor(v, instance); err != nil {
+			return nil, err
+		}
+	}
+	lifetime(out, c)
+	return out, nil
+}
+
+// maxInstances bounds how many cards one agent may have: all agents share a bucket of maxCards.
+const maxInstances = 1000
+
+// roomFor returns ErrFull when an agent has too many instances to have another one.
+func (d *door) roomFor(v *visitor, instance string) error {
+	if v.instances[instance] {
+		return nil
+	}
+	if v.instances != nil && len(v.instances) < maxInstances {
+		v.instances[instance] = true
+		return nil
+	}
+	var info struct {
+		Error *jetstream.APIError   `json:"error"`
+		State jetstream.StreamState `json:"state"`
+	}
+	prefix := strings.TrimSuffix(cardSubject(d.tenant, v.who.ID, "x"), "x")
+	if err := d.bus.ask(d.ctx, "STREAM.INFO."+agentsStream, map[string]string{"subjects_filter": prefix + "*"}, &info); err != nil {
+		return err
+	}
+	if info.Error != nil {
+		return translate(info.Error)
+	}
+	v.instances = map[string]bool{}
+	for subject := range info.State.Subjects {
+		if _, i, err := parseCardSubject(subject); err == nil {
+			v.instances[i] = true
+		}
+	}
+	if len(v.instances) >= maxInstances && !v.instances[instance] {
+		return fmt.Errorf("%w: %s has %d instances already, some of which may have ended less than %s ago", transport.ErrFull, v.who, len(v.instances), markerTTL)
+	}
+	v.instances[instance] = true
+	return nil
+}
+
+// dead lets an agent give up a task of its own. The dead letter is made of what is in the inbox: who replays it sends it to where it says
+// that it was, and there are as many of them as tasks.
 func (d *door) dead(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	was := m.Header.Get(headerSubject)
+	inbox := transport.Inbox(d.tenant, who.ID)
 	a, err := parseInboxSubject(was)
-	if err != nil || a.tenant != d.tenant || a.to != who.ID || deadSubject(transport.Inbox(d.tenant, who.ID), was) != subject {
+	if err != nil || a.tenant != d.tenant || a.to != who.ID || deadSubject(inbox, was) != subject {
 		return nil, forbidden(who, "give up what was in another inbox")
 	}
-	out := rewritten(subject, m, headerDeliverAt, headerSubject, headerReason, headerDeliveries)
-	out.Header[natsgo.MsgIdHdr] = []string{transport.Escape(d.tenant) + "." + transport.Escape(who.ID) + "." + m.Header.Get(natsgo.MsgIdHdr)}
-	return out, nil
+	number, _, _ := strings.Cut(m.Header.Get(natsgo.MsgIdHdr), ".")
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || seq == 0 {
+		return nil, forbidden(who, "give up what it does not name")
+	}
+	is, err := d.bus.message(d.ctx, inboxStream, was, seq)
+	switch {
+	case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
+		return nil, fmt.Errorf("%w: no event %d waits in the inbox of %s", transport.ErrNotFound, seq, who)
+	case err != nil:
+		return nil, err
+	}
+	var reason string
+	if json.Unmarshal([]byte(m.Header.Get(headerReason)), &reason) != nil {
+		reason = oneLine(m.Header.Get(headerReason), maxReason)
+	}
+	deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
+	task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
+	return deadMessage(inbox, task, stored{is.Sequence, is.Time}, reason, max(deliveries, 0), d.bus.deadLimit()), nil
 }
 
 // ack lets through the acknowledgement of an agent's own task, in the server's present form and in the newer one, which has domain
@@ -239,119 +381,4 @@ func (d *door) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.M
 		return nil, forbidden(who, "acknowledge "+subject)
 	}
 	return &natsgo.Msg{Subject: subject, Data: m.Data}, nil
-}
-
-// apiRequest splits a request's subject into its method, the stream, and what follows.
-func apiRequest(request string) (method, stream, rest string) {
-	for _, method := range []string{
-		"STREAM.INFO.", "STREAM.MSG.GET.", "DIRECT.GET.",
-		"CONSUMER.DURABLE.CREATE.", "CONSUMER.CREATE.", "CONSUMER.INFO.", "CONSUMER.MSG.NEXT.", "CONSUMER.DELETE.",
-	} {
-		if after, ok := strings.CutPrefix(request, method); ok {
-			stream, rest, _ = strings.Cut(after, ".")
-			return method, stream, rest
-		}
-	}
-	return request, "", ""
-}
-
-// work forwards what an agent asks of its own inbox. The consumer is made as the orchestrator would make it, whatever is asked for:
-// it could have the server publish anything anywhere.
-func (d *door) work(who *auth.Identity, request string, m *natsgo.Msg) error {
-	inbox := transport.Inbox(d.tenant, who.ID)
-	name := consumerName(inbox)
-	method, stream, rest := apiRequest(request)
-	out := &natsgo.Msg{Subject: jsAPI + request, Reply: m.Reply, Data: m.Data}
-	consumer, _, _ := strings.Cut(rest, ".")
-	switch {
-	case stream != inboxStream:
-		return forbidden(who, "ask for "+request)
-	case rest == name && (method == "CONSUMER.INFO." || method == "CONSUMER.MSG.NEXT."):
-		return d.bus.nc.PublishMsg(out)
-	case consumer == name && (method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE."):
-		select {
-		case d.opens <- struct{}{}:
-		default:
-			return fmt.Errorf("%w: too many inboxes are being made ready", transport.ErrUnavailable)
-		}
-		go func() { // ends when the server has answered, or has not for apiTimeout
-			defer func() { <-d.opens }()
-			d.open(inbox, m)
-		}()
-		return nil
-	case method == "STREAM.INFO." && rest == "":
-		var asked struct {
-			Subjects string `json:"subjects_filter,omitempty"`
-			Offset   int    `json:"offset,omitempty"`
-		}
-		if len(m.Data) > 0 && json.Unmarshal(m.Data, &asked) != nil || asked.Subjects != "" && asked.Subjects != inboxFilter(inbox) {
-			return forbidden(who, "look into other inboxes")
-		}
-		var err error
-		if out.Data, err = json.Marshal(asked); err != nil {
-			return err
-		}
-		return d.bus.nc.PublishMsg(out)
-	}
-	return forbidden(who, "ask for "+request)
-}
-
-// open makes an agent's inbox ready, and has the server answer what has come of it.
-func (d *door) open(inbox transport.Topic, m *natsgo.Msg) {
-	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
-	defer cancel()
-	err := d.bus.ensureConsumer(ctx, inbox)
-	if err != nil {
-		d.bus.log.Warn("inbox not made ready", "inbox", inbox.ID, "err", err)
-		err = d.bus.nc.PublishMsg(answer(m.Reply, "", fmt.Errorf("%w: %w", transport.ErrUnavailable, err)))
-	} else {
-		err = d.bus.nc.PublishRequest(jsAPI+"CONSUMER.INFO."+inboxStream+"."+consumerName(inbox), m.Reply, nil)
-	}
-	if err != nil {
-		d.bus.log.Debug("visitor not answered", "err", err) // it asks again
-	}
-}
-
-// read forwards what a person asks of the streams.
-func (d *door) read(who *auth.Identity, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
-	method, stream, rest := apiRequest(request)
-	ok := false
-	switch method {
-	case "INFO":
-		ok = true
-	case "STREAM.INFO.":
-		ok = rest == "" && (stream == inboxStream || slices.Contains(readable, stream))
-	case "STREAM.MSG.GET.":
-		ok = rest == "" && slices.Contains(readable, stream)
-	case "DIRECT.GET.":
-		ok = slices.Contains(readable, stream)
-	case "CONSUMER.INFO.":
-		ok = stream == inboxStream || slices.Contains(listed, stream)
-	case "CONSUMER.MSG.NEXT.", "CONSUMER.DELETE.":
-		ok = slices.Contains(listed, stream) // their names are random, and nobody lists them
-	case "CONSUMER.CREATE.":
-		ok = slices.Contains(listed, stream) && harmless(who, m.Data)
-	}
-	if !ok {
-		return nil, forbidden(who, "ask for "+request)
-	}
-	return &natsgo.Msg{Subject: jsAPI + request, Data: m.Data}, nil
-}
-
-// harmless reports whether a request for a consumer is for one that only reads, to where who may listen, and is soon forgotten.
-func harmless(who *auth.Identity, request []byte) bool {
-	var r struct {
-		Config struct {
-			Durable   string        `json:"durable_name"`
-			Deliver   string        `json:"deliver_subject"`
-			Ack       string        `json:"ack_policy"`
-			Threshold time.Duration `json:"inactive_threshold"`
-		} `json:"config"`
-	}
-	if json.Unmarshal(request, &r) != nil {
-		return false
-	}
-	c := r.Config
-	return c.Durable == "" && c.Ack == "none" && c.Threshold >= 0 && c.Threshold <= maxReading &&
-		(c.Deliver == "" || strings.HasPrefix(c.Deliver, auth.Replies(who)+"."))
 }

@@ -24,8 +24,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w: the server's limit is lower than Cortex's; raise its max_payload to 8MB: %w", transport.ErrInvalid, transport.ErrTooLarge, err)
 	case away(err):
 		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
-	case errors.As(err, &api) && api.Code == codeForbidden:
-		return fmt.Errorf("%w: %s", transport.ErrForbidden, oneLine(api.Description, 500))
+	case errors.As(err, &api) && (api.Code == codeForbidden || api.ErrorCode == 0 && kindOf(api.Code) != nil):
+		return fmt.Errorf("%w: %s", kindOf(api.Code), oneLine(api.Description, 500))
 	case errors.As(err, &api):
 		// What the server cannot do now: no leader, disk or stream full.
 		if api.Code >= 500 {
@@ -35,8 +35,59 @@ func translate(err error) error {
 	return err
 }
 
-// codeForbidden is in the answers of a door to what it does not let through.
-const codeForbidden = 403
+// What is in the answers of a door to what it does not let through, where the server's own have a code more.
+const (
+	codeForbidden   = 403
+	codeInvalid     = 400
+	codeNotFound    = 404
+	codeTooLarge    = 413
+	codeTooMuch     = 429
+	codeFull        = 507
+	codeUnavailable = 503
+)
+
+var (
+	// errTooMuch is for a visitor that asks for more than its share.
+	errTooMuch = fmt.Errorf("%w: too much at once", transport.ErrUnavailable)
+	// errTooLarge is what Publish says of such an event.
+	errTooLarge = fmt.Errorf("%w: %w", transport.ErrInvalid, transport.ErrTooLarge)
+)
+
+// refusals are the kinds of a door's refusals, each before those that it is one of, and their codes.
+var refusals = []struct {
+	kind error
+	code int
+}{
+	{transport.ErrForbidden, codeForbidden},
+	{transport.ErrTooLarge, codeTooLarge},
+	{transport.ErrInvalid, codeInvalid},
+	{transport.ErrNotFound, codeNotFound},
+	{transport.ErrFull, codeFull},
+	{errTooMuch, codeTooMuch},
+}
+
+// codeOf returns the code that stands for err.
+func codeOf(err error) int {
+	for _, r := range refusals {
+		if errors.Is(err, r.kind) {
+			return r.code
+		}
+	}
+	return codeUnavailable
+}
+
+// kindOf returns what a code stands for; nil when it is none of a door's refusals.
+func kindOf(code int) error {
+	for _, r := range refusals {
+		if r.code == code {
+			if r.code == codeTooLarge {
+				return errTooLarge
+			}
+			return r.kind
+		}
+	}
+	return nil
+}
 
 // whyAway says more of why no answer came than err does, where more is known.
 func (b *Bus) whyAway(err error) error {

@@ -367,16 +367,30 @@ func TestOrdersAreNotPassedOn(t *testing.T) {
 	in := w.intruder(t, agentCreds(t, w.dir, "", "thief"))
 	result := where(transport.Cortex, "thief")
 	letter := where("thief", transport.Cortex)
+	own := message(transport.Inbox("", "thief"), "c1", "a task of its own")
+	own.From = transport.Cortex
+	if err := w.cortex.Publish(t.Context(), transport.Inbox("", "thief"), own); err != nil {
+		t.Fatal(err)
+	}
+	task, err := w.cortex.message(t.Context(), inboxStream, letter, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
-		subject, kind string
-		keeps         []string // of the orders
+		subject, kind, body string
+		id                  string
+		keeps               []string // of the orders
 	}{
-		{result, "message", []string{natsgo.MsgIdHdr}},
-		{deadSubject(transport.Inbox("", "thief"), letter), "message", []string{natsgo.MsgIdHdr, headerDeliverAt}},
-		{cardSubject("", "thief", "1"), "card", []string{jetstream.MsgTTLHeader}},
+		{result, "message", words, "", []string{natsgo.MsgIdHdr}},
+		{deadSubject(transport.Inbox("", "thief"), letter), "message", words, fmt.Sprintf("%d.1", task.Sequence), []string{natsgo.MsgIdHdr}},
+		{cardSubject("", "thief", "1"), "card", `{"agentId":"thief","instance":"1","ttl":60000000000,"card":{"name":"thief"}}`, "", []string{jetstream.MsgTTLHeader}},
 	} {
-		m := event(c.kind, words, headerSubject, letter)
+		m := event(c.kind, c.body)
 		maps.Copy(m.Header, orders())
+		m.Header[headerSubject] = []string{letter}
+		if c.id != "" {
+			m.Header[natsgo.MsgIdHdr] = []string{c.id}
+		}
 		m.Subject = auth.Door(in.who) + c.subject
 		s := w.stored(t, c.subject, func() {
 			if _, err := in.RequestMsgWithContext(t.Context(), m); err != nil {
@@ -388,8 +402,8 @@ func TestOrdersAreNotPassedOn(t *testing.T) {
 			switch {
 			case kept != slices.Contains(c.keeps, k):
 				t.Errorf("%s: header %s is kept: %v", c.subject, k, kept)
-			case kept && k == natsgo.MsgIdHdr && slices.Equal(got, v):
-				t.Errorf("%s: it chose the server's id %s, which another's event has", c.subject, got)
+			case kept && slices.Equal(got, v):
+				t.Errorf("%s: it chose the server's %s: %s", c.subject, k, got)
 			}
 		}
 	}

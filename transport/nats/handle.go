@@ -109,8 +109,7 @@ func (g *group) enter(ctx context.Context) (epoch uint64, err error) {
 
 // bury makes m a dead letter. One that the server does not take would come again for ever, so it is made to fit.
 func (g *group) bury(ctx context.Context, m *natsgo.Msg, s stored, reason error, deliveries int) error {
-	limit := min(transport.MaxPayload, int(g.in.bus.nc.MaxPayload())-deadHeaders)
-	return g.in.bus.store(ctx, deadMessage(g.topic, m, s, reason.Error(), deliveries, limit))
+	return g.in.bus.store(ctx, deadMessage(g.topic, m, s, reason.Error(), deliveries, g.in.bus.deadLimit()))
 }
 
 // retryDelay is the pause after an event has failed and had failed n times before.

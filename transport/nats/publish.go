@@ -96,6 +96,12 @@ func (b *Bus) publishCard(ctx context.Context, e *transport.Event) error {
 	if err != nil {
 		return err
 	}
+	lifetime(m, c)
+	return b.store(ctx, m)
+}
+
+// lifetime has the server keep a card as long as it holds.
+func lifetime(m *natsgo.Msg, c *transport.Card) {
 	ttl := c.TTL
 	if c.Gone != "" {
 		m.Header[headerKVOperation] = []string{"DEL"}
@@ -105,7 +111,6 @@ func (b *Bus) publishCard(ctx context.Context, e *transport.Event) error {
 		// The server counts in whole seconds.
 		m.Header[jetstream.MsgTTLHeader] = []string{strconv.FormatInt(int64((ttl+time.Second-1)/time.Second), 10) + "s"}
 	}
-	return b.store(ctx, m)
 }
 
 // publishTold sends what Cortex tells of an agent to who listens now.

@@ -108,7 +108,11 @@ const (
 
 // lookAround asks the servers of the cluster what they are, and sees to it that it is done again.
 func (b *Bus) lookAround() {
-	if b.isClosed() || b.who.Limited() || b.nc.ConnectedClusterName() == "" {
+	if !b.begin() {
+		return
+	}
+	defer b.looking.Done()
+	if b.who.Limited() || b.nc.ConnectedClusterName() == "" {
 		return
 	}
 	to, ok := b.peers.ask()
@@ -130,6 +134,17 @@ func (b *Bus) lookAround() {
 	b.lookIn(peersEvery)
 }
 
+// begin counts a lookAround in, which Close waits for; it reports false when the bus is closed.
+func (b *Bus) begin() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.looking.Add(1)
+	return true
+}
+
 // ask begins a question; it reports false when none is to be put.
 func (p *peers) ask() (to *natsgo.Subscription, ok bool) {
 	p.mu.Lock()
@@ -142,12 +157,14 @@ func (p *peers) ask() (to *natsgo.Subscription, ok bool) {
 	return p.sub, true
 }
 
-// listen makes sub that of the answers. One that was made at the same moment hears nothing any more.
+// listen makes sub that of the answers, unless one was made at the same moment.
 func (p *peers) listen(sub *natsgo.Subscription) *natsgo.Subscription {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.sub == nil {
 		p.sub = sub
+	} else {
+		_ = sub.Unsubscribe()
 	}
 	return p.sub
 }

@@ -14,8 +14,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxFile bounds a file of keys, in bytes.
-const maxFile = 64 << 10
+const (
+	// maxFile bounds a file of keys, in bytes.
+	maxFile = 64 << 10
+	// maxSubscriptions is how many a connection of an agent or a person may have: far more than a client needs.
+	maxSubscriptions = 1000
+)
 
 // ErrExpired is returned by Read for credentials whose time is over.
 var ErrExpired = errors.New("the credentials have expired")
@@ -102,6 +106,9 @@ func issue(i *Identity, account nkeys.KeyPair, expires time.Time) ([]byte, error
 	claims := jwt.NewUserClaims(public)
 	claims.Name = i.name()
 	permit(&claims.Permissions, i)
+	if i.Limited() {
+		claims.Limits.Subs = maxSubscriptions
+	}
 	if !expires.IsZero() {
 		claims.Expires = expires.Unix()
 	}
@@ -131,7 +138,5 @@ func permit(p *jwt.Permissions, i *Identity) {
 			"cortex.v1.peer."+tenant+"."+transport.Escape(i.ID)) // by which instances of it know of each other
 	case Person:
 		p.Sub.Allow.Add("cortex.v1.live."+tenant+".>", "cortex.v1.cards."+tenant+".*")
-		// How a reader of notes says that it keeps up; the server answers nothing.
-		p.Pub.Allow.Add("$JS.FC.KV_CORTEX_NOTES.>", "$JS.FC.*.*.KV_CORTEX_NOTES.>")
 	}
 }

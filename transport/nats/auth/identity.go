@@ -135,4 +135,7 @@ func Visitor(tenant, subject string) (who *Identity, meant string) {
 }
 
 // Replies returns what the subjects of all answers to i begin with; the rest, behind a dot, is the client's.
-func Replies(i *Identity) string { return "_INBOX." + string(i.Role) + "." + transport.Escape(i.ID) }
+func Replies(i *Identity) string { return RepliesOf(i.Role) + transport.Escape(i.ID) }
+
+// RepliesOf returns what the subjects of all answers to agents, or to people, begin with, with its final dot.
+func RepliesOf(r Role) string { return "_INBOX." + string(r) + "." }

@@ -1,0 +1,143 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// A stream has room for so many consumers, whoever makes them. Agents leave some to the orchestrator, and it makes room for itself
+// when others have left none, as they can where everybody may do everything.
+const (
+	reservedPart  = 50 // of the consumers that a stream has room for, one in so many is not for the inboxes of agents
+	roomConsumers = 64 // how many there is to be room for when it is made
+
+	// errMaxConsumers is what the server says when there is no room.
+	errMaxConsumers jetstream.ErrorCode = 10026
+)
+
+func isCrowded(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.ErrorCode == errMaxConsumers
+}
+
+// leaveRoom returns ErrUnavailable when the inbox of an agent, which has no consumer, is to get none.
+func (b *Bus) leaveRoom(ctx context.Context, t transport.Topic) error {
+	if t.ID == transport.Cortex {
+		return nil
+	}
+	s, err := lookUp(ctx, b.js, inboxStream)
+	if err != nil {
+		return err
+	}
+	n, most := s.CachedInfo().State.Consumers, s.CachedInfo().Config.MaxConsumers
+	if reserved := max(most/reservedPart, groups); most > 0 && n >= most-reserved {
+		return fmt.Errorf("%w: stream %s has %d consumers, and the last %d of %d are for the orchestrator; an agent that does not run leaves its own after %v",
+			transport.ErrUnavailable, inboxStream, n, reserved, most, consumerIdle)
+	}
+	return nil
+}
+
+// isOurs reports whether a consumer of the inbox is one that this package makes.
+func isOurs(info *jetstream.ConsumerInfo) bool {
+	filters := filtersOf(info.Config)
+	token := strings.Split(strings.TrimPrefix(filters[0], inboxPrefix), ".")
+	if len(token) < 3 || !strings.HasPrefix(filters[0], inboxPrefix) {
+		return false
+	}
+	t := transport.Topic{Kind: transport.KindInbox}
+	if unescapeAll(field{&t.Tenant, token[0], true}, field{&t.ID, token[1], false}) != nil {
+		return false
+	}
+	for g := whole; g < groups; g++ {
+		if s := (section{t, g}); s.consumer() == info.Name {
+			return slices.Equal(s.filters(), filters)
+		}
+	}
+	return false
+}
+
+// makeRoom removes consumers of the inbox so that the orchestrator can have its own: first those that no build of Cortex made and nobody
+// uses, then those of them that somebody uses, then those of agents that nobody uses: an agent that comes again makes its own again,
+// and its events stay. What others made to last stays, and so does what agents use: then the error says what there is.
+func (b *Bus) makeRoom(ctx context.Context) error {
+	stream, err := b.js.Stream(ctx, inboxStream)
+	if err != nil {
+		return err
+	}
+	var ranks [3][]string
+	all, lasting := 0, map[string]int{} // by what their names begin with
+	list := stream.ListConsumers(ctx)
+	for info := range list.Info() {
+		all++
+		used := info.NumWaiting > 0 || info.PushBound || info.NumAckPending > 0
+		switch ours := isOurs(info); {
+		case !ours && info.Config.Durable != "":
+			name, _, _ := strings.Cut(info.Name, "-")
+			lasting[oneLine(name, 40)]++
+		case !ours && !used:
+			ranks[0] = append(ranks[0], info.Name)
+		case !ours:
+			ranks[1] = append(ranks[1], info.Name)
+		case !used && strings.HasPrefix(info.Name, "agent-"):
+			ranks[2] = append(ranks[2], info.Name)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return err
+	}
+	removed := 0
+	for _, name := range slices.Concat(ranks[:]...) {
+		if removed >= roomConsumers {
+			break
+		}
+		if err := b.deleteConsumer(ctx, name); err != nil {
+			return err
+		}
+		removed++
+	}
+	if removed == 0 {
+		return fmt.Errorf("%w: stream %s has %d consumers and takes no more, and all are in use or made to last (%s): remove some with `nats consumer rm`",
+			transport.ErrUnavailable, inboxStream, all, strings.Join(slices.Sorted(maps.Keys(lasting)), ", "))
+	}
+	b.log.Warn("consumers removed: there was no room for the orchestrator's own", "stream", inboxStream, "consumers", all, "removed", removed,
+		"of_others", min(removed, len(ranks[0])+len(ranks[1])))
+	return nil
+}
+
+// sweep removes the consumers of people and agents in the streams that are read through a door: builds before this one let them have
+// any number, which stay as long as somebody listens. Where they deliver to is where only visitors listen, so they are nobody else's.
+func (d *door) sweep(ctx context.Context) {
+	removed := 0
+	for name := range readStreams {
+		stream, err := lookUp(ctx, d.bus.js, name)
+		if err != nil || stream.CachedInfo().State.Consumers == 0 {
+			continue // what is not there has none, and what does not answer is swept at the next start
+		}
+		list := stream.ListConsumers(ctx)
+		var theirs []string
+		for info := range list.Info() {
+			if to := info.Config.DeliverSubject; strings.HasPrefix(to, auth.RepliesOf(auth.Person)) || strings.HasPrefix(to, auth.RepliesOf(auth.Agent)) {
+				theirs = append(theirs, info.Name)
+			}
+		}
+		for _, c := range theirs {
+			if err := stream.DeleteConsumer(ctx, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+				d.bus.log.Debug("consumer not removed", "stream", name, "consumer", oneLine(c, 100), "err", err)
+				break
+			}
+			removed++
+		}
+	}
+	if removed > 0 {
+		d.bus.log.Warn("consumers of people removed: Cortex reads for them", "removed", removed)
+	}
+}

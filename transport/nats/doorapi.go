@@ -1,0 +1,241 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// readStreams are the streams that people read, and what their subjects begin with, behind which the tenant comes. Those of conversations
+// are of package jetstore. Nobody has a consumer of them through a door: a stream has room for so many.
+var readStreams = map[string]string{
+	logStream:         "cortex.v1.log.",
+	snapStream:        "$KV.CORTEX_SNAP.",
+	"KV_CORTEX_SPENT": "$KV.CORTEX_SPENT.",
+	"KV_CORTEX_NOTES": "$KV.CORTEX_NOTES.",
+	leaseStream:       leasePrefix,
+	agentsStream:      cardPrefix,
+	deadStream:        deadPrefix,
+}
+
+// The streams that grow with the conversations: the server would read all of them to find what matches a wildcard.
+const (
+	logStream  = "CORTEX_LOG"
+	snapStream = "KV_CORTEX_SNAP"
+)
+
+const (
+	maxReadMessages = 1024
+	maxReadBytes    = 1 << 20 // of an answer of several messages, which ends with the one that goes over it
+	maxReadSubjects = 64      // of whose last messages are asked for at once
+	maxRequest      = 64 << 10
+	readOne         = 4 << 10 // bytes that one message is taken for
+
+	messagesEach = 32 // messages of an answer that cost as much as a request
+
+	countCost = 50 // what it costs to have the subjects of a stream counted, as a multiple of a request
+	openCost  = 50 // the same, to have an inbox made ready
+)
+
+// msgGet is what is asked of a stream's messages: some of what JetStream's get and direct get understand.
+type msgGet struct {
+	Seq      uint64   `json:"seq,omitempty"`
+	Last     string   `json:"last_by_subj,omitempty"`
+	Next     string   `json:"next_by_subj,omitempty"`
+	Lasts    []string `json:"multi_last,omitempty"`
+	Batch    int      `json:"batch,omitempty"`
+	MaxBytes int      `json:"max_bytes,omitempty"`
+}
+
+// infoGet is what is asked of a stream, or the same of an inbox: how many messages there are of each subject.
+type infoGet struct {
+	Subjects string `json:"subjects_filter,omitempty"`
+	Offset   int    `json:"offset,omitempty"`
+}
+
+// apiRequest splits a request's subject into its method, the stream, and what follows.
+func apiRequest(request string) (method, stream, rest string) {
+	for _, method := range []string{
+		"STREAM.INFO.", "STREAM.MSG.GET.", "DIRECT.GET.", "CONSUMER.DURABLE.CREATE.", "CONSUMER.CREATE.", "CONSUMER.INFO.", "CONSUMER.MSG.NEXT.",
+	} {
+		if after, ok := strings.CutPrefix(request, method); ok {
+			stream, rest, _ = strings.Cut(after, ".")
+			return method, stream, rest
+		}
+	}
+	return request, "", ""
+}
+
+// apiMessage is a request of the door's.
+func apiMessage(request string, body any) (*natsgo.Msg, error) {
+	data, err := json.Marshal(body)
+	return &natsgo.Msg{Subject: jsAPI + request, Data: data}, err
+}
+
+// work forwards what an agent asks of its own inbox. The consumer is made as the orchestrator would make it, whatever is asked for:
+// it could have the server publish anything anywhere. It has one name, so that an agent has one.
+func (d *door) work(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	inbox := transport.Inbox(d.tenant, v.who.ID)
+	name := consumerName(inbox)
+	method, stream, rest := apiRequest(request)
+	consumer, _, _ := strings.Cut(rest, ".")
+	switch {
+	case stream != inboxStream:
+	case rest == name && method == "CONSUMER.INFO.":
+		return &natsgo.Msg{Subject: jsAPI + request}, nil
+	case rest == name && method == "CONSUMER.MSG.NEXT.":
+		return boundedPull(request, m.Data)
+	case consumer == name && (method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE."):
+		if err := d.charge(v, openCost, 0); err != nil {
+			return nil, err
+		}
+		return d.open(inbox)
+	case method == "STREAM.INFO." && rest == "":
+		var asked infoGet
+		if len(m.Data) > 0 && json.Unmarshal(m.Data, &asked) != nil || asked.Subjects != "" && asked.Subjects != inboxFilter(inbox) {
+			return nil, forbidden(v.who, "look into other inboxes")
+		}
+		return d.info(v, request, asked)
+	}
+	return nil, forbidden(v.who, "ask for "+request)
+}
+
+// open makes an agent's inbox ready, and has the server say what it is.
+func (d *door) open(inbox transport.Topic) (*natsgo.Msg, error) {
+	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	defer cancel()
+	if err := d.bus.ensureConsumer(ctx, inbox); err != nil {
+		return nil, fmt.Errorf("inbox of %s: %w", inbox.ID, translate(err))
+	}
+	return &natsgo.Msg{Subject: jsAPI + "CONSUMER.INFO." + inboxStream + "." + consumerName(inbox)}, nil
+}
+
+// What an agent may ask for at once.
+const (
+	maxPull      = maxAckPending
+	minHeartbeat = 500 * time.Millisecond
+)
+
+// boundedPull has an agent ask for events for a while. The server would send heartbeats as often as it is asked to.
+func boundedPull(request string, body []byte) (*natsgo.Msg, error) {
+	var asked struct {
+		Batch     int           `json:"batch"`
+		MaxBytes  int           `json:"max_bytes,omitempty"`
+		Expires   time.Duration `json:"expires,omitempty"`
+		NoWait    bool          `json:"no_wait,omitempty"`
+		Heartbeat time.Duration `json:"idle_heartbeat,omitempty"`
+	}
+	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
+		return nil, fmt.Errorf("%w: the request is no JSON object", transport.ErrInvalid)
+	}
+	asked.Batch, asked.MaxBytes = min(max(asked.Batch, 1), maxPull), max(asked.MaxBytes, 0)
+	if !asked.NoWait || asked.Expires > 0 {
+		asked.Expires = min(cmp.Or(max(asked.Expires, 0), pullExpires), 2*pullExpires)
+	}
+	if asked.Heartbeat = max(asked.Heartbeat, 0); asked.Heartbeat > 0 {
+		asked.Heartbeat = max(asked.Heartbeat, minHeartbeat)
+	}
+	if 2*asked.Heartbeat > asked.Expires {
+		asked.Heartbeat = 0
+	}
+	return apiMessage(request, asked)
+}
+
+// read forwards what a person asks of the streams, no more than that, and so much at once.
+func (d *door) read(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	method, stream, rest := apiRequest(request)
+	refused := forbidden(v.who, "ask for "+request)
+	if m.Reply == "" {
+		return nil, refused
+	}
+	prefix, ok := readStreams[stream]
+	switch {
+	case request == "INFO":
+		return &natsgo.Msg{Subject: jsAPI + request}, nil
+	case method == "CONSUMER.INFO." && stream == inboxStream:
+		return &natsgo.Msg{Subject: jsAPI + request}, nil
+	case method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE.":
+		return nil, fmt.Errorf("%w: Cortex reads without consumers, and older builds of it do not: use the one that runs", refused)
+	case method == "STREAM.INFO." && rest == "" && (ok || stream == inboxStream):
+		var asked infoGet
+		if len(m.Data) > 0 && json.Unmarshal(m.Data, &asked) != nil {
+			return nil, refused
+		}
+		if stream == inboxStream {
+			prefix = inboxPrefix
+		}
+		if asked.Subjects != "" && !d.within(prefix, asked.Subjects, true) {
+			return nil, fmt.Errorf("%w: subjects_filter %.200q", refused, asked.Subjects)
+		}
+		return d.info(v, request, asked)
+	case method == "DIRECT.GET." && ok && rest != "":
+		if !d.within(prefix, rest, false) {
+			return nil, refused
+		}
+		return &natsgo.Msg{Subject: jsAPI + request}, d.charge(v, 0, readOne)
+	case (method == "STREAM.MSG.GET." || method == "DIRECT.GET.") && ok && rest == "":
+		var asked msgGet
+		if json.Unmarshal(m.Data, &asked) != nil {
+			return nil, refused
+		}
+		wild := stream != logStream && stream != snapStream
+		for _, subject := range append([]string{asked.Last, asked.Next}, asked.Lasts...) {
+			if subject != "" && !d.within(prefix, subject, wild) {
+				return nil, fmt.Errorf("%w: subject %.200q", refused, subject)
+			}
+		}
+		if len(asked.Lasts) > maxReadSubjects {
+			return nil, fmt.Errorf("%w: the last messages of %d subjects at once, at most %d", refused, len(asked.Lasts), maxReadSubjects)
+		}
+		return d.messages(v, request, asked)
+	}
+	return nil, refused
+}
+
+// within reports whether a subject of the tenant's is below prefix. Its last token may be a wildcard when wild says so; one in the middle
+// has the server look at much for little.
+func (d *door) within(prefix, subject string, wild bool) bool {
+	rest, ok := strings.CutPrefix(subject, prefix+transport.Escape(d.tenant)+".")
+	if !ok {
+		return false
+	}
+	tokens := strings.Split(rest, ".")
+	if last := len(tokens) - 1; wild && (tokens[last] == "*" || tokens[last] == ">") {
+		tokens = tokens[:last]
+	}
+	return !slices.ContainsFunc(tokens, func(t string) bool { return t == "" || strings.ContainsAny(t, "*> \t\r\n") })
+}
+
+// info asks about a stream.
+func (d *door) info(v *visitor, request string, asked infoGet) (*natsgo.Msg, error) {
+	if asked.Subjects != "" {
+		if err := d.charge(v, countCost, 0); err != nil {
+			return nil, err
+		}
+	}
+	return apiMessage(request, asked)
+}
+
+// messages asks for messages of a stream.
+func (d *door) messages(v *visitor, request string, asked msgGet) (*natsgo.Msg, error) {
+	size, cost := readOne, 0
+	if asked.Batch != 0 || len(asked.Lasts) > 0 {
+		asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
+		if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
+			asked.MaxBytes = maxReadBytes
+		}
+		size, cost = asked.MaxBytes, (asked.Batch+len(asked.Lasts))/messagesEach
+	}
+	if err := d.charge(v, cost, size); err != nil {
+		return nil, err
+	}
+	return apiMessage(request, asked)
+}
