@@ -41,5 +41,7 @@
 // With credentials of an agent or a person (see package auth), the server lets a program publish below its door only: it puts the
 // door's prefix, [auth.Door], before each subject above, and before those of JetStream's API and of acknowledgements, and has
 // answers come to where [auth.Replies] says. A running orchestrator looks at what comes, and passes on what that one may do.
-// Subscribing needs no door.
+// Subscribing needs no door. What is refused is answered as the server would answer an error, with code 403 for what that one may not
+// do, 400 and 413 for what nobody could handle or is too large, 404 for a task that is not there, 507 when the inboxes are full, and
+// 429 for more at once than that one's share.
 package nats

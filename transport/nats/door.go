@@ -9,9 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -22,6 +24,10 @@ const (
 	jsAck = "$JS.ACK."
 
 	doorQueue = "cortex" // of several orchestrators one answers
+
+	// What waits to be taken in, which takes a moment: each visitor has bounds of its own.
+	maxKnocks     = 1 << 20
+	maxKnockBytes = 256 << 20
 )
 
 // door lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is. It has a
@@ -30,9 +36,12 @@ const (
 type door struct {
 	bus    *Bus
 	tenant string
+	begin  int // where the role is in a subject
 	nc     *conn
 	ctx    context.Context //nolint:containedctx // of the visitors' requests, until close
 	end    context.CancelFunc
+
+	strange rate.Sometimes // to log what is nobody's
 
 	mu       sync.Mutex
 	visitors map[string]*visitor // by what stands before their subjects
@@ -58,11 +67,11 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	if err != nil {
 		return err
 	}
-	d := &door{bus: b, tenant: tenant, nc: &conn{Conn: nc}, visitors: map[string]*visitor{}}
+	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.DoorOf(tenant)+">", doorQueue, d.knock)
 	if err == nil {
-		err = sub.SetPendingLimits(-1, -1) // knock takes all at once, and bounds what it keeps
+		err = sub.SetPendingLimits(maxKnocks, maxKnockBytes)
 	}
 	if err == nil {
 		err = d.nc.flush(ctx, sub)
@@ -96,21 +105,14 @@ func (d *door) close() {
 // knock takes a message in: one visitor after the other must not wait here. Where the server's answer goes is the visitor's choice, so it
 // has to be where the visitor may listen: anywhere else it would be published in the server's name.
 func (d *door) knock(m *natsgo.Msg) {
-	who, subject := auth.Visitor(d.tenant, m.Subject)
-	if who == nil {
-		d.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200))
-		return
-	}
-	v := d.visitor(m.Subject[:len(m.Subject)-len(subject)], who)
-	if v == nil {
-		return
-	}
-	if m.Reply != "" && !strings.HasPrefix(m.Reply, v.replies) {
+	v := d.visitor(m.Subject)
+	switch {
+	case v == nil:
+		d.strange.Do(func() { d.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
+	case m.Reply != "" && !strings.HasPrefix(m.Reply, v.replies):
 		v.warn(d.bus.log, "not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
-		return
-	}
-	if err := d.queue(v, m); err != nil {
-		d.refuse(v, subject, m, err)
+	case !d.queue(v, m) && v.shed.Allow(): // who floods is not answered each time: others wait behind it here
+		d.refuse(v, m.Subject[len(v.prefix):], m, fmt.Errorf("%w: %s: wait for answers before asking for more", errTooMuch, v.who))
 	}
 }
 
@@ -148,6 +150,9 @@ func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
 	who := v.who
+	if api := strings.HasPrefix(subject, "$JS."); api && len(m.Data) > maxRequest {
+		return fmt.Errorf("%w: a request of %d bytes, at most %d are read", errTooLarge, len(m.Data), maxRequest)
+	}
 	switch agent := who.Role == auth.Agent; {
 	case strings.HasPrefix(subject, inboxPrefix):
 		out, err = d.event(who, subject, m)

@@ -36,7 +36,10 @@ const (
 	maxReadMessages = 1024
 	maxReadBytes    = 1 << 20 // of an answer of several messages, which ends with the one that goes over it
 	maxReadSubjects = 64      // of whose last messages are asked for at once
+	maxRequest      = 64 << 10
 	readOne         = 4 << 10 // bytes that one message is taken for
+
+	messagesEach = 32 // messages of an answer that cost as much as a request
 
 	countCost = 50 // what it costs to have the subjects of a stream counted, as a multiple of a request
 	openCost  = 50 // the same, to have an inbox made ready
@@ -223,15 +226,15 @@ func (d *door) info(v *visitor, request string, asked infoGet) (*natsgo.Msg, err
 
 // messages asks for messages of a stream.
 func (d *door) messages(v *visitor, request string, asked msgGet) (*natsgo.Msg, error) {
-	size := readOne
+	size, cost := readOne, 0
 	if asked.Batch != 0 || len(asked.Lasts) > 0 {
 		asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
 		if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
 			asked.MaxBytes = maxReadBytes
 		}
-		size = asked.MaxBytes
+		size, cost = asked.MaxBytes, (asked.Batch+len(asked.Lasts))/messagesEach
 	}
-	if err := d.charge(v, 0, size); err != nil {
+	if err := d.charge(v, cost, size); err != nil {
 		return nil, err
 	}
 	return apiMessage(request, asked)

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -9,32 +8,33 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
-	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// What one visitor may ask for: so much at once, and then so much in each second, whatever connections it has. More waits, as long
+// What one visitor may ask for in a second, half of it at once, whatever connections it has. More waits, as long
 // as there is room for it, and is refused behind that. The bounds are far above what a client needs, and low enough for many who ask
 // for all they can get.
 const (
 	maxQueuedBytes = 32 << 20 // that wait; of messages, as many as are looked at in a second
 
-	personPace = 1000     // requests a second
+	personPace = 2000     // requests a second
 	agentPace  = 20_000   // events, pulls and acknowledgements a second: of all instances of an agent
 	bytePace   = 64 << 20 // bytes a second that are read
-	paceBurst  = 2        // seconds that may be had at once
 
-	bytesWritten = 4 // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
+	shedPace     = 20 // answers a second that more is refused
+	bytesWritten = 4  // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
 
 // visitor is an agent or a person before a door. Its messages are looked at one after the other, in a goroutine of its own: who asks for
 // much waits for itself only.
 type visitor struct {
 	who     *auth.Identity
-	replies string // what the subjects of its answers begin with
+	prefix  string // what its subjects begin with
+	replies string // the same of its answers
 	room    int    // messages that may wait
 	asked   *rate.Limiter
 	bytes   *rate.Limiter
+	shed    *rate.Limiter // answers that more is refused
 	warned  rate.Sometimes
 
 	instances map[string]bool // of an agent, that have cards; for its goroutine only
@@ -45,25 +45,35 @@ type visitor struct {
 	busy        bool // its goroutine runs
 }
 
-// visitor returns whose subjects begin with prefix; nil when the door is closed. There are as many as credentials were made for.
-func (d *door) visitor(prefix string, who *auth.Identity) *visitor {
+// visitor returns whose a subject behind the door is; nil when it is nobody's. There are as many as credentials were made for.
+func (d *door) visitor(subject string) *visitor {
+	// The tenant's door, then role and id: a flood is looked at no closer than that.
+	end := min(d.begin, len(subject))
+	for range 2 {
+		dot := strings.IndexByte(subject[end:], '.')
+		if dot < 0 {
+			return nil
+		}
+		end += dot + 1
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if v := d.visitors[subject[:end]]; v != nil {
+		return v
+	}
+	who, meant := auth.Visitor(d.tenant, subject)
+	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}
-	v := d.visitors[prefix]
-	if v == nil {
-		pace := personPace
-		if who.Role == auth.Agent {
-			pace = agentPace
-		}
-		v = &visitor{
-			who: who, replies: auth.Replies(who) + ".", room: pace, warned: rate.Sometimes{Interval: time.Second},
-			asked: rate.NewLimiter(rate.Limit(pace), paceBurst*pace), bytes: rate.NewLimiter(bytePace, paceBurst*bytePace),
-		}
-		d.visitors[strings.Clone(prefix)] = v
+	pace := personPace
+	if who.Role == auth.Agent {
+		pace = agentPace
 	}
+	v := &visitor{
+		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, warned: rate.Sometimes{Interval: time.Second},
+		asked: rate.NewLimiter(rate.Limit(pace), pace/2), bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
+	}
+	d.visitors[v.prefix] = v
 	return v
 }
 
@@ -72,23 +82,20 @@ func (v *visitor) warn(log *slog.Logger, msg string, args ...any) {
 	v.warned.Do(func() { log.Warn(msg, args...) })
 }
 
-// queue takes a message in, or returns ErrFull.
-func (d *door) queue(v *visitor, m *natsgo.Msg) error {
+// queue takes a message in; it reports false when the visitor has too many.
+func (d *door) queue(v *visitor, m *natsgo.Msg) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return transport.ErrClosed
-	}
-	if len(v.queued) >= v.room || v.queuedBytes+len(m.Data) > maxQueuedBytes && len(v.queued) > 0 {
-		return fmt.Errorf("%w: %s: wait for answers before asking for more", errTooMuch, v.who)
+	if d.closed || len(v.queued) >= v.room || v.queuedBytes+m.Size() > maxQueuedBytes && len(v.queued) > 0 {
+		return false
 	}
 	v.queued = append(v.queued, m)
-	v.queuedBytes += len(m.Data)
+	v.queuedBytes += m.Size()
 	if !v.busy {
 		v.busy = true
 		d.all.Go(func() { d.attend(v) })
 	}
-	return nil
+	return true
 }
 
 // next returns the visitor's next message; nil ends its goroutine.
@@ -102,15 +109,15 @@ func (d *door) next(v *visitor) *natsgo.Msg {
 	m := v.queued[0]
 	v.queued[0] = nil
 	v.queued = v.queued[1:]
-	v.queuedBytes -= len(m.Data)
+	v.queuedBytes -= m.Size()
 	return m
 }
 
 // attend looks at what a visitor has sent until there is nothing.
 func (d *door) attend(v *visitor) {
 	for m := d.next(v); m != nil; m = d.next(v) {
-		_, subject := auth.Visitor(d.tenant, m.Subject)
-		bytes := len(m.Data)
+		subject := m.Subject[len(v.prefix):]
+		bytes := m.Size()
 		if !strings.HasPrefix(subject, jsAPI) {
 			bytes *= bytesWritten
 		}
