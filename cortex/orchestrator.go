@@ -282,7 +282,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			unstorable = "What came of this does not fit into the conversation's log."
 			continue
 		case errors.Is(err, errUnstorable):
-			return transport.Permanent(fmt.Errorf("%w: %w", &failure{"The message is too large to be kept."}, err)) // it will not fit the next time either
+			return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either
 		}
 		return err
 	}

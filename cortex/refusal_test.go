@@ -226,15 +226,15 @@ func TestRefusalsAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		notes, size := 0, 0
+		notes, most := 0, 0
 		for note, err := range w.store.(cortex.Notes).Notes(t.Context(), "", cortex.NoteRefusal) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			notes, size = notes+1, max(size, len(note.Value))
+			notes, most = notes+1, max(most, strings.Count(string(note.Value), `"of"`))
 		}
-		if notes > 1024 || size > 8<<10 {
-			t.Errorf("%d notes, the largest of %d bytes", notes, size)
+		if notes > 1024 || most != 32 {
+			t.Errorf("%d notes, with up to %d refusals, want at most 1024, with 32", notes, most)
 		}
 		if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user", id(n-1)); !ok || err != nil {
 			t.Errorf("the last one: %v, %v", ok, err)
@@ -259,6 +259,19 @@ func TestPanicIsGivenUp(t *testing.T) {
 		}
 		if got := w.deadLetters(); len(got) != 1 || !strings.Contains(got[0], "panic: cannot bear bad") {
 			t.Errorf("dead letters %q, want one", got)
+		}
+	})
+}
+
+// TestResultTooLargeToKeep has an agent send a result that the log cannot keep: its turn is told at once.
+func TestResultTooLargeToKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.restart(cortex.Config{Decider: once(toAlpha), Store: &fragile{Store: w.store, notes: w.store.(cortex.Notes)}})
+		w.say("m1", "go")
+		w.publish(resultEvent("large", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: ") || !strings.Contains(got, "too large to be kept") {
+			t.Errorf("answer %q", got)
 		}
 	})
 }
