@@ -28,7 +28,7 @@ func into(at string, m map[string]any, dst any) error {
 		return fmt.Errorf("%s cannot be read: %w", strings.TrimSuffix(at, "."), err)
 	}
 	if err := json.Unmarshal(b, dst); err != nil {
-		return fmt.Errorf("%scannot be read: %s", at, plainYAMLError(err))
+		return fmt.Errorf("%scannot be read: %s", at, plainJSONError(err))
 	}
 	return nil
 }

@@ -1,12 +1,14 @@
 package agentcard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"sigs.k8s.io/yaml"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // MaxDocument is how many bytes a document may have; comments and spaces make it larger than a card.
@@ -42,9 +44,13 @@ func ReadSpec(file string, b []byte) (*a2a.AgentCard, []string, error) {
 
 func read(file string, b []byte, onlySpec bool) (*a2a.AgentCard, []string, error) {
 	r := &reader{}
-	card, err := r.read(b, onlySpec)
+	card, line, err := r.read(b, onlySpec)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %s", file, oneLine(err.Error(), maxReadError))
+		text := oneLine(err.Error(), maxReadError-len(" (line 123456)"))
+		if line > 0 {
+			text += fmt.Sprintf(" (line %d)", line)
+		}
+		return nil, nil, fmt.Errorf("%s: %s", file, text)
 	}
 	if n := len(r.warnings) - maxWarnings; n > 0 {
 		r.warnings = append(r.warnings[:maxWarnings], fmt.Sprintf("and %d more warnings", n))
@@ -70,13 +76,26 @@ const (
 	formWellKnown = "an entry of a list of well-known agents"
 )
 
-func (r *reader) read(b []byte, onlySpec bool) (*a2a.AgentCard, error) {
+// read also returns the line of what is wrong, where it is not in the error.
+func (r *reader) read(b []byte, onlySpec bool) (*a2a.AgentCard, int, error) {
 	if len(b) > MaxDocument {
-		return nil, fmt.Errorf("is %d bytes long, at most %d are allowed", len(b), MaxDocument)
+		return nil, 0, fmt.Errorf("is %d bytes long, at most %d are allowed", len(b), MaxDocument)
 	}
+	d, err := document.Parse(b)
+	if err != nil {
+		return nil, 0, fmt.Errorf("is not the YAML or JSON of a card: %w", err)
+	}
+	card, err := r.readFields(d.JSON, onlySpec)
+	if err != nil {
+		return nil, d.Line(err.Error()), err
+	}
+	return card, 0, nil
+}
+
+func (r *reader) readFields(plain []byte, onlySpec bool) (*a2a.AgentCard, error) {
 	var v any
-	if err := yaml.UnmarshalStrict(b, &v); err != nil {
-		return nil, fmt.Errorf("is not the YAML or JSON of a card: %s", plainYAMLError(err))
+	if err := json.Unmarshal(plain, &v); err != nil {
+		return nil, fmt.Errorf("is not the YAML or JSON of a card: %s", plainJSONError(err))
 	}
 	m, ok := v.(map[string]any)
 	if !ok && v != nil {
@@ -131,15 +150,9 @@ func formOf(m map[string]any) string {
 
 var errNoName = errors.New(`name is missing; add a line such as "name: agent_weather"`)
 
-// plainYAMLError leaves out the names of the libraries' steps.
-func plainYAMLError(err error) string {
-	s := oneLine(err.Error(), maxReadError)
-	for _, p := range []string{
-		"error unmarshaling JSON: ", "error converting YAML to JSON: ", "while decoding JSON: ", "json: ", "yaml: ", "unmarshal errors: ",
-	} {
-		s = strings.ReplaceAll(s, p, "")
-	}
-	return s
+// plainJSONError leaves out the name of the library.
+func plainJSONError(err error) string {
+	return strings.ReplaceAll(oneLine(err.Error(), maxReadError), "json: ", "")
 }
 
 // defaultSkillID is the id of a skill that has only a name.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"sync"
 
@@ -19,11 +20,25 @@ const (
 	MaxValueDepth = 100     // levels of lists and maps in it
 )
 
-// Schema checks JSON values. It is safe for concurrent use: checks by one Schema are done one after the other.
+// Schema checks JSON values. It is safe for concurrent use. Everybody who has a schema of the same text may share it, and a check can
+// take long: so a few are done at the same time.
 type Schema struct {
 	unresolved []string
+	raw        json.RawMessage
+	lanes      [maxChecks]lane
+}
 
-	mu     sync.Mutex
+// maxChecks is how many checks by one Schema are done at the same time.
+const maxChecks = 4
+
+// lane is for one check at a time. Only the first has its checker for good, since one may be over a hundred times as large as its text.
+type lane struct {
+	mu    sync.Mutex // held during a check
+	check *checker
+}
+
+// checker does one check at a time.
+type checker struct {
 	meter  *meter
 	root   *jsonschema.Schema // its hooks use meter
 	misfit *jsonschema.Schema // what does not fit root
@@ -46,40 +61,51 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	return s, err
 }
 
-func compile(raw []byte) (s *Schema, err error) {
+func compile(raw []byte) (*Schema, error) {
+	c, unresolved, err := newChecker(raw)
+	if err != nil {
+		return nil, err
+	}
+	s := &Schema{unresolved: unresolved, raw: bytes.Clone(raw)}
+	s.lanes[0].check = c
+	return s, nil
+}
+
+// newChecker also returns the references that cannot be followed.
+func newChecker(raw []byte) (check *checker, unresolved []string, err error) {
 	// The library is not made for schemas of strangers: what it does not expect may make it panic.
 	defer func() {
 		if p := recover(); p != nil {
-			s, err = nil, errors.New("the schema cannot be used: it takes too long, or says what makes no sense")
+			check, err = nil, errors.New("the schema cannot be used: it takes too long, or says what makes no sense")
 		}
 	}()
 	doc, err := decode(raw)
 	if err != nil {
-		return nil, fmt.Errorf("the schema is not JSON: %s", oneLine(err.Error(), 200))
+		return nil, nil, fmt.Errorf("the schema is not JSON: %s", oneLine(err.Error(), 200))
 	}
 	switch doc.(type) {
 	case map[string]any, bool:
 	default:
-		return nil, fmt.Errorf("a schema is a group of fields, not %s", article(kindOf(doc)))
+		return nil, nil, fmt.Errorf("a schema is a group of fields, not %s", article(kindOf(doc)))
 	}
 	if !shallow(doc, maxDepth) {
-		return nil, fmt.Errorf("the schema is nested too deep: at most %d levels are allowed", maxDepth)
+		return nil, nil, fmt.Errorf("the schema is nested too deep: at most %d levels are allowed", maxDepth)
 	}
 	m := &meter{}
-	unresolved := localize(doc)
+	unresolved = localize(doc)
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(m.regexp)
 	if err := c.AddResource(schemaURL, doc); err != nil {
-		return nil, explainSchema(err)
+		return nil, nil, explainSchema(err)
 	}
 	root, err := c.Compile(schemaURL)
 	if err != nil {
-		return nil, explainSchema(err)
+		return nil, nil, explainSchema(err)
 	}
 	m.watch(root, map[*jsonschema.Schema]bool{})
-	return &Schema{unresolved: unresolved, meter: m, root: root, misfit: &jsonschema.Schema{DraftVersion: root.DraftVersion, Not: root}}, nil
+	return &checker{meter: m, root: root, misfit: &jsonschema.Schema{DraftVersion: root.DraftVersion, Not: root}}, unresolved, nil
 }
 
 // schemaURL is the name of every schema inside the library.
@@ -103,17 +129,40 @@ func (s *Schema) Validate(value json.RawMessage) (err error) {
 	if !shallow(v, MaxValueDepth) {
 		return fmt.Errorf("the value is nested too deep: at most %d levels are allowed", MaxValueDepth)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	p := s.lane()
+	defer p.mu.Unlock()
+	if p.check != nil {
+		return p.check.validate(v)
+	}
+	c, _, err := newChecker(s.raw)
+	if err != nil { // not possible: it was compiled before
+		return err
+	}
+	return c.validate(v)
+}
+
+// lane returns a lane that nobody else has until it is unlocked.
+func (s *Schema) lane() *lane {
+	for i := range s.lanes {
+		if p := &s.lanes[i]; p.mu.TryLock() {
+			return p
+		}
+	}
+	p := &s.lanes[rand.N(maxChecks)]
+	p.mu.Lock()
+	return p
+}
+
+func (c *checker) validate(v any) (err error) {
 	// A check that only finds out whether the value fits keeps nothing; one for the reasons keeps every one of them.
 	fits := false
-	if !s.meter.run(effort, func() { fits = s.misfit.Validate(v) != nil }) {
+	if !c.meter.run(effort, func() { fits = c.misfit.Validate(v) != nil }) {
 		return errors.New("the value cannot be checked against its schema: it takes too long")
 	}
 	if fits {
 		return nil
 	}
-	if !s.meter.run(explainEffort, func() { err = s.root.Validate(v) }) {
+	if !c.meter.run(explainEffort, func() { err = c.root.Validate(v) }) {
 		return errors.New("the value does not fit its schema: there is too much wrong with it to say what")
 	}
 	return explain(err)

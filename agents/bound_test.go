@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func TestMemoryIsBounded(t *testing.T) {
@@ -74,5 +77,30 @@ func TestExecOutputIsASignOfLife(t *testing.T) {
 		if got := len(p.news) == 1; got != want {
 			t.Errorf("%s has given a sign of life: %v, want %v", program, got, want)
 		}
+	}
+}
+
+// What is remembered and allowed of data is what it holds.
+func TestDataCountsAsItIs(t *testing.T) {
+	large := map[string]any{"list": strings.Repeat("x", 1<<20)}
+	about := a2a.NewTextPart("x")
+	about.Metadata, about.Filename, about.MediaType = large, "a.txt", "text/plain"
+	for name, part := range map[string]*a2a.Part{"data": a2a.NewDataPart(large), "metadata": about} {
+		if n := sizeOf(a2a.ContentParts{part}); n < 1<<20 || n > 1<<20+100 {
+			t.Errorf("%s: a part of 1 MB counts as %d bytes", name, n)
+		}
+	}
+	task := &Task{ID: "t1"}
+	for i := range 2 {
+		err := task.Artifact(fmt.Sprint(i), a2a.NewDataPart(large))
+		if got := errors.Is(err, transport.ErrTooLarge); got != (i == 1) {
+			t.Errorf("artifact %d: %v", i, err)
+		}
+	}
+	if err := task.Artifact("0", a2a.NewDataPart("small")); err != nil {
+		t.Error(err)
+	}
+	if err := task.Artifact("1", a2a.NewDataPart(large)); err != nil {
+		t.Errorf("there is room again: %v", err)
 	}
 }

@@ -1,10 +1,9 @@
 package agents
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,14 +11,20 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// LoadCard reads the card of an agent from a YAML or JSON file, as [ReadCard] does.
-func LoadCard(path string) (*a2a.AgentCard, []string, error) { return load(path, agentcard.Read) }
+// LoadCard reads the card of an agent from a YAML or JSON file, as [ReadCard] does. It may be a pipe, whose end it
+// waits for until ctx ends.
+func LoadCard(ctx context.Context, path string) (*a2a.AgentCard, []string, error) {
+	return load(ctx, path, agentcard.Read)
+}
 
 // LoadSpec reads an AgentSpec document from a YAML or JSON file, and nothing else.
-func LoadSpec(path string) (*a2a.AgentCard, []string, error) { return load(path, agentcard.ReadSpec) }
+func LoadSpec(ctx context.Context, path string) (*a2a.AgentCard, []string, error) {
+	return load(ctx, path, agentcard.ReadSpec)
+}
 
 // ReadCard reads the card of an agent in YAML or JSON, in any of the forms that [agentcard.Read] knows: an A2A card of version
 // 1.0 or before, an AgentSpec and others. Only the name is required of a card; one without skills gets one that follows from
@@ -31,16 +36,12 @@ func ReadCard(file string, r io.Reader) (*a2a.AgentCard, []string, error) {
 
 type cardReader = func(file string, b []byte) (*a2a.AgentCard, []string, error)
 
-func load(path string, read cardReader) (*a2a.AgentCard, []string, error) {
-	f, err := os.Open(path)
+func load(ctx context.Context, path string, read cardReader) (*a2a.AgentCard, []string, error) {
+	f, err := document.Open(ctx, path, agentcard.MaxDocument+1)
 	if err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) {
-			err = pe.Err
-		}
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+		return nil, nil, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was read only
 	return readCard(filepath.Base(path), f, read)
 }
 

@@ -11,11 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func TestLoadCard(t *testing.T) {
-	got, warnings, err := agents.LoadCard(filepath.Join("testdata", "older.yaml"))
+	got, warnings, err := agents.LoadCard(t.Context(), filepath.Join("testdata", "older.yaml"))
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(warnings, err)
 	}
@@ -32,7 +33,7 @@ func TestLoadCard(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("card (-want +got):\n%s", diff)
 	}
-	if _, _, err := agents.LoadCard("testdata/none.yaml"); err == nil || err.Error() != "testdata/none.yaml: no such file or directory" {
+	if _, _, err := agents.LoadCard(t.Context(), "testdata/none.yaml"); err == nil || err.Error() != "testdata/none.yaml: no such file or directory" {
 		t.Errorf("LoadCard of no file = %v", err)
 	}
 }
@@ -70,11 +71,11 @@ func TestReadCardFillsIn(t *testing.T) {
 
 func TestLoadSpec(t *testing.T) {
 	path := filepath.Join("..", "agentcard", "testdata", "product-search.yaml")
-	got, warnings, err := agents.LoadSpec(path)
+	got, warnings, err := agents.LoadSpec(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _, err := agents.LoadCard(path)
+	want, _, err := agents.LoadCard(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestLoadSpec(t *testing.T) {
 	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "product-search.yaml: ") {
 		t.Errorf("warnings = %q, want one of product-search.yaml", warnings)
 	}
-	if _, _, err := agents.LoadSpec("testdata/older.yaml"); err == nil || !strings.HasPrefix(err.Error(), "older.yaml: is an A2A card, not an AgentSpec") {
+	if _, _, err := agents.LoadSpec(t.Context(), "testdata/older.yaml"); err == nil || !strings.HasPrefix(err.Error(), "older.yaml: is an A2A card, not an AgentSpec") {
 		t.Errorf("LoadSpec of a card = %v, want an error", err)
 	}
 }
@@ -120,6 +121,9 @@ func TestReadCardRefuses(t *testing.T) {
 func FuzzReadCard(f *testing.F) {
 	for _, s := range []string{"name: w", `{"name":"w","skills":[{"id":"x"}]}`, "a: &a [*a]", "name: w\nsecuritySchemes: {x: {type: apiKey}}", "name: 1\nskills: {}\n"} {
 		f.Add(s)
+	}
+	for _, s := range documenttest.Seeds() {
+		f.Add("name: w\n" + s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		c, _, err := agents.ReadCard("f", strings.NewReader(s))

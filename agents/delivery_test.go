@@ -392,3 +392,31 @@ func TestCancelWhileDraining(t *testing.T) {
 		b.want("t1 CANCELED: the task was canceled")
 	})
 }
+
+// TestCancelOfAnother has somebody else say that tasks are canceled, or Cortex of a task in another conversation: they go on.
+func TestCancelOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		h := newHold()
+		defer b.serve(h.handle, nil)()
+		b.give(task("t1", "hello", nil))
+		say := func(from, contextID string, c *transport.Cancel) {
+			e := &transport.Event{ID: "cancel", Time: time.Now(), From: from, ContextID: contextID, Payload: c}
+			if err := b.bus.Publish(t.Context(), transport.Control("", "agent_x"), e); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		for _, from := range []string{"user", "agent_y", "agent_x"} {
+			say(from, "ctx", &transport.Cancel{TaskID: "t1"})
+			say(from, "ctx", &transport.Cancel{TaskID: "t2"})
+			say(from, "ctx", &transport.Cancel{})
+		}
+		say(transport.Cortex, "elsewhere", &transport.Cancel{TaskID: "t1"})
+		say(transport.Cortex, "elsewhere", &transport.Cancel{TaskID: "t2"})
+		b.give(task("t2", "hello", nil))
+		close(h.release)
+		synctest.Wait()
+		b.want("t1 COMPLETED: done", "t2 COMPLETED: done")
+	})
+}

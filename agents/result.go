@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // MaxResultText is how many bytes of text a result has at most; what is longer is cut, with a note.
@@ -103,10 +105,14 @@ func isThere(c a2a.PartContent) bool {
 	return true
 }
 
-// sizeOf is about how many bytes parts hold.
+// sizeOf is how many bytes parts hold, with what is said about them. Data counts as it is sent.
 func sizeOf(parts a2a.ContentParts) int {
 	n := 0
 	for _, p := range parts {
+		n += len(p.Filename) + len(p.MediaType)
+		if len(p.Metadata) > 0 {
+			n += sizeOfValue(p.Metadata)
+		}
 		switch c := p.Content.(type) {
 		case a2a.Text:
 			n += len(c)
@@ -115,10 +121,19 @@ func sizeOf(parts a2a.ContentParts) int {
 		case a2a.URL:
 			n += len(c)
 		case a2a.Data:
-			n += 1 << 10 // not worth encoding it to know
+			n += sizeOfValue(c.Value)
 		}
 	}
 	return n
+}
+
+// sizeOfValue is 0 for what cannot be sent, which the transport refuses.
+func sizeOfValue(v any) int {
+	b, err := transport.EncodeValue(v)
+	if err != nil {
+		return 0
+	}
+	return len(b)
 }
 
 // cut returns s, or its beginning with a note when it is over limit bytes.

@@ -41,8 +41,9 @@ func (o *outcome) stands(m *a2a.Message) bool {
 
 // cancellation is a Cancel of a task that was not being worked on.
 type cancellation struct {
-	reason string
-	sent   time.Time
+	contextID string
+	reason    string
+	sent      time.Time
 }
 
 // receive handles one event of the inbox. Work is acknowledged when its result is stored.
@@ -70,7 +71,7 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 			stop()
 			out = a.end(id, r, out, ok)
 			if !ok {
-				return fmt.Errorf("%s did not finish task %s: %w", a.id, id, ErrStopping)
+				return transport.Temporary(fmt.Errorf("%s did not finish task %s: %w", a.id, id, ErrStopping))
 			}
 			return a.answer(e, m, out)
 		case r != nil: // it is being worked on: wait what comes of it
@@ -78,7 +79,7 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 		case known != nil:
 			return a.answer(e, m, *known)
 		default:
-			return ErrStopping
+			return transport.Temporary(ErrStopping)
 		}
 	}
 }
@@ -99,7 +100,7 @@ func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (r *run
 	if f, ok := a.finished.get(id); ok && f.stands(m) {
 		return nil, false, &f
 	}
-	if c, ok := a.canceled.get(id); ok && !isOlder(c.sent, e, m) {
+	if c, ok := a.canceled.get(id); ok && c.contextID == e.ContextID && !isOlder(c.sent, e, m) {
 		return nil, false, &outcome{messageID: m.ID, attempt: attemptOf(m), state: a2a.TaskStateCanceled, parts: words(c.reason)}
 	}
 	if a.work.Err() != nil {
@@ -241,6 +242,10 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 	if !ok {
 		return nil
 	}
+	if e.From != transport.Cortex || e.Tenant != a.o.Tenant {
+		a.log.Info("cancellation ignored: it is not from Cortex", "from", line(e.From, 64), "task_id", c.TaskID)
+		return nil
+	}
 	cause := ErrCanceled
 	if reason := line(c.Reason, 256); reason != "" {
 		cause = fmt.Errorf("%w: %s", ErrCanceled, reason)
@@ -250,8 +255,8 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 	if c.TaskID != "" {
 		switch r, ok := a.running[c.TaskID]; {
 		case !ok: // it may still be on its way
-			a.canceled.put(c.TaskID, cancellation{cause.Error(), e.Time}, len(cause.Error()))
-		case !isOlder(e.Time, r.event, r.task):
+			a.canceled.put(c.TaskID, cancellation{e.ContextID, cause.Error(), e.Time}, len(e.ContextID)+len(cause.Error()))
+		case r.event.ContextID == e.ContextID && !isOlder(e.Time, r.event, r.task):
 			r.cancel(cause)
 		}
 		return nil

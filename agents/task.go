@@ -16,7 +16,7 @@ import (
 // Bounds of the artifacts of one task.
 const (
 	MaxArtifacts     = 100
-	MaxArtifactBytes = 2 << 20 // all together, before encoding
+	MaxArtifactBytes = 2 << 20 // all together, before encoding; but data as it is encoded
 )
 
 // Task is what a [Handler] is asked to do. Its methods are safe for concurrent use; its fields are not changed while the
@@ -42,7 +42,8 @@ type Task struct {
 
 	mu        sync.Mutex
 	artifacts []*a2a.Artifact
-	bytes     int // of artifacts
+	sizes     []int // of the artifacts
+	bytes     int   // of artifacts
 }
 
 // newTask reads a task from its event.
@@ -136,7 +137,7 @@ func (t *Task) addArtifact(a *a2a.Artifact, size int) error {
 	at, old := len(t.artifacts), 0
 	for i, b := range t.artifacts {
 		if b.Name == a.Name {
-			at, old = i, sizeOf(b.Parts)
+			at, old = i, t.sizes[i]
 		}
 	}
 	switch {
@@ -148,9 +149,9 @@ func (t *Task) addArtifact(a *a2a.Artifact, size int) error {
 	t.bytes += size - old
 	a.ID = a2a.ArtifactID(strconv.Itoa(at + 1))
 	if at == len(t.artifacts) {
-		t.artifacts = append(t.artifacts, a)
+		t.artifacts, t.sizes = append(t.artifacts, a), append(t.sizes, size)
 	} else {
-		t.artifacts[at] = a
+		t.artifacts[at], t.sizes[at] = a, size
 	}
 	return nil
 }

@@ -2,10 +2,10 @@ package cortex
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -101,16 +101,19 @@ func (o *Orchestrator) bars(conv *Conversation, e *transport.Event) string {
 	return conv.Bars(e)
 }
 
-// bar refuses e.
-func (o *Orchestrator) bar(ctx context.Context, conv *Conversation, e *transport.Event, why string) error {
+// bar refuses e. It is no dead letter: nothing about it would be another one when it is put back, and who floods a conversation that is
+// not theirs would push out the letters that are worth it.
+func (o *Orchestrator) bar(ctx context.Context, conv *Conversation, e *transport.Event, why string, now time.Time) error {
 	if _, ok := userMessage(e); !ok {
-		return o.ignore(ctx, conv, e, why)
+		return o.ignore(ctx, conv, e, why, now)
 	}
 	o.stats.Refused.Add(1)
 	o.log.Info("message refused", "context_id", e.ContextID, "from", e.From, "owner", conv.Owner)
-	o.refuse(ctx, e, why)
+	if err := o.refuse(ctx, e, why); err != nil {
+		return err
+	}
 	o.cache.put(conv)
-	return transport.Permanent(errors.New(why))
+	return nil
 }
 
 // mayCancelTurn returns who may cancel turn at this time.

@@ -13,7 +13,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // proven is a world in which senders prove who they are.
@@ -215,21 +214,18 @@ func TestStaleCacheRefusesNobody(t *testing.T) {
 	})
 }
 
-// TestRefusedIsKeptAside: what was refused is a dead letter with the reason, for whoever looks what became of it.
-func TestRefusedIsKeptAside(t *testing.T) {
+// TestRefusedIsNoDeadLetter: who is refused finds the reason also later, and a flood of it pushes out nobody's dead letters.
+func TestRefusedIsNoDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := proven(t, named)
 		w.sayAs("user:ada", "m1", "hello")
 		w.sayAs("user:bob", "m2", "hello")
-		n := 0
-		for l, err := range w.bus.(*memory.Bus).DeadLetters(t.Context(), "") {
-			if err != nil || l.Event.ID != "m2" || !strings.HasPrefix(l.Reason, "The conversation c1 belongs to user:ada") {
-				t.Errorf("dead letter %+v, %v", l, err)
-			}
-			n++
+		if got := w.deadLetters(); len(got) != 0 {
+			t.Errorf("dead letters %q, want none", got)
 		}
-		if n != 1 {
-			t.Errorf("%d dead letters, want 1", n)
+		m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user:bob", "m2")
+		if err != nil || !ok || !strings.HasPrefix(transport.Text(m.Parts), "The conversation c1 belongs to user:ada") {
+			t.Errorf("RefusalOf() = %v, %v, %v", m, ok, err)
 		}
 	})
 }

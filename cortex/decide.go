@@ -35,7 +35,7 @@ type decision struct {
 
 // decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided, since
 // the orchestrator is being stopped.
-func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Turn, entry *Entry) error {
+func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Turn, entry *Entry, lost *lostEntry) error {
 	if why := conv.overLimit(turn); why != "" {
 		entry.Failure = why
 		return nil
@@ -56,6 +56,10 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
 		return nil
 	}
+	if d.adopt(lost) {
+		o.log.Info("decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
+		return nil
+	}
 
 	dctx, cancel := context.WithTimeoutCause(ctx, o.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, o.cfg.DecideTimeout))
 	defer cancel()
@@ -63,7 +67,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	defer interrupt(nil)
 	defer o.interrupts.begin(conv, turn, o.mayCancelTurn(conv, turn), interrupt)()
 
-	began := time.Now()
+	began := o.cfg.Now()
 	decided, err := d.make(dctx)
 	if dctx.Err() != nil && (err != nil || errors.Is(context.Cause(dctx), errCanceled)) {
 		err = context.Cause(dctx)
@@ -98,7 +102,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
 	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
 	o.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
-		"took", time.Since(began).Round(time.Microsecond))
+		"took", o.cfg.Now().Sub(began).Round(time.Microsecond))
 	return nil
 }
 

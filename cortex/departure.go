@@ -15,7 +15,7 @@ const agentGone = "deregistered"
 // others, or fail: in the conversations that this orchestrator has handled since it runs. Of others, and when telling them fails, the
 // tasks end at their deadlines. It returns at once, and is safe for concurrent use.
 func (o *Orchestrator) AgentGone(agentID string) {
-	o.departures.put(agentID, time.Now().Add(o.cfg.GoneGrace))
+	o.departures.put(agentID, o.cfg.Now().Add(o.cfg.GoneGrace))
 }
 
 // AgentBack says that an instance of an agent is there again: an AgentGone whose time is not over is void. It returns at once, and
@@ -24,13 +24,15 @@ func (o *Orchestrator) AgentBack(agentID string) { o.departures.remove(agentID) 
 
 // departures are the agents that are missing, until they are taken for gone. They are no more than the registry knows.
 type departures struct {
+	now func() time.Time
+
 	mu      sync.Mutex
 	due     map[string]time.Time // when each is taken for gone
 	changed chan struct{}        // has one when there is another due
 }
 
-func newDepartures() *departures {
-	return &departures{due: map[string]time.Time{}, changed: make(chan struct{}, 1)}
+func newDepartures(now func() time.Time) *departures {
+	return &departures{now: now, due: map[string]time.Time{}, changed: make(chan struct{}, 1)}
 }
 
 func (d *departures) put(agent string, due time.Time) {
@@ -56,8 +58,9 @@ func (d *departures) next() (gone []string, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	wait = -1
+	now := d.now()
 	for agent, due := range d.due {
-		switch left := time.Until(due); {
+		switch left := due.Sub(now); {
 		case left <= 0:
 			gone = append(gone, agent)
 			delete(d.due, agent)

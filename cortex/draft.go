@@ -16,69 +16,124 @@ const (
 	draftAge   = 25 * time.Millisecond
 )
 
-// draft shows the text of an answer on Live while it is being written.
+// draft shows the text of an answer on Live while it is being written. Who writes does not wait for the transport.
 type draft struct {
 	o     *Orchestrator
 	ctx   context.Context //nolint:containedctx // lives as long as the one call it is made for
 	topic transport.Topic
 	turn  string
 
+	some, enough chan struct{} // have one when something, or as much as draftBytes, is pending
+	over         chan struct{} // closed by end
+	sender       sync.WaitGroup
+
 	mu      sync.Mutex
-	attempt string
+	begun   bool // the sender runs
+	ended   bool
 	pending strings.Builder
-	late    *time.Timer // sends what is pending when the model is silent
 }
 
 func (o *Orchestrator) newDraft(ctx context.Context, conv *Conversation, turn *Turn) *draft {
-	return &draft{o: o, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn.ID}
+	return &draft{
+		o: o, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn.ID,
+		some: make(chan struct{}, 1), enough: make(chan struct{}, 1), over: make(chan struct{}),
+	}
 }
 
 func (d *draft) write(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pending.WriteString(text)
-	switch {
-	case d.pending.Len() >= draftBytes:
-		d.send()
-	case d.late == nil:
-		d.late = time.AfterFunc(draftAge, d.flush)
-	}
-}
-
-// end sends what is pending, unless nothing was shown yet.
-func (d *draft) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.attempt == "" {
-		d.pending.Reset()
-	}
-	d.send()
-}
-
-// flush sends what is pending.
-func (d *draft) flush() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.send()
-}
-
-func (d *draft) send() {
-	if d.late != nil {
-		d.late.Stop()
-		d.late = nil
-	}
-	if d.pending.Len() == 0 {
+	if d.ended || text == "" {
 		return
 	}
-	if d.attempt == "" {
-		d.attempt = d.o.cfg.NewID()
+	if !d.begun {
+		d.begun = true
+		d.sender.Go(d.send)
 	}
-	err := d.o.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
-		ID: d.o.cfg.NewID(), Time: d.o.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
-		Payload: &transport.Delta{Turn: d.turn, Attempt: d.attempt, Text: d.pending.String()},
-	})
-	if err != nil {
-		d.o.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
+	d.pending.WriteString(text)
+	signal(d.some)
+	if d.pending.Len() >= draftBytes {
+		signal(d.enough)
 	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// end sends what is pending, unless nothing was shown yet, and waits for that.
+func (d *draft) end() {
+	d.mu.Lock()
+	if !d.ended {
+		d.ended = true
+		close(d.over)
+	}
+	d.mu.Unlock()
+	d.sender.Wait()
+}
+
+// send publishes what is pending, in its order, until the draft ends.
+func (d *draft) send() {
+	attempt := ""
+	show := func(text string) {
+		if text == "" {
+			return
+		}
+		if attempt == "" {
+			attempt = d.o.cfg.NewID()
+		}
+		err := d.o.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
+			ID: d.o.cfg.NewID(), Time: d.o.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
+			Payload: &transport.Delta{Turn: d.turn, Attempt: attempt, Text: text},
+		})
+		if err != nil {
+			d.o.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
+		}
+	}
+	for {
+		select {
+		case <-d.some:
+		case <-d.over:
+			if attempt != "" {
+				show(d.take())
+			}
+			return
+		}
+		late := time.NewTimer(draftAge)
+		select {
+		case <-late.C: // the model is silent, or slow
+		case <-d.enough:
+		case <-d.over:
+		}
+		late.Stop()
+		if attempt == "" && d.isOver() {
+			return
+		}
+		show(d.take())
+	}
+}
+
+func (d *draft) isOver() bool {
+	select {
+	case <-d.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// take returns what is pending, which it is no longer.
+func (d *draft) take() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text := d.pending.String()
 	d.pending.Reset()
+	select {
+	case <-d.enough:
+	default:
+	}
+	return text
 }

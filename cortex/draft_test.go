@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -69,5 +70,59 @@ func TestWhatIsDoneAtOnce(t *testing.T) {
 		if ended != 1 {
 			t.Errorf("that the task ended was shown %d times, want once", ended)
 		}
+	})
+}
+
+// slow is a transport that shows nothing until it is let go.
+type slow struct {
+	transport.Transport
+	let chan struct{}
+}
+
+func (s slow) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if _, ok := e.Payload.(*transport.Delta); ok {
+		<-s.let
+	}
+	return s.Transport.Publish(ctx, t, e)
+}
+
+// TestModelDoesNotWaitForTheScreen has the transport take long for what a model writes: the model goes on, and all of it is shown in its
+// order then.
+func TestModelDoesNotWaitForTheScreen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		written := make(chan struct{})
+		var want strings.Builder
+		d := decideFunc(func(_ context.Context, _ *llm.Turn, stream func(string)) (*llm.Decision, error) {
+			for i := range 100 {
+				piece := strings.Repeat(string(rune('a'+i%26)), 700)
+				want.WriteString(piece)
+				stream(piece)
+				<-time.After(time.Millisecond)
+			}
+			close(written)
+			return respond(want.String()), nil
+		})
+		w := newWorld(t, d)
+		s := slow{w.bus, make(chan struct{})}
+		w.restart(cortex.Config{Decider: d, Transport: s})
+		w.say("m1", "go")
+		pass(time.Second)
+		select {
+		case <-written:
+		default:
+			t.Error("the model waits for what it wrote to be shown")
+		}
+		close(s.let)
+		pass(time.Second)
+		var shown strings.Builder
+		for _, e := range w.watched() {
+			if d, ok := e.Payload.(*transport.Delta); ok {
+				shown.WriteString(d.Text)
+			}
+		}
+		if shown.String() != want.String() {
+			t.Errorf("%d bytes were shown, want %d in their order", shown.Len(), want.Len())
+		}
+		w.wantAnswer("m1", want.String())
 	})
 }

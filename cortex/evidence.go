@@ -19,9 +19,8 @@ import (
 // [router.Evidence]. Deleting one makes the agent's evidence forgotten for good, also by an orchestrator that runs.
 const NoteEvidence = "evidence"
 
-// Bounds of what is learned of an agent.
+// Bounds of what is learned of an agent, besides those of [router.Newest].
 const (
-	maxLearned      = 128                  // the newest
 	maxEvidenceText = 300                  // bytes
 	maxEvidenceAge  = 180 * 24 * time.Hour // by then it has no weight left
 )
@@ -50,7 +49,7 @@ func (l *lesson) add(later *lesson) {
 			l.learned = append(l.learned, e)
 		}
 	}
-	l.learned = l.learned[max(0, len(l.learned)-maxLearned):] // the note would not have the others either
+	l.learned = l.learned[max(0, len(l.learned)-router.MaxEvidence):]
 }
 
 // excludes reports whether the lesson says that e is no evidence.
@@ -67,8 +66,14 @@ func (l *lesson) merge(all []router.Evidence, now time.Time) []router.Evidence {
 			out = append(out, e)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b router.Evidence) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
-	return out[max(0, len(out)-maxLearned):]
+	return kept(out, router.MaxEvidence)
+}
+
+// kept returns what a note has of evidence, at most so many items: those that the router would use, the newest last.
+func kept(all []router.Evidence, most int) []router.Evidence {
+	all = router.Newest(all, most)
+	slices.SortStableFunc(all, func(a, b router.Evidence) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.ID, b.ID)) })
+	return all
 }
 
 // evidenceOf names a conversation in its evidence: a hash, which is short whatever the ids are.
@@ -89,13 +94,13 @@ func readEvidence(n *Note) ([]router.Evidence, error) {
 	for i := range all {
 		all[i].Time = all[i].Time.UTC().Round(0) // comparable
 	}
-	return all[max(0, len(all)-maxLearned):], nil
+	return kept(all, router.MaxEvidence), nil
 }
 
-// writeEvidence puts evidence into a note, without the oldest if it does not fit.
+// writeEvidence puts evidence into a note, without the oldest of the skills that have most if it does not fit.
 func writeEvidence(n *Note, all []router.Evidence) (_ []router.Evidence, err error) {
 	for n.Value, err = json.Marshal(all); err == nil && len(n.Value) > MaxNote; n.Value, err = json.Marshal(all) {
-		all = all[(len(all)+1)/2:]
+		all = kept(all, len(all)*3/4)
 	}
 	return all, err
 }

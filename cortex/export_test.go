@@ -1,6 +1,7 @@
 package cortex
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -54,6 +55,11 @@ func (u *Unstored) Full(now time.Time) bool { return u.full(now) }
 
 // Len is how many entries are kept.
 func (u *Unstored) Len() int { return u.order.Len() }
+
+// KeepRefusal notes that a message in the conversation c1 was refused.
+func (o *Orchestrator) KeepRefusal(ctx context.Context, from, id string) error {
+	return o.keepRefusal(ctx, o.cfg.Store.(Notes), &transport.Event{ContextID: "c1", From: from, ID: id}, refusalNote{Time: o.cfg.Now(), Text: "no"})
+}
 
 // Permit is what a policy leaves of the agents for whoever asks.
 func Permit(p *policy.Policy, from string, agents []prompt.Agent) int {

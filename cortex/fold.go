@@ -56,7 +56,7 @@ func loadLog(ctx context.Context, s Store, tenant, contextID string) (*Conversat
 func catchUp(ctx context.Context, s Store, conv *Conversation) error {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {
 		if err != nil {
-			return fmt.Errorf("load %s: %w", conv.ContextID, err)
+			return transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err)) // unless the store says that it is for good
 		}
 		if err := conv.Apply(entry); err != nil {
 			return err
@@ -96,6 +96,8 @@ func (c *Conversation) idle(e *transport.Event, now time.Time) string {
 			return "unknown or finished task"
 		case t.Agent != e.From && e.From != transport.Cortex: // which says of a task that it cannot be sent
 			return t.notFrom(e.From)
+		case speaksFor(e) != "" && speaksFor(e) != t.Agent:
+			return t.notFrom(speaksFor(e))
 		case t.State == a2a.TaskStateAuthRequired:
 			return "the task waits for the user's yes"
 		case t.SentSeq == 0:

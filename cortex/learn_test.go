@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -286,8 +287,71 @@ func TestLearningIsBounded(t *testing.T) {
 		}
 		pass(time.Second)
 		got := w.learned()["alpha"]
-		if len(got) != 128 || !strings.HasPrefix(got[127], "alpha: thing number 139 ") || len(got[0]) > 310 {
-			t.Errorf("learned %d texts, the last %.40q, want 128 short ones up to number 139", len(got), got[len(got)-1])
+		if len(got) != 64 || !strings.HasPrefix(got[63], "alpha: thing number 139 ") || len(got[0]) > 310 {
+			t.Errorf("learned %d texts, the last %.40q, want 64 short ones up to number 139", len(got), got[len(got)-1])
+		}
+	})
+}
+
+// TestLearningKeepsEachSkill holds that a skill which is asked for often does not push what was learned of another out of the note,
+// however long the texts are, nor what older notes have, which name no skill; and that the router is taught all of it.
+func TestLearningKeepsEachSkill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(asks))
+		w.diligent = true
+		w.stop()
+		asked := "one"
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) > 0 {
+				return respond("done")
+			}
+			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Skill: asked, Task: "what the user wants"})
+		})
+		card := &a2a.AgentCard{Name: "alpha"}
+		for _, id := range strings.Fields("one two three four five six") {
+			card.Skills = append(card.Skills, a2a.AgentSkill{ID: id, Name: "Skill"})
+		}
+		index := router.New(nil)
+		index.Put("alpha", card)
+		old := fmt.Sprintf(`[{"id":"old","text":"water old tulips","from":"ann","time":%q}]`, time.Now().Format(time.RFC3339))
+		if _, err := w.store.(cortex.Notes).PutNote(t.Context(), "", cortex.NoteEvidence, cortex.Note{Key: "alpha", Value: []byte(old)}); err != nil {
+			t.Fatal(err)
+		}
+		w.start(cortex.Config{Decider: d, Router: index, Agents: func(string) []prompt.Agent { return []prompt.Agent{{ID: "alpha", Seen: true, Card: card}} }})
+		synctest.Wait()
+		w.tell("first", "walk three elephants")
+		for _, asked = range strings.Fields("two three four five six") {
+			for i := range 70 {
+				pass(time.Second)
+				w.sayAs("user:"+strings.Repeat("<", 250), fmt.Sprint(asked, i), fmt.Sprintf("thing number %d of %s %s", i, asked, strings.Repeat("<", 300)))
+			}
+		}
+		pass(time.Second)
+		n, err := w.store.(cortex.Notes).Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []router.Evidence
+		if err := json.Unmarshal(n.Value, &all); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, e := range all {
+			got[e.Skill]++
+		}
+		for _, id := range strings.Fields("two three four five six") {
+			if got[id] < 8 {
+				t.Errorf("learned %v, want some of each skill", got)
+			}
+		}
+		if got[""] != 1 || got["one"] != 1 {
+			t.Errorf("learned %v, want one of no skill and one of skill one", got)
+		}
+		for text, skill := range map[string]string{"walk elephants": "one", "water tulips": ""} {
+			hits := index.Search(text, nil)
+			if len(hits) == 0 || (skill != "" && hits[0].Skills[0] != skill) {
+				t.Errorf("Search(%q) = %+v, want alpha for skill %q", text, hits, skill)
+			}
 		}
 	})
 }

@@ -88,6 +88,7 @@ type Orchestrator struct {
 	school     *school
 	interrupts *interrupts
 	rates      *rates
+	inbox      atomic.Pointer[transport.Subscription]
 }
 
 // New returns an Orchestrator. It does no I/O. An error names the field that is missing or wrong.
@@ -133,7 +134,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(), school: newSchool(&cfg), interrupts: newInterrupts(), rates: newRates(),
+		departures: newDepartures(cfg.Now), school: newSchool(&cfg), interrupts: newInterrupts(), rates: newRates(),
 	}, nil
 }
 
@@ -151,12 +152,13 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		return err
 	}
 	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.SubscribeOptions{
-		Label: o.cfg.Label, OnOwned: func(p []int) { o.owned.Store(&p) },
+		Label: o.cfg.Label, OnOwned: func(p []int) { o.owned.Store(&p) }, OnGivenUp: o.givenUp,
 	})
 	if err != nil {
 		return fmt.Errorf("subscribe to the inbox: %w", err)
 	}
 	defer inbox.Close()
+	o.inbox.Store(&inbox)
 	control, err := o.cfg.Transport.Subscribe(ctx, transport.Control(o.cfg.Tenant, transport.Cortex), nil)
 	if err != nil {
 		return fmt.Errorf("subscribe to control: %w", err)
@@ -193,15 +195,14 @@ func (o *Orchestrator) Owned() []int {
 // which acknowledges the event, only after everything that follows from it has been sent.
 func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	if err := acceptable(e); err != nil {
-		o.stats.Refused.Add(1)
-		o.log.Warn("event refused", "context_id", e.ContextID, "from", e.From, "err", err)
-		return transport.Permanent(err)
+		return transport.Permanent(err) // see givenUp
 	}
 	var conflictAt Version
-	failure := ""       // why the entry is made without a decision
+	unstorable := ""    // why the entry is made without a decision
 	var spent llm.Usage // on decisions of entries that were not stored
+	var lost *lostEntry // that came second
 	key := unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}
-	for {
+	for range maxRounds {
 		conv, fresh, err := o.fold(ctx, e)
 		if errors.Is(err, ErrDamaged) {
 			o.stats.Refused.Add(1)
@@ -211,6 +212,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		if err != nil {
 			return err
 		}
+		now := o.cfg.Now() // one reading: a clock may step back between two
 		if _, ok := e.Payload.(*transport.Deadline); ok {
 			conv.timer = time.Time{}
 		}
@@ -233,18 +235,17 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			if !fresh { // nor on that of one which was erased
 				continue // it is not in the cache: the next round loads it
 			}
-			o.stats.Refused.Add(1)
-			o.refuse(ctx, e, "This conversation is full. Begin another one with /new, and say it again there.")
 			o.cache.put(conv)
-			return transport.Permanent(fmt.Errorf("the conversation is full: it has %d entries", conv.Seq))
+			return transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq,
+				&failure{"This conversation is full. Begin another one with /new, and say it again there."}))
 		}
 		if why := o.bars(conv, e); why != "" {
 			if !fresh { // it may have been shared since, or be another one
 				continue
 			}
-			return o.bar(ctx, conv, e, why)
+			return o.bar(ctx, conv, e, why, now)
 		}
-		if why := conv.idle(e, o.cfg.Now()); why != "" {
+		if why := conv.idle(e, now); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
 			cached := conv.Version
 			if !fresh {
@@ -254,13 +255,13 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			}
 			if conv.Version == cached {
 				o.unstored.take(key)
-				return o.ignore(ctx, conv, e, why)
+				return o.ignore(ctx, conv, e, why, now)
 			}
 			o.cache.put(conv)
 			continue
 		}
 		after := conv.Version
-		entry := &Entry{Seq: conv.Seq + 1, Time: o.cfg.Now(), Cause: e, Failure: failure, Usage: spent}
+		entry := &Entry{Seq: conv.Seq + 1, Time: now, Cause: e, Failure: unstorable, Usage: spent}
 		if entry.Seq == 1 {
 			entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 		}
@@ -269,23 +270,26 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		} else if kept != nil {
 			entry.Usage = entry.Usage.Add(kept.entry.spent())
 		}
-		err = o.advance(ctx, conv, entry)
+		err = o.advance(ctx, conv, entry, now, lost)
 		spent = entry.spent()
 		switch {
 		case errors.Is(err, ErrConflict):
 			o.stats.Conflicts.Add(1)
-			conflictAt = after
+			conflictAt, lost = after, &lostEntry{entry, conv}
 			continue // conv is not in the cache: the next round loads it
-		case errors.Is(err, errUnstorable) && failure == "":
+		case errors.Is(err, errUnstorable) && unstorable == "":
 			o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
-			failure = "What came of this does not fit into the conversation's log."
+			unstorable = "What came of this does not fit into the conversation's log."
 			continue
 		case errors.Is(err, errUnstorable):
-			o.refuse(ctx, e, "The message is too large to be kept.")
-			return transport.Permanent(err) // it will not fit the next time either
+			return transport.Permanent(fmt.Errorf("%w: %w", &failure{"The message is too large to be kept."}, err)) // it will not fit the next time either
 		}
 		return err
 	}
+	if lost != nil { // what it cost counts when the event comes again
+		o.unstored.put(lost.conv, conflictAt, lost.entry, o.cfg.Now())
+	}
+	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, ErrConflict))
 }
 
 // saidOfDamaged is what a user is told whose conversation cannot be read.
@@ -297,10 +301,10 @@ var errUnstorable = errors.New("entry cannot be stored")
 
 // advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
 // decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
-func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *Entry) error {
+// now is later than entry.Time when it could not be stored at first, and lost is an entry for the event that came second, or nil.
+func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *Entry, now time.Time, lost *lostEntry) error {
 	after, e := conv.Version, entry.Cause
 	entry.Turn = conv.turnOf(e, entry.Time)
-	now := o.cfg.Now() // later than entry.Time when it could not be stored at first
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
@@ -318,17 +322,19 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 		shown = o.show(ctx, conv, entry.Seq)
 		if entry.Failure == "" && entry.Decision == nil {
 			if o.unstored.full(now) {
-				return fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID)
+				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
 			}
-			if err := o.decide(ctx, conv, turn, entry); err != nil {
+			if err := o.decide(ctx, conv, turn, entry, lost); err != nil {
 				return err
 			}
 			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
-			decided := o.cfg.Now()
-			entry.Sent, entry.Deadline = decided, decided.Add(o.cfg.TaskTimeout)
+			if decided := o.cfg.Now(); decided.After(now) {
+				now = decided
+			}
+			entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 		}
 	}
-	entry.due(o.cfg.Now(), o.cfg.ReplyTimeout)
+	entry.due(now, o.cfg.ReplyTimeout)
 	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
 	switch {
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
@@ -337,7 +343,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 		if !errors.Is(err, ErrConflict) {
 			o.unstored.put(conv, after, entry, now)
 		}
-		return fmt.Errorf("append to %s: %w", conv.ContextID, err)
+		return transport.Temporary(fmt.Errorf("append to %s: %w", conv.ContextID, err))
 	}
 	entry.Version = version
 	conv.applyDecision(entry)

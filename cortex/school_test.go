@@ -87,7 +87,7 @@ func TestLearningIsGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, store, _ := schooled(t)
 		var want []string
-		for i := range 100 {
+		for i := range 60 {
 			want = append(want, fmt.Sprintf("alpha: thing number %d", i))
 			w.say(fmt.Sprint("m", i), want[i])
 		}
@@ -104,7 +104,7 @@ func TestLearningIsGathered(t *testing.T) {
 		if n := store.written.Load(); n != 3 {
 			t.Errorf("%d notes are written after another second, want 3", n)
 		}
-		if d := cmp.Diff(map[string]int{"alpha": 100, "beta": 2}, lengths(w.learned())); d != "" {
+		if d := cmp.Diff(map[string]int{"alpha": 60, "beta": 2}, lengths(w.learned())); d != "" {
 			t.Errorf("what was learned differs (-want +got):\n%s", d)
 		}
 		if n := store.erased.Load(); n != 0 {
@@ -161,7 +161,7 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	type waiting struct{ ofOne, ofAll, changed int }
 	var got waiting
 	got.ofOne, got.ofAll, got.changed = cortex.Waiting(10_000)
-	if want := (waiting{128, 4096, 4096}); got != want {
+	if want := (waiting{512, 4096, 4096}); got != want {
 		t.Errorf("%+v wait, want %+v", got, want)
 	}
 }

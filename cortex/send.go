@@ -54,7 +54,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 			}
 			continue
 		default:
-			return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
+			return transport.Temporary(fmt.Errorf("send to %s: %w", out.Topic.ID, err))
 		}
 		if !timer.IsZero() {
 			conv.timer = timer
@@ -103,7 +103,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("send to %s: %w", out.Topic.ID, err)
+		return transport.Temporary(fmt.Errorf("send to %s: %w", out.Topic.ID, err))
 	}
 	return nil
 }
@@ -124,19 +124,19 @@ func (c *Conversation) wakes(now, due time.Time) bool {
 }
 
 // ignore acknowledges an event that changes nothing.
-func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transport.Event, why string) error {
+func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
 		// Woken for nothing, since the task of that deadline is done; another one may still have one. Or woken too early, since
 		// the transport's clock is ahead: then it is asked to wait for as much longer.
 		if at := conv.nextDeadline(); !at.IsZero() {
 			due := at
-			if early := at.Sub(o.cfg.Now()); early > 0 && d.At.Equal(at) {
+			if early := at.Sub(now); early > 0 && d.At.Equal(at) {
 				due = at.Add(early)
 			}
 			var out []Output
 			outputter{c: conv, seq: conv.Seq, out: &out}.timer(at, due)
 			if err := o.cfg.Transport.Publish(ctx, out[0].Topic, out[0].Event); err != nil {
-				return fmt.Errorf("set the timer: %w", err)
+				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
 			}
 			conv.timer = due
 		}
@@ -146,21 +146,4 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transp
 	}
 	o.cache.put(conv)
 	return nil
-}
-
-// refuse tells the user why a message was not even taken: there is no place in the log where it could be answered.
-func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) {
-	m, ok := userMessage(e)
-	if !ok {
-		return // a result: its task ends at its deadline
-	}
-	turn := newTurn(&Entry{Cause: e, Time: o.cfg.Now(), Turn: transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)}, m)
-	turn.Failed, turn.Answer, turn.Answered = true, why, o.cfg.Now()
-	var out []Output
-	outputter{c: NewConversation(o.cfg.Tenant, e.ContextID), out: &out}.answer(turn)
-	for _, out := range out {
-		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
-			o.log.Warn("nobody could be told", "context_id", e.ContextID, "err", err)
-		}
-	}
 }

@@ -71,7 +71,7 @@ type Notes interface {
 }
 
 // NoteAgent is the kind of the notes by which a Cortex remembers whom it knew. They say what cards say, and everybody of the tenant
-// reads them: a store that hides notes leaves these as they are, and their files may keep what they were.
+// reads them: a store that hides notes leaves these as they are, like those of [NoteRefusal], and their files may keep what they were.
 const NoteAgent = "agent"
 
 // Eraser is implemented by stores that can forget a conversation.

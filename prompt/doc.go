@@ -10,7 +10,8 @@
 //
 //   - system.tmpl: the instructions and the agents. Agents, MaxParallel (0: no limit), Choice (the agents are a choice out of
 //     more, and the model may search), Searches (how often in one decision).
-//   - agent.tmpl: one agent, for system.tmpl, update.tmpl and found.tmpl. ID, Name, Description, Seen, Skills (each with ID,
+//   - agent.tmpl: one agent, for system.tmpl, update.tmpl and found.tmpl. ID, Name, Like (the id of another agent that is shown with
+//     it and whose id looks the same), Description, Seen, Skills (each with ID,
 //     Name, Description, Tags, Examples, Input: a JSON Schema) and More, the number of skills left out. The texts are JSON
 //     strings, quotes included; empty when there is none.
 //   - earlier.tmpl: what stands for turns that are not shown, before the first message of the user. Summary.

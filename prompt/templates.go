@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 //go:embed templates/*.tmpl
@@ -108,16 +110,7 @@ func (t *Templates) replace(dir string) error {
 }
 
 func readTemplate(path string) (string, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("prompt template: %w", err)
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("prompt template %s: not a file", path)
-	case info.Size() > maxTemplate:
-		return "", fmt.Errorf("prompt template %s: %d bytes, at most %d are allowed", path, info.Size(), maxTemplate)
-	}
-	text, err := os.ReadFile(path)
+	text, _, err := document.ReadRegular(path, maxTemplate)
 	if err != nil {
 		return "", fmt.Errorf("prompt template: %w", err)
 	}

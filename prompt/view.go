@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 )
 
 // Limits of what of a stranger's text gets into a prompt: characters for single lines, bytes for texts.
@@ -44,6 +46,7 @@ type (
 	}
 	agentView struct {
 		ID, Name    string // Name is empty when it says no more than ID
+		Like        string // another agent that is shown, whose id looks like this one's; empty when there is none
 		Description string
 		Seen        bool
 		Skills      []skillView
@@ -94,8 +97,16 @@ func viewUpdate(u *Update, choice bool) *updateView {
 
 func viewAgents(all []Agent) []agentView {
 	var out []agentView
+	var alike lookalike.Set
 	for i := range all {
-		out = append(out, viewAgent(&all[i]))
+		alike.Add(all[i].ID)
+	}
+	for i := range all {
+		v := viewAgent(&all[i])
+		if other := alike.Like(all[i].ID); other != "" {
+			v.Like = encode(id(other))
+		}
+		out = append(out, v)
 	}
 	return out
 }

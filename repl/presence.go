@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -19,6 +20,7 @@ import (
 type presence struct {
 	mu     sync.Mutex
 	agents map[string]map[string]announced // by agent and instance
+	alike  lookalike.Set                   // of their ids, and those that are no agent's
 	synced chan struct{}                   // closed once the retained cards are in
 	once   sync.Once
 }
@@ -35,7 +37,9 @@ const (
 )
 
 func newPresence() *presence {
-	return &presence{agents: make(map[string]map[string]announced), synced: make(chan struct{})}
+	p := &presence{agents: make(map[string]map[string]announced), synced: make(chan struct{})}
+	p.alike.Add(transport.Cortex, "user")
+	return p
 }
 
 // change is something that the user is told.
@@ -43,6 +47,7 @@ type change struct {
 	kind  changeKind
 	agent string
 	text  string // description of a card
+	mark  string // of an agent that may be taken for another one
 }
 
 type changeKind string
@@ -88,6 +93,7 @@ func (p *presence) applyLocked(c *transport.Card) *change {
 			return nil
 		}
 		delete(p.agents, c.AgentID)
+		p.alike.Remove(c.AgentID)
 		ch.kind = left
 		if c.Gone == transport.GoneExpired {
 			ch.kind = expired
@@ -105,7 +111,8 @@ func (p *presence) applyLocked(c *transport.Card) *change {
 			return nil
 		}
 		p.agents[c.AgentID] = map[string]announced{c.Instance: now}
-		ch.kind = joined
+		p.alike.Add(c.AgentID)
+		ch.kind, ch.mark = joined, oneLine(p.alike.Mark(c.AgentID))
 		return ch
 	}
 	before, known := instances[c.Instance]
@@ -153,6 +160,9 @@ func (p *presence) list(context.Context) ([]AgentInfo, error) {
 		info := AgentInfo{ID: id, State: "active"}
 		for _, a := range instances {
 			info.Description = a.description
+		}
+		if mark := p.alike.Mark(id); mark != "" {
+			info.Description = strings.TrimSuffix(mark+" · "+info.Description, " · ")
 		}
 		all = append(all, info)
 	}
@@ -261,6 +271,9 @@ func changeLine(c change, width int, s style) string {
 	case conflicted:
 		return s.yellow(fit(fmt.Sprintf("warning: two different cards under one id %s; give each agent its own name", c.agent), width-1))
 	case joined, changed:
+		if c.mark != "" {
+			return s.yellow(fit(fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), width-1))
+		}
 		if c.text != "" {
 			return s.dim(fit(fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, max(width-len(c.agent)-14, 8))), width-1))
 		}

@@ -40,7 +40,11 @@ func TestPresence(t *testing.T) {
 		{card("echo", "3", "Something else"), "warning: two different cards under one id echo; give each agent its own name"},
 		{gone("echo", "3", transport.GoneExpired), ""},
 		{gone("echo", "2", transport.GoneExpired), "echo expired"},
+		{card("cl0ck", "1", "The time"), "cl0ck joined: it looks like clock"},
+		{card("usеr", "1", ""), "usеr joined: it looks like user"}, // with a Cyrillic е
+		{gone("usеr", "1", transport.GoneLeft), "usеr left"},
 		{gone("clock", "1", transport.GoneLeft), "clock left"},
+		{gone("cl0ck", "1", transport.GoneLeft), "cl0ck left"},
 		{gone("nobody", "1", transport.GoneLeft), ""},
 		{&transport.Opaque{}, ""},
 	} {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -46,3 +47,27 @@ type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
+
+// Temporary marks an error of a [Handler] as one of the moment: the event is tried again for as long as it takes. Temporary(nil) is nil.
+func Temporary(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &temporaryError{err}
+}
+
+// IsTemporary reports whether err may pass by itself: it, or an error it wraps, was marked by [Temporary], is an [ErrUnavailable] or an
+// [ErrClosed], or says that a context has ended. One that was marked by [Permanent] is not.
+func IsTemporary(err error) bool {
+	if IsPermanent(err) {
+		return false
+	}
+	var t *temporaryError
+	return errors.As(err, &t) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+type temporaryError struct{ err error }
+
+func (e *temporaryError) Error() string { return e.err.Error() }
+func (e *temporaryError) Unwrap() error { return e.err }

@@ -151,6 +151,9 @@ func decodePayload(kind, version string, body []byte) (p Payload, plain bool, er
 	return p, plain, nil
 }
 
+// KnownKind reports whether this build knows payloads of a kind.
+func KnownKind(kind string) bool { return newPayload(kind, PayloadVersion) != nil }
+
 // newPayload returns an empty payload of a kind, or nil for one that this build does not know.
 func newPayload(kind, version string) Payload {
 	if version != PayloadVersion {

@@ -40,6 +40,11 @@ type SubscribeOptions struct {
 	// OnOwned, if set, is told what this subscriber of an ordered inbox owns, at the beginning of Serve and whenever that changes:
 	// some of the [Partitions], in their order. It must not block.
 	OnOwned func(partitions []int)
+	// OnGivenUp, if set, is called before an event of an inbox becomes a dead letter, with the reason, so that whoever waits for it can
+	// be told. The payload of an event that cannot be read is an [Opaque], and of its envelope only what could be read is there. After
+	// a [Temporary] error the event is delivered again instead; after nil or another error it is a dead letter. Like a Handler it is
+	// called at least once.
+	OnGivenUp func(ctx context.Context, e *Event, reason error) error
 }
 
 // MaxLabel bounds SubscribeOptions.Label, in bytes.
@@ -88,7 +93,8 @@ const DefaultConcurrency = 4096
 
 // Handler handles one event of a subscription; for an inbox, nil acknowledges it. An error makes the transport deliver
 // it again later, with growing delay and e.Delivery counted up, unless it is [Permanent]: then the event becomes a
-// [DeadLetter]. A handler may take as long as it needs; the event is not delivered elsewhere while it runs. Effects must
+// [DeadLetter]. So does one that has failed [MaxFailures] times at the same subscriber with errors that are not [Temporary]. A panic is
+// such an error. Of an ordered inbox, the events behind it in its conversation wait until then. A handler may take as long as it needs; the event is not delivered elsewhere while it runs. Effects must
 // be idempotent by e.ID or e.TaskID: delivery is at least once. The handler owns e.
 //
 // ctx ends when the subscription or the transport is closed, or the context of Serve ends.
@@ -115,7 +121,7 @@ type DeadLetter struct {
 }
 
 // DeadLetters is implemented by transports that keep what was given up: events whose handler returned a [Permanent]
-// error, and events that could not be decoded.
+// error or failed [MaxFailures] times, and events that could not be decoded.
 type DeadLetters interface {
 	// DeadLetters lists a tenant's dead letters, oldest first.
 	DeadLetters(ctx context.Context, tenant string) iter.Seq2[*DeadLetter, error]

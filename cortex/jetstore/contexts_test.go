@@ -1,6 +1,7 @@
 package jetstore_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -140,5 +141,37 @@ func TestListFromSilentServer(t *testing.T) {
 			t.Errorf("%s: Load ends after %d entries with %v, want ErrUnavailable", when, n, err)
 		}
 		stop()
+	}
+}
+
+// TestListEndsWithItsContext has the server owe what a list waits for: the list ends with its context, long before it would give up.
+func TestListEndsWithItsContext(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	answer(t, nc, func(int, []*nats.Msg) []*nats.Msg {
+		cancel()
+		return nil
+	})
+	s.Redirect(fakeAPI, time.Hour, false)
+	ended := make(chan error, 1)
+	go func() {
+		var ending error
+		for _, err := range s.Contexts(ctx, "") {
+			ending = err
+		}
+		ended <- ending
+	}()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, want that the context has ended", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it waits for the server")
 	}
 }

@@ -36,7 +36,7 @@ func shelf(tenant, kind string) string {
 }
 
 // isSealed reports whether notes of a kind are sealed. People read the others through their door, where no keys are to be had.
-func isSealed(kind string) bool { return kind != cortex.NoteAgent }
+func isSealed(kind string) bool { return kind != cortex.NoteAgent && kind != cortex.NoteRefusal }
 
 // errSealed is for who reaches no keys.
 var errSealed = fmt.Errorf("%w: it is sealed", transport.ErrForbidden)

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,8 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
-	"sigs.k8s.io/yaml"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // Bounds of a file.
@@ -25,7 +25,7 @@ const (
 )
 
 // Parse reads a policy, in YAML or JSON. name is how errors call it: they are one line that names the rule, by its number from 1,
-// and the key. Nothing at all is an error too, since it may be a file that is just being written: `rules: []` has no rules.
+// the key and the line. Nothing at all is an error too, since it may be a file that is just being written: `rules: []` has no rules.
 func Parse(name string, b []byte) (*Policy, error) {
 	p, err := parse(b)
 	if err != nil {
@@ -38,10 +38,15 @@ func parse(b []byte) (*Policy, error) {
 	if len(b) > MaxBytes {
 		return nil, fmt.Errorf("%d bytes; at most %d are allowed", len(b), MaxBytes)
 	}
-	plain, err := yaml.YAMLToJSONStrict(b)
+	d, err := document.Parse(b)
 	if err != nil {
-		return nil, errors.New(oneLine(err))
+		return nil, err
 	}
+	p, err := read(d.JSON)
+	return p, d.Explain(err)
+}
+
+func read(plain json.RawMessage) (*Policy, error) {
 	if string(plain) == "null" {
 		return nil, errors.New("there is nothing in it: write `rules: []` to have no rules")
 	}
@@ -222,10 +227,4 @@ func meant(key string, keys []string) string {
 		return ": there are " + strings.Join(keys, ", ")
 	}
 	return fmt.Sprintf(": did you mean %s?", best)
-}
-
-// oneLine returns what the YAML library says, without its own chain of words.
-func oneLine(err error) string {
-	text := strings.TrimPrefix(err.Error(), "error converting YAML to JSON: ")
-	return strings.Join(strings.Fields(string(bytes.ToValidUTF8([]byte(text), []byte("?")))), " ")
 }

@@ -2,12 +2,14 @@ package policy_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
 )
 
 func parse(t *testing.T, text string) *policy.Policy {
@@ -144,8 +146,8 @@ func TestParseErrors(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"nothing":        {"# later\n", "there is nothing in it: write `rules: []` to have no rules"},
 		"a list":         {"- a", "it has to have keys, of tenants, rules"},
-		"no yaml":        {"rules: [", "yaml: line 1: did not find expected node content"},
-		"twice":          {"rules: []\nrules: []", `yaml: unmarshal errors: line 2: key "rules" already set in map`},
+		"no yaml":        {"rules: [", "line 1: did not find expected node content"},
+		"twice":          {"rules: []\nrules: []", `line 2: key "rules" already set in map`},
 		"key":            {"rule: []", `unknown key "rule": did you mean rules?`},
 		"far key":        {"something: []", `unknown key "something": there are tenants, rules`},
 		"tenants":        {"tenants: {Denys: []}", `tenants: unknown key "Denys": did you mean deny?`},
@@ -184,10 +186,32 @@ func TestParseErrors(t *testing.T) {
 			if err == nil {
 				t.Fatal("Parse() = nil, want an error")
 			}
-			if diff := cmp.Diff("policy.yaml: "+test.want, err.Error()); diff != "" {
+			if diff := cmp.Diff("policy.yaml: "+test.want, atLine.ReplaceAllString(err.Error(), "")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// atLine is where an error says which line it is about.
+var atLine = regexp.MustCompile(` \(line [0-9]+\)$`)
+
+// TestParseNamesTheLine also holds that what stands behind a second "---" is not passed over: it may be what denies.
+func TestParseNamesTheLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"rules:\n- {agents: [a], allow: false}\n- agents: [b]\n  alow: false\n": `rule 2: unknown key "alow": did you mean allow? (line 4)`,
+		"rules:\n- agents: [a]\n  retry:\n    attempts: 6\n":                    "rule 1: retry: attempts: it is a number of attempts from 1 to 5 (line 4)",
+		"rules:\n- {agents: [a], allow: false}\n- {allow: false}\n":             "rule 2: agents: it is missing: globs of the agents' ids, such as [\"bank-*\"] (line 3)",
+		"tenants:\n  deny: x\n": "tenants: deny: it is a list of globs, such as [\"bank-*\"] (line 2)",
+		"rules: []\n---\nrules:\n- {agents: [shell], allow: false}\n": "line 2: a second document begins here: a file has one, and this one needs a file of its own",
+		"rules: []\n---\n": "line 2: a second document begins here: a file has one, and this one needs a file of its own",
+		"x: &x [" + strings.Repeat("a, ", 10_000) + "a]\nrules: [*x, *x]":   "line 2: with *x the aliases stand for over 65536 bytes: write them out, or into files of their own",
+		"rules: " + strings.Repeat("[", 20_000):                             "exceeded max depth of 10000",
+		"rules: " + strings.Repeat("[", 2_000) + strings.Repeat("]", 2_000): "line 1: it is nested too deep: at most 200 levels are allowed",
+	} {
+		if _, err := policy.Parse("p", []byte(text)); err == nil || err.Error() != "p: "+want {
+			t.Errorf("Parse(%.80q) = %v, want %s", text, err, want)
+		}
 	}
 }
 
@@ -218,6 +242,9 @@ func TestManyRules(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(rules))
+	for _, s := range documenttest.Seeds() {
+		f.Add([]byte("rules: [{agents: [a], allow: false}]\n" + s))
+	}
 	f.Add([]byte("rules: [{agents: [\"[\"]}]"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := policy.Parse("f", b)

@@ -2,17 +2,20 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -26,13 +29,13 @@ type WellKnown struct {
 	Card *a2a.AgentCard
 }
 
-// LoadWellKnown reads a file of well-known agents; see [ReadWellKnown].
-func LoadWellKnown(path string) ([]WellKnown, error) {
-	f, err := os.Open(path)
+// LoadWellKnown reads a file of well-known agents; see [ReadWellKnown]. It may be a pipe, whose end it waits for until ctx ends.
+func LoadWellKnown(ctx context.Context, path string) ([]WellKnown, error) {
+	f, err := document.Open(ctx, path, maxWellKnown+1)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was read only
 	list, err := ReadWellKnown(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -66,20 +69,51 @@ func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 		}
 		return nil, errors.New(`want a list of agents: [{"agentName": …}, …]`)
 	}
+	if err := document.CheckJSON(data); err != nil {
+		return nil, err
+	}
 	list := make([]WellKnown, 0, len(entries))
 	at := map[string]int{}
 	for i, raw := range entries {
 		w, err := readWellKnown(raw)
 		if err != nil {
-			return nil, fmt.Errorf("entry %d: %w", i+1, err)
+			return nil, withLine(fmt.Errorf("entry %d: %w", i+1, err), lineOfEntry(data, i))
 		}
 		if first, ok := at[w.ID]; ok {
-			return nil, fmt.Errorf("entry %d: %q is there already, as entry %d", i+1, w.ID, first)
+			return nil, withLine(fmt.Errorf("entry %d: %q is there already, as entry %d", i+1, w.ID, first), lineOfEntry(data, i))
 		}
 		at[w.ID] = i + 1
 		list = append(list, w)
 	}
 	return list, nil
+}
+
+var inEntry = regexp.MustCompile(` \(line ([0-9]+)\)$`)
+
+// withLine adds the line to an error of an entry that begins there; the error may have one, counted from the entry's.
+func withLine(err error, line int) error {
+	text := err.Error()
+	if m := inEntry.FindStringSubmatch(text); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			text, line = strings.TrimSuffix(text, m[0]), line+n-1
+		}
+	}
+	return fmt.Errorf("%s (line %d)", text, line)
+}
+
+// lineOfEntry returns the line on which entry i of a list begins; data has it.
+func lineOfEntry(data []byte, i int) int {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if _, err := d.Token(); err != nil {
+		return 0
+	}
+	var entry json.RawMessage
+	for range i + 1 {
+		if err := d.Decode(&entry); err != nil {
+			return 0
+		}
+	}
+	return 1 + bytes.Count(data[:int(d.InputOffset())-len(entry)], []byte("\n"))
 }
 
 func readWellKnown(raw json.RawMessage) (WellKnown, error) {

@@ -39,7 +39,7 @@ func TestReadWellKnown(t *testing.T) {
 	if err := os.WriteFile(path, []byte("\ufeff"+wellKnownFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := registry.LoadWellKnown(path)
+	got, err := registry.LoadWellKnown(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestReadWellKnown(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("well-known agents differ (-want +got):\n%s", d)
 	}
-	if _, err := registry.LoadWellKnown(path + ".not"); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := registry.LoadWellKnown(t.Context(), path+".not"); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("LoadWellKnown of no file = %v, want an error with its path", err)
 	}
 }
@@ -107,7 +107,11 @@ func TestReadWellKnownErrors(t *testing.T) {
 		{"unknown field", `[{"agentName": "a"}, {"agentName": "b", "skill": []}]`, `entry 2: field "skill" is unknown`},
 		{"unknown field of a skill", `[{"agentName": "b", "skills": [{"Id": "x", "desc": ""}]}]`, `entry 1: skill 1: field "desc" is unknown`},
 		{"A2A card's field", `[{"name": "a", "skills": [{"id": 1}]}]`, `entry 1: field "skills.id" is a JSON number, want a string`},
-		{"card's spec", `[{"name": "a", "spec": {"tenant_scop": "t"}}]`, `entry 1: card: unknown field "spec.tenant_scop"; did you mean "spec.tenant_scope"?`},
+		{"card's spec", `[{"name": "a", "spec": {"tenant_scop": "t"}}]`, `entry 1: card: unknown field "spec.tenant_scop"; did you mean "spec.tenant_scope"? (line 1)`},
+		{"line of a field", "[{\"name\": \"b\"},\n\n{\"name\": \"a\",\n\"spec\": {\n\"tenant_scop\": \"t\"}}]", `entry 2: card: unknown field "spec.tenant_scop"; did you mean "spec.tenant_scope"? (line 5)`},
+		{"line of an entry", "[{\"agentName\": \"b\"},\n\n{\"agentName\": \"a\",\n\"skill\": []}]", `entry 2: field "skill" is unknown (line 3)`},
+		{"key twice", "[{\"agentName\": \"a\",\n\"agentName\": \"b\"}]", `line 2: key "agentName" is there twice`},
+		{"deep", `[{"agentName": ` + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + "}]", "line 1: it is nested too deep"},
 		{"duplicate", `[{"agentName": "a b"}, {"agentName": "c"}, {"name": "a_b"}]`, `entry 3: "a_b" is there already, as entry 1`},
 		{"orchestrator", `[{"agentName": "cortex"}]`, `entry 1: "cortex" is the orchestrator's own name`},
 		{"long name", fmt.Sprintf(`[{"agentName": %q}]`, strings.Repeat("n", 300)), "entry 1: card: name is 300 bytes long"},

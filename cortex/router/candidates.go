@@ -13,6 +13,12 @@ type candidate struct {
 	a    *agent
 	late bool // found by evidence alone
 
+	age  float64 // what is left of the weight of what was learned
+	fits int32   // the skill with the text of the card that is most like the request; -1 is none
+	most float64 // how like it is
+
+	claim float64 // by the card alone
+
 	signals
 	rank  float64 // what it is ranked by
 	score float64

@@ -62,7 +62,8 @@ type agent struct {
 
 	learned []text    // what was learned of it
 	newest  time.Time // of that
-	weight  float64   // of all of that, when the newest was new
+	asked   []float64 // the weight of that when the newest was new, by skill; that of no skill comes first
+	weight  float64   // of all of that
 	words   []uint32  // with postings in what is learned
 }
 

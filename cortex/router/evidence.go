@@ -18,10 +18,13 @@ type Evidence struct {
 	Conversation string `json:"conversation,omitempty"`
 }
 
+// MaxEvidence is how many items of evidence an agent has at most.
+const MaxEvidence = 512
+
 // Bounds of what is learned.
 const (
-	maxEvidence     = 64 // of an agent: the newest
-	maxLearned      = 20_000
+	maxOfSkill      = 64                  // items of one skill: the newest
+	maxItems        = 1 << 20             // of all agents
 	maxEvidenceText = 1 << 10             // bytes
 	halfLife        = 30 * 24 * time.Hour // after which evidence counts half
 )
@@ -29,11 +32,12 @@ const (
 // Learn sets what is known of an agent from experience, in the place of what was known before; nothing forgets it. The agent
 // need not be there. Texts that were among what was known are not read again.
 func (x *Index) Learn(id string, evidence []Evidence) {
-	items := newest(evidence)
+	items := Newest(evidence, MaxEvidence)
 	x.writing.Lock()
 	defer x.writing.Unlock()
-	before, known := x.learned[id]
-	if slices.Equal(before, items) || !known && len(x.learned) >= maxLearned {
+	before := x.learned[id]
+	more := len(items) - len(before)
+	if slices.Equal(before, items) || more > 0 && x.items+more > maxItems {
 		return
 	}
 	a := x.agents[id]
@@ -43,6 +47,7 @@ func (x *Index) Learn(id string, evidence []Evidence) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.items += more
 	if len(items) == 0 {
 		delete(x.learned, id)
 	} else {
@@ -55,8 +60,10 @@ func (x *Index) Learn(id string, evidence []Evidence) {
 	}
 }
 
-// newest returns the newest items, each but once and cut to its bound; the same ones in whatever order they come.
-func newest(evidence []Evidence) []Evidence {
+// Newest returns what an Index would learn of evidence if an agent could have that many items: the newest first, each but once and
+// cut to its bound, at most 64 of a skill. When they are too many, each skill has the same number at most, so that what is asked
+// often leaves room for what is asked seldom. The order in which they come does not matter.
+func Newest(evidence []Evidence, most int) []Evidence {
 	items := slices.Clone(evidence)
 	slices.SortStableFunc(items, func(a, b Evidence) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Text, b.Text))
@@ -67,11 +74,34 @@ func newest(evidence []Evidence) []Evidence {
 		seen[e.ID] = true
 		return again
 	})
-	items = slices.Clone(items[:min(len(items), maxEvidence)])
+	of := map[string]int{}
+	for _, e := range items {
+		of[e.Skill]++
+	}
+	each, had := equally(of, most), map[string]int{}
+	items = slices.DeleteFunc(items, func(e Evidence) bool {
+		had[e.Skill]++
+		return had[e.Skill] > each
+	})
+	items = slices.Clone(items[:min(len(items), most)])
 	for i := range items {
 		items[i].Text = items[i].Text[:min(len(items[i].Text), maxEvidenceText)]
 	}
 	return items
+}
+
+// equally returns how many items each skill can have, if it has that many, for them to be at most so many together.
+func equally(of map[string]int, most int) int {
+	for each := maxOfSkill; each > 1; each-- {
+		all := 0
+		for _, n := range of {
+			all += min(n, each)
+		}
+		if all <= most {
+			return each
+		}
+	}
+	return 1
 }
 
 // lesson is an item of evidence whose text was read.
@@ -134,6 +164,7 @@ func (x *Index) recall(a *agent, ls []lesson) {
 		return
 	}
 	a.newest = ls[0].of.Time
+	a.asked = make([]float64, len(a.skills)+1)
 	ages := make([]float64, len(ls))
 	askers := map[string]float64{}
 	total := 0.0
@@ -159,6 +190,7 @@ func (x *Index) recall(a *agent, ls []lesson) {
 			}
 		}
 		a.learned = append(a.learned, text{terms: l.terms, item: l.item, skill: l.skill, from: evidence, weight: float32(w)})
+		a.asked[l.skill+1] += w
 		a.weight += w
 	}
 	for id, n := range words {
@@ -179,7 +211,7 @@ func (x *Index) forget(a *agent) {
 	for i := range a.learned {
 		x.vocab.release(a.learned[i].terms)
 	}
-	a.words, a.learned, a.weight = nil, nil, 0
+	a.words, a.learned, a.asked, a.weight = nil, nil, nil, 0
 }
 
 // decay returns how much of its weight evidence of some age has left.

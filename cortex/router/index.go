@@ -32,6 +32,7 @@ type Index struct {
 	free    []int32             // slots to use again
 	byName  map[string][]string // ids by what they are in lower case
 	learned map[string][]Evidence
+	items   int // of all that was learned
 }
 
 // New returns an empty Index. o may be nil.

@@ -2,10 +2,12 @@ package router_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -216,4 +218,60 @@ func TestLearnIsBounded(t *testing.T) {
 	x, _ := timed(t)
 	x.Learn("agent_lights", []router.Evidence{{Text: strings.Repeat("roses ", 100_000)}, {Text: "\xff"}, {}})
 	x.Search(text, nil)
+}
+
+// TestLearnKeepsEachSkill holds that a skill which is asked for often does not push out what was learned of another.
+func TestLearnKeepsEachSkill(t *testing.T) {
+	x, _ := timed(t)
+	c := card("Home", "does this and that")
+	c.Skills = []a2a.AgentSkill{{ID: "garden", Name: "one"}, {ID: "kitchen", Name: "two"}}
+	x.Put("agent_home", c)
+	var es []router.Evidence
+	for i, text := range gardening {
+		es = append(es, router.Evidence{ID: fmt.Sprint("garden", i), Skill: "garden", Text: text, From: fmt.Sprint(i), Time: noon.Add(-1000 * time.Hour)})
+	}
+	for i := range 600 {
+		es = append(es, router.Evidence{
+			ID: fmt.Sprint(i), Skill: "kitchen", Text: fmt.Sprintf("boil egg number %d", i), From: fmt.Sprint(i), Time: noon.Add(-time.Duration(i) * time.Minute),
+		})
+	}
+	x.Learn("agent_home", es)
+	for text, skill := range map[string]string{"prune the roses": "garden", "boil an egg": "kitchen"} {
+		hits := x.Search(text, nil)
+		if len(hits) == 0 || hits[0].ID != "agent_home" || hits[0].Skills[0] != skill {
+			t.Errorf("Search(%q) = %+v, want agent_home for its skill %s", text, hits[:min(1, len(hits))], skill)
+		}
+	}
+}
+
+// TestNewest has the newest of each skill, and the same number of each when they are too many.
+func TestNewest(t *testing.T) {
+	of := func(skill string, n int) (es []router.Evidence) {
+		for i := range n {
+			es = append(es, router.Evidence{ID: fmt.Sprint(skill, i), Skill: skill, Time: noon.Add(-time.Duration(i) * time.Hour)})
+		}
+		return es
+	}
+	for _, c := range []struct {
+		all  []router.Evidence
+		most int
+		want map[string]int
+	}{
+		{of("a", 100), 512, map[string]int{"a": 64}},
+		{append(of("a", 100), of("", 3)...), 512, map[string]int{"a": 64, "": 3}},
+		{slices.Concat(of("a", 64), of("b", 40), of("c", 2)), 50, map[string]int{"a": 24, "b": 24, "c": 2}},
+		{slices.Concat(of("a", 2), of("b", 2), of("c", 2)), 2, map[string]int{"a": 1, "b": 1}},
+		{of("a", 3), 0, map[string]int{}},
+	} {
+		got := map[string]int{}
+		for i, e := range router.Newest(c.all, c.most) {
+			if e.ID != fmt.Sprint(e.Skill, got[e.Skill]) {
+				t.Errorf("item %d is %s, want the newest of each skill, in their order", i, e.ID)
+			}
+			got[e.Skill]++
+		}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("Newest of %d for %d (-want +got):\n%s", len(c.all), c.most, d)
+		}
+	}
 }

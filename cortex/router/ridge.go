@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"time"
 )
 
 // How much the texts are trusted to tell agents apart: the less, the more noise. See README.md.
@@ -61,7 +60,7 @@ type system struct {
 
 // solve lets the candidates' texts compete for the request: once with their cards alone, and once with what was learned. An
 // agent has the better of both, so that what was learned of one never takes from another.
-func (x *Index) solve(cands []candidate, sc *scratch, now time.Time) {
+func (x *Index) solve(cands []candidate, sc *scratch) {
 	slices.SortFunc(sc.rows, row.compare)
 	x.gather(sc)
 	for i, b := range sc.system.solve() {
@@ -81,21 +80,35 @@ func (x *Index) solve(cands []candidate, sc *scratch, now time.Time) {
 	for i := range cands {
 		c := &cands[i]
 		gained := max(0, won[i]-c.won)
-		many := math.Log1p(c.a.experience(now))
+		many := math.Log1p(c.a.experience(-1, c.age))
 		c.gained, c.sure = max(0, gained-rankChance*many), max(0, gained-chance*many)
 	}
 }
 
-// experience is the weight of what was learned of an agent.
-func (a *agent) experience(now time.Time) float64 { return a.weight * decay(now.Sub(a.newest)) }
-
-// trust returns the inverse of the noise of one of the agent's texts; of evidence, for a weight of 1.
-func (a *agent) trust(now time.Time) [evidence + 1]float64 {
-	all := a.experience(now)
-	return [...]float64{
-		about: 1 / aboutNoise, example: 1 / noise, evidence: 1 / noise * decay(now.Sub(a.newest)) * all / (all + firstEvidence),
+// experience is the weight of what was learned of an agent, or of its skill with this number.
+func (a *agent) experience(skill int32, age float64) float64 {
+	switch {
+	case a.weight == 0:
+		return 0
+	case skill < 0:
+		return a.weight * age
 	}
+	return (a.asked[skill+1] + a.asked[0]) * age
 }
+
+// trust returns the inverse of the noise of one of the agent's texts.
+func (c *candidate) trust(t *text) float64 {
+	switch t.from {
+	case about:
+		return 1 / aboutNoise
+	case example:
+		return 1 / noise
+	}
+	return 1 / noise * float64(t.weight) * c.age * trust(c.a.experience(t.skill, c.age))
+}
+
+// trust is how much so much evidence is worth, of what much more would be.
+func trust(experience float64) float64 { return experience / (experience + firstEvidence) }
 
 // gather makes the system of sc.rows.
 func (x *Index) gather(sc *scratch) {

@@ -32,6 +32,11 @@ const (
 	usualAll   = 5.0 // logAll of some 130 agents
 	steepness  = 5.0
 
+	// By the cards alone, the likelihood of the candidates is as exp(sharpness × sum): so the right ones of public data are most
+	// likely. One that fits gains about so much by evidence.
+	sharpness = 10
+	usualGain = 0.4
+
 	namedScore = 0.99 // what an agent has at least that the request names
 
 	// A request that says little has little in common with a card even if it has all in common: what it says is taken to be more,

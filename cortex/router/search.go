@@ -52,8 +52,9 @@ func (x *Index) Search(text string, o *SearchOptions) []Hit {
 	q := x.query(sc.reader, text)
 	cands := x.candidates(q, sc, o.Keep, x.addressed(text))
 	x.compare(q, cands, sc, now)
-	x.solve(cands, sc, now)
+	x.solve(cands, sc)
 	lend(cands)
+	expect(cands)
 	x.rank(q, cands)
 	hits := make([]Hit, min(len(cands), cmp.Or(max(0, o.Limit), usualLimit)))
 	for i := range hits {
@@ -125,7 +126,7 @@ func (x *Index) compare(q *query, cands []candidate, sc *scratch, now time.Time)
 		c.whole = ratio(dot, math.Sqrt(norm)*length)
 		c.bm = ratio(bm, q.best+unsaid*all)
 		c.name = x.titled(c.a, sc, all)
-		trust := c.a.trust(now)
+		c.age, c.fits = decay(now.Sub(c.a.newest)), -1
 		for j := range len(c.a.texts) + len(c.a.learned) {
 			t := c.a.text(j)
 			dot, norm := 0.0, 0.0
@@ -136,11 +137,8 @@ func (x *Index) compare(q *query, cands []candidate, sc *scratch, now time.Time)
 			}
 			if dot > 0 {
 				norm = math.Sqrt(norm)
-				r := row{cand: int32(i), nr: int32(j), text: t, alike: dot / (norm * length), norm: norm, trust: trust[t.from]}
+				r := row{cand: int32(i), nr: int32(j), text: t, alike: dot / (norm * length), norm: norm, trust: c.trust(t)}
 				c.like(t, r.alike)
-				if t.from == evidence {
-					r.trust *= float64(t.weight)
-				}
 				switch {
 				case r.trust < leastTrust:
 				case t.from == evidence || c.late:
@@ -178,6 +176,9 @@ func (x *Index) titled(a *agent, sc *scratch, all float64) float64 {
 
 // like notes how like the request one of the agent's texts is.
 func (c *candidate) like(t *text, alike float64) {
+	if t.from != evidence && t.skill >= 0 && alike > c.most {
+		c.fits, c.most = t.skill, alike
+	}
 	switch t.from {
 	case about:
 		c.about = max(c.about, alike)
@@ -248,5 +249,28 @@ func lend(cands []candidate) {
 		if !slices.ContainsFunc(c.a.texts, func(t text) bool { return t.from == example }) {
 			c.lent = min(best, 2*c.about)
 		}
+	}
+}
+
+// expect makes up for the evidence that there is not yet of an agent, where other candidates have some: what it has not been asked
+// must not count against it. It is taken to gain what one that fits does, times the likelihood that it is the one by the cards alone,
+// but no more than the best of the others; the more is known of the skill in question, the less.
+func expect(cands []candidate) {
+	most, all := 0.0, 0.0
+	for i := range cands {
+		most = max(most, cands[i].gained)
+	}
+	if most == 0 {
+		return
+	}
+	for i := range cands {
+		c := &cands[i]
+		c.claim = math.Exp(sharpness * c.sum(0))
+		all += c.claim
+	}
+	for i := range cands {
+		c := &cands[i]
+		unknown := 1 - trust(c.a.experience(c.fits, c.age))
+		c.gained = min(most, c.gained+usualGain*c.claim/all*unknown)
 	}
 }

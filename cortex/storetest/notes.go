@@ -141,7 +141,7 @@ func testNotesCanceled(t *testing.T, s cortex.Notes) {
 // testEraseNote holds that a note is erased on the same terms as it is put, and that it goes on from there; for notes of either sort.
 func testEraseNote(t *testing.T, store cortex.Store) {
 	s := store.(cortex.Notes)
-	for _, kind := range []string{"kind", cortex.NoteAgent} {
+	for _, kind := range []string{"kind", cortex.NoteAgent, cortex.NoteRefusal} {
 		other := putNote(t, s, "", kind, "b", 0, "other")
 		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Version: other}); !errors.Is(err, cortex.ErrConflict) {
 			t.Errorf("EraseNote at a version of a note that is not there = %v, want ErrConflict", err)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -34,7 +35,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 func (f *agentFlags) given() bool { return f.card != "" || f.spec != "" }
 
 // loadCard reads the card that the flags name, and tells what of it was left out.
-func (e *env) loadCard(f *agentFlags) (*a2a.AgentCard, error) {
+func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, error) {
 	read, path := agents.LoadCard, f.card
 	if f.spec != "" {
 		if f.card != "" {
@@ -42,7 +43,10 @@ func (e *env) loadCard(f *agentFlags) (*a2a.AgentCard, error) {
 		}
 		read, path = agents.LoadSpec, f.spec
 	}
-	card, warnings, err := read(path)
+	card, warnings, err := read(ctx, path)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -90,7 +94,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 			if len(args) > 0 {
 				return e.runProgram(cmd, args, &f)
 			}
-			card, err := e.loadCard(&f.agentFlags)
+			card, err := e.loadCard(cmd.Context(), &f.agentFlags)
 			if err != nil {
 				return err
 			}
@@ -118,7 +122,7 @@ func (e *env) newBuiltin(name string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.given() {
 				var err error
-				if card, err = e.loadCard(&f); err != nil {
+				if card, err = e.loadCard(cmd.Context(), &f); err != nil {
 					return err
 				}
 			}
@@ -172,7 +176,7 @@ Cards of A2A 1.0 and before, and AgentSpec documents are read too.`,
 
 // runProgram runs a program as an agent.
 func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error {
-	card, err := e.loadCard(&f.agentFlags)
+	card, err := e.loadCard(cmd.Context(), &f.agentFlags)
 	if err != nil {
 		return err
 	}

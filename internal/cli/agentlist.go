@@ -81,7 +81,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 	}
 	shown := records[:e.atMost(limit, len(records), asJSON)]
 	if asJSON {
-		return writeJSON(e, recordsJSON(shown))
+		return writeJSON(e, recordsJSON(shown, newLookalikes(s.Agents())))
 	}
 	if len(shown) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 	if len(offers) > 0 {
 		header = slices.Insert(header, 5, "CONFIDENCE")
 	}
-	now := time.Now()
+	now, alike := time.Now(), newLookalikes(s.Agents())
 	rows := [][]string{header}
 	for i, r := range shown {
 		row := []string{r.ID, string(r.State), fmt.Sprint(len(r.Instances)), r.LastSeenText(now), r.Version, r.Card.Description}
@@ -101,6 +101,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 		if r.Refused != "" {
 			row[len(row)-1] = r.Refused
 		}
+		row[len(row)-1] = marked(alike.mark(r), row[len(row)-1])
 		rows = append(rows, row)
 	}
 	return e.printRows(rows, len(records)-len(shown))

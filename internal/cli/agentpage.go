@@ -23,19 +23,20 @@ const (
 )
 
 func (e *env) showAgent(b *backend, id string, asJSON bool) error {
-	r, ok := b.registry.Snapshot().Get(id)
+	s := b.registry.Snapshot()
+	r, ok := s.Get(id)
 	if !ok {
 		return fmt.Errorf("no agent %s is known: `cortex agents` lists those that are", id)
 	}
 	if asJSON {
-		return writeJSON(e, recordsJSON([]*registry.Record{r})[0])
+		return writeJSON(e, recordsJSON([]*registry.Record{r}, newLookalikes(s.Agents()))[0])
 	}
-	_, err := fmt.Fprint(e.stdout, agentPage(r, time.Now()))
+	_, err := fmt.Fprint(e.stdout, agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now()))
 	return err
 }
 
-// agentPage is what a person wants to know of an agent.
-func agentPage(r *registry.Record, now time.Time) string {
+// agentPage is what a person wants to know of an agent. mark is for one that may be taken for another.
+func agentPage(r *registry.Record, mark string, now time.Time) string {
 	var b strings.Builder
 	field := func(name, text string) {
 		if text != "" {
@@ -46,6 +47,7 @@ func agentPage(r *registry.Record, now time.Time) string {
 	if r.Card.Name != r.ID {
 		field("name", prompt.Clean(r.Card.Name, pageText))
 	}
+	field("take care", mark)
 	field("version", prompt.Clean(r.Version, pageWord))
 	field("about", prompt.Clean(r.Card.Description, pageText))
 	field("state", stateText(r))

@@ -52,7 +52,7 @@ func (l *link) operator() *repl.Client {
 	return c
 }
 
-// answer reads the answer to a sender's message from the log.
+// answer reads the answer to a sender's message from the log, or why it was refused.
 func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
 	if err != nil {
@@ -61,6 +61,9 @@ func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*
 	m, ok := conv.AnswerOf(from, messageID)
 	if ok || conv.Open(from, messageID) {
 		return m, ok, nil
+	}
+	if m, ok, err := cortex.RefusalOf(ctx, l.store, l.tenant, contextID, from, messageID); ok || err != nil {
+		return m, ok, err
 	}
 	// Not taken up yet, or answered so long ago that only the log has it.
 	turn := transport.TurnID(l.tenant, contextID, from, messageID)
@@ -84,8 +87,10 @@ func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*
 func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
 	now := time.Now()
 	var list []repl.AgentInfo
-	for _, r := range b.registry.Snapshot().Agents() {
-		info := repl.AgentInfo{ID: r.ID, Description: r.Card.Description, State: string(r.State), LastSeen: r.LastSeenText(now)}
+	all := b.registry.Snapshot().Agents()
+	alike := newLookalikes(all)
+	for _, r := range all {
+		info := repl.AgentInfo{ID: r.ID, Description: marked(alike.mark(r), r.Card.Description), State: string(r.State), LastSeen: r.LastSeenText(now)}
 		for _, s := range r.Card.Skills {
 			info.Skills = append(info.Skills, s.ID)
 		}

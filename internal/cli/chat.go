@@ -299,7 +299,7 @@ func (s *settings) report(ctx context.Context, n *node) {
 
 // watch keeps a registry of the agents that are announced on l, until closed.
 func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backend, func() error, error) {
-	wellKnown, err := s.loadWellKnown()
+	wellKnown, err := s.loadWellKnown(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -343,11 +343,11 @@ func persist(ctx context.Context, run func(context.Context) error) error {
 	}
 }
 
-func (s *settings) loadWellKnown() ([]registry.WellKnown, error) {
+func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, error) {
 	if s.node.wellKnown == "" {
 		return nil, nil
 	}
-	list, err := registry.LoadWellKnown(s.node.wellKnown)
+	list, err := registry.LoadWellKnown(ctx, s.node.wellKnown)
 	if err != nil {
 		return nil, usagef("--well-known: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 )
 
 // claim is the data folder of this process, which holds its lock.
@@ -34,6 +36,9 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		return nil, err
 	}
 	f, err := os.OpenFile(lockFile(data), os.O_RDWR|os.O_CREATE, 0o600)
+	if openfiles.None(err) {
+		return nil, fmt.Errorf("the data folder %s: %w: %s", data, err, openfiles.Advice())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
 	}

@@ -114,6 +114,11 @@ func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
 	if err := ep.check(p); err != nil {
 		return nil, err
 	}
+	for _, key := range []string{"api_key_file", "credentials_file"} {
+		if strings.Contains(string(raw), `"`+key+`":""`) {
+			return nil, fmt.Errorf("llms.%s.%s: %w", name, key, errEmpty)
+		}
+	}
 	for _, file := range []*string{&ep.KeyFile, &ep.CredentialsFile} {
 		if *file != "" { // others read it too, from where they are
 			if abs, err := filepath.Abs(*file); err == nil {

@@ -84,7 +84,8 @@ A query with several agents is right with any one of them; with --multi it needs
 	c.Flags().BoolVar(&config.Multi, "multi", false, "every agent of a query is needed, not just one of them")
 	c.Flags().IntSliceVar(&config.K, "k", []int{5, 10, 20}, "how many first `HITS` to look at")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON, on one line")
-	c.Flags().IntVar(&config.Grow, "grow", 0, "repeat agents that no query needs until there are `N`")
+	c.Flags().IntVar(&config.New, "new", 0, "each `N`th agent learns nothing, and the queries it should get are counted apart")
+	c.Flags().IntVar(&config.Grow, "grow", 0, "add agents that no query needs until there are `N`")
 	c.Flags().MarkHidden("grow") //nolint:errcheck // the flag is there
 	return c
 }
@@ -93,8 +94,15 @@ func (e *env) printRouting(r *eval.Report, ks []int) error {
 	percent := func(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
 	t := newTable(e.stdout, "MEASURE", "VALUE", "")
 	t.row("agents", fmt.Sprint(r.Agents), fmt.Sprintf("%.0f a second, %.1f MB of index", r.PutPerSecond, float64(r.Memory)/1e6))
+	if r.Repeated > 0 {
+		t.row("repeated", fmt.Sprint(r.Repeated), "of the agents, to make them so many")
+	}
 	t.row("queries", fmt.Sprint(r.Queries), fmt.Sprintf("%d in scope, %d out of scope", r.InScope, r.OutOfScope))
 	t.row("top-1", percent(r.Top1))
+	if r.Top1New != nil {
+		t.row("top-1, new", percent(*r.Top1New), "of the agents that learned nothing")
+		t.row("top-1, others", percent(*r.Top1Others))
+	}
 	for _, k := range ks {
 		t.row(fmt.Sprint("recall@", k), percent(r.Recall[k]))
 	}

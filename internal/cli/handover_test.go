@@ -34,7 +34,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	}
 	want := map[string]string{}
 	chat.Flags().VisitAll(func(f *pflag.Flag) {
-		if !marked(f) {
+		if !hasSettingMark(f) {
 			return
 		}
 		v, ok := samples[f.Value.Type()]

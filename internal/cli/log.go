@@ -10,9 +10,9 @@ func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
 	l, _ := parseLevel(s.logLevel, level) // checked when the settings were read
 	o := &slog.HandlerOptions{Level: l}
 	if s.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(boundedLog{slog.NewJSONHandler(w, o)})
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(boundedLog{slog.NewTextHandler(w, o)})
 }
 
 func parseLevel(s string, fallback slog.Level) (slog.Level, error) {

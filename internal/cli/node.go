@@ -226,7 +226,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	if err := s.checkLLM(); err != nil {
 		return nil, err
 	}
-	wellKnown, err := s.loadWellKnown()
+	wellKnown, err := s.loadWellKnown(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // policyFile is the file of --policy, read again while it is in use. Rules that cannot be read change nothing: those from before
@@ -131,22 +131,13 @@ func (f *policyFile) look() {
 	}
 }
 
-// read returns the file's content, of which one byte too many is enough.
+// read returns what is in the file.
 func (f *policyFile) read() ([]byte, stamp, error) {
-	info, err := os.Stat(f.path) // before it is opened: opening a pipe may block
+	b, info, err := document.ReadRegular(f.path, policy.MaxBytes)
 	if err != nil {
 		return nil, stamp{}, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, stamp{}, fmt.Errorf("%s is not a file", f.path)
-	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		return nil, stamp{}, err
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, policy.MaxBytes+1))
-	return b, stamp{info.ModTime(), info.Size(), time.Since(info.ModTime()) < freshFor}, err
+	return b, stamp{info.ModTime(), info.Size(), time.Since(info.ModTime()) < freshFor}, nil
 }
 
 // keep tells, once, that the file cannot be read.

@@ -69,7 +69,7 @@ func TestPolicyReload(t *testing.T) {
 	p.want(false, "the rules in FILE are new: 1 in force now")
 
 	p.write("rules: [{agents: [shell], allaw: false}]\n")
-	p.want(false, `--policy: FILE: rule 1: unknown key "allaw": did you mean allow?: the rules from before stay in force`)
+	p.want(false, `--policy: FILE: rule 1: unknown key "allaw": did you mean allow? (line 1): the rules from before stay in force`)
 	p.want(false)
 
 	p.write("")
@@ -131,8 +131,8 @@ func TestPolicyAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		broken:                       `--policy: FILE: unknown key "rule": did you mean rules?`,
-		filepath.Join(dir, "nobody"): "--policy: stat FILE: no such file or directory",
+		broken:                       `--policy: FILE: unknown key "rule": did you mean rules? (line 1)`,
+		filepath.Join(dir, "nobody"): "--policy: FILE: no such file or directory",
 		dir:                          "--policy: FILE is not a file",
 	} {
 		s := &settings{node: &nodeSettings{policy: path}}

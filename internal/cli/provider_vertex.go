@@ -4,9 +4,11 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/vertex"
 )
@@ -22,6 +24,11 @@ func vertexProvider() (provider, bool) {
 
 func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {
 	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest"}
+	if cfg.CredentialsFile != "" {
+		if _, _, err := document.ReadRegular(cfg.CredentialsFile, maxSecret); err != nil { // who reads it for good has no bound
+			return nil, fmt.Errorf("llms.%s: credentials_file: %w", ep.Name, err)
+		}
+	}
 	cfg.Project, cfg.Location = ep.googleProject()
 	if u, err := url.Parse(ep.BaseURL); err == nil && u.Host != "" {
 		cfg.Endpoint, cfg.Plaintext = u.Host, u.Scheme == "http"

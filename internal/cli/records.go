@@ -19,6 +19,7 @@ type recordJSON struct {
 	State         registry.State    `json:"state"`
 	Status        registry.Status   `json:"status"`
 	Refused       string            `json:"refused,omitempty"`
+	TakeCare      string            `json:"takeCare,omitempty"` // it may be taken for another agent
 	Pinned        bool              `json:"pinned,omitempty"`
 	OwnerTeam     string            `json:"ownerTeam,omitempty"`
 	TenantScope   string            `json:"tenantScope,omitempty"`
@@ -74,12 +75,13 @@ type instanceJSON struct {
 	LastSeen time.Time      `json:"lastSeen"`
 }
 
-func recordsJSON(records []*registry.Record) []recordJSON {
+// recordsJSON takes alike from all agents that are known.
+func recordsJSON(records []*registry.Record, alike *lookalikes) []recordJSON {
 	out := make([]recordJSON, len(records))
 	for i, r := range records {
 		l := r.Spec.Limits
 		j := recordJSON{
-			ID: r.ID, Version: r.Version, State: r.State, Status: r.Status(), Refused: r.Refused, Pinned: r.Pinned,
+			ID: r.ID, Version: r.Version, State: r.State, Status: r.Status(), Refused: r.Refused, TakeCare: alike.mark(r), Pinned: r.Pinned,
 			OwnerTeam: r.Spec.OwnerTeam, TenantScope: r.Spec.TenantScope, Tags: append([]string{}, r.Spec.Tags...), Labels: r.Spec.Labels,
 			Limits:   limitsJSON{l.MaxConcurrentTasks, l.TaskTimeout.Milliseconds(), l.LLMTimeout.Milliseconds(), l.MaxRetries},
 			Patterns: r.Spec.Patterns, Abilities: []abilityJSON{}, Instances: []instanceJSON{},

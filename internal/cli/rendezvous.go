@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // A running chat or serve holds the lock of its data folder and leaves its address there, so that other commands find it.
@@ -33,7 +35,7 @@ func sameListen(ctx context.Context, data, listen string) string {
 	if err != nil || port != "0" {
 		return listen
 	}
-	last, err := os.ReadFile(portFile(data))
+	last, _, err := document.ReadRegular(portFile(data), maxAddress)
 	if err != nil {
 		return listen
 	}
@@ -52,6 +54,9 @@ func keepPort(data, url string) {
 		os.WriteFile(portFile(data), []byte(port+"\n"), 0o600) //nolint:errcheck // costs only the convenience
 	}
 }
+
+// maxAddress bounds what a process leaves for others, in bytes.
+const maxAddress = 64 << 10
 
 func portFile(data string) string { return filepath.Join(data, "port") }
 
@@ -107,7 +112,7 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 			return address{}, false, nil
 		}
 		var a address
-		b, err := os.ReadFile(addressFile(data))
+		b, _, err := document.ReadRegular(addressFile(data), maxAddress)
 		if err == nil && json.Unmarshal(b, &a) == nil && a.URL != "" {
 			return a, true, nil
 		}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // maxSecret bounds a file with a key, in bytes.
@@ -60,22 +62,16 @@ func (e errNoProject) Error() string {
 
 // readSecret reads a file that only its owner can read.
 func readSecret(path string) (string, error) {
-	info, err := os.Stat(path)
+	b, info, err := document.ReadRegular(path, maxSecret)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("%s does not exist", path)
+	case errors.Is(err, document.ErrTooLarge):
+		return "", fmt.Errorf("%w: that is no key", err)
 	case err != nil:
 		return "", err
-	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is not a file", path)
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0: // there the bits say nothing
 		return "", fmt.Errorf("others can read %s: `chmod 600 %[1]s`", path)
-	case info.Size() > maxSecret:
-		return "", fmt.Errorf("%s has %d bytes: that is no key", path, info.Size())
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
 	}
 	key := strings.TrimSpace(string(b))
 	if key == "" || strings.ContainsAny(key, "\r\n") {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -34,8 +37,8 @@ func (e *env) newServe() *cobra.Command {
 		Long: `Run the orchestrator until it is interrupted. Agents, chats and other commands on this machine find it by its data
 folder; others by --nats with the address given to --listen.
 
-/healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise); it also says
-what of the store is damaged.
+/healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
+names events that cannot be handled now, says how many were given up, and what of the store is damaged.
 
 At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. What
 is lost, and how conversations are repaired, tells: cortex doctor.`,
@@ -68,7 +71,7 @@ func (e *env) serve(ctx context.Context, addr string) error {
 	owned := newOwnership()
 	g, ctx := errgroup.WithContext(ctx)
 	if health != nil {
-		g.Go(func() error { return serveHealth(ctx, health, n.Load, &waits, owned) })
+		g.Go(func() error { return serveHealth(ctx, health, log, n.Load, &waits, owned) })
 	}
 	g.Go(func() error {
 		return e.serveNode(ctx, log, &waits, func(running *node) {
@@ -229,7 +232,7 @@ func logEvent(log *slog.Logger) func(registry.Event) {
 }
 
 // serveHealth answers health checks until ctx ends.
-func serveHealth(ctx context.Context, l net.Listener, running func() *node, waits error, owned *ownership) error {
+func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running func() *node, waits error, owned *ownership) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -246,23 +249,14 @@ func serveHealth(ctx context.Context, l net.Listener, running func() *node, wait
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
-		for _, line := range n.damage() {
+		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.damage()) {
 			fmt.Fprintln(w, line)
 		}
 	})
-	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	select {
-	case err := <-done:
+	if err := httpserver.Serve(ctx, l, mux, &httpserver.Options{Connections: openfiles.HTTP(1), Logger: log}); err != nil {
 		return fmt.Errorf("health endpoint: %w", err)
-	case <-ctx.Done():
-		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-		defer cancel()
-		err := s.Shutdown(stop)
-		<-done //nolint:errcheck // it was told to end
-		return err
 	}
+	return nil
 }
 
 // ready returns why the node cannot take and keep work now, or nil.

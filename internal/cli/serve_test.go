@@ -16,6 +16,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -118,6 +119,38 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 	if code := stop(); code != 0 {
 		t.Errorf("exit status %d after a stop in good order, want 0; log:\n%s", code, log)
 	}
+}
+
+// TestReadyTellsTrouble has an event be given up: the service is ready, and says so.
+func TestReadyTellsTrouble(t *testing.T) {
+	t.Parallel()
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	log, _ := start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
+	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
+	ready := readyURL.FindString(log.String())
+	eventually(t, "ready", func() bool {
+		code, body := status(t, ready)
+		return code == http.StatusOK && !strings.Contains(body, "event")
+	})
+	bus, err := nats.Dial(t.Context(), &nats.Options{Server: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	err = bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), &transport.Event{
+		ID: "m1", From: "user", ContextID: "c1", To: transport.Cortex, Payload: &transport.Opaque{Kind: "hologram", Version: "7"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is told", func() bool {
+		code, body := status(t, ready)
+		return code == http.StatusOK && strings.Contains(body, "events given up since the start: 1, see cortex dead; the last one, event m1 of user in conversation c1: unknown kind")
+	})
 }
 
 // TestReadyWhileSomebodyOwns has the leases of all partitions go to somebody who lives and does not serve, and come back.

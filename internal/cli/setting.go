@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // A flag is either a setting of the node, which is the same for many commands and may come from the environment or a file, or says what
@@ -27,7 +29,7 @@ func setting(f *pflag.FlagSet, names ...string) {
 	}
 }
 
-func marked(f *pflag.Flag) bool {
+func hasSettingMark(f *pflag.Flag) bool {
 	_, ok := f.Annotations[settingMark]
 	return ok
 }
@@ -41,15 +43,15 @@ const (
 	fromFlag
 )
 
-// take fills in the settings among the flags that were not given, from the environment and from file, by keys.
-func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
+// take fills in the settings among the flags that were not given, from the environment and from file, by keys; doc is where file comes from.
+func (s *settings) take(flags *pflag.FlagSet, file map[string]string, doc *document.Document) error {
 	s.given = map[string]source{}
 	var bad error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
 			s.given[f.Name] = fromFlag
 		}
-		if f.Changed || bad != nil || !marked(f) {
+		if f.Changed || bad != nil || !hasSettingMark(f) {
 			return
 		}
 		name, v := lookupEnv(f.Name)
@@ -61,7 +63,7 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 		} else if v, ok := file[key(f.Name)]; ok {
 			s.given[f.Name] = fromFile
 			if err := f.Value.Set(v); err != nil {
-				bad = usagef("%s: %s: %w", s.config, key(f.Name), err)
+				bad = usagef("%s: %w", s.config, doc.Explain(fmt.Errorf("%s: %w", key(f.Name), err)))
 			}
 		}
 	})
@@ -113,7 +115,7 @@ const (
 func flagKeys(root *cobra.Command) map[string]kind {
 	known := map[string]kind{}
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
-		if k := key(f.Name); marked(f) {
+		if k := key(f.Name); hasSettingMark(f) {
 			known[k] = isSetting
 		} else if known[k] == 0 {
 			known[k] = isAction
@@ -154,7 +156,7 @@ func (e *env) settle(c *cobra.Command) {
 func newSettingsHelp(root *cobra.Command) *cobra.Command {
 	names := map[string]bool{}
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
-		if marked(f) {
+		if hasSettingMark(f) {
 			names[f.Name] = true
 		}
 	})

@@ -19,7 +19,7 @@ var settingFlags = strings.Fields(`
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
-	config help context json verbose once dir all yes force limit seen
+	config help context json verbose once dir all yes force limit seen revoke repair prove unlearned
 	ability tag text version state owner
 	queries oos learn multi k grow
 	contexts turns tcp llm-delay delegations time-limit entries conversations for
@@ -49,8 +49,8 @@ func TestFlagsAreClassified(t *testing.T) {
 		if !known {
 			t.Errorf("%s is in neither list: is it a setting of the node, or what one command is to do?", of)
 		}
-		if want = want && !exceptions[of]; marked(f) != want {
-			t.Errorf("%s: it is a setting: %v, want %v", of, marked(f), want)
+		if want = want && !exceptions[of]; hasSettingMark(f) != want {
+			t.Errorf("%s: it is a setting: %v, want %v", of, hasSettingMark(f), want)
 		}
 	})
 }
@@ -72,8 +72,8 @@ func TestSettingsComeFirst(t *testing.T) {
 		"a card, and --spec":        {env: "CORTEX_CARD=" + card, args: []string{"agent", "exec", "--spec", "none.yaml"}, want: "which program? cortex agent exec --spec none.yaml -- PROGRAM [ARGS...]"},
 		"all dead letters":          {env: "CORTEX_ALL=true", args: []string{"dead", "remove"}, want: "which ones? cortex dead remove ID..., or --all"},
 		"no agents to measure":      {env: "CORTEX_AGENTS=echo", args: []string{"eval", "routing", "--queries", "none"}, want: "--agents is missing: name a file of agents; `cortex eval routing --help` shows its form"},
-		"an action's key in a file": {file: "text: weather", args: []string{"agents"}, want: "config.yaml: text: this is no setting: it says what one command is to do, and is only given to that one as a flag"},
-		"force in a file":           {file: "listen: 127.0.0.1:0\nforce: true", args: []string{"sessions", "delete", "demo"}, want: "config.yaml: force: this is no setting: it says what one command is to do, and is only given to that one as a flag"},
+		"an action's key in a file": {file: "text: weather", args: []string{"agents"}, want: "config.yaml: text: this is no setting: it says what one command is to do, and is only given to that one as a flag (line 1)"},
+		"force in a file":           {file: "listen: 127.0.0.1:0\nforce: true", args: []string{"sessions", "delete", "demo"}, want: "config.yaml: force: this is no setting: it says what one command is to do, and is only given to that one as a flag (line 2)"},
 		"a wrong value":             {env: "CORTEX_TIMEOUT=soon", args: []string{"agent", "exec"}, want: `CORTEX_TIMEOUT: time: invalid duration "soon"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -180,11 +180,14 @@ func absolute(path *string) (err error) {
 
 // complete fills in what was not given as a flag, and checks what can be checked.
 func (s *settings) complete(cmd *cobra.Command) error {
-	file, err := s.readConfig(cmd)
+	file, doc, err := s.readConfig(cmd)
 	if err != nil {
 		return err
 	}
-	if err := s.take(cmd.Flags(), file); err != nil {
+	if err := s.take(cmd.Flags(), file, doc); err != nil {
+		return err
+	}
+	if err := checkPaths(cmd); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"text", "json"}, s.logFormat) {
@@ -206,6 +209,16 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		return usagef("--tenant: %w", err)
 	}
 	return nil
+}
+
+// checkPaths refuses a flag for a file or a folder that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS.
+func checkPaths(cmd *cobra.Command) (bad error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if what, _ := pflag.UnquoteUsage(f); (what == "FILE" || what == "DIR") && f.Value.String() == "" {
+			bad = usagef("--%s: %w", f.Name, errEmpty)
+		}
+	})
+	return bad
 }
 
 // addresses returns what --nats names as URLs. Of a server that is named by host and port alone, the scheme is nats.
@@ -230,46 +243,68 @@ func addresses(list string) (string, error) {
 
 // readConfig reads the settings of the file: those that flags have are returned as text. Keys that no command knows are
 // errors.
-func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, error) {
+func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
 	if s.config == "" {
 		if s.config = os.Getenv("CORTEX_CONFIG"); s.config == "" {
-			return nil, nil
+			return nil, nil, nil
 		}
 	}
-	b, err := os.ReadFile(s.config)
+	b, err := document.Read(cmd.Context(), s.config, maxConfig)
+	if cmd.Context().Err() != nil {
+		return nil, nil, cmd.Context().Err()
+	}
 	if err != nil {
-		return nil, usagef("--config: %w", err)
+		return nil, nil, usagef("--config: %w", err)
 	}
+	d, err := document.Parse(b)
+	if err != nil {
+		return nil, nil, usagef("%s: %w", s.config, err)
+	}
+	values, err := s.readKeys(d.JSON, flagKeys(cmd.Root()))
+	if err != nil {
+		return nil, nil, usagef("%s: %w", s.config, d.Explain(err))
+	}
+	return values, d, nil
+}
+
+// readKeys reads a configuration. Errors begin with the key.
+func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]string, error) {
 	raw := map[string]json.RawMessage{}
-	if err := yaml.UnmarshalStrict(b, &raw); err != nil {
-		return nil, usagef("%s: %s", s.config, strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	if err := json.Unmarshal(plain, &raw); err != nil {
+		return nil, errors.New("want keys and values, such as `llm: openai`")
 	}
-	known := flagKeys(cmd.Root())
 	values := map[string]string{}
 	for _, k := range slices.Sorted(maps.Keys(raw)) {
+		var err error
 		switch {
 		case k == "llms":
-			if err := s.readEndpoints(raw[k]); err != nil {
-				return nil, usagef("%s: %w", s.config, err)
-			}
+			err = s.readEndpoints(raw[k])
 		case k == "budget":
-			if err := readBudget(raw[k], &s.budget); err != nil {
-				return nil, usagef("%s: budget%w", s.config, err)
+			if err = readBudget(raw[k], &s.budget); err != nil {
+				err = fmt.Errorf("budget%w", err)
 			}
 		case known[k] == isSetting:
-			values[k], err = plainValue(raw[k])
+			if values[k], err = plainValue(raw[k]); err != nil {
+				err = fmt.Errorf("%s: %w", k, err)
+			}
 		case known[k] == isAction:
-			return nil, usagef("%s: %s: this is no setting: it says what one command is to do, and is only given to that one as a flag", s.config, k)
+			err = fmt.Errorf("%s: this is no setting: it says what one command is to do, and is only given to that one as a flag", k)
 		default:
-			err = errors.New("a key is a flag's name with _ for -, or llms, or budget")
-			return nil, usagef("%s: unknown key %q: %w", s.config, k, err)
+			err = fmt.Errorf("unknown key %q: a key is a flag's name with _ for -, or llms, or budget", k)
 		}
 		if err != nil {
-			return nil, usagef("%s: %s: %w", s.config, k, err)
+			return nil, err
 		}
 	}
 	return values, nil
 }
+
+// maxConfig bounds the file of --config, in bytes.
+const maxConfig = 256 << 10
+
+// errEmpty is for a value of which one cannot tell what it is to do: `auth: ""` may be a template that nobody has filled in, and would
+// run a server without keys.
+var errEmpty = errors.New("it is empty: give a value, or leave it out")
 
 // plainValue returns a value as a flag would be given it.
 func plainValue(raw json.RawMessage) (string, error) {
@@ -283,9 +318,16 @@ func plainValue(raw json.RawMessage) (string, error) {
 	case []any:
 		parts := make([]string, len(v))
 		for i := range v {
-			parts[i] = fmt.Sprint(v[i])
+			if parts[i] = fmt.Sprint(v[i]); parts[i] == "" {
+				return "", errEmpty
+			}
 		}
 		return strings.Join(parts, ","), nil
+	case string:
+		if v == "" {
+			return "", errEmpty
+		}
+		return v, nil
 	case map[string]any, nil:
 		return "", errors.New("want a plain value")
 	default:

@@ -42,16 +42,26 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 		return err
 	}
 	defer l.Close()
-	wellKnown, err := e.settings.loadWellKnown()
+	wellKnown, err := e.settings.loadWellKnown(ctx)
 	if err != nil {
 		return err
 	}
+	var mu sync.Mutex // of alike
+	alike := newLookalikes(nil)
 	show := func(ev registry.Event) {
 		if asJSON {
 			newJSON(e.stdout).Encode(changeJSON(ev)) //nolint:errcheck // a reader that went away ends the process
 			return
 		}
-		printEvent(e.stdout, ev)
+		mu.Lock()
+		defer mu.Unlock()
+		switch ev.Kind {
+		case registry.EventRegistered:
+			alike.Add(ev.AgentID)
+		case registry.EventDeregistered:
+			alike.Remove(ev.AgentID)
+		}
+		printEvent(e.stdout, ev, alike)
 	}
 	cfg := registry.Config{
 		Tenant: l.tenant, WellKnown: wellKnown, Logger: log, Seen: seen, StrictAbilities: e.settings.node.strict, OnEvent: show,
@@ -125,8 +135,12 @@ func (o *opening) end() {
 }
 
 // printEvent prints one aligned line.
-func printEvent(w io.Writer, e registry.Event) {
-	line := fmt.Sprintf("%s  %-20s  %-24s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, prompt.Clean(e.AgentID, 60), eventDetail(e))
+func printEvent(w io.Writer, e registry.Event, alike *lookalikes) {
+	detail := eventDetail(e)
+	if e.Kind == registry.EventRegistered || e.Kind == registry.EventUpdated {
+		detail = marked(alike.mark(e.Record), detail)
+	}
+	line := fmt.Sprintf("%s  %-20s  %-24s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, prompt.Clean(e.AgentID, 60), detail)
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type Options struct {
 	// Backoff is the delay before an event whose handler failed is delivered again. It doubles with every further
 	// failure, up to a hundred times itself. 0 is 10 ms.
 	Backoff time.Duration
+	// Logger is told about handlers that panic, and events that fail again and again or are given up; nil discards.
+	Logger *slog.Logger
 }
 
 // Bus is a transport within one process. It implements [transport.Transport], [transport.DeadLetters], [transport.Withdrawer],
@@ -76,6 +79,9 @@ func New(o *Options) *Bus {
 	}
 	if w.o.Backoff <= 0 {
 		w.o.Backoff = 10 * time.Millisecond
+	}
+	if w.o.Logger == nil {
+		w.o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w.agenda.w = w
 	return (&Bus{w: w}).Dial()

@@ -99,7 +99,7 @@ func (f *feed) Serve(ctx context.Context, h transport.Handler) error {
 			// Cards and live events have no dead letters: what cannot be read comes as an Opaque.
 			e, _ := r.decode()
 			e.Delivery = 1
-			_ = h(own, e)
+			_ = transport.Call(own, w.o.Logger, h, e)
 		}
 	}
 }

@@ -154,7 +154,7 @@ func TestBackoff(t *testing.T) {
 		serve(t, b, inbox, oneByOne, func(e *transport.Event) error {
 			d.note(fmt.Sprint(e.ID, " ", e.Delivery))
 			if e.ID == "bad" && e.Delivery < 10 {
-				return errors.New("not now")
+				return transport.ErrUnavailable
 			}
 			return nil
 		})

@@ -23,6 +23,7 @@ type worker struct {
 	onOwned     func([]int)
 	closed      chan struct{}  // closed by end
 	handlers    sync.WaitGroup // grows only while free is possible, under w.mu
+	failing     *transport.Failing
 
 	// Guarded by b.w.mu.
 	over    bool // closed, or Serve's context has ended
@@ -42,7 +43,10 @@ type worker struct {
 }
 
 func newWorker(b *Bus, t transport.Topic, o *transport.SubscribeOptions) *worker {
-	s := &worker{b: b, topic: t, closed: make(chan struct{}), concurrency: transport.DefaultConcurrency, heads: list.New()}
+	s := &worker{
+		b: b, topic: t, closed: make(chan struct{}), concurrency: transport.DefaultConcurrency, heads: list.New(),
+		failing: transport.NewFailing(t, o, b.w.o.Logger),
+	}
 	if o != nil {
 		s.unordered = o.Unordered
 		s.label, s.onOwned = strings.ToValidUTF8(o.Label[:min(len(o.Label), transport.MaxLabel)], ""), o.OnOwned
@@ -159,13 +163,20 @@ func (s *worker) work(it *item) {
 }
 
 func (s *worker) handle(it *item) error {
-	e, err := it.r.decode()
-	if err != nil {
-		return transport.Permanent(err)
+	key, delivery, epoch := it.seq, it.delivery, it.epoch
+	err := s.failing.Handle(s.ctx, s.h, key, func() (*transport.Event, error) {
+		e, err := it.r.decode()
+		e.Delivery, e.Epoch = delivery, epoch
+		return e, err
+	})
+	if transport.IsPermanent(err) {
+		s.failing.GaveUp(key) // nothing can come between
 	}
-	e.Delivery, e.Epoch = it.delivery, it.epoch
-	return s.h(s.ctx, e)
+	return err
 }
+
+// Trouble implements [transport.Troubled].
+func (s *worker) Trouble() transport.Trouble { return s.failing.Trouble() }
 
 // settle ends the handling of it and returns what the same goroutine does next, or nil.
 func (s *worker) settle(it *item, err error) *item {

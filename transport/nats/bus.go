@@ -115,7 +115,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
-	how, who, err := login(o)
+	how, who, err := login(ctx, o)
 	if err != nil {
 		return nil, err
 	}

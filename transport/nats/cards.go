@@ -390,7 +390,7 @@ func (c *cards) handle(ctx context.Context, e *transport.Event, h transport.Hand
 	if ctx.Err() != nil {
 		return
 	}
-	if err := h(ctx, e); err != nil && ctx.Err() == nil {
+	if err := transport.Call(ctx, c.bus.log, h, e); err != nil && ctx.Err() == nil {
 		c.bus.log.Warn("card not handled", "agent", e.From, "err", err)
 	}
 }

@@ -117,7 +117,7 @@ func (b *Bus) makeRoom(ctx context.Context) error {
 // any number, which stay as long as somebody listens. Where they deliver to is where only visitors listen, so they are nobody else's.
 func (d *door) sweep(ctx context.Context) {
 	removed := 0
-	for name := range readable {
+	for name := range readStreams {
 		stream, err := lookUp(ctx, d.bus.js, name)
 		if err != nil || stream.CachedInfo().State.Consumers == 0 {
 			continue // what is not there has none, and what does not answer is swept at the next start

@@ -209,12 +209,18 @@ func says(who *auth.Identity, m *natsgo.Msg) error {
 	return nil
 }
 
-// unreadable is for an event that nobody could handle.
-func unreadable(err error) error {
-	if errors.Is(err, transport.ErrInvalid) {
+// readable returns an error that wraps ErrInvalid for an event that nobody could handle, which was decoded with err.
+func readable(e *transport.Event, err error) error {
+	if err != nil && !errors.Is(err, transport.ErrInvalid) {
+		return fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+	}
+	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+	if o, unknown := e.Payload.(*transport.Opaque); unknown {
+		return fmt.Errorf("%w: version %.40q of %q is not known to this Cortex", transport.ErrInvalid, o.Version, o.Kind)
+	}
+	return nil
 }
 
 // event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
@@ -228,10 +234,10 @@ func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo
 	}
 	out := rewritten(subject, m)
 	e, err := decodeInbox(out, subject)
-	if err != nil {
-		return nil, unreadable(err)
+	if err = readable(e, err); err != nil {
+		return nil, err
 	}
-	if isNewWork(transport.Inbox(a.tenant, a.to), e) {
+	if isNewWork(transport.Inbox(a.tenant, a.to), e) || who.Role == auth.Person && m.Header.Get(headerKind) == "message" {
 		if err := d.bus.room(d.ctx, len(m.Data)); err != nil {
 			return nil, err
 		}
@@ -257,8 +263,9 @@ func (d *door) live(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.
 		return nil, err
 	}
 	out := rewritten(subject, m)
-	if _, err := decodeLive(out, topic); err != nil {
-		return nil, unreadable(err)
+	e, err := decodeLive(out, topic)
+	if err = readable(e, err); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -274,8 +281,8 @@ func (d *door) card(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, err
 	if err == nil {
 		err = e.Validate(transport.Cards(d.tenant))
 	}
-	if err != nil {
-		return nil, unreadable(err)
+	if err = readable(e, err); err != nil {
+		return nil, err
 	}
 	c := e.Payload.(*transport.Card) // decodeCard has checked
 	if c.Gone == "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// readable are the streams that people read, and what their subjects begin with, behind which the tenant comes. Those of conversations
+// readStreams are the streams that people read, and what their subjects begin with, behind which the tenant comes. Those of conversations
 // are of package jetstore. Nobody has a consumer of them through a door: a stream has room for so many.
-var readable = map[string]string{
+var readStreams = map[string]string{
 	logStream:         "cortex.v1.log.",
 	snapStream:        "$KV.CORTEX_SNAP.",
 	"KV_CORTEX_SPENT": "$KV.CORTEX_SPENT.",
@@ -153,7 +153,7 @@ func (d *door) read(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 	if m.Reply == "" {
 		return nil, refused
 	}
-	prefix, ok := readable[stream]
+	prefix, ok := readStreams[stream]
 	switch {
 	case request == "INFO":
 		return &natsgo.Msg{Subject: jsAPI + request}, nil

@@ -138,6 +138,9 @@ func (g *group) done(d *delivery) {
 // drop stops holding d, and returns its message.
 func (g *group) drop(d *delivery, handled bool) *natsgo.Msg {
 	in := g.in
+	if in.ordered { // else it comes again, maybe to another subscriber
+		in.failing.Forget(d.seq)
+	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if g.held[d.seq] == d {

@@ -42,7 +42,6 @@ func (g *group) insist(ctx context.Context, h transport.Handler, d *delivery) bo
 		if ctx.Err() != nil {
 			return false
 		}
-		g.in.bus.log.Debug("event not handled", "inbox", g.topic.ID, "delivery", d.count+again, "err", err)
 		g.in.bus.pause(ctx, retryDelay(d.count+again-1))
 	}
 }
@@ -57,7 +56,6 @@ func (g *group) attempt(ctx context.Context, h transport.Handler, d *delivery) {
 	if ctx.Err() != nil {
 		return // it is held, and given back
 	}
-	g.in.bus.log.Debug("event not handled", "inbox", g.topic.ID, "delivery", d.count, "err", err)
 	g.nak(g.drop(d, false), retryDelay(d.count-1))
 	g.pull()
 }
@@ -74,18 +72,21 @@ func (g *group) handle(ctx context.Context, h transport.Handler, d *delivery, ag
 	m := d.msg
 	g.in.mu.Unlock()
 	n := d.count + again
-	e, err := decodeInbox(m, m.Subject)
-	if err != nil {
-		g.in.bus.log.Warn("event cannot be read", "subject", oneLine(m.Subject, 200), "err", err)
-		return g.bury(ctx, m, d.stored, err, n)
-	}
-	e.Epoch = epoch
-	e.Delivery, d.handled = n, n
-	if err = h(ctx, e); !transport.IsPermanent(err) {
+	d.handled = n
+	err = g.in.failing.Handle(ctx, h, d.seq, func() (*transport.Event, error) {
+		e, err := decodeInbox(m, m.Subject)
+		e.Epoch = epoch
+		e.Delivery = n
+		return e, err
+	})
+	if !transport.IsPermanent(err) {
 		return err
 	}
-	g.in.bus.log.Warn("event given up", "inbox", g.topic.ID, "context_id", e.ContextID, "task_id", e.TaskID, "id", e.ID, "delivery", n, "err", err)
-	return g.bury(ctx, m, d.stored, err, n)
+	if err := g.bury(ctx, m, d.stored, err, n); err != nil {
+		return err
+	}
+	g.in.failing.GaveUp(d.seq)
+	return nil
 }
 
 // enter waits for a slot, and for g to be owned; it returns the epoch of that.

@@ -11,6 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -64,6 +65,9 @@ const (
 // lost the others: it tells how many it hears of.
 func (b *Bus) unwritten(ctx context.Context, err error) string {
 	var api *jetstream.APIError
+	if openfiles.None(err) {
+		return "the NATS server has as many files open as it may: allow it more with `ulimit -n` and start it again"
+	}
 	if !away(err) || errors.As(err, &api) && api.ErrorCode == errNoResources || b.nc.ConnectedClusterName() == "" {
 		return fullDisk("the NATS server")
 	}
@@ -89,7 +93,7 @@ func unanswered(c *jetstream.ClusterInfo) string {
 }
 
 func fullDisk(server string) string {
-	return server + " cannot write: if its disk is full or was, start it again when there is room"
+	return server + " cannot write: if its disk is full or was, or it had no files left to open, start it again when that is mended; its log says which"
 }
 
 // Waiting implements transport.InboxDepth. What waits for its time is not in the inbox yet.

@@ -18,7 +18,7 @@ import (
 func TestUnanswered(t *testing.T) {
 	here, cut := &jetstream.PeerInfo{Active: 900 * time.Millisecond}, &jetstream.PeerInfo{Current: true, Active: 2 * time.Second}
 	offline := &jetstream.PeerInfo{Offline: true}
-	const full = "NATS server a cannot write: if its disk is full or was, start it again when there is room"
+	const full = "NATS server a cannot write: if its disk is full or was, or it had no files left to open, start it again when that is mended; its log says which"
 	for _, c := range []struct {
 		name   string
 		leader string

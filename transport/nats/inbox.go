@@ -30,6 +30,7 @@ type inbox struct {
 	limit   int           // most events being handled and asked for; if ordered, most conversations
 	slots   chan struct{} // one per running handler
 	groups  []*group
+	failing *transport.Failing
 
 	id      string // among the ordered subscribers
 	label   string
@@ -48,7 +49,7 @@ type inbox struct {
 
 func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.Topic, o transport.SubscribeOptions) error {
 	in := newInbox(b, t, o)
-	s.run = in.runWhole
+	s.run, s.trouble = in.runWhole, in.failing.Trouble
 	if in.ordered {
 		s.run = in.runOwned
 	}
@@ -61,6 +62,7 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 	in := &inbox{
 		bus: b, topic: t, ordered: !o.Unordered, limit: o.Concurrency, slots: make(chan struct{}, o.Concurrency), share: 1,
 		id: rand.Text(), label: oneLine(o.Label, transport.MaxLabel), onOwned: o.OnOwned, wake: make(chan struct{}, 1),
+		failing: transport.NewFailing(t, &o, b.log),
 	}
 	sections := []section{{t, whole}}
 	if in.ordered {

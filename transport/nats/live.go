@@ -54,7 +54,7 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 				b.log.Warn("live event cannot be read", "subject", oneLine(m.Subject, 200), "err", err)
 				return
 			}
-			if err := h(ctx, e); err != nil && ctx.Err() == nil {
+			if err := transport.Call(ctx, b.log, h, e); err != nil && ctx.Err() == nil {
 				b.log.Debug("live event not handled", "subject", m.Subject, "err", err)
 			}
 		}

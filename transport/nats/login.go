@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -16,7 +17,7 @@ import (
 )
 
 // login returns the options by which the server knows who connects, and who that is: nil when that is not known.
-func login(o *Options) ([]natsgo.Option, *auth.Identity, error) {
+func login(ctx context.Context, o *Options) ([]natsgo.Option, *auth.Identity, error) {
 	var opts []natsgo.Option
 	creds := o.Creds
 	switch {
@@ -26,7 +27,7 @@ func login(o *Options) ([]natsgo.Option, *auth.Identity, error) {
 			creds = auth.Admin(o.Server.auth, o.Tenant)
 		}
 	default:
-		c, err := o.TLS.client()
+		c, err := o.TLS.client(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -60,6 +61,8 @@ func dialError(o *Options, err error) error {
 		return fmt.Errorf("%w: NATS server %s: %s: %w", transport.ErrUnavailable, addr, what, err)
 	}
 	switch {
+	case errors.Is(err, natsgo.ErrMaxConnectionsExceeded), strings.Contains(err.Error(), "maximum connections exceeded"):
+		return unavailable("it has as many connections as it may: try again, or allow it more")
 	case refusesLogin(err) && o.Creds == "":
 		return fmt.Errorf("%w: NATS server %s wants to know who you are: give credentials with --creds (`cortex auth` makes them): %w",
 			transport.ErrForbidden, addr, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/files"
 )
@@ -32,7 +33,8 @@ type ServerOptions struct {
 	// Dir is the folder of the store; it is made when it is not there. Required. One process at a time may use it: the
 	// server itself does not check.
 	Dir string
-	// Listen is where other processes reach the server, host:port; port 0 takes a free one. Empty: in process only.
+	// Listen is where other processes reach the server, host:port; port 0 takes a free one. Empty: in process only. How many may be
+	// connected follows from how many files this process may have open.
 	Listen string
 	// Sync is how often what was written is flushed to the disk, as a duration ("500ms"), or "always" before every
 	// acknowledgement. Until then it survives the end of the process but not of the machine. Empty is one second.
@@ -114,6 +116,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.work.Go(func() { s.memory.serve(s.done) })
 	if !opts.DontListen {
 		s.url = ns.ClientURL()
+		s.work.Go(func() { keepRoom(s.done, ns, opts.MaxConn, log.logger) })
 	}
 	return s, nil
 }
@@ -187,6 +190,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 		JetStreamMaxMemory: unlimited,
 		JetStreamMaxStore:  unlimited,
 		MaxPayload:         maxServerPayload,
+		MaxConn:            openfiles.Bus(),
 		SyncInterval:       time.Second,
 	}
 	switch o.Sync {
@@ -206,7 +210,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 			return nil, fmt.Errorf("start NATS server: %w", err)
 		}
 	}
-	if opts.TLSConfig, err = o.TLS.server(); err != nil {
+	if opts.TLSConfig, err = o.TLS.server(ctx); err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
 	if opts.TLSConfig != nil {
@@ -253,6 +257,9 @@ func checkFolder(dir string) error {
 		return fmt.Errorf("store folder: %w; choose another with --data", err)
 	}
 	f, err := os.CreateTemp(dir, ".writable-*")
+	if openfiles.None(err) {
+		return fmt.Errorf("store folder %s: %w: %s", filepath.Clean(dir), errors.Unwrap(err), openfiles.Advice())
+	}
 	if err != nil {
 		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
 	}

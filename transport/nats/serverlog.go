@@ -1,10 +1,15 @@
 package nats
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 )
 
 // serverLog passes the log of a NATS server on, and remembers what it calls fatal: there a server would end the process.
@@ -15,7 +20,16 @@ type serverLog struct {
 
 	mu    sync.Mutex
 	cause error
+	since time.Time // when the lines about connections were counted anew
+	lines int
 }
+
+const (
+	maxServerLine = 1 << 10 // bytes of a line; a client has a part in many
+
+	connLines  = 20 // about connections
+	connWindow = 10 * time.Second
+)
 
 func newServerLog(l *slog.Logger) *serverLog {
 	if l == nil {
@@ -42,19 +56,57 @@ func (l *serverLog) fatal() error {
 
 // Errorf logs a warning. The server says only here that it has given a store up for the rest of its life.
 func (l *serverLog) Errorf(format string, v ...any) {
-	text := fmt.Sprintf(format, v...)
-	l.logger.Warn("nats server", "text", text)
+	text := oneLine(fmt.Sprintf(format, v...), maxServerLine)
+	if !l.tooOften(text) {
+		l.logger.Warn("nats server", "text", text)
+	}
 	if strings.Contains(format, "critical write error") {
 		select {
-		case l.broken <- fmt.Errorf("the NATS server cannot write any more; make room on the disk and start again, what was accepted is kept: %s", oneLine(text, 400)):
+		case l.broken <- brokenStore(text):
 		default:
 		}
 	}
 }
 
+// brokenStore says why a store was given up, and what to do.
+func brokenStore(text string) error {
+	text = oneLine(text, 400)
+	switch err := errors.New(text); {
+	case openfiles.None(err):
+		return fmt.Errorf("the NATS server cannot write any more, since no file can be opened; %s, what was accepted is kept: %w", openfiles.Advice(), err)
+	case strings.Contains(text, syscall.ENOSPC.Error()), strings.Contains(text, syscall.EDQUOT.Error()):
+		return fmt.Errorf("the NATS server cannot write any more; make room on the disk and start again, what was accepted is kept: %w", err)
+	default:
+		return fmt.Errorf("the NATS server cannot write any more; see what is wrong with its disk and start again, what was accepted is kept: %w", err)
+	}
+}
+
 // Warnf logs for information: what a server warns of after a kill is how it recovers.
 func (l *serverLog) Warnf(format string, v ...any) {
-	l.logger.Info("nats server", "text", fmt.Sprintf(format, v...))
+	if text := oneLine(fmt.Sprintf(format, v...), maxServerLine); !l.tooOften(text) {
+		l.logger.Info("nats server", "text", text)
+	}
+}
+
+// tooOften reports whether a line is about a connection, of which strangers make as many as they like, and there were many of late. It
+// logs how many such lines were left out.
+func (l *serverLog) tooOften(text string) bool {
+	if !strings.Contains(text, " - cid:") && !strings.Contains(text, "Accept Error(") {
+		return false
+	}
+	now := time.Now()
+	l.mu.Lock()
+	left := 0
+	if now.Sub(l.since) > connWindow {
+		left, l.since, l.lines = max(0, l.lines-connLines), now, 0
+	}
+	l.lines++
+	over := l.lines > connLines
+	l.mu.Unlock()
+	if left > 0 {
+		l.logger.Warn("nats server said more about connections than is shown", "lines", left)
+	}
+	return over
 }
 
 // Noticef logs at debug level.
@@ -62,7 +114,7 @@ func (l *serverLog) Noticef(format string, v ...any) { l.Debugf(format, v...) }
 
 // Debugf logs at debug level.
 func (l *serverLog) Debugf(format string, v ...any) {
-	l.logger.Debug("nats server", "text", fmt.Sprintf(format, v...))
+	l.logger.Debug("nats server", "text", oneLine(fmt.Sprintf(format, v...), maxServerLine))
 }
 
 // Tracef logs nothing: a server's trace has the users' words.

@@ -20,6 +20,8 @@ type subscription struct {
 	run func(ctx context.Context, h transport.Handler)
 	// release frees what Subscribe made, when Serve was never called; it may be nil.
 	release func()
+	// trouble is of an inbox.
+	trouble func() transport.Trouble
 
 	mu     sync.Mutex
 	served bool
@@ -129,6 +131,14 @@ func (s *subscription) Serve(ctx context.Context, h transport.Handler) error {
 		return err
 	}
 	return transport.ErrClosed
+}
+
+// Trouble implements [transport.Troubled].
+func (s *subscription) Trouble() transport.Trouble {
+	if s.trouble == nil {
+		return transport.Trouble{}
+	}
+	return s.trouble()
 }
 
 // Close implements transport.Subscription.

@@ -1,12 +1,17 @@
 package nats
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
+
+// maxPEM bounds a file of certificates, in bytes: those of all authorities of a system are about 300 kB.
+const maxPEM = 4 << 20
 
 // TLS names the files of a TLS connection, all in PEM; empty ones are not used.
 type TLS struct {
@@ -16,13 +21,13 @@ type TLS struct {
 }
 
 // config reads the files.
-func (t TLS) config() (*tls.Config, *x509.CertPool, error) {
+func (t TLS) config(ctx context.Context) (*tls.Config, *x509.CertPool, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if (t.Cert == "") != (t.Key == "") {
 		return nil, nil, errors.New("TLS: a certificate and its key go together: give --tls-cert and --tls-key")
 	}
 	if t.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		pair, err := t.pair(ctx)
 		if err != nil {
 			return nil, nil, fmt.Errorf("TLS: certificate %s with key %s: %w", t.Cert, t.Key, err)
 		}
@@ -31,7 +36,7 @@ func (t TLS) config() (*tls.Config, *x509.CertPool, error) {
 	if t.CA == "" {
 		return c, nil, nil
 	}
-	b, err := os.ReadFile(t.CA)
+	b, err := document.Read(ctx, t.CA, maxPEM)
 	if err != nil {
 		return nil, nil, fmt.Errorf("TLS: authorities: %w", err)
 	}
@@ -42,12 +47,24 @@ func (t TLS) config() (*tls.Config, *x509.CertPool, error) {
 	return c, pool, nil
 }
 
+func (t TLS) pair(ctx context.Context) (tls.Certificate, error) {
+	cert, err := document.Read(ctx, t.Cert, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := document.Read(ctx, t.Key, maxPEM)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
 // client returns what a client connects with; nil when there is nothing to say.
-func (t TLS) client() (*tls.Config, error) {
+func (t TLS) client(ctx context.Context) (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
 	}
-	c, pool, err := t.config()
+	c, pool, err := t.config(ctx)
 	if err == nil {
 		c.RootCAs = pool
 	}
@@ -55,14 +72,14 @@ func (t TLS) client() (*tls.Config, error) {
 }
 
 // server returns what a server accepts connections with; nil when it does so without TLS.
-func (t TLS) server() (*tls.Config, error) {
+func (t TLS) server(ctx context.Context) (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
 	}
 	if t.Cert == "" {
 		return nil, errors.New("TLS: a server needs a certificate and its key: give --tls-cert and --tls-key")
 	}
-	c, pool, err := t.config()
+	c, pool, err := t.config(ctx)
 	if err == nil && pool != nil {
 		c.ClientCAs, c.ClientAuth = pool, tls.RequireAndVerifyClientCert
 	}

@@ -74,7 +74,7 @@ type testCase struct {
 func Run(t *testing.T, h Harness) {
 	cases := [][]testCase{
 		inboxCases, orderCases, retryCases, delayCases, closeCases, handoverCases, ownershipCases, cardCases, liveCases, dataCases, invalidCases, idCases,
-		optionalCases, restartCases, hammerCases, deadCases, withdrawCases, eraseCases, fullCases,
+		optionalCases, restartCases, hammerCases, deadCases, giveUpCases, withdrawCases, eraseCases, fullCases,
 	}
 	features, client := probe(t, h)
 	for _, group := range cases {

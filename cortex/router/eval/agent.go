@@ -1,8 +1,10 @@
 package eval
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -21,10 +23,10 @@ type directory struct {
 }
 
 // readAgents reads the agents of all files.
-func readAgents(files []string) (*directory, error) {
+func readAgents(ctx context.Context, files []string) (*directory, error) {
 	d := &directory{ids: map[string]place{}, skills: map[string][]string{}}
 	for _, file := range files {
-		err := readLines(file, func(at place, a *struct {
+		err := readLines(ctx, file, func(at place, a *struct {
 			ID string `json:"id"`
 			a2a.AgentCard
 		},
@@ -68,24 +70,38 @@ func (d *directory) resolve(at place, id string) (agents []string, skill string,
 	return nil, "", at.errorf("no agent and no skill is called %s: name the file it is in with --agents", short(id))
 }
 
-// grow repeats the agents that are not needed until there are n.
-func (d *directory) grow(n int, needed map[string]bool) error {
+// grow adds agents that are not needed until there are n, and returns how many of them repeat others: of the agents that have several
+// skills, each skill that says what no card says yet; and then, if that is not enough, all with changed names.
+func (d *directory) grow(n int, needed map[string]bool) (repeated int, err error) {
 	if n <= len(d.agents) {
-		return nil
+		return 0, nil
 	}
 	var spare []*agent
+	said := map[string]bool{}
 	for _, a := range d.agents {
+		said[says(&a.card)] = true
 		if !needed[a.id] {
 			spare = append(spare, a)
 		}
 	}
 	if len(spare) == 0 {
-		return errors.New("--grow: all agents are needed by queries: add some that are not with --agents")
+		return 0, errors.New("--grow: all agents are needed by queries: add some that are not with --agents")
 	}
+	for _, a := range spare {
+		for i := 0; i < len(a.card.Skills) && len(a.card.Skills) > 1 && len(d.agents) < n; i++ {
+			s := a.card.Skills[i]
+			c := &agent{fmt.Sprintf("%s--%s", a.id, s.ID), a2a.AgentCard{Name: s.Name, Description: s.Description, Skills: []a2a.AgentSkill{s}}}
+			if at, taken := d.ids[c.id]; !taken && !said[says(&c.card)] {
+				said[says(&c.card)] = true
+				d.add(c, at)
+			}
+		}
+	}
+	repeated = max(0, n-len(d.agents))
 	for copies := 2; ; copies++ {
 		for _, a := range spare {
 			if len(d.agents) >= n {
-				return nil
+				return repeated, nil
 			}
 			c := &agent{fmt.Sprintf("%s-%d", a.id, copies), a.card}
 			if at, taken := d.ids[c.id]; !taken {
@@ -95,3 +111,6 @@ func (d *directory) grow(n int, needed map[string]bool) error {
 		}
 	}
 }
+
+// says is what tells cards apart.
+func says(c *a2a.AgentCard) string { return strings.ToLower(c.Name + "\x00" + c.Description) }

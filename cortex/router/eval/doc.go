@@ -35,6 +35,13 @@
 // query and agent of its "agents", each query asked by somebody else. What is in both files is measured all the same;
 // Report.Shared counts it.
 //
-// Config.Grow (the flag --grow, which help does not show) repeats agents that no query needs, with "-2", "-3" and so on after
-// the id and a number after the name, until there are that many agents: the way to measure among ten thousand.
+// With Config.New each so many-th agent, in the order of the files, learns nothing, and top1 is also counted apart: of the queries
+// for which none but such agents are right (top1_new), and of all others (top1_others). So one sees what it costs an agent that
+// others have learned. Without Config.Learn the same agents are counted apart, none of which has learned anything.
+//
+// Config.Grow (the flag --grow, which help does not show) adds agents until there are that many: the way to measure among ten
+// thousand. First each skill of the agents that no query needs and that have several becomes an agent of its own, unless some card
+// has its name and description: such cards are as different as those of agents. When there are none left, those agents are
+// repeated, with "-2", "-3" and so on after the id and a number after the name; Report.Repeated counts these, among which it is
+// easier to find what is right.
 package eval

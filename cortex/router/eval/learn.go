@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -15,9 +16,9 @@ type lesson struct {
 
 // readLesson turns a file of queries into evidence, as if the agents that fit had answered each of them at now. Each query is
 // asked by somebody else, as the evidence of many is what an index trusts.
-func readLesson(file string, d *directory, now time.Time) (*lesson, error) {
+func readLesson(ctx context.Context, file string, d *directory, now time.Time) (*lesson, error) {
 	s := &lesson{map[string][]router.Evidence{}, map[string]bool{}}
-	err := readLines(file, func(at place, l *queryLine) error {
+	err := readLines(ctx, file, func(at place, l *queryLine) error {
 		if _, err := l.resolve(at, d, false); err != nil {
 			return err
 		}

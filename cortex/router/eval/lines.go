@@ -2,15 +2,20 @@ package eval
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// maxLine bounds a line of a file, in bytes.
-const maxLine = 1 << 20
+// Bounds of a file and of a line in it, in bytes. All of it is kept in memory.
+const (
+	maxFile = 256 << 20
+	maxLine = 1 << 20
+)
 
 // place is where something was read.
 type place struct {
@@ -23,8 +28,8 @@ func (p place) errorf(format string, args ...any) error {
 }
 
 // readLines gives each JSON object of a file to f. Blank lines are passed over; a file without an object is an error.
-func readLines[T any](file string, f func(place, *T) error) error {
-	r, err := os.Open(file)
+func readLines[T any](ctx context.Context, file string, f func(place, *T) error) error {
+	r, err := document.Open(ctx, file, maxFile)
 	if err != nil {
 		return err
 	}
@@ -50,7 +55,7 @@ func readLines[T any](file string, f func(place, *T) error) error {
 		at.line++
 		return at.errorf("the line is longer than %d bytes", maxLine)
 	} else if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+		return err // it names the file
 	}
 	if objects == 0 {
 		return fmt.Errorf("%s: the file is empty: one JSON object is expected on each line", file)

@@ -55,6 +55,7 @@ func Measure(ctx context.Context, s Searcher, queries []*Query, ks []int) (*Repo
 	}
 	r := &Report{Queries: len(queries), Recall: map[int]float64{}, All: map[int]float64{}}
 	var inScope, outOfScope []float64 // best scores
+	var fresh, freshTop1 float64      // queries of New
 	times := make([]time.Duration, 0, len(queries))
 	for _, q := range queries {
 		if ctx.Err() != nil {
@@ -73,8 +74,14 @@ func Measure(ctx context.Context, s Searcher, queries []*Query, ks []int) (*Repo
 			continue
 		}
 		inScope = append(inScope, best)
+		if q.New {
+			fresh++
+		}
 		if q.met(hits[:min(1, len(hits))]) > 0 {
 			r.Top1++
+			if q.New {
+				freshTop1++
+			}
 		}
 		for _, k := range ks {
 			met := q.met(hits[:min(k, len(hits))])
@@ -86,6 +93,10 @@ func Measure(ctx context.Context, s Searcher, queries []*Query, ks []int) (*Repo
 	}
 	r.InScope, r.OutOfScope = len(inScope), len(outOfScope)
 	n := float64(len(inScope))
+	if fresh > 0 && fresh < n {
+		ofNew, ofOthers := share(freshTop1/fresh), share((r.Top1-freshTop1)/(n-fresh))
+		r.Top1New, r.Top1Others = &ofNew, &ofOthers
+	}
 	r.Top1 = share(r.Top1 / n)
 	for _, k := range ks {
 		r.Recall[k], r.All[k] = share(r.Recall[k]/n), share(r.All[k]/n)

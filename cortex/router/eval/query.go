@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"context"
 	"slices"
 	"strings"
 )
@@ -12,6 +13,8 @@ type Query struct {
 	Needs [][]string
 	// Pool are the ids of the only agents that are offered. Empty: all are.
 	Pool []string
+	// New says that the agents it needs were taught nothing, so that Report.Top1New counts it.
+	New bool
 }
 
 func (q *Query) inScope() bool { return len(q.Needs) > 0 }
@@ -25,9 +28,9 @@ type queryLine struct {
 }
 
 // readQueries reads a file of queries, whose ids must all be known to d. With multi each listed agent is a need of its own.
-func readQueries(file string, d *directory, multi bool) ([]*Query, error) {
+func readQueries(ctx context.Context, file string, d *directory, multi bool) ([]*Query, error) {
 	var queries []*Query
-	err := readLines(file, func(at place, l *queryLine) error {
+	err := readLines(ctx, file, func(at place, l *queryLine) error {
 		q, err := l.resolve(at, d, multi)
 		queries = append(queries, q)
 		return err
@@ -36,9 +39,9 @@ func readQueries(file string, d *directory, multi bool) ([]*Query, error) {
 }
 
 // readOutOfScope is readQueries for a file of queries that no agent fits.
-func readOutOfScope(file string, d *directory) ([]*Query, error) {
+func readOutOfScope(ctx context.Context, file string, d *directory) ([]*Query, error) {
 	var queries []*Query
-	err := readLines(file, func(at place, l *queryLine) error {
+	err := readLines(ctx, file, func(at place, l *queryLine) error {
 		q, err := l.resolve(at, d, false)
 		if err == nil && q.inScope() {
 			return at.errorf("a query has agents: --oos is for queries that no agent fits")

@@ -15,7 +15,7 @@ import (
 // three are agents of which two have one skill.
 func three(t *testing.T) *directory {
 	t.Helper()
-	d, err := readAgents([]string{file(t,
+	d, err := readAgents(t.Context(), []string{file(t,
 		`{"id":"a","name":"A","description":"does","skills":[{"id":"s","name":"S","examples":["do"],"tags":["t"]},{"id":"s"}]}`,
 		`{"id":"b","skills":[{"id":"s"},{"id":"c"}]}`,
 	), file(t, `{"id":"c","name":"C"}`)})
@@ -51,26 +51,26 @@ func TestReadQueries(t *testing.T) {
 		line       string
 		any, multi Query
 	}{
-		"one":            {`{"query":"q","agents":["a"]}`, Query{"q", [][]string{{"a"}}, nil}, Query{"q", [][]string{{"a"}}, nil}},
-		"several":        {`{"query":"q","agents":["b","a"]}`, Query{"q", [][]string{{"b", "a"}}, nil}, Query{"q", [][]string{{"b"}, {"a"}}, nil}},
+		"one":            {`{"query":"q","agents":["a"]}`, Query{Text: "q", Needs: [][]string{{"a"}}}, Query{Text: "q", Needs: [][]string{{"a"}}}},
+		"several":        {`{"query":"q","agents":["b","a"]}`, Query{Text: "q", Needs: [][]string{{"b", "a"}}}, Query{Text: "q", Needs: [][]string{{"b"}, {"a"}}}},
 		"none":           {`{"query":"q","agents":[]}`, Query{Text: "q"}, Query{Text: "q"}},
-		"a skill":        {`{"query":"q","agents":["s"]}`, Query{"q", [][]string{{"a", "b"}}, nil}, Query{"q", [][]string{{"a", "b"}}, nil}},
-		"agent or skill": {`{"query":"q","agents":["c"]}`, Query{"q", [][]string{{"c"}}, nil}, Query{"q", [][]string{{"c"}}, nil}},
-		"list":           {`{"query":"q","any_of":[["a","b"]]}`, Query{"q", [][]string{{"a", "b"}}, nil}, Query{"q", [][]string{{"a", "b"}}, nil}},
+		"a skill":        {`{"query":"q","agents":["s"]}`, Query{Text: "q", Needs: [][]string{{"a", "b"}}}, Query{Text: "q", Needs: [][]string{{"a", "b"}}}},
+		"agent or skill": {`{"query":"q","agents":["c"]}`, Query{Text: "q", Needs: [][]string{{"c"}}}, Query{Text: "q", Needs: [][]string{{"c"}}}},
+		"list":           {`{"query":"q","any_of":[["a","b"]]}`, Query{Text: "q", Needs: [][]string{{"a", "b"}}}, Query{Text: "q", Needs: [][]string{{"a", "b"}}}},
 		"agent and list": {
 			`{"query":"q","agents":["a"],"any_of":[["b","c"],[]]}`,
-			Query{"q", [][]string{{"a"}, {"b", "c"}}, nil},
-			Query{"q", [][]string{{"a"}, {"b", "c"}}, nil},
+			Query{Text: "q", Needs: [][]string{{"a"}, {"b", "c"}}},
+			Query{Text: "q", Needs: [][]string{{"a"}, {"b", "c"}}},
 		},
 		"pool": {
 			`{"query":"q","agents":["s"],"pool":["c","b"]}`,
-			Query{"q", [][]string{{"a", "b"}}, []string{"c", "b"}},
-			Query{"q", [][]string{{"a", "b"}}, []string{"c", "b"}},
+			Query{Text: "q", Needs: [][]string{{"a", "b"}}, Pool: []string{"c", "b"}},
+			Query{Text: "q", Needs: [][]string{{"a", "b"}}, Pool: []string{"c", "b"}},
 		},
 		"long": {`{"query":"` + long + `","agents":[]}`, Query{Text: long}, Query{Text: long}},
 	} {
 		for multi, want := range map[bool]Query{false: c.any, true: c.multi} {
-			got, err := readQueries(file(t, c.line), three(t), multi)
+			got, err := readQueries(t.Context(), file(t, c.line), three(t), multi)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			} else if d := cmp.Diff([]*Query{&want}, got); d != "" {
@@ -82,7 +82,7 @@ func TestReadQueries(t *testing.T) {
 
 func TestReadLesson(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	got, err := readLesson(file(t, `{"query":"x","agents":["c","a"]}`, `{"query":"none","agents":[]}`, `{"query":"y","agents":["s"]}`), three(t), now)
+	got, err := readLesson(t.Context(), file(t, `{"query":"x","agents":["c","a"]}`, `{"query":"none","agents":[]}`, `{"query":"y","agents":["s"]}`), three(t), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +96,12 @@ func TestReadLesson(t *testing.T) {
 
 // TestGrow repeats what is not needed under free ids.
 func TestGrow(t *testing.T) {
-	d, err := readAgents([]string{file(t, `{"id":"a","name":"A"}`, `{"id":"b","name":"B"}`, `{"id":"b-3"}`, `{"id":"c"}`)})
+	d, err := readAgents(t.Context(), []string{file(t, `{"id":"a","name":"A"}`, `{"id":"b","name":"B"}`, `{"id":"b-3"}`, `{"id":"c"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.grow(8, map[string]bool{"a": true, "c": true}); err != nil {
-		t.Fatal(err)
+	if n, err := d.grow(8, map[string]bool{"a": true, "c": true}); n != 4 || err != nil {
+		t.Fatalf("grow repeats %d, %v, want 4", n, err)
 	}
 	var ids []string
 	for _, a := range d.agents {
@@ -112,6 +112,31 @@ func TestGrow(t *testing.T) {
 	}
 	if first, again := d.agents[1].card.Name, d.agents[4].card.Name; first != "B" || again != "B 2" {
 		t.Errorf("names %q and %q, want B and B 2", first, again)
+	}
+}
+
+// TestGrowOfSkills makes agents of skills before it repeats any, as far as they are no repeats either.
+func TestGrowOfSkills(t *testing.T) {
+	const skills = `"skills":[{"id":"s","name":"Sum"},{"id":"t","name":"b"},{"id":"u","name":"Sum","description":"of two"}]`
+	for n, want := range map[int][]string{
+		4: {"a", "b", "c", "c--s"},
+		5: {"a", "b", "c", "c--s", "c--u"}, // a's are needed, b has one, t says what b's card says
+		7: {"a", "b", "c", "c--s", "c--u", "b-2", "c-2"},
+	} {
+		d, err := readAgents(t.Context(), []string{file(t, `{"id":"a",`+skills+`}`, `{"id":"b","name":"B","skills":[{"id":"x"}]}`, `{"id":"c",`+skills+`}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if repeated, err := d.grow(n, map[string]bool{"a": true}); repeated != max(0, n-5) || err != nil {
+			t.Errorf("grow(%d) repeats %d, %v, want %d", n, repeated, err, max(0, n-5))
+		}
+		var ids []string
+		for _, a := range d.agents {
+			ids = append(ids, a.id)
+		}
+		if d := cmp.Diff(want, ids); d != "" {
+			t.Errorf("grow(%d): agents (-want +got):\n%s", n, d)
+		}
 	}
 }
 

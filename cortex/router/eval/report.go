@@ -15,8 +15,13 @@ type Report struct {
 	P50         float64         `json:"p50_us"` // microseconds
 	P99         float64         `json:"p99_us"` // microseconds
 
+	// Top1 of the queries that are New, and of the others; nil unless there are both.
+	Top1New    *float64 `json:"top1_new,omitempty"`
+	Top1Others *float64 `json:"top1_others,omitempty"`
+
 	InScope      int     `json:"-"` // queries that some agent fits
 	OutOfScope   int     `json:"-"` // queries that none fits, of both files
+	Repeated     int     `json:"-"` // agents that repeat others, for Config.Grow
 	Shared       int     `json:"-"` // queries of Config.Queries that were learned from
 	PutPerSecond float64 `json:"-"` // agents that the index takes in a second
 	Memory       int64   `json:"-"` // bytes of the index, with what it learned

@@ -19,7 +19,8 @@ type Config struct {
 	Learn   string           // file of queries to learn from first; empty is none
 	Multi   bool             // every listed agent of a query is needed, rather than any
 	K       []int            // numbers of first hits to look at
-	Grow    int              // repeat agents until there are so many; see the package doc
+	New     int              // each so many-th agent learns nothing of Learn, and its queries are counted apart; 0 is none
+	Grow    int              // add agents until there are so many; see the package doc
 	Now     func() time.Time // nil is time.Now; when the queries of Learn were done
 }
 
@@ -34,27 +35,31 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	d, err := readAgents(c.Agents)
+	d, err := readAgents(ctx, c.Agents)
 	if err != nil {
 		return nil, err
 	}
-	queries, err := readQueries(c.Queries, d, c.Multi)
+	queries, err := readQueries(ctx, c.Queries, d, c.Multi)
 	if err != nil {
 		return nil, err
 	}
 	var oos []*Query
 	if c.OOS != "" {
-		if oos, err = readOutOfScope(c.OOS, d); err != nil {
+		if oos, err = readOutOfScope(ctx, c.OOS, d); err != nil {
 			return nil, err
 		}
 	}
 	learned := new(lesson)
 	if c.Learn != "" {
-		if learned, err = readLesson(c.Learn, d, c.Now()); err != nil {
+		if learned, err = readLesson(ctx, c.Learn, d, c.Now()); err != nil {
 			return nil, err
 		}
 	}
-	if err := d.grow(c.Grow, needed(queries, learned)); err != nil {
+	if c.New > 0 {
+		d.renew(c.New, queries, learned)
+	}
+	repeated, err := d.grow(c.Grow, needed(queries, learned))
+	if err != nil {
 		return nil, err
 	}
 	x, rate, memory, err := fill(ctx, d, learned, c.Now)
@@ -68,7 +73,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		}
 		return nil, err
 	}
-	r.Agents, r.Queries, r.PutPerSecond, r.Memory = len(d.agents), len(queries), rate, memory
+	r.Agents, r.Repeated, r.Queries, r.PutPerSecond, r.Memory = len(d.agents), repeated, len(queries), rate, memory
 	for _, q := range queries {
 		if learned.texts[q.Text] {
 			r.Shared++
@@ -89,6 +94,18 @@ func needed(queries []*Query, learned *lesson) map[string]bool {
 		m[id] = true
 	}
 	return m
+}
+
+// renew takes what was learned from each nth agent, and marks the queries for which no other is right.
+func (d *directory) renew(n int, queries []*Query, learned *lesson) {
+	fresh := map[string]bool{}
+	for i := n - 1; i < len(d.agents); i += n {
+		fresh[d.agents[i].id] = true
+		delete(learned.evidence, d.agents[i].id)
+	}
+	for _, q := range queries {
+		q.New = q.inScope() && !slices.ContainsFunc(slices.Concat(q.Needs...), func(id string) bool { return !fresh[id] })
+	}
 }
 
 // fill returns an index of d's agents with what was learned, how many agents it took in a second, and its size in bytes.

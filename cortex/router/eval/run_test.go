@@ -92,6 +92,30 @@ func TestRunAsksTheIndex(t *testing.T) {
 	}
 }
 
+// TestRunCountsNewAgentsApart holds that with Config.New some agents learn nothing, and that what they should get is counted apart.
+func TestRunCountsNewAgentsApart(t *testing.T) {
+	old, fresh := `{"query":"xyzzy plugh","agents":["kettle"]}`, `{"query":"plover frotz","agents":["lamp"]}`
+	c := eval.Config{
+		Agents: []string{write(t,
+			`{"id":"kettle","name":"Kettle","description":"Boils water"}`, `{"id":"lamp","name":"Lamp","description":"Gives light"}`)},
+		Queries: write(t, old, fresh, `{"query":"boil water","agents":["kettle","lamp"]}`, `{"query":"give light","agents":["lamp"]}`),
+		Learn:   write(t, old, fresh),
+		K:       []int{1},
+		New:     2,
+	}
+	r, err := eval.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Top1New == nil || *r.Top1New != 0.5 || *r.Top1Others != 1 || r.Top1 != 0.75 {
+		t.Errorf("top-1 is %v, of new agents %v, of others %v, want 0.75, 0.5 and 1", r.Top1, r.Top1New, r.Top1Others)
+	}
+	c.New = 0
+	if r, err = eval.Run(t.Context(), c); err != nil || r.Top1 != 1 || r.Top1New != nil || r.Top1Others != nil {
+		t.Errorf("top-1 without new agents is %v, %v and %v, %v, want 1, and nothing apart", r.Top1, r.Top1New, r.Top1Others, err)
+	}
+}
+
 func twoFiles(t *testing.T) []string {
 	return []string{"testdata/agents.jsonl", write(t, `{"id":"more","name":"more"}`)}
 }
@@ -179,7 +203,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		{eval.Config{Queries: queries, K: []int{1}}, "files of agents and of queries are needed"},
 		{eval.Config{Agents: agents, K: []int{1}}, "files of agents and of queries are needed"},
-		{eval.Config{Agents: []string{"testdata/nothing"}, Queries: queries, K: []int{1}}, "open testdata/nothing: no such file or directory"},
+		{eval.Config{Agents: []string{"testdata/nothing"}, Queries: queries, K: []int{1}}, "testdata/nothing: no such file or directory"},
 		{eval.Config{Agents: agents, Queries: queries}, "no number of first hits is given: 5,10,20 is usual"},
 	} {
 		if _, err := eval.Run(t.Context(), c.config); err == nil || err.Error() != c.want {

@@ -359,7 +359,7 @@ func TestPermissions(t *testing.T) {
 		},
 		{
 			Identity{Role: Person, ID: "user:ada"},
-			[]string{"cortex.v1.door._.user.user=3Aada.>", "$JS.FC.KV_CORTEX_NOTES.>", "$JS.FC.*.*.KV_CORTEX_NOTES.>"},
+			[]string{"cortex.v1.door._.user.user=3Aada.>"},
 			[]string{"_INBOX.user.user=3Aada.>", "cortex.v1.live._.>", "cortex.v1.cards._.*"},
 		},
 	} {

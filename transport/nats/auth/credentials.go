@@ -4,18 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nkeys"
 
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxFile bounds a file of keys, in bytes.
-const maxFile = 64 << 10
+const (
+	// maxFile bounds a file of keys, in bytes.
+	maxFile = 64 << 10
+	// maxSubscriptions is how many a connection of an agent or a person may have: far more than a client needs.
+	maxSubscriptions = 1000
+)
 
 // ErrExpired is returned by Read for credentials whose time is over.
 var ErrExpired = errors.New("the credentials have expired")
@@ -61,11 +65,7 @@ func Read(file string) (*Identity, error) {
 
 // readSecret reads a file that not everybody can read. Groups may: it is how containers hand out secrets.
 func readSecret(path string) ([]byte, error) {
-	b, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(path)
+	b, info, err := read(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 { // there the bits say nothing
 		err = fmt.Errorf("everybody can read %s: `chmod 600 %[1]s`", path)
 	}
@@ -74,18 +74,19 @@ func readSecret(path string) ([]byte, error) {
 
 // readFile reads a file of bounded size.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	b, _, err := read(path)
+	return b, err
+}
+
+func read(path string) ([]byte, fs.FileInfo, error) {
+	b, info, err := document.ReadRegular(path, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s: %w", path, fs.ErrNotExist)
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file", path)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s has %d bytes: that is no key", path, info.Size())
+		err = fmt.Errorf("%s: %w", path, fs.ErrNotExist)
+	case errors.Is(err, document.ErrTooLarge):
+		err = fmt.Errorf("%w: that is no key", err)
 	}
-	return os.ReadFile(path)
+	return b, info, err
 }
 
 // issue makes credentials for i, signed by the tenant's account; the zero expires is never.
@@ -102,6 +103,9 @@ func issue(i *Identity, account nkeys.KeyPair, expires time.Time) ([]byte, error
 	claims := jwt.NewUserClaims(public)
 	claims.Name = i.name()
 	permit(&claims.Permissions, i)
+	if i.Limited() {
+		claims.Limits.Subs = maxSubscriptions
+	}
 	if !expires.IsZero() {
 		claims.Expires = expires.Unix()
 	}
@@ -131,7 +135,5 @@ func permit(p *jwt.Permissions, i *Identity) {
 			"cortex.v1.peer."+tenant+"."+transport.Escape(i.ID)) // by which instances of it know of each other
 	case Person:
 		p.Sub.Allow.Add("cortex.v1.live."+tenant+".>", "cortex.v1.cards."+tenant+".*")
-		// How a reader of notes says that it keeps up; the server answers nothing.
-		p.Pub.Allow.Add("$JS.FC.KV_CORTEX_NOTES.>", "$JS.FC.*.*.KV_CORTEX_NOTES.>")
 	}
 }

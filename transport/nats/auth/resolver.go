@@ -25,7 +25,10 @@ func Load(dir string) (*Trust, error) {
 		return nil, err
 	}
 	t := &Trust{Operator: filepath.Join(dir, operatorFile), Accounts: map[string]string{}}
-	var err error
+	_, err := readFile(t.Operator) // who reads it for good has no bound
+	if err != nil {
+		return nil, err
+	}
 	if t.System, err = t.add(filepath.Join(dir, systemFile)); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,80 @@
+package cortex
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// maxRounds bounds how often one delivery of an event is begun anew since the log has gone on: then the transport delivers it again.
+const maxRounds = 16
+
+// lostEntry is an entry that was paid for and came second, with the fold that it was made for.
+type lostEntry struct {
+	entry *Entry
+	conv  *Conversation
+}
+
+// adopt gives the entry the decision of one that was lost, or its failure, if that still fits: what the log has gained since is nothing
+// that the decider was shown. It returns false when there is to be decided anew.
+func (d *decision) adopt(lost *lostEntry) bool {
+	if lost == nil || lost.entry.Decision == nil && lost.entry.Failure == "" {
+		return false
+	}
+	before := lost.conv.turn(d.turn.ID)
+	if before == nil {
+		return false
+	}
+	then, now := lost.conv.ground(before), d.conv.ground(d.turn)
+	if then == nil || !bytes.Equal(then, now) {
+		return false
+	}
+	if decided := lost.entry.Decision; decided != nil {
+		for i := range decided.Delegations {
+			if d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill) != "" {
+				return false
+			}
+		}
+		if len(d.take(decided, lost.entry.Consent == "")) > 0 { // the places that it had were its tasks', which have other ids now
+			return false
+		}
+	}
+	e, was := d.entry, lost.entry
+	e.Decision, e.Failure, e.Usage = was.Decision, was.Failure, was.Usage
+	e.Roster, e.Shortlist, e.Terms, e.Consent = was.Roster, was.Shortlist, was.Terms, was.Consent
+	e.Summary, e.Omitted = was.Summary, was.Omitted
+	return true
+}
+
+// ground is what a decision about turn is made of, for comparing; nil when it cannot be compared.
+func (c *Conversation) ground(turn *Turn) []byte {
+	shown := c.llmTurn(turn, time.Time{})
+	g := struct {
+		User, Summary string
+		Omitted       int
+		History       []prompt.Turn
+		Steps         []prompt.Step
+		Waiting       []prompt.Task
+		Asked         []prompt.Task
+		Reply         any
+		Decisions     int
+		Listed        []prompt.Agent
+		Changes       []Change
+		Relist        bool
+		Choice        bool
+		Told          int
+	}{
+		User: shown.User, Summary: shown.Summary, Omitted: shown.Omitted, History: shown.History, Steps: shown.Steps, Waiting: shown.Waiting,
+		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, Told: c.Told,
+	}
+	for _, t := range c.Asked() {
+		g.Asked = append(g.Asked, promptTask(t))
+	}
+	b, err := json.Marshal(g)
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,306 @@
+package cortex_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// unreadable is an event that says of itself what cannot be read.
+func unreadable(id, from, kind string, task a2a.TaskID) *transport.Event {
+	return &transport.Event{
+		ID: id, Time: time.Now(), From: from, ContextID: conversation, TaskID: task,
+		Payload: &transport.Opaque{Kind: kind, Version: transport.PayloadVersion, Data: []byte(`{"status":NaN`)},
+	}
+}
+
+const cannotTake = "Cortex cannot take what the agent sent: it cannot be read: "
+
+// deadLetters returns the reasons of the dead letters.
+func (w *world) deadLetters() []string {
+	w.t.Helper()
+	var reasons []string
+	for d, err := range w.bus.(transport.DeadLetters).DeadLetters(w.t.Context(), "") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		reasons = append(reasons, d.Reason)
+	}
+	return reasons
+}
+
+// TestUnreadableResult has an agent send a result that nobody can read: its turn goes on at once, with the reason.
+func TestUnreadableResult(t *testing.T) {
+	for _, kind := range []string{"task", "status-update", "message"} {
+		t.Run(kind, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, once(toAlpha))
+				w.say("m1", "go")
+				task := w.onlyTask("alpha")
+				for _, other := range []string{"beta", "user"} { // who says so of another's task
+					w.publish(unreadable("x-"+other, other, kind, task))
+				}
+				w.wantAnswer("m1", "")
+				began := time.Now()
+				w.publish(unreadable("r1", "alpha", kind, task))
+				if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED "+cannotTake) || time.Since(began) != 0 {
+					t.Errorf("answer %q after %v, want at once that the result cannot be read", got, time.Since(began))
+				}
+				if got := w.lines(a2a.TaskStateFailed); len(got) != 1 || !strings.HasPrefix(got[0], cannotTake) {
+					t.Errorf("people were shown %q", got)
+				}
+				if got := w.deadLetters(); len(got) != 3 {
+					t.Errorf("dead letters %q, want 3", got)
+				}
+				if n := len(entries(t, w.store)); n != 2 {
+					t.Errorf("%d entries, want 2", n)
+				}
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// TestUnreadableResultIsTriedAgain has the agent's card say that trying again is of use.
+func TestUnreadableResultIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.restart(cortex.Config{Decider: once(toAlpha), Agents: specified(retrying(1))})
+		w.say("m1", "go")
+		w.publish(unreadable("r1", "alpha", "task", w.onlyTask("alpha")))
+		tasks := w.tasksOf("alpha")
+		if len(tasks) != 2 {
+			t.Fatalf("alpha got %d tasks, want the same once more", len(tasks))
+		}
+		w.publish(resultEvent("r2", "alpha", tasks[1].TaskID, a2a.TaskStateCompleted, "A"))
+		w.wantAnswer("m1", "alpha COMPLETED A; ")
+		w.wantFold()
+	})
+}
+
+// TestUnreadableResultAndKilled has the orchestrator end before it could say that the result cannot be read: the next one says it, once,
+// and only then it is a dead letter.
+func TestUnreadableResultAndKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.say("m1", "go")
+		dumb := &mute{Transport: w.bus}
+		w.restart(cortex.Config{Transport: dumb, Decider: once(toAlpha)})
+		w.publish(unreadable("r1", "alpha", "task", w.onlyTask("alpha")))
+		pass(time.Minute)
+		if got := w.deadLetters(); len(got) != 0 || len(entries(t, w.store)) != 1 {
+			t.Fatalf("dead letters %q, %d entries, want none, and one", got, len(entries(t, w.store)))
+		}
+		if got := w.orch.Trouble(); len(got) != 1 || !strings.HasPrefix(got[0], "event r1 of alpha in conversation c1 has failed ") {
+			t.Errorf("trouble %q, want that of r1", got)
+		}
+		w.restart(cortex.Config{Decider: once(toAlpha)})
+		pass(time.Second)
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED "+cannotTake) {
+			t.Errorf("answer %q", got)
+		}
+		if got := w.deadLetters(); len(got) != 1 || len(entries(t, w.store)) != 2 {
+			t.Errorf("dead letters %q, %d entries, want one, and 2", got, len(entries(t, w.store)))
+		}
+		w.wantFold()
+	})
+}
+
+// deaf is a transport whose live topics lose what is published there.
+type deaf struct{ transport.Transport }
+
+func (d deaf) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if t.Kind == transport.KindLive {
+		return nil
+	}
+	return d.Transport.Publish(ctx, t, e)
+}
+
+type notes = cortex.Notes // so that the field does not hide the method
+
+// fragile is a store that panics when an event comes, and keeps no large entries.
+type fragile struct {
+	cortex.Store
+	notes
+	tries atomic.Int32
+	away  atomic.Bool // the notes are
+}
+
+func (s *fragile) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+	switch {
+	case strings.HasPrefix(e.Cause.ID, "bad"):
+		s.tries.Add(1)
+		panic("cannot bear " + e.Cause.ID)
+	case strings.HasPrefix(e.Cause.ID, "large"):
+		return 0, transport.ErrTooLarge
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+func (s *fragile) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+	if s.away.Load() {
+		return cortex.Note{}, transport.ErrUnavailable
+	}
+	return s.notes.Note(ctx, tenant, kind, key)
+}
+
+// TestRefusalIsKept has messages refused while nobody hears what is said on the live topic: who asks for the answer finds out, and
+// nobody else does.
+func TestRefusalIsKept(t *testing.T) {
+	of := func(e *transport.Event) *transport.Event { e.ContextID = conversation; return e }
+	tests := map[string]struct {
+		event *transport.Event
+		want  string
+	}{
+		"it cannot be read":   {unreadable("m1", "user", "message", ""), "Cortex cannot read this message"},
+		"a newer kind":        {of(&transport.Event{ID: "m1", From: "user", Payload: &transport.Opaque{Kind: "hologram", Version: "7"}}), "does not know this kind"},
+		"it is too large":     {userEvent("large", "x"), "The message is too large to be kept."},
+		"Cortex cannot do it": {userEvent("bad", "x"), "could not handle this message and gave it up"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
+				w := newWorld(t, d)
+				s := &fragile{Store: w.store, notes: w.store.(cortex.Notes)}
+				s.away.Store(true)
+				w.restart(cortex.Config{Decider: d, Store: s, Transport: deaf{w.bus}})
+				e := *test.event
+				e.Time = time.Now()
+				w.publish(&e)
+				w.say("m2", "behind it")
+				pass(time.Minute)
+				if got := w.deadLetters(); len(got) != 0 {
+					t.Fatalf("dead letters %q before anybody is told", got)
+				}
+				s.away.Store(false)
+				pass(time.Minute)
+				if got := w.deadLetters(); len(got) != 1 {
+					t.Errorf("dead letters %q, want one", got)
+				}
+				w.wantAnswer("m2", "ok")
+				m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user", e.ID)
+				if err != nil || !ok {
+					t.Fatalf("RefusalOf() = %v, %v, %v", m, ok, err)
+				}
+				if text := transport.Text(m.Parts); !strings.Contains(text, test.want) || m.Metadata[transport.MetaFailed] != true || m.Metadata[transport.MetaMessage] != e.ID {
+					t.Errorf("refused with %q, %v; want %q", text, m.Metadata, test.want)
+				}
+				for _, other := range [][2]string{{"user:eve", e.ID}, {"user", "m2"}} {
+					if m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, other[0], other[1]); ok || err != nil {
+						t.Errorf("RefusalOf(%q) = %v, %v, want none", other, m, err)
+					}
+				}
+				trouble := w.orch.Trouble()
+				if len(trouble) != 1 || !strings.HasPrefix(trouble[0], "events given up since the start: 1, see cortex dead; the last one, event "+e.ID) {
+					t.Errorf("trouble %q", trouble)
+				}
+				if got := w.orch.Stats().Refused; got != 1 {
+					t.Errorf("%d events refused, want 1", got)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusalsAreBounded holds that what is kept of refusals does not grow for ever, and that the newest are there.
+func TestRefusalsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
+		w := newWorld(t, d)
+		const n = 40_000
+		id := func(i int) string {
+			return "m" + strings.Repeat("0", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
+		}
+		for i := range n {
+			if err := w.orch.KeepRefusal(t.Context(), "user", id(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		notes, size := 0, 0
+		for note, err := range w.store.(cortex.Notes).Notes(t.Context(), "", cortex.NoteRefusal) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			notes, size = notes+1, max(size, len(note.Value))
+		}
+		if notes > 1024 || size > 8<<10 {
+			t.Errorf("%d notes, the largest of %d bytes", notes, size)
+		}
+		if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user", id(n-1)); !ok || err != nil {
+			t.Errorf("the last one: %v, %v", ok, err)
+		}
+	})
+}
+
+// TestPanicIsGivenUp has a result whose handling panics: what is behind it goes on, and its turn is told.
+func TestPanicIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		s := &fragile{Store: w.store, notes: w.store.(cortex.Notes)}
+		w.restart(cortex.Config{Decider: once(toAlpha), Store: s})
+		w.say("m1", "go")
+		w.publish(resultEvent("bad", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
+		pass(time.Minute)
+		if n := s.tries.Load(); n != transport.MaxFailures {
+			t.Errorf("handled %d times, want %d", n, transport.MaxFailures)
+		}
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: it failed 8 times, at last: panic: cannot bear bad") {
+			t.Errorf("answer %q", got)
+		}
+		if got := w.deadLetters(); len(got) != 1 || !strings.Contains(got[0], "panic: cannot bear bad") {
+			t.Errorf("dead letters %q, want one", got)
+		}
+	})
+}
+
+// TestAgentIsRefused has an agent ask what cannot be read: it gets a failed answer.
+func TestAgentIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.publish(unreadable("m1", "gamma", "message", ""))
+		got := w.tasksOf("gamma")
+		if len(got) != 1 {
+			t.Fatalf("gamma got %d events, want the answer", len(got))
+		}
+		m := message(got[0])
+		if m.Role != a2a.MessageRoleAgent || m.Metadata[transport.MetaFailed] != true || m.Metadata[transport.MetaMessage] != "m1" {
+			t.Errorf("gamma got %q with %v", transport.Text(m.Parts), m.Metadata)
+		}
+		for _, quiet := range []*transport.Event{unreadable("x1", "gamma", "cancel", ""), unreadable("x2", "gamma", "hologram", ""), unreadable("x3", "cortex", "task", "t1")} {
+			w.publish(quiet)
+		}
+		if n := len(w.tasksOf("gamma")); n != 1 || len(w.deadLetters()) != 4 {
+			t.Errorf("gamma got %d events, and there are %d dead letters; want 1 and 4", n, len(w.deadLetters()))
+		}
+	})
+}
+
+// TestStoreIsAway has the store fail for long, in its own words: nothing is given up, and somebody can see it.
+func TestStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
+		w := newWorld(t, d)
+		s := w.fill(cortex.Config{Decider: d})
+		w.say("m1", "hello")
+		pass(time.Hour)
+		if got := w.orch.Trouble(); len(got) != 1 || !strings.Contains(got[0], errFull.Error()) {
+			t.Errorf("trouble %q, want that the disk is full", got)
+		}
+		s.room.Store(true)
+		pass(2 * time.Minute)
+		w.wantAnswer("m1", "ok")
+		if got := w.orch.Trouble(); len(got) != 0 || len(w.deadLetters()) != 0 {
+			t.Errorf("trouble %q, dead letters %q", got, w.deadLetters())
+		}
+	})
+}

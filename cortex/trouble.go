@@ -1,0 +1,48 @@
+package cortex
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxTrouble bounds what a line of Trouble says of an error, in characters.
+const maxTrouble = 300
+
+// Trouble tells people, in a line each, which events cannot be handled now and are tried again, and how many were given up since Run
+// was called. It is empty when all is well, and when the transport does not tell. It is safe for concurrent use.
+func (o *Orchestrator) Trouble() []string {
+	inbox := o.inbox.Load()
+	if inbox == nil {
+		return nil
+	}
+	known, ok := (*inbox).(transport.Troubled)
+	if !ok {
+		return nil
+	}
+	t := known.Trouble()
+	var lines []string
+	for i := range t.Failing {
+		f := &t.Failing[i]
+		lines = append(lines, fmt.Sprintf("%s has failed %d times since %s: %s", eventName(f), f.Times, f.Since.UTC().Format(time.RFC3339), why(f)))
+	}
+	if t.More > 0 {
+		lines = append(lines, fmt.Sprintf("%d more events fail", t.More))
+	}
+	if t.GivenUp > 0 {
+		line := fmt.Sprintf("events given up since the start: %d, see cortex dead", t.GivenUp)
+		if t.Last.Err != nil {
+			line += fmt.Sprintf("; the last one, %s: %s", eventName(&t.Last), why(&t.Last))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func eventName(f *transport.Failure) string {
+	return fmt.Sprintf("event %s of %s in conversation %s", prompt.Clean(f.ID, 64), prompt.Clean(f.From, 64), prompt.Clean(f.ContextID, 64))
+}
+
+func why(f *transport.Failure) string { return prompt.Clean(f.Err.Error(), maxTrouble) }

@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
+)
+
+// FuzzConfig holds that nothing panics, and that nothing is taken for a setting that is not.
+func FuzzConfig(f *testing.F) {
+	for _, s := range documenttest.Seeds() {
+		f.Add("llm: fake\n" + s)
+	}
+	for _, s := range []string{
+		"auth: \"\"", "agents: [echo, \"\"]", "llms: {main: {provider: openai, timeout: 3s, fallback: [x]}}\nbudget: {turn: {tokens: 3}}", "budget: {turn: {cost: .inf}}",
+		"llms: {a: {provider: vertexai, credentials_file: \"\"}}", "task_timeout: 1e400", "policy: [a, [b]]", "llms: []",
+	} {
+		f.Add(s)
+	}
+	known := map[string]kind{"llm": isSetting, "auth": isSetting, "policy": isSetting, "agents": isSetting, "task_timeout": isSetting, "all": isAction}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := document.Parse([]byte(text))
+		if err != nil {
+			return
+		}
+		values, err := (&settings{}).readKeys(d.JSON, known)
+		if err != nil {
+			if err = d.Explain(err); oneLine(err) == "" {
+				t.Errorf("%q: an error without words", text)
+			}
+			return
+		}
+		for k, v := range values {
+			if known[k] != isSetting || v == "" && !strings.Contains(text, "[") {
+				t.Errorf("%q: %s is %q", text, k, v)
+			}
+		}
+	})
+}

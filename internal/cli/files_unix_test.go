@@ -1,0 +1,56 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/cli"
+)
+
+// TestFilesThatDoNotEnd holds that a command that waits for the rest of a file ends when it is asked to.
+func TestFilesThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"config":     {"agents", "--config", "PIPE"},
+		"card":       {"agent", "exec", "--card", "PIPE", "--", "cat"},
+		"spec":       {"agent", "exec", "--spec", "PIPE", "--", "cat"},
+		"well-known": {"serve", "--http", "none", "--well-known", "PIPE"},
+		"eval":       {"eval", "routing", "--agents", "PIPE", "--queries", "PIPE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for i := range args {
+				args[i] = strings.Replace(args[i], "PIPE", pipe, 1)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			code := make(chan int, 1)
+			go func() {
+				code <- cli.Run(ctx, append(args, "--data", t.TempDir()), strings.NewReader(""), io.Discard, io.Discard)
+			}()
+			w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // returns when the command reads
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if _, err := w.WriteString("n"); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if got := <-code; got == 0 {
+				t.Errorf("exit status %d of a command that was stopped", got)
+			}
+		})
+	}
+}

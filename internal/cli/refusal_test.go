@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// unheard is a bus whose live topics lose what is published there.
+type unheard struct{ transport.Transport }
+
+func (u unheard) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if t.Kind == transport.KindLive {
+		return nil
+	}
+	return u.Transport.Publish(ctx, t, e)
+}
+
+// tiny is a store that keeps no entries.
+type tiny struct{ *jetstore.Store }
+
+func (tiny) Append(context.Context, string, string, cortex.Version, *cortex.Entry) (cortex.Version, error) {
+	return 0, transport.ErrTooLarge
+}
+
+// TestRefusalNobodyHeard has a message refused while the client misses what is said on the live topic: it gets the answer all the same.
+func TestRefusalNobodyHeard(t *testing.T) {
+	l := newListening(t)
+	o, err := cortex.New(cortex.Config{
+		Transport: unheard{l.bus}, Store: tiny{l.store}, Decider: nobody{}, Agents: func(string) []prompt.Agent { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	running.Go(func() { _ = o.Run(ctx) })
+	c := l.client()
+	c.Poll = 10 * time.Millisecond
+	var last *transport.Event
+	for e, err := range c.Turn(ctx, "c1", "hello") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = e
+	}
+	m, ok := last.Payload.(*a2a.Message)
+	if !ok || !strings.Contains(transport.Text(m.Parts), "too large to be kept") || m.Metadata[transport.MetaFailed] != true {
+		t.Errorf("the turn ended with %+v, want the refusal", last.Payload)
+	}
+}
+
+// nobody decides nothing.
+type nobody struct{}
+
+func (nobody) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) {
+	return nil, context.Canceled
+}

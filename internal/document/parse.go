@@ -1,0 +1,122 @@
+// Package document reads the files that people write for Cortex: a configuration, a policy, a card. A file is read up to a bound,
+// is one document in YAML or JSON, and what is refused in it can be named by its line.
+package document
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	sigs "sigs.k8s.io/yaml"
+)
+
+// Bounds of a document, beside its size.
+const (
+	// maxDepth is how deep it is nested, with what its aliases stand for. What people write has a tenth of it.
+	maxDepth = 200
+	// maxAliased is how many bytes all aliases stand for, about as they would take when written out. A few kilobytes of aliases of
+	// aliases stand for gigabytes otherwise. What is shared in a card, such as a schema, has some kilobytes.
+	maxAliased = 64 << 10
+	nodeCost   = 16 // bytes of a node beside its text
+)
+
+// Document is what a file says.
+type Document struct {
+	JSON []byte // all of it, null for a document without anything
+
+	root *yaml.Node // nil for a document without anything
+}
+
+// Parse reads one YAML document, or JSON, which is YAML too. Keys that are there twice are errors, and so are a second document, of
+// which a reader would have to guess whether it counts, aliases that stand for much, and deep nesting. Errors are one line and name the line.
+func Parse(b []byte) (*Document, error) {
+	d := &Document{}
+	in := yaml.NewDecoder(bytes.NewReader(b))
+	var first, second yaml.Node
+	switch err := in.Decode(&first); {
+	case errors.Is(err, io.EOF):
+		d.JSON = []byte("null")
+		return d, nil
+	case err != nil:
+		return nil, plainYAML(err)
+	}
+	switch err := in.Decode(&second); {
+	case err == nil:
+		return nil, fmt.Errorf("line %d: a second document begins here: a file has one, and this one needs a file of its own", second.Line)
+	case !errors.Is(err, io.EOF):
+		return nil, plainYAML(err)
+	}
+	if len(first.Content) > 0 {
+		d.root = first.Content[0]
+		if err := (&weigher{known: map[*yaml.Node]weight{}}).check(d.root); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if d.JSON, err = sigs.YAMLToJSONStrict(b); err != nil {
+		return nil, plainYAML(err)
+	}
+	return d, nil
+}
+
+// weight is what a node stands for, written out.
+type weight struct{ cost, depth int }
+
+// weigher adds up what aliases stand for, without writing it out.
+type weigher struct {
+	known   map[*yaml.Node]weight // of those that aliases name; with depth 0 while it is not known yet
+	aliased int
+}
+
+func (w *weigher) check(n *yaml.Node) error {
+	_, err := w.weigh(n, 1)
+	return err
+}
+
+// weigh returns what n stands for, which is at depth at.
+func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
+	if at > maxDepth {
+		return weight{}, fmt.Errorf("line %d: it is nested too deep: at most %d levels are allowed", n.Line, maxDepth)
+	}
+	if n.Kind == yaml.AliasNode {
+		of, ok := w.known[n.Alias]
+		if !ok || of.depth == 0 {
+			return weight{}, fmt.Errorf("line %d: the alias *%.40s is within what it stands for", n.Line, n.Value)
+		}
+		if at+of.depth > maxDepth {
+			return weight{}, fmt.Errorf("line %d: with what *%.40s stands for it is nested too deep: at most %d levels are allowed", n.Line, n.Value, maxDepth)
+		}
+		if w.aliased += of.cost; w.aliased > maxAliased {
+			return weight{}, fmt.Errorf("line %d: with *%.40s the aliases stand for over %d bytes: write them out, or into files of their own", n.Line, n.Value, maxAliased)
+		}
+		return of, nil
+	}
+	all := weight{nodeCost + len(n.Value) + len(n.Tag), 1}
+	if n.Anchor != "" {
+		w.known[n] = weight{}
+	}
+	for _, c := range n.Content {
+		part, err := w.weigh(c, at+1)
+		if err != nil {
+			return weight{}, err
+		}
+		all.cost += part.cost
+		all.depth = max(all.depth, part.depth+1)
+	}
+	if n.Anchor != "" {
+		w.known[n] = all
+	}
+	return all, nil
+}
+
+// plainYAML says in one line what the libraries say, without the names of their steps.
+func plainYAML(err error) error {
+	text := err.Error()
+	for _, step := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: ", "unmarshal errors:"} {
+		text = strings.TrimPrefix(strings.TrimSpace(text), strings.TrimSpace(step))
+	}
+	return errors.New(strings.Join(strings.Fields(string(bytes.ToValidUTF8([]byte(text), []byte("?")))), " "))
+}

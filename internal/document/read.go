@@ -1,0 +1,153 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// ErrTooLarge is in the error for a file that has more than it may have.
+var ErrTooLarge = errors.New("too large")
+
+// Read returns what is in a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end, or to
+// one byte too many: what never ends is refused as soon as what is too large is. Waiting for it ends with ctx. Errors name the file.
+func Read(ctx context.Context, path string, most int) ([]byte, error) {
+	f, err := Open(ctx, path, most)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was read only
+	return io.ReadAll(f)
+}
+
+// ReadRegular is [Read] for files that are read again, or whose owner and mode count: a pipe or a device is refused. It also returns
+// what is known of the file that was read, which is not always the one that has the name afterwards.
+func ReadRegular(path string, most int) ([]byte, fs.FileInfo, error) {
+	info, err := stat(path) // before it is opened: opening a pipe blocks
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is not a file", path)
+	}
+	f, err := open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was read only
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
+	}
+	b, err := io.ReadAll(&File{f: f, path: path, left: most, most: most, ended: func() error { return nil }})
+	return b, info, err
+}
+
+// File is a file that is read up to a bound. See [Open].
+type File struct {
+	f    *os.File
+	path string
+	left int // bytes
+	most int
+
+	ended func() error // why there is no more time to wait, or nil
+	stop  func() bool
+}
+
+// Open opens a file for one who reads it piece by piece, with the bounds of [Read]. The caller closes it.
+func Open(ctx context.Context, path string, most int) (*File, error) {
+	info, err := stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder, not a file", path)
+	}
+	var f *os.File
+	if info.Mode().IsRegular() {
+		f, err = open(path)
+	} else {
+		f, err = openStream(ctx, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &File{
+		f: f, path: path, left: most, most: most,
+		ended: func() error { return context.Cause(ctx) },
+		stop:  context.AfterFunc(ctx, func() { f.Close() }), //nolint:errcheck // it unblocks Read
+	}, nil
+}
+
+// Read implements [io.Reader]. It fails with an error that wraps [ErrTooLarge] when there is more than the file may have.
+func (f *File) Read(b []byte) (int, error) {
+	if f.left < 0 {
+		return 0, f.tooLarge()
+	}
+	n, err := f.f.Read(b[:min(len(b), f.left+1)])
+	if f.left -= n; f.left < 0 {
+		return n + f.left, f.tooLarge()
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if ended := f.ended(); ended != nil {
+		return n, ended
+	}
+	return n, plain(f.path, err)
+}
+
+// Close ends the reading.
+func (f *File) Close() error {
+	f.stop()
+	return f.f.Close()
+}
+
+func (f *File) tooLarge() error {
+	return fmt.Errorf("%s is %w: at most %d bytes are allowed", f.path, ErrTooLarge, f.most)
+}
+
+// openStream opens what may block until somebody opens the other end. When ctx ends first, the goroutine stays until the process
+// ends, since nothing but the other end wakes it.
+func openStream(ctx context.Context, path string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened)
+	go func() {
+		f, err := open(path)
+		select {
+		case done <- opened{f, err}:
+		case <-ctx.Done():
+			f.Close() //nolint:errcheck // nobody reads it
+		}
+	}()
+	select {
+	case o := <-done:
+		return o.f, o.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	return f, plain(path, err)
+}
+
+func stat(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	return info, plain(path, err)
+}
+
+// plain leaves the name of the system call out of err, and keeps the file's.
+func plain(path string, err error) error {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%s: %w", path, failed.Err)
+	}
+	return err
+}

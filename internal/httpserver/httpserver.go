@@ -1,0 +1,106 @@
+// Package httpserver is the one HTTP server of Cortex: everything that answers on a port is served by it. Whoever reaches the port,
+// with or without a key, can take a bounded number of connections, for a bounded time, with requests of a bounded size.
+//
+// Of a listener whose connections are all taken, the one that nothing was heard of for longest is closed in favour of a new one; one for which
+// a handler is at work goes last. So those who connect and say nothing do not keep out those who ask.
+//
+// A handler has 30 seconds to read its request and to write its answer. One that streams, or waits for something, has to say so:
+//
+//	c := http.NewResponseController(w)
+//	c.SetReadDeadline(time.Time{})                          // else the request's context ends with the time to read
+//	for … {
+//		c.SetWriteDeadline(time.Now().Add(10 * time.Second)) // for the next piece
+//		w.Write(piece)
+//		c.Flush()
+//	}
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Bounds of a request.
+const (
+	headerTime = 5 * time.Second
+	readTime   = 30 * time.Second // of a request with its body
+	writeTime  = 30 * time.Second
+	idleTime   = time.Minute // between two requests
+	maxHeader  = 16 << 10    // bytes
+	maxBody    = 1 << 20     // bytes, unless Options say otherwise
+
+	stopTime = 2 * time.Second  // for requests that are being answered when it ends
+	toldTime = 10 * time.Second // between two lines of the log that say the same
+)
+
+// Options configures Serve.
+type Options struct {
+	// Connections is how many there are at a time at most. Required.
+	Connections int
+	// MaxBody bounds the body of a request in bytes; 0 is 1 MiB.
+	MaxBody int64
+	// Logger gets what goes wrong, each kind at most every 10 seconds. nil discards it.
+	Logger *slog.Logger
+}
+
+// Serve answers what comes to l, which it closes, with h until ctx ends; then it returns nil, after two seconds at most for what is
+// being answered. Only a listener that somebody else closed ends it with an error: when a connection cannot be accepted, such as
+// for want of files, it waits until one can.
+func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) error {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	if opts.MaxBody == 0 {
+		opts.MaxBody = maxBody
+	}
+	guarded := newListener(l, max(opts.Connections, 1), opts.Logger)
+	s := &http.Server{
+		Handler:           guarded.mark(http.MaxBytesHandler(h, opts.MaxBody)),
+		ConnContext:       withConn,
+		ReadHeaderTimeout: headerTime,
+		ReadTimeout:       readTime,
+		WriteTimeout:      writeTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(&errorLog{logger: opts.Logger}, "", 0),
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(guarded) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer cancel()
+		err := s.Shutdown(stop)
+		if errors.Is(err, context.DeadlineExceeded) { // who still reads has had the time
+			err = s.Close()
+		}
+		<-done
+		return err
+	}
+}
+
+// errorLog passes on what net/http says of requests, such as the panic of a handler.
+type errorLog struct {
+	logger *slog.Logger
+	often  rate.Sometimes
+}
+
+func (e *errorLog) Write(b []byte) (int, error) {
+	e.often.First, e.often.Interval = 1, toldTime
+	e.often.Do(func() { e.logger.Warn("http server", "text", strings.TrimSpace(string(b))) })
+	return len(b), nil
+}

@@ -1,0 +1,306 @@
+package httpserver_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpserver"
+)
+
+// wire is a listener whose connections are in memory, so that its time is a test's.
+type wire struct {
+	conns  chan net.Conn
+	errs   chan error
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newWire() *wire {
+	return &wire{conns: make(chan net.Conn), errs: make(chan error, 10), closed: make(chan struct{})}
+}
+
+func (w *wire) Accept() (net.Conn, error) {
+	select {
+	case err := <-w.errs:
+		return nil, err
+	default:
+	}
+	select {
+	case err := <-w.errs:
+		return nil, err
+	case c := <-w.conns:
+		return c, nil
+	case <-w.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (w *wire) Close() error {
+	w.once.Do(func() { close(w.closed) })
+	return nil
+}
+
+func (w *wire) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (w *wire) dial() net.Conn {
+	here, there := net.Pipe()
+	w.conns <- there
+	return here
+}
+
+// serve runs h until the test calls the function that it returns.
+func serve(t *testing.T, h http.HandlerFunc, o *httpserver.Options) (w *wire, stop func()) {
+	t.Helper()
+	w = newWire()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- httpserver.Serve(ctx, w, h, o) }()
+	return w, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve() = %v", err)
+		}
+	}
+}
+
+// ask sends a request and returns the status and the body.
+func ask(t *testing.T, c net.Conn, request string) (int, string) {
+	t.Helper()
+	go io.WriteString(c, request) //nolint:errcheck // the answer tells
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, err.Error()
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return r.StatusCode, err.Error()
+	}
+	return r.StatusCode, string(b)
+}
+
+const get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// ended reads until the other side has closed c, and returns after how long.
+func ended(t *testing.T, c net.Conn) time.Duration {
+	t.Helper()
+	began := time.Now()
+	io.Copy(io.Discard, c) //nolint:errcheck // the end counts
+	return time.Since(began)
+}
+
+func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
+
+// TestQuietConnectionsMakeRoom holds that those who say nothing do not keep out those who ask, whether they send nothing, half a header or a
+// whole request before.
+func TestQuietConnectionsMakeRoom(t *testing.T) {
+	for name, sends := range map[string]string{"nothing": "", "half a header": "GET / HTTP/1.1\r\nX: y", "one request": get} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				w, stop := serve(t, hello, &httpserver.Options{Connections: 8, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				var quiet []net.Conn
+				for range 100 {
+					c := w.dial()
+					if sends == get {
+						ask(t, c, get)
+					} else if sends != "" {
+						io.WriteString(c, sends) //nolint:errcheck // it may be closed by now
+					}
+					quiet = append(quiet, c)
+					if code, body := ask(t, w.dial(), get); code != 200 || body != "hello" {
+						t.Fatalf("beside %d quiet connections: %d %s", len(quiet), code, body)
+					}
+				}
+				synctest.Wait()
+				open := 0
+				for _, c := range quiet {
+					c.SetReadDeadline(time.Now().Add(time.Millisecond))
+					if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+						open++
+					}
+				}
+				if open > 8 {
+					t.Errorf("%d of 100 quiet connections are open, want at most 8", open)
+				}
+				if got := strings.Count(log.String(), "all connections are taken"); got != 1 {
+					t.Errorf("it is told %d times, want once:\n%s", got, &log)
+				}
+				for _, c := range quiet {
+					c.Close()
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// TestHandlersAtWorkGoLast holds that a request that is being answered is not ended for one who only connects.
+func TestHandlersAtWorkGoLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		w, stop := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			<-goOn
+			fmt.Fprint(w, "done")
+		}, &httpserver.Options{Connections: 4})
+		answer := make(chan string, 1)
+		go func() {
+			_, body := ask(t, w.dial(), get)
+			answer <- body
+		}()
+		synctest.Wait()
+		var quiet []net.Conn
+		for range 20 {
+			time.Sleep(time.Millisecond) // so that the one at work is the quietest
+			quiet = append(quiet, w.dial())
+		}
+		close(goOn)
+		if got := <-answer; got != "done" {
+			t.Errorf("the answer is %q", got)
+		}
+		for _, c := range quiet {
+			c.Close()
+		}
+		stop()
+	})
+}
+
+// TestTimes holds that nobody has a connection for longer than a request takes.
+func TestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body) //nolint:errcheck // it comes too slowly
+			io.Copy(w, &zeros{1 << 30}) //nolint:errcheck // nobody reads it
+		}, &httpserver.Options{Connections: 10})
+		if got := ended(t, w.dial()); got > 6*time.Second {
+			t.Errorf("silence ends after %v", got)
+		}
+		header := w.dial()
+		go trickle(header, "GET / HTTP/1.1\r\nX: ")
+		if got := ended(t, header); got > 6*time.Second {
+			t.Errorf("half a header ends after %v", got)
+		}
+		body := w.dial()
+		go trickle(body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
+		if got := ended(t, body); got > 70*time.Second {
+			t.Errorf("half a body ends after %v", got)
+		}
+		deaf := w.dial()
+		io.WriteString(deaf, get) //nolint:errcheck // see below
+		time.Sleep(40 * time.Second)
+		deaf.SetReadDeadline(time.Now().Add(time.Second))
+		if _, err := io.Copy(io.Discard, deaf); err != nil {
+			t.Errorf("an answer that nobody reads: %v, want its end", err)
+		}
+		stop()
+	})
+}
+
+type zeros struct{ n int }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	if z.n -= len(b); z.n < 0 {
+		return 0, io.EOF
+	}
+	return len(b), nil
+}
+
+// trickle sends a byte a second after the beginning.
+func trickle(c net.Conn, beginning string) {
+	_, err := io.WriteString(c, beginning)
+	for ; err == nil; _, err = c.Write([]byte("x")) {
+		time.Sleep(time.Second)
+	}
+}
+
+// TestStream is the handler of the package documentation, for ten minutes.
+func TestStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			c := http.NewResponseController(w)
+			c.SetReadDeadline(time.Time{})
+			for range 600 {
+				if err := c.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
+					t.Error(err)
+				}
+				fmt.Fprint(w, "x")
+				if err := c.Flush(); err != nil || r.Context().Err() != nil {
+					t.Errorf("the stream ends: %v, %v", err, r.Context().Err())
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}, &httpserver.Options{Connections: 4})
+		c := w.dial()
+		if _, body := ask(t, c, get); len(body) != 600 {
+			t.Errorf("%d pieces came, want 600", len(body))
+		}
+		c.Close()
+		stop()
+	})
+}
+
+// TestNoFilesLeft holds that a listener that cannot accept goes on when it can, and says what to do, once.
+func TestNoFilesLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		w, stop := serve(t, hello, &httpserver.Options{Connections: 4, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		c := w.dial()
+		for range 10 {
+			w.errs <- &net.OpError{Op: "accept", Err: syscall.EMFILE}
+		}
+		if code, body := ask(t, c, get); code != 200 {
+			t.Errorf("%d %s", code, body)
+		}
+		c.Close()
+		next := w.dial() // is accepted when no error is left
+		if code, body := ask(t, next, get); code != 200 {
+			t.Errorf("after the errors: %d %s", code, body)
+		}
+		next.Close()
+		if text := log.String(); strings.Count(text, "no connection can be accepted") != 1 || !strings.Contains(text, "ulimit -n") {
+			t.Errorf("it is told as:\n%s", text)
+		}
+		stop()
+	})
+}
+
+// TestSizes sends too much, and has a handler panic.
+func TestSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic("a handler's")
+			}
+			var tooLarge *http.MaxBytesError
+			if _, err := io.Copy(io.Discard, r.Body); errors.As(err, &tooLarge) {
+				http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+			}
+		}, &httpserver.Options{Connections: 4, MaxBody: 1000})
+		for request, want := range map[string]int{
+			"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 40_000) + "\r\n\r\n":            http.StatusRequestHeaderFieldsTooLarge,
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("y", 2000): http.StatusRequestEntityTooLarge,
+			"GET /panic HTTP/1.1\r\nHost: x\r\n\r\n":                                                 0,
+			get:                                                                                      http.StatusOK,
+		} {
+			c := w.dial()
+			if code, body := ask(t, c, request); code != want {
+				t.Errorf("%.40q = %d %s, want %d", request, code, body, want)
+			}
+			c.Close()
+		}
+		stop()
+	})
+}

@@ -1,0 +1,48 @@
+// Package openfiles divides the files that this process may have open between those who come from outside and its store, so that
+// nobody who only connects can keep the store from opening its files, and says it when there are none left. Connections count as files.
+package openfiles
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+const (
+	// The store has some 60 files open, and a turn some more: connections to models, programs of agents.
+	minReserve = 64
+	maxReserve = 1024
+
+	minHTTP = 8
+	maxHTTP = 256 // connections of each listener: health checks and pages need few
+	minBus  = 32
+	maxBus  = 64 << 10
+
+	elsewhere = 8192 // the limit that is assumed where a system tells none
+)
+
+// Bus returns how many connections the listener of the embedded NATS server may have.
+func Bus() int { return bus(Limit()) }
+
+// HTTP returns how many connections each of this many HTTP listeners may have.
+func HTTP(listeners int) int { return web(Limit(), listeners) }
+
+func bus(limit int) int { return min(max(open(limit)*3/4, minBus), maxBus) }
+
+func web(limit, listeners int) int {
+	return min(max(open(limit)/4/max(listeners, 1), minHTTP), maxHTTP)
+}
+
+// open returns what is left for those who come from outside.
+func open(limit int) int { return limit - min(max(limit/4, minReserve), maxReserve) }
+
+// None reports whether err, or its text where it comes from elsewhere, says that there are no files left: to this process, or to all.
+func None(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || err != nil && strings.Contains(err.Error(), "too many open files")
+}
+
+// Advice is what to do then.
+func Advice() string {
+	return fmt.Sprintf("this process may have %d files open: allow more with `ulimit -n` (LimitNOFILE= in a unit of systemd) and start again", Limit())
+}

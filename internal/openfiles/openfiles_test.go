@@ -1,0 +1,40 @@
+package openfiles
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// TestDivide holds that all listeners together leave the store what it needs.
+func TestDivide(t *testing.T) {
+	for _, limit := range []int{256, 1024, 4096, 65_536, 1 << 20} {
+		for _, listeners := range []int{1, 2, 4} {
+			taken := bus(limit) + listeners*web(limit, listeners)
+			if reserve := limit - taken; reserve < min(limit/4, maxReserve) {
+				t.Errorf("of %d files, %d listeners and the bus take %d", limit, listeners, taken)
+			}
+			if bus(limit) < 2*web(limit, listeners) {
+				t.Errorf("of %d files, the bus has %d and a page %d", limit, bus(limit), web(limit, listeners))
+			}
+		}
+	}
+	if Limit() < 1 || Bus() < minBus || HTTP(1) < minHTTP {
+		t.Errorf("Limit() = %d, Bus() = %d, HTTP(1) = %d", Limit(), Bus(), HTTP(1))
+	}
+}
+
+func TestNone(t *testing.T) {
+	for _, err := range []error{syscall.EMFILE, &os.PathError{Op: "open", Path: "x", Err: syscall.ENFILE}, errors.New("open x: too many open files (10077)")} {
+		if !None(fmt.Errorf("store: %w", err)) {
+			t.Errorf("None(%v) = false", err)
+		}
+	}
+	for _, err := range []error{nil, syscall.ENOSPC, errors.New("no space left on device")} {
+		if None(err) {
+			t.Errorf("None(%v) = true", err)
+		}
+	}
+}

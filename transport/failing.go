@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// MaxFailures is how often an event may fail at one subscriber, by a panic or an error that is not [Temporary], before it is given up.
+const MaxFailures = 8
+
+const (
+	failingWarned = 10 * time.Second // an event that fails for so long is worth a warning
+	failingAgain  = time.Minute      // between two such warnings of a subscriber
+	failingFor    = 15 * time.Minute // without another failure: somebody else has the event
+	maxFailing    = 4096             // events that are counted at once
+	maxTroubles   = 8                // events that a Trouble names
+)
+
+// Failure is an event that a subscriber could not handle.
+type Failure struct {
+	ContextID, From, ID string
+	Since               time.Time // of the first failure
+	Times               int       // that it failed
+	Err                 error     // of the last one
+}
+
+// Trouble is what a subscriber of an inbox could not do.
+type Trouble struct {
+	Failing []Failure // some of the events that will be tried again, the one that fails for longest first
+	More    int       // of them
+	GivenUp int       // events that became dead letters since the subscriber began to serve
+	Last    Failure   // that was given up last, if any was
+}
+
+// Troubled is implemented by subscriptions of inboxes.
+type Troubled interface {
+	// Trouble returns what the subscriber could not do. It is safe for concurrent use.
+	Trouble() Trouble
+}
+
+// PanicError is a panic of a [Handler].
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (p *PanicError) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Call calls h and returns its panic as a [PanicError], which it logs with the stack. Transports call every handler by it: one event
+// must not end a process.
+func Call(ctx context.Context, log *slog.Logger, h Handler, e *Event) (err error) {
+	contextID, from, id := e.ContextID, e.From, e.ID // the handler may change them
+	defer func() {
+		if v := recover(); v != nil {
+			p := &PanicError{Value: v, Stack: debug.Stack()}
+			log.Error("handler panicked", "context_id", contextID, "from", from, "id", id, "err", p, "stack", string(p.Stack))
+			err = p
+		}
+	}()
+	return h(ctx, e)
+}
+
+// Failing is what transports use to call the handler of an inbox's subscriber: it counts the failures of each event and says when to
+// give it up. It is safe for concurrent use.
+type Failing struct {
+	inbox   string
+	givenUp func(ctx context.Context, e *Event, reason error) error
+	log     *slog.Logger
+
+	size atomic.Int64 // of events; most of the time there are none
+
+	mu     sync.Mutex
+	events map[uint64]*failingEvent // by what the transport knows them by
+	warned time.Time
+	total  int // given up
+	last   Failure
+}
+
+type failingEvent struct {
+	Failure
+	counted int // failures that are not temporary
+	latest  time.Time
+}
+
+// NewFailing returns a Failing for a subscriber of inbox t.
+func NewFailing(t Topic, o *SubscribeOptions, log *slog.Logger) *Failing {
+	f := &Failing{inbox: t.ID, log: log, events: map[uint64]*failingEvent{}}
+	if o != nil {
+		f.givenUp = o.OnGivenUp
+	}
+	return f
+}
+
+// Handle calls h with the event that read returns, unless that returns an error. The event, which is number key of its inbox, is
+// handled when Handle returns nil. After an error that is [Permanent] it is to become a dead letter, and [Failing.GaveUp] to be called
+// when it is one; after another one it is to be delivered again. read is called again for OnGivenUp.
+func (f *Failing) Handle(ctx context.Context, h Handler, key uint64, read func() (*Event, error)) error {
+	e, err := read()
+	was := Failure{ContextID: e.ContextID, From: e.From, ID: e.ID}
+	if err != nil {
+		err = Permanent(fmt.Errorf("it cannot be read: %w", err))
+	} else if err = Call(ctx, f.log, h, e); err == nil {
+		f.Forget(key)
+		return nil
+	}
+	if !IsPermanent(err) {
+		if ctx.Err() != nil {
+			return err
+		}
+		failed := f.note(key, was, err)
+		if failed < MaxFailures {
+			return err
+		}
+		err = Permanent(fmt.Errorf("it failed %d times, at last: %w", failed, err))
+	}
+	if untold := f.tell(ctx, err, read); untold != nil {
+		f.note(key, was, untold)
+		return untold
+	}
+	f.note(key, was, err)
+	return err
+}
+
+// tell calls OnGivenUp. It returns an error when that is to be done again.
+func (f *Failing) tell(ctx context.Context, reason error, read func() (*Event, error)) error {
+	if f.givenUp == nil {
+		return nil
+	}
+	e, _ := read() // what is wrong with it is in the reason
+	err := Call(ctx, f.log, func(ctx context.Context, e *Event) error { return f.givenUp(ctx, e, reason) }, e)
+	if IsTemporary(err) {
+		return fmt.Errorf("it is given up (%v), and nobody can be told now: %w", reason, err) //nolint:errorlint // it would be permanent
+	}
+	if err != nil {
+		f.log.Warn("nobody was told that an event is given up", "inbox", f.inbox, "context_id", e.ContextID, "id", e.ID, "err", err)
+	}
+	return nil
+}
+
+// note counts a failure, and returns how many failures of the event count.
+func (f *Failing) note(key uint64, was Failure, err error) int {
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	ev := f.events[key]
+	if ev == nil {
+		if len(f.events) >= maxFailing {
+			f.prune(now)
+		}
+		if len(f.events) >= maxFailing {
+			return 0
+		}
+		ev = &failingEvent{Failure: was}
+		ev.Since = now
+		f.events[key] = ev
+		f.size.Store(int64(len(f.events)))
+	}
+	ev.Times, ev.Err, ev.latest = ev.Times+1, err, now
+	if IsPermanent(err) {
+		return ev.counted
+	}
+	if !IsTemporary(err) {
+		ev.counted++
+	}
+	if now.Sub(ev.Since) >= failingWarned && now.Sub(f.warned) >= failingAgain {
+		f.warned = now
+		f.log.Warn("event fails again and again", "inbox", f.inbox, "context_id", ev.ContextID, "from", ev.From, "id", ev.ID,
+			"since", ev.Since.UTC().Format(time.RFC3339), "times", ev.Times, "failing_events", len(f.events), "err", err)
+	} else {
+		f.log.Debug("event not handled", "inbox", f.inbox, "context_id", ev.ContextID, "id", ev.ID, "times", ev.Times, "err", err)
+	}
+	return ev.counted
+}
+
+// prune forgets what has not failed for long; f.mu is held.
+func (f *Failing) prune(now time.Time) {
+	for key, ev := range f.events {
+		if now.Sub(ev.latest) >= failingFor {
+			delete(f.events, key)
+		}
+	}
+	f.size.Store(int64(len(f.events)))
+}
+
+// Forget says that the subscriber has event key no longer.
+func (f *Failing) Forget(key uint64) {
+	if f.size.Load() == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.events, key)
+	f.size.Store(int64(len(f.events)))
+}
+
+// GaveUp says that event key, for which Handle returned a [Permanent] error, is a dead letter.
+func (f *Failing) GaveUp(key uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.total++
+	ev := f.events[key]
+	if ev == nil { // there were too many to count them
+		return
+	}
+	delete(f.events, key)
+	f.size.Store(int64(len(f.events)))
+	f.last = ev.Failure
+	f.log.Warn("event given up", "inbox", f.inbox, "context_id", ev.ContextID, "from", ev.From, "id", ev.ID, "times", ev.Times, "err", ev.Err)
+}
+
+// Trouble implements [Troubled].
+func (f *Failing) Trouble() Trouble {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.prune(time.Now())
+	t := Trouble{GivenUp: f.total, Last: f.last}
+	for _, ev := range f.events {
+		t.Failing = append(t.Failing, ev.Failure)
+	}
+	slices.SortFunc(t.Failing, func(a, b Failure) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	if n := len(t.Failing); n > maxTroubles {
+		t.Failing, t.More = slices.Clone(t.Failing[:maxTroubles]), n-maxTroubles
+	}
+	return t
+}
