@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,6 +79,8 @@ var vendors = map[string][]string{
 	"cloud.google.com/go/vertexai":      {"llm/vertex"},
 	"cloud.google.com/go/aiplatform":    {"llm/vertex", "llm/vertex/vertextest"},
 	"google.golang.org/genai":           {"llm/gemini"},
+	"sigs.k8s.io/yaml":                  {"internal/document"},
+	"go.yaml.in/yaml":                   {"internal/document"},
 }
 
 func TestImportsPointOneWay(t *testing.T) {
@@ -96,6 +101,37 @@ func TestImportsPointOneWay(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// guarded lists what only one package may do, for its bounds to hold: others go through it.
+var guarded = map[string]string{
+	"http.Server{": "internal/httpserver", "http.Serve(": "internal/httpserver", ".ListenAndServe": "internal/httpserver",
+	"os.ReadFile(": "internal/document",
+}
+
+// ownFiles are packages that read what they have written themselves, or the system's.
+var ownFiles = []string{"internal/torture", "internal/bench", "agents", "llm/llmtest"}
+
+func TestGuardsAreUsed(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		for text, by := range guarded {
+			if strings.Contains(string(b), text) && dir != by && !slices.Contains(ownFiles, dir) && !strings.Contains(dir, "test") {
+				t.Errorf("%s has %s: use %s", path, text, by)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

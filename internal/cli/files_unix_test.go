@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 )
@@ -48,8 +49,13 @@ func TestFilesThatDoNotEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			cancel()
-			if got := <-code; got == 0 {
-				t.Errorf("exit status %d of a command that was stopped", got)
+			select {
+			case got := <-code:
+				if got == 0 {
+					t.Errorf("exit status %d of a command that was stopped", got)
+				}
+			case <-time.After(patience):
+				t.Error("the command does not end")
 			}
 		})
 	}

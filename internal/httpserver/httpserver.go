@@ -4,15 +4,17 @@
 // Of a listener whose connections are all taken, the one that nothing was heard of for longest is closed in favour of a new one; one for which
 // a handler is at work goes last. So those who connect and say nothing do not keep out those who ask.
 //
-// A handler has 30 seconds to read its request and to write its answer. One that streams, or waits for something, has to say so:
+// A handler has 30 seconds from the first byte of its request to read all of it, and as long to write its answer. One that streams, or
+// waits for something, gives itself more, a piece at a time:
 //
 //	c := http.NewResponseController(w)
-//	c.SetReadDeadline(time.Time{})                          // else the request's context ends with the time to read
 //	for … {
-//		c.SetWriteDeadline(time.Now().Add(10 * time.Second)) // for the next piece
+//		c.SetWriteDeadline(time.Now().Add(10 * time.Second))
 //		w.Write(piece)
 //		c.Flush()
 //	}
+//
+// SetReadDeadline does the same for one that reads a long body. Its request's context ends when the client goes, not with these times.
 package httpserver
 
 import (

@@ -230,7 +230,6 @@ func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			c := http.NewResponseController(w)
-			c.SetReadDeadline(time.Time{})
 			for range 600 {
 				if err := c.SetWriteDeadline(time.Now().Add(10 * time.Second)); err != nil {
 					t.Error(err)
