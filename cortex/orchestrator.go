@@ -239,6 +239,9 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			}
 			return o.bar(ctx, conv, e, why)
 		}
+		if why := conv.overrun(e); why != "" {
+			return o.bar(ctx, conv, e, why)
+		}
 		if why := conv.idle(e, o.cfg.Now()); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
 			cached := conv.Version
