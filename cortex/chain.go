@@ -16,14 +16,15 @@ import (
 //   - A message of an agent that has a task under way in the conversation continues the chain of that task: of the one that it names,
 //     else of the one that was handed on most often. What it says of hops and ancestors can only make it stricter.
 //   - Nobody is asked in a turn by whom, or on whose way, the request came there.
-//   - A chain has at most [MaxChain] turns. What a turn may spend, and may give to an agent, holds for the chain.
-//   - Any other message of an agent begins a chain, of which an agent may begin so many in a minute, see rates.
+//   - A chain has at most [MaxChain] turns: what else is asked in the course of it is refused, and in no log. What a turn may spend, and may give to an agent, holds for the chain.
+//   - Any other message of an agent begins a chain, and an agent may ask for so much in a minute, with all that comes of it, see rates.
 
 // MaxChain is how many turns may descend from one, itself among them.
 const MaxChain = 64
 
 // Chain counts what came of a root turn, as long as a turn of it is open.
 type Chain struct {
+	Agent string         `json:",omitempty"` // that asked for the root; none when a person did
 	Turns int            // that have begun
 	Given map[string]int `json:",omitempty"` // tasks, by the agents that got them
 	Usage llm.Usage
@@ -41,7 +42,11 @@ func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 			}
 		}
 	}
-	c.chain(turn).Turns++
+	chain := c.counts(turn)
+	chain.Turns++
+	if turn.Root == turn.ID && isAgent(turn.From) {
+		chain.Agent = turn.From
+	}
 }
 
 // parentOf returns the turn in whose course an agent sent e, or nil.
@@ -66,8 +71,16 @@ func (c *Conversation) parentOf(e *transport.Event, m *a2a.Message) *Turn {
 	return parent
 }
 
-// chain returns the counts of an open turn's chain.
-func (c *Conversation) chain(turn *Turn) *Chain {
+// chain returns what came of the root of an open turn.
+func (c *Conversation) chain(turn *Turn) Chain {
+	if chain := c.Chains[turn.Root]; chain != nil {
+		return *chain
+	}
+	return Chain{}
+}
+
+// counts returns the counts of an open turn's chain, to be added to.
+func (c *Conversation) counts(turn *Turn) *Chain {
 	if c.Chains == nil {
 		c.Chains = map[string]*Chain{}
 	}
@@ -79,7 +92,7 @@ func (c *Conversation) chain(turn *Turn) *Chain {
 
 // give counts a task that an agent got in the course of turn.
 func (c *Conversation) give(turn *Turn, agent string) {
-	chain := c.chain(turn)
+	chain := c.counts(turn)
 	if chain.Given == nil {
 		chain.Given = map[string]int{}
 	}
@@ -93,10 +106,15 @@ func (c *Conversation) unchain(root string) {
 	}
 }
 
-// tooLong returns why turn's chain cannot have it, or "".
-func (c *Chain) tooLong() string {
-	if c.Turns <= MaxChain {
+// overrun returns why e, a message of an agent, cannot be part of the chain that it would continue, or "".
+func (c *Conversation) overrun(e *transport.Event) string {
+	m, ok := userMessage(e)
+	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more than %d are not allowed.", c.Turns-1, MaxChain-1)
+	parent := c.parentOf(e, m)
+	if parent == nil || c.chain(parent).Turns < MaxChain {
+		return ""
+	}
+	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more are not allowed.", MaxChain-1)
 }

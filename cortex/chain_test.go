@@ -19,15 +19,18 @@ import (
 // tireless is how often an agent asks that never stops: it does so when it is given a task, and whenever it is answered.
 const tireless = 1000
 
+// asking is what agents ask for: the n-th time, after what they heard.
+type asking map[string]func(n int, heard *transport.Event) *transport.Event
+
 // insist has agents ask again whenever something comes to them, with none of what they know of how the request came to them.
-func (w *world) insist(ask map[string]func(n int) *transport.Event) {
+func (w *world) insist(ask asking) {
 	asked := 0
-	w.heed = func(agent string, _ *transport.Event) {
+	w.heed = func(agent string, heard *transport.Event) {
 		if ask[agent] == nil || asked == tireless {
 			return
 		}
 		asked++
-		e := ask[agent](asked)
+		e := ask[agent](asked, heard)
 		e.From = agent
 		if err := w.bus.Publish(w.t.Context(), transport.Inbox("", transport.Cortex), e); err != nil {
 			w.t.Error(err)
@@ -38,26 +41,31 @@ func (w *world) insist(ask map[string]func(n int) *transport.Event) {
 // TestAgentThatAsksOnAndOn: what agents ask for in the course of a turn is bounded, and what they ask for of themselves, by whatever
 // they leave out of their messages, and wherever they ask.
 func TestAgentThatAsksOnAndOn(t *testing.T) {
-	in := func(contextID, text string) func(n int) *transport.Event {
-		return func(n int) *transport.Event {
+	in := func(contextID, text string) func(n int, heard *transport.Event) *transport.Event {
+		return func(n int, heard *transport.Event) *transport.Event {
 			e := userEvent(fmt.Sprint("a", n), text)
-			if contextID != "" {
+			switch contextID {
+			case conversation:
+			case "":
+				e.ContextID = heard.ContextID
+			default:
 				e.ContextID = fmt.Sprint(contextID, n)
-				e.Payload.(*a2a.Message).ContextID = e.ContextID
 			}
+			message(e).ContextID = e.ContextID
 			return e
 		}
 	}
 	for name, test := range map[string]struct {
-		ask  map[string]func(n int) *transport.Event
+		ask  asking
 		most int // turns that are paid for
 	}{
-		"for an answer":           {map[string]func(n int) *transport.Event{"alpha": in("", "and then?")}, cortex.MaxChain},
-		"for itself":              {map[string]func(n int) *transport.Event{"alpha": in("", "alpha: go on")}, cortex.MaxChain},
-		"for each other":          {map[string]func(n int) *transport.Event{"alpha": in("", "beta: go on"), "beta": in("", "alpha: go on")}, cortex.MaxChain},
-		"in new conversations":    {map[string]func(n int) *transport.Event{"alpha": in("new-", "and then?")}, 1 + 10},
-		"for itself in new ones":  {map[string]func(n int) *transport.Event{"alpha": in("new-", "alpha: go on")}, 1 + 10},
-		"for each other in those": {map[string]func(n int) *transport.Event{"alpha": in("new-", "beta: go on"), "beta": in("new-", "alpha: go on")}, 1 + 2*10},
+		"for an answer":           {asking{"alpha": in(conversation, "and then?")}, cortex.MaxChain},
+		"for itself":              {asking{"alpha": in(conversation, "alpha: go on")}, cortex.MaxChain},
+		"for each other":          {asking{"alpha": in(conversation, "beta: go on"), "beta": in(conversation, "alpha: go on")}, cortex.MaxChain},
+		"in new conversations":    {asking{"alpha": in("new-", "and then?")}, 1 + 10},
+		"for itself in new ones":  {asking{"alpha": in("new-", "alpha: go on")}, 1 + 10},
+		"for each other in those": {asking{"alpha": in("new-", "beta: go on"), "beta": in("new-", "alpha: go on")}, 1 + 2*10},
+		"with another's help":     {asking{"alpha": in("new-", "beta: go on"), "beta": in("", "and then?")}, 1 + 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,8 +76,9 @@ func TestAgentThatAsksOnAndOn(t *testing.T) {
 					t.Errorf("%d decisions, want 2 to %d", n, test.most)
 				}
 				if strings.HasPrefix(name, "for a") {
-					if a := w.answers()["a1000"]; !strings.Contains(a, "Agents have asked for 1000 things in the course of one request; more than 63 are not allowed.") {
-						t.Errorf("the last answer is %q", a)
+					refused := "Agents have asked for 63 things in the course of one request; more are not allowed."
+					if a := w.shownTo("alpha", "a999"); a != refused || len(w.load().Turns) > cortex.MaxChain {
+						t.Errorf("the last answer is %q, and there are %d turns", a, len(w.load().Turns))
 					}
 				}
 				w.wantFold()
@@ -119,7 +128,7 @@ func TestRequestsPerMinute(t *testing.T) {
 				if got != want {
 					t.Errorf("%d at once and %d in all were answered, want %d", got[0], got[1], want)
 				}
-				if !strings.HasPrefix(refused, "Too many requests: without a task of its own under way here, an agent may ask for ") {
+				if !strings.HasPrefix(refused, "Too many requests: of itself, alpha may ask for ") {
 					t.Errorf("the others were answered %q", refused)
 				}
 				for i := range 100 {
@@ -260,4 +269,20 @@ func TestBudgetOfAChain(t *testing.T) {
 		w.wantAnswer("m2", "ok")
 		w.wantFold()
 	})
+}
+
+// TestRatesAreBounded: of very many agents those that asked the longest ago are forgotten, and not those that ask too often.
+func TestRatesAreBounded(t *testing.T) {
+	r, now := cortex.NewRates(), time.Now()
+	refused := 0
+	for i := range 10_000 {
+		now = now.Add(time.Microsecond)
+		r.Take(fmt.Sprint("agent-", i), now)
+		if i%100 == 0 && r.Take("hasty", now) != "" {
+			refused++
+		}
+	}
+	if n := r.Len(); n != 4096 || refused != 90 {
+		t.Errorf("%d agents are known, and the hasty one was refused %d times of 100, want 4096 and 90", n, refused)
+	}
 }

@@ -139,7 +139,7 @@ func (c *Conversation) applyDecision(e *Entry) {
 		return
 	}
 	turn.Usage = turn.Usage.Add(spent)
-	chain := c.chain(turn)
+	chain := c.counts(turn)
 	chain.Usage = chain.Usage.Add(spent)
 	if d := e.Decision; d != nil {
 		turn.Decisions++

@@ -40,7 +40,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 		entry.Failure = why
 		return nil
 	}
-	if why := o.overRate(turn, entry); why != "" {
+	if why := o.overRate(conv, turn, entry); why != "" {
 		entry.Failure = why
 		return nil
 	}
@@ -237,10 +237,7 @@ func (c *Conversation) overLimit(turn *Turn) string {
 	case turn.Hops >= MaxHops:
 		return fmt.Sprintf("The request was handed on by %d agents; more than %d are not allowed.", turn.Hops, MaxHops-1)
 	}
-	if turn.Decisions > 0 {
-		return ""
-	}
-	return c.chain(turn).tooLong()
+	return ""
 }
 
 func delegates(d *llm.Decision) []string {

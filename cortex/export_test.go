@@ -33,6 +33,16 @@ func (c *Conversation) Weight() int { return c.weight() }
 // SameWhenLogged returns d as JSON would give it back, or nil when only JSON itself knows.
 func SameWhenLogged(d *llm.Decision) *llm.Decision { return sameWhenLogged(d) }
 
+// Rates are how often agents ask.
+type Rates = rates
+
+// NewRates returns Rates of nobody.
+func NewRates() *Rates { return newRates() }
+
+// Take is what a message of an agent does; Len is how many agents are known.
+func (r *Rates) Take(agent string, now time.Time) string { return r.take(agent, 0, now) }
+func (r *Rates) Len() int                                { return len(r.byAgent) }
+
 // Offers is what an Orchestrator keeps of the agents that were there last.
 type Offers = offers
 

@@ -245,6 +245,9 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			}
 			return o.bar(ctx, conv, e, why, now)
 		}
+		if why := conv.overrun(e); why != "" {
+			return o.bar(ctx, conv, e, why, now)
+		}
 		if why := conv.idle(e, now); why != "" {
 			// Nothing may be acknowledged on the strength of a cache that could be stale.
 			cached := conv.Version

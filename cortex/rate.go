@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// What an agent may ask for of itself, which no task of its own leads to, unless a rule says otherwise.
+// What an agent may ask for of itself, unless a rule says otherwise.
 const (
 	defaultRequests = 30 // a minute
 	burstShare      = 3  // of these, the third part may come at once
@@ -16,8 +18,8 @@ const (
 	maxRates = 4096 // agents whose requests are counted; of more, those that asked the longest ago are forgotten
 )
 
-// rates count the requests by which agents begin chains. They are those of this process: of several replicas, each counts the
-// conversations that it owns. They are safe for concurrent use.
+// rates count the turns of chains that no person began, by the agents that did. They are those of this process: of several replicas,
+// each counts the conversations that it owns. They are safe for concurrent use.
 type rates struct {
 	mu      sync.Mutex
 	byAgent map[string]*pace
@@ -53,16 +55,17 @@ func (r *rates) take(agent string, perMinute int, now time.Time) string {
 	if p.AllowN(now, 1) {
 		return ""
 	}
-	return fmt.Sprintf("Too many requests: without a task of its own under way here, an agent may ask for %d things a minute, and for %d of them at once. "+
-		"Ask again later.", perMinute, burst)
+	return fmt.Sprintf("Too many requests: of itself, %s may ask for %d things a minute, and for %d of them at once, with all that comes of it. "+
+		"Ask again later.", prompt.Clean(agent, maxAsked), perMinute, burst)
 }
 
-// overRate returns why turn, which entry begins, cannot be an agent's own, or "".
-func (o *Orchestrator) overRate(turn *Turn, entry *Entry) string {
-	if !isAgent(turn.From) || turn.Root != turn.ID || turn.Seq != entry.Seq {
+// overRate returns why an agent cannot have turn, which entry begins, asked for, or "".
+func (o *Orchestrator) overRate(conv *Conversation, turn *Turn, entry *Entry) string {
+	agent := conv.chain(turn).Agent
+	if agent == "" || turn.Seq != entry.Seq {
 		return ""
 	}
-	return o.rates.take(turn.From, o.policy().Requests(turn.From), o.cfg.Now())
+	return o.rates.take(agent, o.policy().Requests(agent), o.cfg.Now())
 }
 
 // forget makes room for another agent.

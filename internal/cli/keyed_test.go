@@ -79,7 +79,9 @@ func (k *keyed) dial(creds string) *nats.Bus {
 // run runs a command as somebody.
 func (k *keyed) run(creds string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	code = cli.Run(k.t.Context(), append(args, "--nats", k.url, "--creds", creds, "--data", k.t.TempDir()), strings.NewReader(""), &out, &errs)
+	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
+	defer cancel()
+	code = cli.Run(ctx, append(args, "--nats", k.url, "--creds", creds, "--data", k.t.TempDir()), strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
