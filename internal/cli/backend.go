@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -12,8 +10,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
-	"github.com/cortex-orchestrator/cortex/internal/directory"
-	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -23,7 +19,8 @@ import (
 type backend struct {
 	*link
 	registry *registry.Registry
-	prompts  string        // --prompts
+	isSet    isSet
+	prompts  string        // templates to try out; "": those of the node
 	index    *router.Index // of the node in this process; nil: one is made when it is needed
 }
 
@@ -110,34 +107,6 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 			yield(nil, err)
 		}
 	}
-}
-
-// prompt renders what the model would be sent if text were said now.
-func (b *backend) prompt(ctx context.Context, contextID, text string) (string, error) {
-	templates, err := prompt.New(b.prompts)
-	if err != nil {
-		return "", err
-	}
-	conv, err := cortex.Load(ctx, b.store, b.tenant, contextID)
-	if err != nil {
-		return "", err
-	}
-	agents := directory.Routable(b.registry.Snapshot())
-	in, chosen := conv.Preview(text, agents, b.searchIndex(agents), time.Now())
-	p, err := templates.Render(in)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "── system · %d bytes\n%s\n", len(p.System), p.System)
-	for _, m := range p.Messages {
-		fmt.Fprintf(&out, "── %s\n%s\n", m.Role, m.Text)
-	}
-	if len(chosen) > 0 {
-		fmt.Fprintf(&out, "── shortlist · %d of %d agents\n", len(chosen), len(agents))
-		writeShortlist(&out, "", chosen)
-	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
 func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo, error) {

@@ -175,7 +175,8 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if s.node.llm != "fake" {
 			where += ", deciding with " + s.describeLLM()
 		}
-		return &backend{n.link, n.Registry, s.node.prompts, n.Index}, where, n.Close, nil
+		own := func(context.Context) (*handover, error) { return s.handover() }
+		return &backend{n.link, n.Registry, own, "", n.Index}, where, n.Close, nil
 	}
 }
 
@@ -223,7 +224,7 @@ func (s *settings) whoDecides(ctx context.Context) (text string, other bool) {
 }
 
 // succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one
-// goes on. The new server has the address of the old one, so that everybody finds it again. A service that ends is not
+// goes on. The new server has the address of the old one, and all its settings, so that everybody finds it again. A service that ends is not
 // succeeded: it is about to be started again. The function that is returned ends that.
 func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
 	a, ok, err := findAddress(ctx, s.data)
@@ -232,14 +233,15 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- s.adopting(a.Deciding).reign(ctx, log) }()
+	go func() { done <- s.reign(ctx, log) }()
 	return func() error {
 		stop()
 		return <-done
 	}
 }
 
-// reign waits for the data folder to be free, and then runs a node until ctx ends.
+// reign waits for the data folder to be free, and then runs a node like the one before until ctx ends. When that was a service, it is
+// about to be started again, and reign goes on to wait.
 func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -252,7 +254,15 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 		if held(s.data) {
 			continue
 		}
-		n, err := s.startNode(ctx, log, nil)
+		last, ok := lastAddress(s.data)
+		if !ok || !last.Passing {
+			continue
+		}
+		next, err := s.successor(last.Node)
+		var n *node
+		if err == nil {
+			n, err = next.startNode(ctx, log, nil)
+		}
 		switch {
 		case errors.Is(err, errLocked):
 			continue
@@ -290,7 +300,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 	}
 	select {
 	case <-r.Synced():
-		return &backend{l, r, s.node.prompts, nil}, closeAll, nil
+		return &backend{l, r, s.joined, "", nil}, closeAll, nil
 	case <-ctx.Done():
 		return nil, nil, errors.Join(ctx.Err(), closeAll())
 	case <-time.After(syncTimeout):

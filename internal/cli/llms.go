@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
@@ -193,36 +192,6 @@ func (t tempered) most(n int) int {
 		return max(n, own) // the one that is set
 	}
 	return min(n, own)
-}
-
-// deciding is everything that is set for the model, but for keys, and the rules.
-type deciding struct {
-	LLM     string               `json:"llm"`
-	Model   string               `json:"model,omitempty"`
-	Timeout duration             `json:"timeout"`
-	LLMs    map[string]*endpoint `json:"llms,omitempty"`
-	Budget  cortex.Budget        `json:"budget"`
-	Policy  string               `json:"policy,omitempty"` // the file of --policy
-}
-
-func (s *settings) deciding() *deciding {
-	return &deciding{s.node.llm, s.node.model, duration(s.node.llmTimeout), s.llms, s.budget, s.node.policy}
-}
-
-// adopting returns settings with d in the place of their own: a chat that takes over goes on as it was, with the same model,
-// the same budget and the same rules.
-func (s *settings) adopting(d *deciding) *settings {
-	own, node := *s, *s.node
-	own.node = &node
-	if d == nil {
-		return &own
-	}
-	node.llm, node.model, node.llmTimeout = d.LLM, d.Model, time.Duration(d.Timeout)
-	own.llms, own.budget, node.policy = d.LLMs, d.Budget, d.Policy
-	for name, ep := range own.llms {
-		ep.Name, ep.local = name, providers()[ep.Provider].preset.local
-	}
-	return &own
 }
 
 // describeLLM says which model decides, for people.

@@ -51,10 +51,10 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		}
 		url = a.URL
 		if s.node.wellKnown == "" {
-			s.node.wellKnown = a.WellKnown
+			s.node.wellKnown = a.Node.of("well-known")
 		}
-		s.node.strict = a.Strict
-		if err := s.findCreds(a.Auth); err != nil {
+		s.node.strict = a.Node.of("strict-abilities") == "true"
+		if err := s.findCreds(a.Node.of("auth")); err != nil {
 			return nil, err
 		}
 	}
@@ -309,10 +309,12 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	if n.server != nil && n.server.URL() != "" {
-		if err := leaveAddress(s.data, address{
-			URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, WellKnown: s.node.wellKnown, Strict: s.node.strict,
-			Auth: s.node.auth, LLM: s.describeLLM(), Deciding: s.deciding(),
-		}); err != nil {
+		h, err := s.handover()
+		if err != nil {
+			return nil, err
+		}
+		a := address{URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: h}
+		if err := leaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
 		keepPort(s.data, n.server.URL())

@@ -65,7 +65,7 @@ func (s *settings) unusedPolicy(ctx context.Context) string {
 		return ""
 	}
 	if s.nats == "" {
-		if a, ok, err := findAddress(ctx, s.data); err == nil && ok && a.Deciding != nil && a.Deciding.Policy == s.node.policy {
+		if a, ok, err := findAddress(ctx, s.data); err == nil && ok && a.Node.of("policy") == s.node.policy {
 			return ""
 		}
 	}

@@ -148,14 +148,3 @@ func TestPolicyAtStart(t *testing.T) {
 		t.Errorf("without --policy: %v, %v", f, err)
 	}
 }
-
-// TestPolicyIsHandedOver: a chat that takes over goes by the rules of the one before, and not by its own.
-func TestPolicyIsHandedOver(t *testing.T) {
-	first := &settings{node: &nodeSettings{llm: "fake", policy: "/first.yaml"}}
-	for _, own := range []string{"", "/second.yaml"} {
-		second := &settings{node: &nodeSettings{llm: "fake", policy: own}}
-		if got := second.adopting(first.deciding()).node.policy; got != "/first.yaml" {
-			t.Errorf("it goes by %q", got)
-		}
-	}
-}

@@ -1,13 +1,22 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
+	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/internal/directory"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func (e *env) newPrompt() *cobra.Command {
@@ -15,12 +24,17 @@ func (e *env) newPrompt() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prompt [TEXT]",
 		Short: "Show what a model would be told",
-		Long: "Show the prompt that a model would get if TEXT were said now, with the agents that are online now; of " +
-			"many agents, with those that fit, and how well they do. Nothing is sent.",
+		Long: "Show the prompt that the model of the Cortex that runs would get if TEXT were said now, with its templates and the agents that " +
+			"are online and may be asked; of many agents, with those that fit, and how well they do. It begins a conversation, unless --context " +
+			"names one to go on with. Nothing is sent.",
 		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --context demo 'and in Paris?'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := transport.CheckID(contextID); contextID != "" && err != nil {
+				return usagef("--context: %w", err)
+			}
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
+				b.prompts = e.settings.tried()
 				text, err := b.prompt(ctx, contextID, strings.Join(args, " "))
 				if err != nil {
 					return err
@@ -30,8 +44,110 @@ func (e *env) newPrompt() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&contextID, "context", "preview", "`ID` of a conversation whose history is shown too")
-	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
+	c.Flags().StringVar(&contextID, "context", "", "`ID` of a conversation whose history is shown too")
+	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates to try out, rather than those of the Cortex that runs")
 	setting(c.Flags(), "prompts")
 	return c
+}
+
+// isSet returns how the node is set whose prompts are shown; nil when that is not known.
+type isSet func(context.Context) (*handover, error)
+
+// joined is for who has joined a node, and looks each time: another may run by then.
+func (s *settings) joined(ctx context.Context) (*handover, error) {
+	if s.nats != "" {
+		return nil, nil
+	}
+	a, _, err := findAddress(ctx, s.data)
+	return a.Node, err
+}
+
+// tried are the templates that are shown in place of the node's: of a server elsewhere, those of this machine's settings at least.
+func (s *settings) tried() string {
+	if s.nats != "" || s.given["prompts"] == fromFlag {
+		return s.node.prompts
+	}
+	return ""
+}
+
+// prompt renders what the model would be sent if text were said now.
+func (b *backend) prompt(ctx context.Context, contextID, text string) (string, error) {
+	h, err := b.isSet(ctx)
+	if err != nil {
+		return "", err
+	}
+	templates, err := prompt.New(cmp.Or(b.prompts, h.of("prompts")))
+	if err != nil {
+		return "", err
+	}
+	conv := cortex.NewConversation(b.tenant, "")
+	if contextID != "" {
+		if conv, err = cortex.Load(ctx, b.store, b.tenant, contextID); err != nil {
+			return "", err
+		}
+	}
+	agents, err := b.permitted(h, directory.Routable(b.registry.Snapshot()))
+	if err != nil {
+		return "", err
+	}
+	in, chosen := conv.Preview(text, agents, b.searchIndex(agents), time.Now())
+	p, err := templates.Render(in)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "── system · %d bytes\n%s\n", len(p.System), p.System)
+	for _, m := range p.Messages {
+		fmt.Fprintf(&out, "── %s\n%s\n", m.Role, m.Text)
+	}
+	if len(chosen) > 0 {
+		fmt.Fprintf(&out, "── shortlist · %d of %d agents\n", len(chosen), len(agents))
+		writeShortlist(&out, "", chosen)
+	}
+	if unknown := b.unknown(h, len(chosen) > 0); unknown != "" {
+		fmt.Fprintf(&out, "── not known here · %s\n", unknown)
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// permitted leaves the agents that the rules of the node let this user ask.
+func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent, error) {
+	if h.of("policy") == "" {
+		return agents, nil
+	}
+	rules, err := (&settings{node: &nodeSettings{policy: h.of("policy")}}).loadPolicy(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, fmt.Errorf("the rules of the cortex that runs: %w", err)
+	}
+	p := rules.inForce()()
+	from := b.client().User
+	if from == "" {
+		from = "user"
+	}
+	return slices.DeleteFunc(slices.Clone(agents), func(a prompt.Agent) bool {
+		if a.Card == nil || len(a.Card.Skills) == 0 {
+			return !p.Allows(from, a.ID, "")
+		}
+		return p.Any(a.ID) && !slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool {
+			return p.Allows(from, a.ID, cmp.Or(s.ID, s.Name))
+		})
+	}), nil
+}
+
+// unknown says what the model may be told that is not shown, or "".
+func (b *backend) unknown(h *handover, choice bool) string {
+	var what []string
+	if h == nil && b.prompts == "" {
+		what = append(what, "its --prompts")
+	}
+	if h == nil {
+		what = append(what, "its --policy")
+	}
+	if choice && b.index == nil {
+		what = append(what, "its --shortlist", "what it has learned about agents")
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("of the Cortex that runs at %s: %s", b.url, strings.Join(what, ", "))
 }

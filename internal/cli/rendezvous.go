@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -20,15 +21,9 @@ type address struct {
 	PID int    `json:"pid"`
 	// Passing says that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
-	// WellKnown is the file of --well-known, for those who join.
-	WellKnown string `json:"wellKnown,omitempty"`
-	// Strict is --strict-abilities, for them too.
-	Strict bool `json:"strict,omitempty"`
-	// Auth is --auth, where those who join on the same machine find their credentials.
-	Auth string `json:"auth,omitempty"`
-	// LLM is what decides, for people; Deciding is how, for who takes over.
-	LLM      string    `json:"llm,omitempty"`
-	Deciding *deciding `json:"deciding,omitempty"`
+	// LLM is what decides, for people; Node is how the node is set.
+	LLM  string    `json:"llm,omitempty"`
+	Node *handover `json:"node,omitempty"`
 }
 
 // sameListen returns listen with the port of the last time, where the port is left open and that one is free: agents that
@@ -64,6 +59,9 @@ var errLocked = errors.New("locked by another process")
 
 func addressFile(data string) string { return filepath.Join(data, "server.json") }
 
+// lastFile has the address of the node that ran last, for who takes over from it.
+func lastFile(data string) string { return filepath.Join(data, "last.json") }
+
 // claim locks the data folder for this process. It returns errLocked while another one runs on it.
 func claim(data string) (release func(), err error) {
 	if err := makeDir(data); err != nil {
@@ -83,9 +81,9 @@ func claim(data string) (release func(), err error) {
 		f.Close()
 		return nil, err
 	}
-	os.Remove(addressFile(data)) // of a process that was killed
+	withdrawAddress(data) // of a process that was killed
 	return func() {
-		os.Remove(addressFile(data))
+		withdrawAddress(data)
 		f.Close()
 	}, nil
 }
@@ -101,6 +99,23 @@ func leaveAddress(data string, a address) error {
 		return err
 	}
 	return os.Rename(tmp, addressFile(data))
+}
+
+// withdrawAddress leaves the address to those only who take over.
+func withdrawAddress(data string) {
+	if err := os.Rename(addressFile(data), lastFile(data)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		os.Remove(addressFile(data))
+	}
+}
+
+// lastAddress returns what the node left that ran last on a data folder that nobody holds. One that was killed has not withdrawn it.
+func lastAddress(data string) (a address, ok bool) {
+	for _, path := range []string{addressFile(data), lastFile(data)} {
+		if b, err := os.ReadFile(path); err == nil {
+			return a, json.Unmarshal(b, &a) == nil && a.Node != nil
+		}
+	}
+	return a, false
 }
 
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits

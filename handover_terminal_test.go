@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// left is what the tests read of what a node leaves in its data folder.
+type left struct {
+	URL  string
+	PID  int
+	Node struct{ Flags map[string]string }
+}
+
+func whoRuns(data string) (l left) {
+	b, err := os.ReadFile(filepath.Join(data, "server.json"))
+	if err != nil || json.Unmarshal(b, &l) != nil {
+		return left{}
+	}
+	return l
+}
+
+// TestChatTakesOverWhole ends the chat that runs Cortex with keys and settings of its own: the chat that had joined it takes over with all
+// of them, and not for a moment is the port open to somebody without keys.
+func TestChatTakesOverWhole(t *testing.T) {
+	data, dir := t.TempDir(), t.TempDir()
+	keys, templates := filepath.Join(dir, "keys"), filepath.Join(dir, "templates")
+	cortex, err := exec.LookPath("cortex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), cortex, "auth", "init", keys).CombinedOutput(); err != nil {
+		t.Fatalf("auth init: %v: %s", err, out)
+	}
+	if err := os.Mkdir(templates, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(templates, "system.tmpl"), []byte("You are the replaced one.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := open(t, "chat", "--data", data, "--auth", keys, "--prompts", templates, "--retain", "30d", "--task-timeout", "77s",
+		"--shortlist", "5", "--sync", "200ms", "--learning=false", "--agents", "echo")
+	first.shows("1 agent online")
+	before := whoRuns(data)
+	second := open(t, "chat", "--data", data)
+	second.shows("joined " + before.URL)
+
+	ctx, stop := context.WithCancel(t.Context())
+	letIn := make(chan int)
+	go func() { // somebody without keys knocks all the time
+		n := 0
+		for ctx.Err() == nil {
+			if nc, err := natsgo.Connect(before.URL, natsgo.Timeout(time.Second)); err == nil {
+				n++
+				nc.Close()
+			}
+		}
+		letIn <- n
+	}()
+	first.types("\x04")
+	first.ends(0)
+	second.shows("cortex is back")
+	second.types("echo the house\r")
+	second.shows("Echo: echo the house")
+	after := whoRuns(data)
+	stop()
+	if n := <-letIn; n > 0 {
+		t.Errorf("somebody without keys was let in %d times", n)
+	}
+	if after.PID == before.PID || after.URL != before.URL {
+		t.Errorf("process %d at %s runs, before it was %d at %s; want another at the same address", after.PID, after.URL, before.PID, before.URL)
+	}
+	if diff := cmp.Diff(before.Node.Flags, after.Node.Flags); diff != "" || len(after.Node.Flags) != 8 {
+		t.Errorf("its settings (-before +after):\n%s", diff)
+	}
+	second.types("/prompt\r")
+	second.shows("You are the replaced one.")
+	second.types("\x04")
+	second.ends(0)
+}

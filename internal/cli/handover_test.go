@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// notHandedOver are the settings of a chat that say nothing of the node which others take over: each process has its own, or the same.
+var notHandedOver = []string{"data", "nats", "log-format", "log-level"}
+
+// TestNodeIsHandedOverWhole gives each setting of a chat a value, and wants it in the node that takes over from it, whatever that chat
+// itself was given.
+func TestNodeIsHandedOverWhole(t *testing.T) {
+	e := &env{settings: settings{node: new(nodeSettings)}}
+	chat, _, err := e.newRoot().Find([]string{"chat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := chat.PreRunE(chat, nil); err != nil { // it takes the settings of this command
+		t.Fatal(err)
+	}
+	samples := map[string]string{
+		"string": filepath.Join(t.TempDir(), "some,thing"), "stringSlice": "echo,clock", "bool": "", "int": "7", "duration": "77s", "copies": "3", "TIME": "30d",
+	}
+	want := map[string]string{}
+	chat.Flags().VisitAll(func(f *pflag.Flag) {
+		if !marked(f) {
+			return
+		}
+		v, ok := samples[f.Value.Type()]
+		if f.Value.Type() == "bool" {
+			v = map[string]string{"true": "false", "false": "true"}[f.DefValue]
+		}
+		if !ok || f.Value.Set(v) != nil || f.Value.String() == f.DefValue {
+			t.Fatalf("--%s: this test has no value for it", f.Name)
+		}
+		want[f.Name] = f.Value.String()
+	})
+	e.settings.llms = map[string]*endpoint{"mine": {Name: "mine", Provider: "ollama", Model: "m", local: true}}
+	e.settings.budget = cortex.Budget{Turn: llm.Budget{Tokens: 5, Cost: 0.5}}
+
+	h, err := e.settings.handover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read handover
+	if err := json.Unmarshal(b, &read); err != nil {
+		t.Fatal(err)
+	}
+	heir := &settings{data: "/data", logFormat: "json", tenant: "own", creds: "own", node: &nodeSettings{policy: "own", tell: func(string) {}}}
+	next, err := heir.successor(&read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	next.nodeFlags(func(f *pflag.Flag) { got[f.Name] = f.Value.String() })
+	for _, name := range notHandedOver {
+		delete(want, name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("handed over (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(e.settings.llms, next.llms, cmp.AllowUnexported(endpoint{}, openAIKeys{}, googleKeys{})); diff != "" {
+		t.Errorf("llms (-want +got):\n%s", diff)
+	}
+	if next.budget != e.settings.budget || next.node.taskTimeout != 77*time.Second || !next.node.passing || next.node.tell == nil || next.data != "/data" || next.logFormat != "json" {
+		t.Errorf("the next node is %+v, %+v", next, next.node)
+	}
+}
+
+// TestHandoverOfAnotherVersion holds that nothing is left out that a chat does not understand: an --auth of tomorrow, for example.
+func TestHandoverOfAnotherVersion(t *testing.T) {
+	s := &settings{node: newNodeSettings()}
+	for flags, want := range map[string]string{"none": "does not know", "sync": "", "retain": "--retain"} {
+		_, err := s.successor(&handover{Flags: map[string]string{flags: "strange"}})
+		if got := err == nil; got != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("successor of --%s: %v, want %q", flags, err, want)
+		}
+	}
+}
+
+// TestPathsAreHandedOverWhole: who takes over may be somewhere else.
+func TestPathsAreHandedOverWhole(t *testing.T) {
+	for _, name := range pathFlags {
+		s := &settings{node: newNodeSettings()}
+		s.common(pflag.NewFlagSet("", pflag.ContinueOnError))
+		s.nodeFlags(func(f *pflag.Flag) {
+			if f.Name == name {
+				if err := f.Value.Set("relative"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		h, err := s.handover()
+		if err != nil || !filepath.IsAbs(h.of(name)) || filepath.Base(h.of(name)) != "relative" {
+			t.Errorf("--%s is handed over as %q, %v", name, h.of(name), err)
+		}
+	}
+	newNodeSettings().flags.VisitAll(func(f *pflag.Flag) {
+		what, usage := pflag.UnquoteUsage(f)
+		if (what == "FILE" || what == "DIR") != slices.Contains(pathFlags, f.Name) {
+			t.Errorf("--%s %s, %s: is it a path?", f.Name, what, usage)
+		}
+	})
+}
