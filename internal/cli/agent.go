@@ -74,8 +74,8 @@ func (e *env) newAgent() *cobra.Command {
 		Use:   "agent NAME | --card FILE [-- PROGRAM [ARGS...]]",
 		Short: "Run an agent and let it join",
 		Long: `Run an agent: a built-in one (echo, clock, calc), or any program, as exec does. It joins the Cortex that runs on the
-data folder, or on the server that --nats names, and leaves when it is interrupted. With a card and no program, the agent
-answers with what it is asked.`,
+data folder, or on the server that --nats names, and leaves when it is interrupted. While there is none it waits, but not with
+--once. With a card and no program, the agent answers with what it is asked.`,
 		Example: "  cortex agent echo\n  cortex agent --card weather.yaml -- ./weather.py --units metric\n  cortex agent --spec agentspec.yaml -- ./search",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -213,14 +213,22 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 			fmt.Fprintf(e.stderr, "%s waits: %s\n", name, strings.TrimPrefix(oneLine(away), transport.ErrUnavailable.Error()+": "))
 		}
 	}}
-	l, err := e.settings.mustJoin(ctx, card.Name, log, func(up bool, _ error) {
+	onConn := func(up bool, _ error) {
 		conn.connected(up)
 		if up {
 			fmt.Fprintf(e.stderr, "%s is connected again\n", name)
 		} else if ctx.Err() == nil {
 			fmt.Fprintf(e.stderr, "%s lost the connection and tries again until it is back\n", name)
 		}
-	})
+	}
+	join := func() (*link, error) { return e.settings.awaitJoin(ctx, card.Name, log, onConn, conn.tell) }
+	if f.once { // whoever starts it again and again would start one more that waits
+		join = func() (*link, error) { return e.settings.mustJoin(ctx, card.Name, log, onConn) }
+	}
+	l, err := join()
+	if err != nil && ctx.Err() != nil {
+		return nil // it was told to leave
+	}
 	if err != nil {
 		return err
 	}

@@ -43,13 +43,13 @@ func (l *link) Close() { l.bus.Close() }
 // join connects to a running server, by --nats or by what a node left in the data folder. It returns nil when none runs.
 // onConn, unless nil, is told when the connection is lost and made again.
 func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
-	url := s.nats
-	if url == "" {
+	o := &nats.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}
+	if s.nats == "" {
 		a, ok, err := findAddress(ctx, s.data)
 		if err != nil || !ok {
 			return nil, err
 		}
-		url = a.URL
+		o.URL, o.Locate = a.URL, func() (string, error) { return whereNow(s.data) }
 		if s.node.wellKnown == "" {
 			s.node.wellKnown = a.Node.of("well-known")
 		}
@@ -58,7 +58,8 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 			return nil, err
 		}
 	}
-	bus, err := nats.Dial(ctx, &nats.Options{URL: url, Name: name, Creds: s.creds, TLS: s.tls, Logger: log, OnConn: onConn})
+	o.Creds, o.TLS = s.creds, s.tls
+	bus, err := nats.Dial(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		bus.Close()
 		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
 	}
-	return newLink(ctx, bus, url, s.tenant, 0, log)
+	return newLink(ctx, bus, o.URL, s.tenant, 0, log)
 }
 
 // refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
@@ -121,9 +122,27 @@ func (s *settings) findCreds(dir string) error {
 func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	l, err := s.join(ctx, name, log, onConn)
 	if err == nil && l == nil {
-		err = fmt.Errorf("no cortex runs on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", s.data)
+		err = fmt.Errorf("%w on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", errNoCortex, s.data)
 	}
 	return l, err
+}
+
+// awaitJoin is mustJoin for who may be there before the Cortex that it joins. It waits, and tells so once.
+func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error), tell func(away error)) (*link, error) {
+	for creds := s.creds; ; s.creds = creds { // those of another server are of no use
+		l, err := s.mustJoin(ctx, name, log, onConn)
+		away := errors.Is(err, transport.ErrUnavailable) || errors.Is(err, errNoCortex) || errors.Is(err, errSilent)
+		if !away || refusesTLS(err) {
+			return l, err
+		}
+		if tell != nil {
+			tell(err)
+			tell = nil
+		}
+		if err := rest(ctx, waitingPause); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // behindDoor is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.

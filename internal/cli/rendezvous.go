@@ -55,7 +55,10 @@ func keepPort(data, url string) {
 
 func portFile(data string) string { return filepath.Join(data, "port") }
 
-var errLocked = errors.New("locked by another process")
+var (
+	errLocked = errors.New("locked by another process")
+	errSilent = errors.New("another cortex holds") // and does not say where it is
+)
 
 func addressFile(data string) string { return filepath.Join(data, "server.json") }
 
@@ -136,10 +139,24 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return address{}, false, fmt.Errorf("another cortex holds %s but does not say where it listens: stop it, or choose another folder with --data", data)
+			return address{}, false, fmt.Errorf("%w %s but does not say where it listens: stop it, or choose another folder with --data", errSilent, data)
 		case <-poll.C:
 		}
 	}
+}
+
+// whereNow returns where a process can be reached that has joined the data folder before, and was lost. It does not wait, nor ask for
+// the lock, which many who do so at the same time would keep from whoever wants to run.
+func whereNow(data string) (string, error) {
+	var a address
+	b, err := os.ReadFile(addressFile(data))
+	if err == nil {
+		err = json.Unmarshal(b, &a)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
+	}
+	return a.URL, nil
 }
 
 // held reports whether a running process holds the data folder.

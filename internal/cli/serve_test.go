@@ -213,6 +213,78 @@ func TestAgentWaitsForCortex(t *testing.T) {
 	}
 }
 
+// TestAgentWaitsForServer starts an agent when there is nobody that it could join: in the data folder, on a server, and where somebody who
+// starts has not said yet where he is.
+func TestAgentWaitsForServer(t *testing.T) {
+	t.Parallel()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := free.Addr().String()
+	free.Close()
+	data := t.TempDir()
+	for name, test := range map[string]struct {
+		agent, serve []string
+		waits        string
+	}{
+		"the data folder": {[]string{"--data", data}, []string{"--data", data, "--listen", "127.0.0.1:0"}, "no cortex runs on " + data},
+		"a server":        {[]string{"--nats", "nats://" + at, "--data", t.TempDir()}, []string{"--data", t.TempDir(), "--listen", at}, "nats://" + at},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, stop := start(t, append([]string{"agent", "echo"}, test.agent...)...)
+			eventually(t, "it says that it waits", func() bool { return strings.Contains(log.String(), "agent_echo waits: ") })
+			_, stopServe := start(t, append([]string{"serve", "--http", "none", "--agents", "none"}, test.serve...)...)
+			eventually(t, "it joins", func() bool { return strings.Contains(log.String(), "agent_echo joins nats://") })
+			if code := stop(); code != 0 {
+				t.Errorf("exit status %d, want 0", code)
+			}
+			stopServe()
+			if lines := strings.Split(log.String(), "\n"); len(lines) != 4 || !strings.Contains(lines[0], test.waits) || lines[2] != "agent_echo has left" {
+				t.Errorf("the agent said:\n%s\nwant that it waits for %s, joins and leaves, once each", log, test.waits)
+			}
+		})
+	}
+	log, stop := start(t, "agent", "echo", "--data", t.TempDir())
+	eventually(t, "it says that it waits", func() bool { return strings.Contains(log.String(), "agent_echo waits: ") })
+	if code := stop(); code != 0 || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("exit status %d of one that waits, want 0; it said:\n%s", code, log)
+	}
+}
+
+// TestFoundElsewhere has a service come back on another port: an agent that had joined it by the data folder finds it there.
+func TestFoundElsewhere(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	serve := []string{"serve", "--data", data, "--http", "none", "--agents", "none"}
+	first, stopFirst := start(t, serve...)
+	serverURL := regexp.MustCompile(`url=nats://(127\.0\.0\.1:[0-9]+)`)
+	eventually(t, "the service starts", func() bool { return serverURL.MatchString(first.String()) })
+	log, stop := start(t, "agent", "echo", "--data", data)
+	eventually(t, "the agent joins", func() bool { return strings.Contains(log.String(), "agent_echo joins") })
+	stopFirst()
+	was := serverURL.FindStringSubmatch(first.String())[1]
+	stranger, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: was})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Shutdown()
+	second, stopSecond := start(t, serve...)
+	eventually(t, "the service starts again", func() bool { return serverURL.MatchString(second.String()) })
+	if is := serverURL.FindStringSubmatch(second.String())[1]; is == was {
+		t.Fatalf("it listens on %s again", is)
+	}
+	eventually(t, "the agent is back", func() bool { return strings.Contains(log.String(), "agent_echo is connected again") })
+	var out, errout output
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if code := cli.Run(ctx, []string{"ask", "--data", data, "echo the house"}, strings.NewReader(""), &out, &errout); code != 0 || out.String() != "Echo: echo the house\n" {
+		t.Errorf("ask = %d, %q, %q; want the answer of the agent", code, &out, &errout)
+	}
+	stop()
+	stopSecond()
+}
+
 // TestPortInUse has both ports of a service taken, one after the other.
 func TestPortInUse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -30,6 +31,9 @@ const askTimeout = 2 * time.Second
 type Options struct {
 	// URL is the server's address, nats://[user:password@]host:port, or several of one cluster separated by commas.
 	URL string
+	// Locate, if set, is asked before each attempt to connect where the server is: it may have come back elsewhere than at URL. An
+	// error says that it is not there. It must not block.
+	Locate func() (string, error)
 	// Server is a server in this process; the connection needs no network.
 	Server *Server
 	// Name tells connections apart in the server's monitoring; empty is "cortex".
@@ -185,6 +189,9 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 			}
 			b.log.Warn("nats connection", "err", err, "subject", subject)
 		}),
+	}
+	if o.Locate != nil {
+		opts = append(opts, natsgo.SetCustomDialer(&locator{net.Dialer{Timeout: timeout}, o.Locate}))
 	}
 	return opts
 }
