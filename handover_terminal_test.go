@@ -15,9 +15,10 @@ import (
 
 // left is what the tests read of what a node leaves in its data folder.
 type left struct {
-	URL  string
-	PID  int
-	Node struct{ Flags map[string]string }
+	URL     string
+	PID     int
+	Passing bool
+	Node    struct{ Flags map[string]string }
 }
 
 func whoRuns(data string) (l left) {
@@ -85,4 +86,42 @@ func TestChatTakesOverWhole(t *testing.T) {
 	second.shows("You are the replaced one.")
 	second.types("\x04")
 	second.ends(0)
+}
+
+// TestServiceComesNext has a service wait for a chat that has the data folder. It takes its turn before another chat, which had joined, and
+// that chat goes on with it.
+func TestServiceComesNext(t *testing.T) {
+	data := t.TempDir()
+	first := open(t, "chat", "--data", data)
+	first.shows("3 agents online")
+	before := whoRuns(data)
+	second := open(t, "chat", "--data", data)
+	second.shows("joined " + before.URL)
+	serve := open(t, "serve", "--data", data, "--http", "none", "--agents", "echo")
+	serve.shows("waiting for the data folder")
+	first.types("\x04")
+	first.ends(0)
+	serve.shows("cortex is ready")
+	if after := whoRuns(data); after.PID == before.PID || after.Passing {
+		t.Errorf("%+v runs, want the service", after)
+	}
+	second.shows("cortex is back")
+	second.types("echo the house\r")
+	second.shows("Echo: echo the house")
+	second.types("\x04")
+	second.ends(0)
+	serve.types("\x03")
+	serve.ends(0)
+}
+
+// TestChatEndsWithItsFolder removes the data folder of the chat that runs Cortex on it.
+func TestChatEndsWithItsFolder(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	chat := open(t, "chat", "--data", data)
+	chat.shows("3 agents online")
+	if err := os.Rename(data, data+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	chat.ends(1)
+	chat.shows("cortex: the folder")
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,9 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
-	e.settings.node.tell = e.notify(notices)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
 	b, where, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
@@ -75,6 +78,9 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 		Version: buildVersion(), Where: where, History: filepath.Join(e.settings.data, "history"),
 	}
 	err = talk(ctx, cfg)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause // it was cut short
+	}
 	if cerr := closeAll(); err == nil {
 		err = cerr
 	}
@@ -176,7 +182,14 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			where += ", deciding with " + s.describeLLM()
 		}
 		own := func(context.Context) (*handover, error) { return s.handover() }
-		return &backend{n.link, n.Registry, own, "", n.Index}, where, n.Close, nil
+		watching, unwatch := context.WithCancel(ctx)
+		var watched sync.WaitGroup
+		watched.Go(func() { s.report(watching, n) })
+		return &backend{n.link, n.Registry, own, "", n.Index}, where, func() error {
+			unwatch()
+			watched.Wait()
+			return n.Close()
+		}, nil
 	}
 }
 
@@ -251,7 +264,7 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 			return nil
 		case <-poll.C:
 		}
-		if held(s.data) {
+		if held(s.data) || locked(queueFile(s.data)) {
 			continue
 		}
 		last, ok := lastAddress(s.data)
@@ -272,8 +285,15 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 			log.Error("the cortex that this chat had joined has ended, and no other could be started", "err", err)
 			return nil
 		}
-		<-ctx.Done()
+		next.report(ctx, n)
 		return n.Close()
+	}
+}
+
+// report tells the chat, which cannot go on, when its node fails before ctx ends.
+func (s *settings) report(ctx context.Context, n *node) {
+	if err := n.Wait(ctx); err != nil && s.node.fail != nil {
+		s.node.fail(err)
 	}
 }
 

@@ -72,11 +72,11 @@ func TestChatJoinsOneThatEnds(t *testing.T) {
 	}
 	defer server.Shutdown()
 	data := t.TempDir()
-	release, err := claim(data)
+	own, err := claimData(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	release = sync.OnceFunc(release)
+	release := sync.OnceFunc(own.release)
 	defer release()
 	var asked atomic.Int32
 	url := cutAt(t, server.URL(), "CORTEX_LOG", func() {

@@ -80,7 +80,7 @@ func (s *settings) successor(h *handover) (*settings, error) {
 		ep.Name, ep.local = name, providers()[ep.Provider].preset.local
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
-	next.node.passing, next.node.tell = true, s.node.tell
+	next.node.passing, next.node.tell, next.node.fail = true, s.node.tell, s.node.fail
 	return next, nil
 }
 

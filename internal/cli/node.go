@@ -203,6 +203,7 @@ type node struct {
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
 	server       *nats.Server // nil with --nats
+	claim        *claim       // likewise
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
@@ -311,6 +312,15 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil
 	})
 	n.work.Go(func() error { return announce(workCtx, n.bus, s.tenant) })
+	if n.claim != nil {
+		n.work.Go(func() error {
+			err := n.claim.watch(workCtx)
+			if err != nil {
+				log.Error("the data folder is lost", "err", err)
+			}
+			return err
+		})
+	}
 	if n.server != nil {
 		n.work.Go(func() error {
 			select {
@@ -353,16 +363,19 @@ func (n *node) leads() bool {
 func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
 	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
-		release, err := claim(s.data)
+		c, err := claimData(ctx, s.data)
 		if err != nil {
 			return err
 		}
-		n.release = release
+		n.claim, n.release = c, c.release
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
 			Dir: filepath.Join(s.data, "nats"), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
 			Auth: s.node.auth, TLS: s.tls,
 		})
 		if err != nil {
+			return err
+		}
+		if err := c.keep(filepath.Join(s.data, "nats")); err != nil {
 			return err
 		}
 		o.Server, o.Tenant = n.server, s.tenant

@@ -65,32 +65,6 @@ func addressFile(data string) string { return filepath.Join(data, "server.json")
 // lastFile has the address of the node that ran last, for who takes over from it.
 func lastFile(data string) string { return filepath.Join(data, "last.json") }
 
-// claim locks the data folder for this process. It returns errLocked while another one runs on it.
-func claim(data string) (release func(), err error) {
-	if err := makeDir(data); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(data, "lock")
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
-	}
-	err = tryLock(f)
-	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // it may only be somebody who looks, see held
-		time.Sleep(20 * time.Millisecond)
-		err = tryLock(f)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	withdrawAddress(data) // of a process that was killed
-	return func() {
-		withdrawAddress(data)
-		f.Close()
-	}, nil
-}
-
 // leaveAddress tells other processes where this one can be reached.
 func leaveAddress(data string, a address) error {
 	b, err := json.Marshal(a)
@@ -160,11 +134,30 @@ func whereNow(data string) (string, error) {
 }
 
 // held reports whether a running process holds the data folder.
-func held(data string) bool {
-	f, err := os.OpenFile(filepath.Join(data, "lock"), os.O_RDWR, 0)
+func held(data string) bool { return locked(lockFile(data)) }
+
+// locked reports whether a running process has the lock of a file.
+func locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close() // lets go of the lock, if this took it
 	return errors.Is(tryLock(f), errLocked)
+}
+
+// queueFile is locked by a service that waits for the data folder. It comes before the chats that would take over.
+func queueFile(data string) string { return filepath.Join(data, "queue") }
+
+// queue says to chats that this process waits for the data folder, until leave is called.
+func queue(data string) (leave func()) {
+	f, err := os.OpenFile(queueFile(data), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return func() {} // it is its turn all the same, only not for sure
+	}
+	if tryLock(f) != nil { // another service waits too
+		f.Close()
+		return func() {}
+	}
+	return func() { f.Close() }
 }

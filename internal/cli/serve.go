@@ -87,7 +87,7 @@ type starting struct{ why atomic.Pointer[string] }
 // Error says it to who asks whether the service is ready.
 func (s *starting) Error() string {
 	if why := s.why.Load(); why != nil {
-		return "it is starting, and waits for the NATS server: " + *why
+		return "it is starting, and waits for " + *why
 	}
 	return "it is starting"
 }
@@ -110,27 +110,45 @@ func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, 
 	return err
 }
 
-// claimNode is startNode with a clear error when another process has the data folder. For a server of its own it waits: they may be
-// started in any order, and a cluster needs its time.
+// claimNode is startNode for a service, which waits: for a server of others, since they may be started in any order, and a cluster needs
+// its time; for a data folder that a chat or a question has, until that ends. Another service there is an error.
 func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *starting, onEvent func(registry.Event)) (*node, error) {
-	n, err := s.startNode(ctx, log, onEvent)
-	for told := (time.Time{}); s.nats != "" && errors.Is(err, transport.ErrUnavailable) && ctx.Err() == nil; {
+	var told time.Time
+	leave := func() {}
+	defer func() { leave() }()
+	for {
+		n, err := s.startNode(ctx, log, onEvent)
+		what := "the NATS server"
+		switch {
+		case errors.Is(err, errLocked):
+			a, ok, ferr := findAddress(ctx, s.data)
+			if ferr != nil {
+				return nil, ferr
+			}
+			if ok && !a.Passing {
+				return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
+			}
+			if told.IsZero() {
+				leave = queue(s.data)
+			}
+			what, err = "the data folder", fmt.Errorf("a chat or a question (process %d) runs on %s", a.PID, s.data)
+			if !ok {
+				err = fmt.Errorf("a process that ran on %s ends", s.data)
+			}
+		case s.nats == "" || !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil:
+			return n, err
+		}
 		why := oneLine(err)
-		waits.why.Store(&why)
+		full := what + ": " + why
+		waits.why.Store(&full)
 		if time.Since(told) > waitingTold {
 			told = time.Now()
-			log.Warn("waiting for the NATS server", "err", why)
+			log.Warn("waiting for "+what, "err", why)
 		}
 		if err := rest(ctx, waitingPause); err != nil {
 			return nil, err
 		}
-		n, err = s.startNode(ctx, log, onEvent)
 	}
-	if errors.Is(err, errLocked) {
-		a, _, _ := findAddress(ctx, s.data)
-		return nil, fmt.Errorf("another cortex (process %d) runs on %s: join it with `cortex chat`, or choose another folder with --data", a.PID, s.data)
-	}
-	return n, err
 }
 
 // Wait blocks until ctx ends, then returns nil, or until a part of the node fails.

@@ -72,6 +72,7 @@ type nodeSettings struct {
 	flags   *pflag.FlagSet
 	passing bool              // the node ends with its user
 	tell    func(line string) // what the user of a chat is told; nil where there is none
+	fail    func(error)       // called when a node that a chat runs has failed; likewise
 }
 
 // copies is on how many servers something is kept. Zero, as it is, cannot be given.

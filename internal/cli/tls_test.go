@@ -117,11 +117,11 @@ func TestTLSMistakesAreSaidAtOnce(t *testing.T) {
 				}
 				defer server.Shutdown()
 				data := t.TempDir()
-				release, err := claim(data)
+				own, err := claimData(t.Context(), data)
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer release()
+				defer own.release()
 				var tried atomic.Int64
 				if err := leaveAddress(data, address{URL: counting(t, server.URL(), &tried), PID: os.Getpid()}); err != nil {
 					t.Fatal(err)

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// claim is the data folder of this process, which holds its lock.
+type claim struct {
+	data string
+	open map[string]*os.File // what must stay what it is, by path; one of them is the lock
+}
+
+// How often a process looks whether the data folder is still its own, and how long one that has got the lock waits for another that had it
+// and is still there.
+const (
+	lookEvery = 500 * time.Millisecond
+	lastWord  = 5 * time.Second
+)
+
+func lockFile(data string) string { return filepath.Join(data, "lock") }
+
+// claimData locks the data folder for this process. It returns errLocked while another one runs on it.
+func claimData(ctx context.Context, data string) (*claim, error) {
+	if err := makeDir(data); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(lockFile(data), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("the data folder %s cannot be written: %w: choose another with --data", data, err)
+	}
+	err = tryLock(f)
+	for try := 0; errors.Is(err, errLocked) && try < 10; try++ { // it may only be somebody who looks, see held
+		time.Sleep(20 * time.Millisecond)
+		err = tryLock(f)
+	}
+	c := &claim{data: data, open: map[string]*os.File{lockFile(data): f}}
+	if err == nil {
+		err = c.keep(data)
+	}
+	if err == nil {
+		err = c.lost() // the lock may have been replaced since it was opened
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	awaitSilence(ctx, data)
+	withdrawAddress(data) // of a process that was killed
+	return c, nil
+}
+
+// awaitSilence waits for a process that still answers though its lock is free: somebody removed the file, and the process ends as soon as it
+// has noticed. Until then it writes.
+func awaitSilence(ctx context.Context, data string) {
+	at, err := whereNow(data)
+	u, perr := url.Parse(at)
+	if err != nil || perr != nil {
+		return
+	}
+	for end := time.Now().Add(lastWord); time.Now().Before(end); {
+		conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", u.Host)
+		if err != nil {
+			return
+		}
+		conn.Close()
+		if rest(ctx, 50*time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// keep wants a folder to stay what it is.
+func (c *claim) keep(path string) error {
+	f, err := os.Open(path)
+	if err == nil {
+		c.open[path] = f
+	}
+	return err
+}
+
+// lost returns an error when something that must stay what it is has been removed, or replaced. What cannot be looked at is no loss.
+func (c *claim) lost() error {
+	for _, path := range slices.Sorted(maps.Keys(c.open)) { // the folder comes before what is in it
+		own, err := c.open[path].Stat() // each time: not every file system has numbers that last
+		if err != nil {
+			continue
+		}
+		is, err := os.Stat(path)
+		what := "replaced"
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			what = "removed"
+		case err != nil || os.SameFile(own, is):
+			continue
+		}
+		if path == lockFile(c.data) {
+			return fmt.Errorf("the lock %s was %s while cortex runs: another one could write to the same files now, so this one ends; start it again, and leave the lock where it is", path, what)
+		}
+		return fmt.Errorf("the folder %s was %s while cortex runs: what it would store now would be lost, so it ends; put the folder back if you have it, and start again", path, what)
+	}
+	return nil
+}
+
+// watch returns an error as soon as the data folder is no longer this process's, or nil when ctx ends.
+func (c *claim) watch(ctx context.Context) error {
+	for rest(ctx, lookEvery) == nil {
+		if err := c.lost(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release lets others have the data folder. Of one that is lost, nothing is touched: it may be somebody else's.
+func (c *claim) release() {
+	if c.lost() == nil {
+		withdrawAddress(c.data)
+	}
+	c.close()
+}
+
+func (c *claim) close() {
+	for _, f := range c.open {
+		f.Close()
+	}
+}

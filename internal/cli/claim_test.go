@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestClaimLost takes away what a process stands on, in every way that there is.
+func TestClaimLost(t *testing.T) {
+	write := func(path string) error { return os.WriteFile(path, nil, 0o600) }
+	for name, test := range map[string]struct {
+		do   func(data string) error
+		want string
+	}{
+		"nothing":              {func(string) error { return nil }, ""},
+		"other files":          {func(data string) error { return write(filepath.Join(data, "other")) }, ""},
+		"the lock":             {func(data string) error { return os.Remove(lockFile(data)) }, "lock was removed while cortex runs"},
+		"another lock":         {func(data string) error { os.Remove(lockFile(data)); return write(lockFile(data)) }, "lock was replaced while cortex runs"},
+		"the folder":           {os.RemoveAll, "data was removed while cortex runs: what it would store"},
+		"the folder, moved":    {func(data string) error { return os.Rename(data, data+".old") }, "data was removed while cortex runs: what it would store"},
+		"the store":            {func(data string) error { return os.Remove(filepath.Join(data, "nats")) }, "nats was removed while cortex runs: what it would store"},
+		"the folder, replaced": {func(data string) error { os.Rename(data, data+".old"); return os.Mkdir(data, 0o700) }, "data was replaced while cortex runs: what it would store"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := filepath.Join(t.TempDir(), "data")
+			c, err := claimData(t.Context(), data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.release()
+			if err := os.Mkdir(filepath.Join(data, "nats"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.keep(filepath.Join(data, "nats")); err != nil {
+				t.Fatal(err)
+			}
+			if err := leaveAddress(data, address{URL: "nats://127.0.0.1:1"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.do(data); err != nil {
+				t.Fatal(err)
+			}
+			err = c.lost()
+			if got := err != nil; got != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("lost() = %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestClaimLostLeavesOthersAlone: who lost the folder does not take away what its new owner has left there.
+func TestClaimLostLeavesOthersAlone(t *testing.T) {
+	data := t.TempDir()
+	first, err := claimData(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(lockFile(data)); err != nil {
+		t.Fatal(err)
+	}
+	second, err := claimData(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.release()
+	if err := leaveAddress(data, address{URL: "nats://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	first.release()
+	if at, err := whereNow(data); err != nil || at != "nats://127.0.0.1:1" {
+		t.Errorf("the address of the new owner is %q, %v", at, err)
+	}
+	if !held(data) {
+		t.Error("the folder of the new owner is free")
+	}
+}
+
+// TestClaimAwaitsTheOther: a process whose lock was removed writes until it has noticed, and the next one waits for that.
+func TestClaimAwaitsTheOther(t *testing.T) {
+	data := t.TempDir()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := leaveAddress(data, address{URL: "nats://" + l.Addr().String()}); err != nil {
+		t.Fatal(err)
+	}
+	came := make(chan struct{})
+	go func() {
+		defer close(came)
+		for range 3 { // the third time it ends
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+		l.Close()
+	}()
+	c, err := claimData(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.release()
+	select {
+	case <-came:
+	default:
+		t.Error("it did not wait until the other one had ended")
+	}
+}
+
+// TestClaimWatches holds that a loss is noticed within a second.
+func TestClaimWatches(t *testing.T) {
+	data := t.TempDir()
+	c, err := claimData(t.Context(), data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.release()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		time.AfterFunc(time.Minute, func() { os.Remove(lockFile(data)) })
+		if err := c.watch(t.Context()); err == nil || time.Since(begin) > time.Minute+time.Second {
+			t.Errorf("watch() = %v after %v", err, time.Since(begin))
+		}
+	})
+}
