@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -404,6 +405,10 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 	defer cancel()
 	poll := time.NewTicker(2 * time.Millisecond)
 	defer poll.Stop()
+	var broken <-chan error
+	if n.server != nil {
+		broken = n.server.Broken()
+	}
 	for {
 		online := n.Routable("")
 		if !slices.ContainsFunc(kits, func(k kit) bool {
@@ -412,8 +417,16 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 			return nil
 		}
 		select {
+		case err := <-broken: // no card is stored
+			return err
 		case <-ctx.Done():
-			return fmt.Errorf("the built-in agents did not come up: %w", ctx.Err())
+			err := ctx.Err()
+			if errors.Is(err, context.DeadlineExceeded) {
+				asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+				defer cancel()
+				err = cmp.Or(n.bus.Healthy(asking), err) // such as that a server of others has no room
+			}
+			return fmt.Errorf("the built-in agents did not come up: %w", err)
 		case <-poll.C:
 		}
 	}

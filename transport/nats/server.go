@@ -207,7 +207,17 @@ func checkFolder(dir string) error {
 	if err != nil {
 		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, 4<<10)) // a full disk still takes names
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := errors.Join(f.Close(), os.Remove(f.Name())); err == nil {
+		return cerr
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause
+	}
+	return fmt.Errorf("store folder %s cannot be written to: %w; make room on its disk and start again, or choose another with --data", filepath.Clean(dir), err)
 }
 
 func checkListen(ctx context.Context, addr string) (host string, port int, err error) {

@@ -231,6 +231,9 @@ func placementError(want jetstream.StreamConfig, err error) error {
 // or what somebody else made of the stream, does not fit.
 func streamError(name string, err error) error {
 	var api *jetstream.APIError
+	if errors.As(err, &api) && api.ErrorCode == errNoStore {
+		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, fullDisk("the NATS server"), err)
+	}
 	if errors.As(err, &api) && api.Code != 503 {
 		return fmt.Errorf("%w: stream %s: %w", transport.ErrIncompatible, name, err)
 	}

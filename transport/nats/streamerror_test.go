@@ -1,0 +1,23 @@
+package nats
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestStreamErrorNamesTheDisk: a server that cannot write the files of a new stream is the right one, and needs room.
+func TestStreamErrorNamesTheDisk(t *testing.T) {
+	err := streamError("S", &jetstream.APIError{Code: 500, ErrorCode: 10049, Description: "error creating store for stream"})
+	if !errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), "disk") {
+		t.Errorf("streamError() = %v", err)
+	}
+	err = streamError("S", &jetstream.APIError{Code: 400, ErrorCode: 10058, Description: "stream name already in use with a different configuration"})
+	if !errors.Is(err, transport.ErrIncompatible) {
+		t.Errorf("streamError() = %v", err)
+	}
+}
