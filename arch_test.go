@@ -62,6 +62,7 @@ var vendors = map[string][]string{
 	"github.com/nats-io/nkeys":          {"transport/nats/auth"},
 	"github.com/chzyer/readline":        {"repl"},
 	"github.com/spf13/cobra":            {"internal/cli"},
+	"github.com/rivo/uniseg":            {"repl", "internal/cli"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
 	"github.com/sashabaranov/go-openai": {"llm/openai"},
 	"cloud.google.com/go/vertexai":      {"llm/vertex"},

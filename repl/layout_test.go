@@ -23,11 +23,34 @@ func TestFit(t *testing.T) {
 		{"日本語", 4, "日…"},
 		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"},
 		{"x", 0, ""},
+		{"✅❌⭐", 6, "✅❌⭐"},
+		{"⏳⚡✅❌", 6, "⏳⚡…"},
+		{"👩🏽👩🏽👩🏽", 5, "👩🏽👩🏽…"},
 	} {
 		got := fit(tc.in, tc.width)
 		if got != tc.want || textWidth(got) > tc.width {
 			t.Errorf("fit(%q, %d) = %q, want %q", tc.in, tc.width, got, tc.want)
 		}
+	}
+}
+
+// TestWideCharacters holds what a terminal makes of characters that people use as marks, and of scripts that take two columns.
+func TestWideCharacters(t *testing.T) {
+	for text, want := range map[string]int{
+		"✅": 2, "❌": 2, "⭐": 2, "⏳": 2, "⚡": 2, "⚠": 1, "⚠\ufe0f": 2, "✓": 1, "→": 1, "…": 1, "·": 1, "東京": 4, "한국": 4, "ｱ": 1, "Ａ": 2, "é": 1, "e\u0301": 1, "👍🏽": 2, "🇯🇵": 2,
+	} {
+		if got := textWidth(text); got != want {
+			t.Errorf("textWidth(%q) = %d, want %d", text, got, want)
+		}
+	}
+	var tb table
+	tb.head = []string{"NAME", "STATE", "TEXT"}
+	tb.add("✅ done", "ok", "x")
+	tb.add("東京", "ok", "x")
+	tb.add("plain", "ok", "x")
+	want := "NAME     STATE  TEXT\n✅ done  ok     x\n東京     ok     x\nplain    ok     x\n"
+	if diff := cmp.Diff(want, tb.render(60, false)); diff != "" {
+		t.Errorf("the table (-want +got):\n%s", diff)
 	}
 }
 
@@ -41,6 +64,7 @@ func TestWrap(t *testing.T) {
 		{"one two three", 7, []string{"one two", "three"}},
 		{"abcdefghij kl", 4, []string{"abcd", "efgh", "ij", "kl"}},
 		{"日本語", 1, []string{"日", "本", "語"}},
+		{"✅❌⭐⏳⚡", 4, []string{"✅❌", "⭐⏳", "⚡"}},
 	} {
 		if diff := cmp.Diff(tc.want, wrap(tc.in, tc.width)); diff != "" {
 			t.Errorf("wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)

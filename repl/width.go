@@ -2,51 +2,36 @@ package repl
 
 import (
 	"strings"
-	"unicode"
+
+	"github.com/rivo/uniseg"
 )
 
 // textWidth returns the number of columns that s takes on a terminal; s has no control characters.
-func textWidth(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeWidth(r)
-	}
-	return n
-}
+func textWidth(s string) int { return uniseg.StringWidth(s) }
 
-// runeWidth is right for what people write and on the safe side elsewhere: a rune taken for too wide costs a column, one
-// taken for too narrow breaks a repainted line.
-func runeWidth(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		return 0
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
-		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff,
-		r >= 0x20000 && r <= 0x3fffd:
-		return 2
+// upTo returns the beginning of s that takes at most width columns, in whole characters as people see them: an accent or a skin colour
+// stays with what it is for.
+func upTo(s string, width int) string {
+	rest, state, used := s, -1, 0
+	for rest != "" {
+		_, next, w, nextState := uniseg.FirstGraphemeClusterInString(rest, state)
+		if used += w; used > width {
+			break
+		}
+		rest, state = next, nextState
 	}
-	return 1
+	return s[:len(s)-len(rest)]
 }
 
 // fit returns s if it takes at most width columns, else its beginning with an ellipsis.
 func fit(s string, width int) string {
-	if textWidth(s) <= width {
+	if len(upTo(s, width)) == len(s) {
 		return s
 	}
 	if width <= 0 {
 		return ""
 	}
-	used := 0
-	for i, r := range s {
-		w := runeWidth(r)
-		if used+w > width-1 {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-		used += w
-	}
-	return s
+	return strings.TrimRight(upTo(s, width-1), " ") + "…"
 }
 
 // pad returns s filled with spaces to width columns.
@@ -70,18 +55,11 @@ func wrap(s string, width int) []string {
 		if line != "" {
 			lines = append(lines, line)
 		}
-		for textWidth(word) > width {
-			i, used := 0, 0
-			for j, r := range word {
-				if used += runeWidth(r); used > width && j > 0 {
-					i = j
-					break
-				}
+		for part := upTo(word, width); len(part) < len(word); part = upTo(word, width) {
+			if part == "" { // a character that is wider than the line
+				part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
 			}
-			if i == 0 {
-				break // one rune, wider than the line
-			}
-			lines, word = append(lines, word[:i]), word[i:]
+			lines, word = append(lines, part), word[len(part):]
 		}
 		line = word
 	}

@@ -157,7 +157,7 @@ func (e *env) history(ctx context.Context, l *link, contextID string, asJSON boo
 
 func (e *env) printLine(l *repl.Line) {
 	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
-	who := fmt.Sprintf("%-16s", repl.Sanitize(mark+l.Who))
+	who := pad(repl.Sanitize(mark+l.Who), 16)
 	text := strings.ReplaceAll(repl.Sanitize(l.Text), "\n", "\n"+strings.Repeat(" ", 39))
 	fmt.Fprintf(e.stdout, "%s  %s  %s\n", l.Time.Local().Format(time.DateTime), who, text)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -13,12 +12,11 @@ import (
 
 // writeShortlist writes a line for each candidate, with columns for its id, score, skill, and why it is one.
 func writeShortlist(out *strings.Builder, indent string, list []cortex.Candidate) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	var rows [][]string
 	for _, c := range list {
-		cells := []string{indent + prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), c.Reason}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		rows = append(rows, []string{prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), c.Reason})
 	}
-	w.Flush()
+	_ = writeColumns(out, indent, rows) // a builder never fails
 }
 
 // whyChosen tells which agents a decision was offered out of many, unless it was the same ones as before, and what the model

@@ -126,7 +126,7 @@ func (o *opening) end() {
 
 // printEvent prints one aligned line.
 func printEvent(w io.Writer, e registry.Event) {
-	line := fmt.Sprintf("%s  %-20s  %-24s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, prompt.Clean(e.AgentID, 60), eventDetail(e))
+	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, pad(prompt.Clean(e.AgentID, 60), 24), eventDetail(e))
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
