@@ -123,5 +123,5 @@ func TestChatEndsWithItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	chat.ends(1)
-	chat.shows("was removed while cortex runs")
+	chat.shows("cortex: the folder")
 }

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
@@ -17,8 +19,7 @@ import (
 // claim is the data folder of this process, which holds its lock.
 type claim struct {
 	data string
-	lock *os.File
-	is   map[string]os.FileInfo // what must stay what it is, by path
+	open map[string]*os.File // what must stay what it is, by path; one of them is the lock
 }
 
 // How often a process looks whether the data folder is still its own, and how long one that has got the lock waits for another that had it
@@ -47,10 +48,7 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		time.Sleep(20 * time.Millisecond)
 		err = tryLock(f)
 	}
-	c := &claim{data: data, lock: f, is: map[string]os.FileInfo{}}
-	if err == nil {
-		c.is[lockFile(data)], err = f.Stat()
-	}
+	c := &claim{data: data, open: map[string]*os.File{lockFile(data): f}}
 	if err == nil {
 		err = c.keep(data)
 	}
@@ -58,7 +56,7 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		err = c.lost() // the lock may have been replaced since it was opened
 	}
 	if err != nil {
-		f.Close()
+		c.close()
 		return nil, err
 	}
 	awaitSilence(ctx, data)
@@ -86,25 +84,31 @@ func awaitSilence(ctx context.Context, data string) {
 	}
 }
 
-// keep wants a file or folder to stay what it is.
+// keep wants a folder to stay what it is.
 func (c *claim) keep(path string) error {
-	info, err := os.Stat(path)
-	c.is[path] = info
+	f, err := os.Open(path)
+	if err == nil {
+		c.open[path] = f
+	}
 	return err
 }
 
 // lost returns an error when something that must stay what it is has been removed, or replaced. What cannot be looked at is no loss.
 func (c *claim) lost() error {
-	for path, was := range c.is {
+	for _, path := range slices.Sorted(maps.Keys(c.open)) { // the folder comes before what is in it
+		own, err := c.open[path].Stat() // each time: not every file system has numbers that last
+		if err != nil {
+			continue
+		}
 		is, err := os.Stat(path)
 		what := "replaced"
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			what = "removed"
-		case err != nil || os.SameFile(was, is):
+		case err != nil || os.SameFile(own, is):
 			continue
 		}
-		if _, err := os.Stat(c.data); path == lockFile(c.data) && err == nil {
+		if path == lockFile(c.data) {
 			return fmt.Errorf("the lock %s was %s while cortex runs: another one could write to the same files now, so this one ends; start it again, and leave the lock where it is", path, what)
 		}
 		return fmt.Errorf("the folder %s was %s while cortex runs: what it would store now would be lost, so it ends; put the folder back if you have it, and start again", path, what)
@@ -127,5 +131,11 @@ func (c *claim) release() {
 	if c.lost() == nil {
 		withdrawAddress(c.data)
 	}
-	c.lock.Close()
+	c.close()
+}
+
+func (c *claim) close() {
+	for _, f := range c.open {
+		f.Close()
+	}
 }

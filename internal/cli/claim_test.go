@@ -21,10 +21,10 @@ func TestClaimLost(t *testing.T) {
 		"other files":          {func(data string) error { return write(filepath.Join(data, "other")) }, ""},
 		"the lock":             {func(data string) error { return os.Remove(lockFile(data)) }, "lock was removed while cortex runs"},
 		"another lock":         {func(data string) error { os.Remove(lockFile(data)); return write(lockFile(data)) }, "lock was replaced while cortex runs"},
-		"the folder":           {os.RemoveAll, "was removed while cortex runs: what it would store"},
-		"the folder, moved":    {func(data string) error { return os.Rename(data, data+".old") }, "was removed while cortex runs: what it would store"},
+		"the folder":           {os.RemoveAll, "data was removed while cortex runs: what it would store"},
+		"the folder, moved":    {func(data string) error { return os.Rename(data, data+".old") }, "data was removed while cortex runs: what it would store"},
 		"the store":            {func(data string) error { return os.Remove(filepath.Join(data, "nats")) }, "nats was removed while cortex runs: what it would store"},
-		"the folder, replaced": {func(data string) error { os.Rename(data, data+".old"); return os.Mkdir(data, 0o700) }, "while cortex runs"},
+		"the folder, replaced": {func(data string) error { os.Rename(data, data+".old"); return os.Mkdir(data, 0o700) }, "data was replaced while cortex runs: what it would store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -46,7 +45,7 @@ func TestPromptShowsTheShortlist(t *testing.T) {
 		id := fmt.Sprint("clerk", i)
 		list = append(list, registry.WellKnown{ID: id, Card: &a2a.AgentCard{Name: id, Description: "Files forms"}})
 	}
-	b := &backend{isSet: func(context.Context) (*handover, error) { return nil, nil }, link: newLinked(t), registry: registry.New(registry.Config{WellKnown: list})}
+	b := &backend{link: newLinked(t), registry: registry.New(registry.Config{WellKnown: list}), isSet: (&settings{nats: "elsewhere"}).joined}
 	text, err := b.prompt(t.Context(), "c", "who can bake bread? Or ask clerk7")
 	if err != nil {
 		t.Fatal(err)

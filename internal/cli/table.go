@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +36,18 @@ func (t *table) row(cells ...string) {
 
 func (t *table) flush() error { return writeColumns(t.w, "", t.rows) }
 
-// writeColumns writes rows with their cells below each other. A column is as wide as its widest cell that is not the last of its row.
+// writeColumns writes rows with their cells below each other. A column is as wide as its widest cell that is not the last of its row. What
+// follows an empty row has columns of its own.
 func writeColumns(w io.Writer, indent string, rows [][]string) error {
+	if i := slices.IndexFunc(rows, func(row []string) bool { return len(row) == 0 }); i >= 0 {
+		if err := writeColumns(w, indent, rows[:i]); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		return writeColumns(w, indent, rows[i+1:])
+	}
 	var widths []int
 	for _, row := range rows {
 		for i := range max(0, len(row)-1) {
