@@ -205,9 +205,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	for range maxRounds {
 		conv, fresh, err := o.fold(ctx, e)
 		if errors.Is(err, ErrDamaged) {
-			o.stats.Refused.Add(1)
-			o.refuse(ctx, e, saidOfDamaged)
-			return transport.Permanent(err) // it can be replayed when the store is repaired
+			return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{saidOfDamaged})) // it can be replayed when the store is repaired
 		}
 		if err != nil {
 			return err

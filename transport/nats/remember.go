@@ -82,11 +82,15 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 		return nil, err
 	}
 	for _, f := range report.Findings {
-		level := slog.LevelInfo
+		level, text := slog.LevelInfo, "the store is damaged"
 		switch {
+		case f.Level == files.Unfinished:
+			text = "a write to the store was not finished"
+		case f.Level == files.Recent:
+			level, text = slog.LevelWarn, "the end of the store is lost"
 		case f.Level == files.Lost && !convenient(f.Stream):
 			level = slog.LevelError
-		case f.Level != files.Made || !convenient(f.Stream):
+		case f.Level == files.Lost || !convenient(f.Stream):
 			level = slog.LevelWarn
 		}
 		attrs := []any{"stream", f.Stream, "file", f.File, "what", f.What}
@@ -96,7 +100,7 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 		if len(f.Subjects) > 0 {
 			attrs = append(attrs, "subjects", f.Subjects)
 		}
-		log.Log(ctx, level, "the store is damaged", attrs...)
+		log.Log(ctx, level, text, attrs...)
 	}
 	log.Debug("store checked", "bytes", report.Bytes, "took", report.Took)
 	return report, report.Memory.Write(memoryFile(o.Dir))

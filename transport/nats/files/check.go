@@ -64,6 +64,8 @@ const (
 	Lost   Level = "lost"   // messages that were accepted are damaged or gone
 	Recent Level = "recent" // the last ones are, as after the end of the machine: less than what is flushed at once
 	Made   Level = "made"   // nothing is lost: it is made again
+	// Unfinished says that the process was killed while it wrote, which loses nothing that was accepted.
+	Unfinished Level = "unfinished"
 )
 
 // Report is what a check has found.

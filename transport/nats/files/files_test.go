@@ -169,7 +169,7 @@ func TestEnd(t *testing.T) {
 		name           string
 		clean          bool
 		durable        uint64
-		cut            int // bytes of the file that stay; -1: the file goes, -2: the stream
+		cut            int // bytes of the file that stay; -1: the file goes, -2: the stream, -3: its last bytes
 		level          Level
 		findings, last int
 	}{
@@ -180,6 +180,7 @@ func TestEnd(t *testing.T) {
 		{"stream removed", true, 6, -2, Lost, 3, 0},
 		{"cut", true, 6, 200, Lost, 2, 7},
 		{"cut after a kill", false, 6, 200, Lost, 2, 7},
+		{"killed while it wrote", false, 6, -3, Unfinished, 1, 6},
 		{"cut by a power cut", false, 2, 200, Recent, 2, 3},
 	}
 	for _, tt := range tests {
@@ -193,6 +194,12 @@ func TestEnd(t *testing.T) {
 				err = os.Remove(blockFile(dir, 1))
 			case -2:
 				err = os.RemoveAll(filepath.Dir(filepath.Dir(blockFile(dir, 1))))
+			case -3:
+				info, serr := os.Stat(blockFile(dir, 1))
+				if serr != nil {
+					t.Fatal(serr)
+				}
+				err = os.Truncate(blockFile(dir, 1), info.Size()-5)
 			default:
 				err = os.Truncate(blockFile(dir, 1), int64(tt.cut))
 			}
@@ -204,7 +211,7 @@ func TestEnd(t *testing.T) {
 				t.Errorf("the check finds %+v, want %d things", r.Findings, tt.findings)
 			}
 			for _, f := range r.Findings {
-				if f.Level != tt.level && f.Level != Made {
+				if f.Level != tt.level && f.Level != Made && (f.Level != Unfinished || tt.level != Recent) {
 					t.Errorf("it finds %+v, want level %s", f, tt.level)
 				}
 			}

@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,26 +119,35 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 		at = h.to
 	}
 	good = append(good, b[at:]...)
-	kept := ""
-	if s.o.Aside != "" {
-		var err error
-		if kept, err = s.aside(file); err != nil {
-			return err
-		}
-		if err := replace(kept, bad); err != nil {
-			return err
-		}
-		if err := replace(filepath.Join(s.root, filepath.FromSlash(file)), good); err != nil {
-			return err
+	level, end := Lost, hole{}
+	if len(holes) > 0 {
+		end = holes[len(holes)-1]
+		level = s.atEnd(end, max(before, end.after), isLast && end.to == len(b))
+	}
+	if level == Unfinished {
+		bad = bad[:len(bad)-(end.to-end.from)] // nobody waits for it
+	}
+	kept, err := "", error(nil)
+	if s.o.Aside != "" && len(bad) > 0 {
+		if kept, err = s.aside(file); err == nil {
+			err = replace(kept, bad)
 		}
 	}
-	if len(holes) == 0 {
+	if s.o.Aside != "" && err == nil {
+		err = replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(holes) == 0:
 		s.found(Lost, file, kept, "the file is larger than any that the server writes: what is behind %d bytes is cut off", len(b))
-		return nil
+	case level == Unfinished:
+		s.found(level, file, "", "the last write behind message %d was not finished: %d bytes are cut off, whose sender was not told that they are kept", max(before, end.after), end.to-end.from)
+	case level == Recent:
+		s.found(level, file, kept, "the last %d bytes, behind message %d, are damaged, as after a power cut: %v", end.to-end.from, max(before, end.after), end.err)
 	}
-	end := holes[len(holes)-1]
-	if after := max(before, end.after); isLast && end.to == len(b) && !s.clean && (s.remembered == nil || after >= s.remembered.Durable) {
-		s.found(Recent, file, kept, "the last write behind message %d was not finished: %d bytes are cut off, whose sender was not told that they are kept", after, end.to-end.from)
+	if level != Lost {
 		holes = holes[:len(holes)-1]
 	}
 	if len(holes) == 0 {
@@ -155,6 +165,18 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 	f := s.found(Lost, file, kept, "%d bytes in %d places are damaged, the first behind message %d: %v", size, len(holes), max(before, first.after), first.err)
 	f.Subjects = subjects
 	return nil
+}
+
+// atEnd returns what a hole means that may be at the end of the stream, behind a message: what was about to be written when the process or
+// the machine ended.
+func (s *checking) atEnd(h hole, after uint64, end bool) Level {
+	switch {
+	case !end || s.clean || s.remembered != nil && after < s.remembered.Durable:
+		return Lost
+	case errors.Is(h.err, errCut) && (s.remembered == nil || after >= s.remembered.Last):
+		return Unfinished
+	}
+	return Recent
 }
 
 // maxSubjects bounds the subjects that a finding names.
