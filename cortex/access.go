@@ -18,7 +18,8 @@ import (
 //   - People of these cancel what is open in it. Everybody cancels what they asked for themselves.
 //   - The owner says who is let in, and whoever runs Cortex, who speaks as [transport.Cortex].
 
-const maxShared = 256 // that one conversation is shared with
+// MaxShared bounds with how many others a conversation is shared.
+const MaxShared = 256
 
 // Admits reports whether somebody may speak in the conversation, where senders prove who they are.
 func (c *Conversation) Admits(from string) bool {
@@ -90,7 +91,7 @@ func (c *Conversation) sharedAfter(p *transport.Share) []string {
 	if len(shared) == 0 {
 		return nil
 	}
-	return shared[:min(len(shared), maxShared)]
+	return shared[:min(len(shared), MaxShared)]
 }
 
 // bars is Conversation.Bars where senders prove who they are.

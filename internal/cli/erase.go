@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	cancelPatience = 10 * time.Second       // how long a canceled turn may take to end
+	cancelPatience = 10 * time.Second       // how long Cortex may take to do what it is told
 	cancelPoll     = 100 * time.Millisecond // how often that is looked at
 )
 
@@ -121,6 +121,12 @@ func (l *link) cancelAll(ctx context.Context, contextID string) error {
 	if err := l.operator().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
 		return err
 	}
+	_, err := l.until(ctx, contextID, func(conv *cortex.Conversation) bool { return busy(conv) == "" })
+	return err // when it did not end, no Cortex runs, or it is stuck: then this is the way out
+}
+
+// until waits until a conversation is as Cortex was told to make it, and reports false when that takes too long.
+func (l *link) until(ctx context.Context, contextID string, is func(*cortex.Conversation) bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
 	defer cancel()
 	poll := time.NewTicker(cancelPoll)
@@ -130,17 +136,17 @@ func (l *link) cancelAll(ctx context.Context, contextID string) error {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			return err
-		case busy(conv) == "":
-			return nil
+			return false, err
+		case is(conv):
+			return true, nil
 		}
 		select {
 		case <-poll.C:
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil // no Cortex runs, or it is stuck: then this is the way out
+				return false, nil
 			}
-			return ctx.Err()
+			return false, ctx.Err()
 		}
 	}
 }

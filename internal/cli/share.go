@@ -77,6 +77,9 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if conv.Seq == 0 {
 		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
 	}
+	if n := len(conv.Shared); n+len(p.With) > cortex.MaxShared {
+		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, cortex.MaxShared)
+	}
 	c := l.operator()
 	event := &transport.Event{
 		ID: uuid.NewString(), Time: time.Now(), From: c.User, To: transport.Cortex, Tenant: l.tenant, ContextID: contextID, Payload: p,
@@ -87,37 +90,15 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if err := l.bus.Publish(ctx, transport.Inbox(l.tenant, transport.Cortex), event); err != nil {
 		return fmt.Errorf("share %s: %w", contextID, err)
 	}
-	if err := l.untilShared(ctx, contextID, p); err != nil {
+	done, err := l.until(ctx, contextID, func(conv *cortex.Conversation) bool { return holds(conv, p) })
+	if err != nil {
 		return err
+	}
+	if !done {
+		return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex sessions` shows it", contextID)
 	}
 	fmt.Fprintln(e.stdout, shareLine(p))
 	return nil
-}
-
-// untilShared waits until Cortex has taken p.
-func (l *link) untilShared(ctx context.Context, contextID string, p *transport.Share) error {
-	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
-	defer cancel()
-	poll := time.NewTicker(cancelPoll)
-	defer poll.Stop()
-	for {
-		conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
-			return err
-		case holds(conv, p):
-			return nil
-		}
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex sessions` shows it", contextID)
-			}
-			return ctx.Err()
-		}
-	}
 }
 
 // holds reports whether a conversation is shared as p wants it.
