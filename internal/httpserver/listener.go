@@ -164,7 +164,10 @@ func (l *listener) mark(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
 			c.serving.Add(1)
-			defer c.serving.Add(-1)
+			defer func() {
+				c.hear() // the server writes the end of the answer behind the handler
+				c.serving.Add(-1)
+			}()
 		}
 		h.ServeHTTP(w, r)
 	})
