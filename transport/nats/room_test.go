@@ -3,6 +3,7 @@ package nats
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,39 @@ func TestQuietest(t *testing.T) {
 	}
 	if diff := cmp.Diff([]uint64{4, 3, 5, 12, 11}, quietest(conns, 2, now)); diff != "" {
 		t.Errorf("quietest() (-want +got):\n%s", diff)
+	}
+}
+
+// TestTooMuch holds who is closed for what it takes of the memory: never those in this process.
+func TestTooMuch(t *testing.T) {
+	now := time.Now()
+	var conns []*server.ConnInfo
+	add := func(user string, pending int) uint64 {
+		cid := uint64(len(conns) + 1)
+		conns = append(conns, &server.ConnInfo{Cid: cid, IP: "10.0.0.1", Start: now.Add(time.Duration(cid) * time.Second), AuthorizedUser: user, Pending: pending})
+		return cid
+	}
+	own := add("", maxUnread)
+	conns[own-1].IP = ""
+	for range maxEach {
+		add("ada", 0)
+	}
+	tooMany := add("ada", 0)
+	for range maxEach + 1 {
+		add("", 0) // without keys nobody is told from others
+	}
+	if diff := cmp.Diff([]uint64{tooMany}, tooMuch(slices.Clone(conns))); diff != "" {
+		t.Errorf("of too many connections (-want +got):\n%s", diff)
+	}
+	conns = conns[:1]
+	add("bob", maxUnread/2)
+	slowest := add("", maxUnread/2+2)
+	add("eve", 10)
+	if diff := cmp.Diff([]uint64{slowest}, tooMuch(slices.Clone(conns))); diff != "" {
+		t.Errorf("of those that do not read (-want +got):\n%s", diff)
+	}
+	if got := tooMuch(conns[:2]); len(got) != 0 {
+		t.Errorf("%v are closed, though there is room", got)
 	}
 }
 

@@ -195,6 +195,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 		JetStreamMaxMemory: unlimited,
 		JetStreamMaxStore:  unlimited,
 		MaxPayload:         maxServerPayload,
+		MaxPending:         maxPending,
 		MaxConn:            openfiles.Bus() - turnedAway,
 		SyncInterval:       time.Second,
 	}

@@ -17,8 +17,12 @@ import (
 const (
 	// maxFile bounds a file of keys, in bytes.
 	maxFile = 64 << 10
-	// maxSubscriptions is how many a connection of an agent or a person may have: far more than a client needs.
-	maxSubscriptions = 1000
+	// maxSubscriptions is how many a connection of an agent or a person may have: more than a client needs. An event goes to each that
+	// matches it, and waits there as often.
+	maxSubscriptions = 64
+	// maxMessage bounds what a connection of theirs sends at once, in bytes, with its headers: the server keeps the beginning of what has not
+	// arrived as a whole.
+	maxMessage = transport.MaxPayload + 64<<10
 )
 
 // ErrExpired is returned by Read for credentials whose time is over.
@@ -104,7 +108,7 @@ func issue(i *Identity, account nkeys.KeyPair, expires time.Time) ([]byte, error
 	claims.Name = i.name()
 	permit(&claims.Permissions, i)
 	if i.Limited() {
-		claims.Limits.Subs = maxSubscriptions
+		claims.Limits.Subs, claims.Limits.Payload = maxSubscriptions, maxMessage
 	}
 	if !expires.IsZero() {
 		claims.Expires = expires.Unix()
