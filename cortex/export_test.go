@@ -101,3 +101,8 @@ func Waiting(n int) (ofOne, ofAll, changed int) {
 	}
 	return ofOne, sum, len(s.changed) + len(s.erased)
 }
+
+// GivenUp is what the transport calls before e becomes a dead letter.
+func (o *Orchestrator) GivenUp(ctx context.Context, e *transport.Event, reason error) error {
+	return o.givenUp(ctx, e, reason)
+}

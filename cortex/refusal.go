@@ -51,12 +51,12 @@ func refusalOf(contextID, from, id string) (key, of string) {
 func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason error) error {
 	var err error
 	switch {
-	case e.ID == "" || e.From == "" || e.ContextID == "": // the transport cannot say whose it is
+	case e.From == "" || e.ContextID == "": // the transport cannot say whose it is
 	case e.From == transport.Cortex: // nobody waits
 	default:
 		if task := resultFor(e); task != "" {
 			err = o.failTask(ctx, e, task, reason)
-		} else if asks(e) {
+		} else if e.ID != "" && asks(e) {
 			err = o.refuse(ctx, e, inWords(e, reason))
 		}
 	}
@@ -66,12 +66,16 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 	return err
 }
 
+// resultKinds are the kinds of what an agent sends of a task, and what cannot be read may be: without a piece of a result the rest is
+// another one, and a kind is missing where the rest is damaged. A kind that nobody knows may be a newer agent's progress.
+var resultKinds = []string{"task", "status-update", "artifact-update", "message", ""}
+
 // resultFor returns the task that e is the result of, also when it cannot be read; empty when it is none.
 func resultFor(e *transport.Event) a2a.TaskID {
 	if r, ok := resultOf(e); ok && r.settles() {
 		return r.TaskID
 	}
-	if p, ok := e.Payload.(*transport.Opaque); ok && isAgent(e.From) && slices.Contains([]string{"task", "status-update", "message"}, p.Kind) {
+	if p, ok := e.Payload.(*transport.Opaque); ok && isAgent(e.From) && slices.Contains(resultKinds, p.Kind) {
 		return e.TaskID
 	}
 	return ""
@@ -106,6 +110,9 @@ func inWords(e *transport.Event, reason error) string {
 func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2a.TaskID, reason error) error {
 	now := o.cfg.Now()
 	id := deriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+eventKey(e), 0)
+	if e.ID == "" { // it could not be read
+		id = deriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+oneLine(reason.Error()), 0)
+	}
 	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
 		ID: id, Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: o.cfg.Tenant, ContextID: e.ContextID, TaskID: task,
 		Payload: &a2a.Task{

@@ -2,6 +2,7 @@ package cortex_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,7 @@ func (w *world) deadLetters() []string {
 
 // TestUnreadableResult has an agent send a result that nobody can read: its turn goes on at once, with the reason.
 func TestUnreadableResult(t *testing.T) {
-	for _, kind := range []string{"task", "status-update", "message"} {
+	for _, kind := range []string{"task", "status-update", "artifact-update", "message"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, once(toAlpha))
@@ -68,6 +69,34 @@ func TestUnreadableResult(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestResultWithoutItsID has what an agent sends of a task be unreadable so far that it has no id, and no kind. What kind there is that
+// nobody knows is no result.
+func TestResultWithoutItsID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, once(toAlpha))
+		w.say("m1", "go")
+		task := w.onlyTask("alpha")
+		for _, e := range []*transport.Event{unreadable("", "alpha", "hologram", task), unreadable("", "beta", "task", task)} {
+			if err := w.orch.GivenUp(t.Context(), e, errors.New("it has no id")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.wantAnswer("m1", "")
+		for range 2 {
+			if err := w.orch.GivenUp(t.Context(), unreadable("", "alpha", "", task), errors.New("it has no id")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Second)
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: it has no id") {
+			t.Errorf("answer %q", got)
+		}
+		if n := len(entries(t, w.store)); n != 2 {
+			t.Errorf("%d entries, want 2", n)
+		}
+	})
 }
 
 // TestUnreadableResultIsTriedAgain has the agent's card say that trying again is of use.

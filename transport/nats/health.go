@@ -96,7 +96,7 @@ func unanswered(c *jetstream.ClusterInfo) string {
 }
 
 func fullDisk(server string) string {
-	return server + " cannot write: if its disk is full or was, or it had no files left to open, start it again when that is mended; its log says which"
+	return server + " takes no write: it has too much to do, or its disk is full or was, or it had no files left to open; its log says which, and after the latter two it has to be started again when that is mended"
 }
 
 // Waiting implements transport.InboxDepth. What waits for its time is not in the inbox yet.

@@ -18,7 +18,7 @@ import (
 func TestUnanswered(t *testing.T) {
 	here, cut := &jetstream.PeerInfo{Active: 900 * time.Millisecond}, &jetstream.PeerInfo{Current: true, Active: 2 * time.Second}
 	offline := &jetstream.PeerInfo{Offline: true}
-	const full = "NATS server a cannot write: if its disk is full or was, or it had no files left to open, start it again when that is mended; its log says which"
+	const full = "NATS server a takes no write: it has too much to do, or its disk is full or was, or it had no files left to open; its log says which, and after the latter two it has to be started again when that is mended"
 	for _, c := range []struct {
 		name   string
 		leader string
@@ -56,10 +56,10 @@ func TestHealthySaysWhatIsWrong(t *testing.T) {
 	}{
 		{"the others are gone", &jetstream.ClusterInfo{Leader: "a", Replicas: cut}, nil, false, "5", transport.ErrUnavailable, noMajority},
 		{"nobody leads", nil, nil, true, "5", transport.ErrUnavailable, noMajority},
-		{"the disk is full", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, nil, false, "5", transport.ErrUnavailable, "server a cannot write: if its disk is full"},
+		{"the disk is full", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, nil, false, "5", transport.ErrUnavailable, "server a takes no write: it has too much to do, or its disk is full"},
 		{
 			"there is no room", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, &jetstream.APIError{Code: 503, ErrorCode: 10023, Description: "insufficient resources"},
-			false, "5", transport.ErrUnavailable, "server cannot write: if its disk is full",
+			false, "5", transport.ErrUnavailable, "server takes no write: it has too much to do, or its disk is full",
 		},
 		{"an old server leads", &jetstream.ClusterInfo{Leader: "a", Replicas: here}, nil, false, "2", transport.ErrIncompatible, needed},
 	} {
