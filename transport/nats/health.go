@@ -72,7 +72,7 @@ func (b *Bus) unwritten(ctx context.Context, err error) string {
 		return "the NATS server has as many files open as it may: allow it more with `ulimit -n` and start it again"
 	}
 	if !away(err) || errors.As(err, &api) && api.ErrorCode == errNoResources || b.nc.ConnectedClusterName() == "" {
-		return fullDisk("the NATS server")
+		return takesNoWrite("the NATS server")
 	}
 	s, err := lookUp(ctx, b.js, inboxStream)
 	if err != nil || s.CachedInfo().Cluster == nil {
@@ -92,10 +92,10 @@ func unanswered(c *jetstream.ClusterInfo) string {
 	if all := len(c.Replicas) + 1; c.Leader == "" || 2*here <= all {
 		return noMajority
 	}
-	return fullDisk("NATS server " + oneLine(c.Leader, 100))
+	return takesNoWrite("NATS server " + oneLine(c.Leader, 100))
 }
 
-func fullDisk(server string) string {
+func takesNoWrite(server string) string {
 	return server + " takes no write: it has too much to do, or its disk is full or was, or it had no files left to open; its log says which, and after the latter two it has to be started again when that is mended"
 }
 

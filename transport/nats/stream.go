@@ -232,7 +232,7 @@ func placementError(want jetstream.StreamConfig, err error) error {
 func streamError(name string, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == errNoStore {
-		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, fullDisk("the NATS server"), err)
+		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, takesNoWrite("the NATS server"), err)
 	}
 	if errors.As(err, &api) && api.Code != 503 {
 		return fmt.Errorf("%w: stream %s: %w", transport.ErrIncompatible, name, err)
