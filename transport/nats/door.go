@@ -155,7 +155,7 @@ func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	}
 	switch agent := who.Role == auth.Agent; {
 	case strings.HasPrefix(subject, inboxPrefix):
-		out, err = d.event(who, subject, m)
+		out, err = d.event(v, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
 		out, err = d.live(who, subject, m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
@@ -229,7 +229,8 @@ func readable(e *transport.Event, err error) error {
 }
 
 // event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
-func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	who := v.who
 	a, err := parseInboxSubject(subject)
 	if err != nil || a.tenant != d.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
 		return nil, forbidden(who, "publish to "+subject)
@@ -241,6 +242,14 @@ func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo
 	e, err := decodeInbox(out, subject)
 	if err = readable(e, err); err != nil {
 		return nil, err
+	}
+	if err := transport.ForCortex(e); err != nil {
+		return nil, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+	}
+	if asksForWork(who, e) {
+		if err := v.begin(); err != nil {
+			return nil, err
+		}
 	}
 	if isNewWork(transport.Inbox(a.tenant, a.to), e) || who.Role == auth.Person && m.Header.Get(headerKind) == "message" {
 		if err := d.bus.room(d.ctx, len(m.Data)); err != nil {
