@@ -270,6 +270,10 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			entry = kept.entry // only to be stored
 		} else if kept != nil {
 			entry.Usage = entry.Usage.Add(kept.entry.spent())
+		} else if lost == nil && unstorable == "" { // else it was let through before
+			if why := o.overRate(conv, e); why != "" {
+				return o.bar(ctx, conv, e, why, now)
+			}
 		}
 		err = o.advance(ctx, conv, entry, now, lost)
 		spent = entry.spent()
