@@ -38,6 +38,7 @@ type door struct {
 	tenant string
 	begin  int // where the role is in a subject
 	nc     *conn
+	counts *conn           // for the counting of subjects, which a server does before it hears anything else on a connection
 	ctx    context.Context //nolint:containedctx // of the visitors' requests, until close
 	end    context.CancelFunc
 
@@ -47,6 +48,8 @@ type door struct {
 	visitors map[string]*visitor // by what stands before their subjects
 	closed   bool
 	all      sync.WaitGroup
+
+	counting sync.Mutex // one stream is counted after the other
 }
 
 // serveDoor serves the door of a tenant as long as the bus lives. It is the orchestrator's part, and nobody needs it where
@@ -67,7 +70,12 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	if err != nil {
 		return err
 	}
-	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
+	counts, err := b.connectDoor()
+	if err != nil {
+		nc.Close()
+		return err
+	}
+	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.DoorOf(tenant)+">", doorQueue, d.knock)
 	if err == nil {
@@ -99,6 +107,7 @@ func (d *door) close() {
 	d.mu.Unlock()
 	d.end()
 	d.nc.Close()
+	d.counts.Close()
 	d.all.Wait()
 }
 

@@ -141,8 +141,12 @@ func (d *door) attend(v *visitor) {
 
 // charge waits until a visitor may have so much more.
 func (d *door) charge(v *visitor, requests, bytes int) error {
-	if err := v.asked.WaitN(d.ctx, min(requests, v.asked.Burst())); err != nil {
-		return err
+	for requests > 0 {
+		n := min(requests, v.asked.Burst())
+		if err := v.asked.WaitN(d.ctx, n); err != nil {
+			return err
+		}
+		requests -= n
 	}
 	return v.bytes.WaitN(d.ctx, min(bytes, v.bytes.Burst()))
 }

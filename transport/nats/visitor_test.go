@@ -1,9 +1,15 @@
 package nats
 
 import (
+	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -62,5 +68,55 @@ func TestVisitorAsksForSoMuchWork(t *testing.T) {
 		if len(w.heard) > 0 {
 			t.Errorf("%s: %s was heard as well", in.who, <-w.heard)
 		}
+	}
+}
+
+// TestCountsCostWhatThereIs has a person have the conversations of a large log counted: that is paid by how many there are, and goes by a
+// connection of its own.
+func TestCountsCostWhatThereIs(t *testing.T) {
+	const conversations = 5000
+	w := newTown(t)
+	for i := range conversations - 1 { // one is there
+		if _, err := w.cortex.js.PublishAsync(fmt.Sprint("cortex.v1.log._.d", i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case <-w.cortex.js.PublishAsyncComplete():
+	case <-time.After(patience):
+		t.Fatal("the log is not written")
+	}
+	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
+	d := w.cortex.doors[""]
+	v := d.visitor(auth.Door(in.who) + "x")
+	v.asked = rate.NewLimiter(1e-9, conversations) // so that none is added
+	asks := func(request, body string) (answer struct {
+		Error *jetstream.APIError   `json:"error"`
+		Total int                   `json:"total"`
+		State jetstream.StreamState `json:"state"`
+	},
+	) {
+		t.Helper()
+		m, err := in.Request(auth.Door(in.who)+jsAPI+request, []byte(body), patience)
+		if err == nil {
+			err = json.Unmarshal(m.Data, &answer)
+		}
+		if err != nil || answer.Error != nil {
+			t.Fatalf("%s is answered with %v, %v", request, err, answer.Error)
+		}
+		return answer
+	}
+	before := d.nc.Stats().OutMsgs
+	is := asks("STREAM.INFO."+logStream, `{"subjects_filter":"cortex.v1.log._.>"}`)
+	if is.Total != conversations || len(is.State.Subjects) != conversations {
+		t.Errorf("%d of %d conversations are told, want %d", len(is.State.Subjects), is.Total, conversations)
+	}
+	if n := d.nc.Stats().OutMsgs - before; n != 0 {
+		t.Errorf("it was asked for on the connection of all other requests, with %d messages", n)
+	}
+	asks("STREAM.INFO."+logStream, ``) // what is asked next is answered when that is paid
+	const want = 1 + countCost + conversations/messagesEach + 1
+	if paid := conversations - int(math.Round(v.asked.Tokens())); paid != want {
+		t.Errorf("it costs %d requests, want %d", paid, want)
 	}
 }
