@@ -92,6 +92,25 @@ func TestOpenTurnsAreBounded(t *testing.T) {
 	})
 }
 
+// TestAgentsLeaveOpenTurns: whatever agents ask for while they work for somebody, that one is heard.
+func TestAgentsLeaveOpenTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, giving)
+		w.say("m1", "alpha: go")
+		for i := range cortex.MaxOpenTurns + 1 {
+			w.sayAs("alpha", fmt.Sprint("a", i), "beta: go")
+		}
+		w.say("m2", "gamma: go")
+		answers := w.answers()
+		if got := answers[fmt.Sprint("a", cortex.MaxOpenTurns)]; len(answers) != 1 || !strings.Contains(got, "open requests") {
+			t.Errorf("answers %v, want only that the agent has too many open requests", answers)
+		}
+		if n := len(w.tasksOf("gamma")); n != 1 {
+			t.Errorf("gamma has %d tasks, want the one that the user asked for", n)
+		}
+	})
+}
+
 // refusing takes nothing for an agent's inbox, for a while.
 type refusing struct {
 	transport.Transport

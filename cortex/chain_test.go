@@ -160,6 +160,39 @@ func TestRefusedOnceForAll(t *testing.T) {
 	})
 }
 
+// TestRequestsInAnothersLog: what an agent asks for over its rate is in no log but that of a conversation which it began.
+func TestRequestsInAnothersLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
+		w.say("u1", "hello")
+		const most = 1 + 10 // that of the user, and what an agent may ask for at once
+		for i := range 100 {
+			w.sayAs("alpha", fmt.Sprint("a", i), "hello")
+		}
+		if n := w.load().Seq; n != most {
+			t.Errorf("the log of the user's conversation has %d entries, want %d", n, most)
+		}
+		if a := w.shownTo("alpha", "a99"); !strings.HasPrefix(a, "Too many requests") {
+			t.Errorf("the last request is answered %q", a)
+		}
+		for i := range 20 {
+			e := userEvent(fmt.Sprint("b", i), "hello")
+			e.From, e.ContextID = "alpha", fmt.Sprint("new-", i)
+			message(e).ContextID = e.ContextID
+			w.publish(e)
+			conv, err := cortex.Load(t.Context(), w.store, "", e.ContextID)
+			if err != nil || conv.Seq != 0 {
+				t.Errorf("conversation %s has %d entries, %v, want none", e.ContextID, conv.Seq, err)
+			}
+		}
+		w.say("u2", "hello")
+		if a := w.answers()["u2"]; a != "ok" {
+			t.Errorf("the user is answered %q", a)
+		}
+		w.wantFold()
+	})
+}
+
 // TestChain: which chain a request continues, and what goes with that, is told by the tasks that the agent has.
 func TestChain(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -40,7 +40,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 		entry.Failure = why
 		return nil
 	}
-	if why := o.overRate(conv, turn, entry); why != "" {
+	if why := o.overOwnRate(conv, turn, entry); why != "" {
 		entry.Failure = why
 		return nil
 	}
@@ -223,11 +223,12 @@ func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(st
 	return dec, err
 }
 
-// overLimit returns why turn cannot go on, or "".
+// overLimit returns why turn cannot go on, or "". People and agents have places of their own for open turns, so that agents leave some to
+// whose conversation it is.
 func (c *Conversation) overLimit(turn *Turn) string {
 	open := 0
 	for _, t := range c.Turns {
-		if t.Open() {
+		if t.Open() && isAgent(t.From) == isAgent(turn.From) {
 			open++
 		}
 	}

@@ -8,9 +8,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// agentGone is the kind of [transport.AgentEvent] by which Cortex tells a conversation that an agent has gone.
-const agentGone = "deregistered"
-
 // AgentGone says that no instance of an agent is left. When none is back within Config.GoneGrace, the tasks that it has are given to
 // others, or fail: in the conversations that this orchestrator has handled since it runs. Of others, and when telling them fails, the
 // tasks end at their deadlines. It returns at once, and is safe for concurrent use.
@@ -100,7 +97,7 @@ func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
 		now := o.cfg.Now()
 		err := o.cfg.Transport.Publish(ctx, transport.Inbox(k.tenant, transport.Cortex), &transport.Event{
 			ID: o.cfg.NewID(), Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: k.tenant, ContextID: k.contextID,
-			Payload: &transport.AgentEvent{Time: now, Kind: agentGone, AgentID: agent},
+			Payload: &transport.AgentEvent{Time: now, Kind: transport.AgentGone, AgentID: agent},
 		})
 		if err != nil && ctx.Err() == nil {
 			o.log.Warn("not told that an agent has gone", "context_id", k.contextID, "agent", agent, "err", err)

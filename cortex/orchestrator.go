@@ -194,7 +194,7 @@ func (o *Orchestrator) Owned() []int {
 // handle takes one event of a conversation through a turn's steps: fold, recognise, decide, append, send. It returns nil,
 // which acknowledges the event, only after everything that follows from it has been sent.
 func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
-	if err := acceptable(e); err != nil {
+	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
 	}
 	var conflictAt Version
@@ -270,6 +270,10 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			entry = kept.entry // only to be stored
 		} else if kept != nil {
 			entry.Usage = entry.Usage.Add(kept.entry.spent())
+		} else if lost == nil && unstorable == "" { // else it was let through before
+			if why := o.overRate(conv, e); why != "" {
+				return o.bar(ctx, conv, e, why, now)
+			}
 		}
 		err = o.advance(ctx, conv, entry, now, lost)
 		spent = entry.spent()
@@ -358,36 +362,4 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 	o.learn(conv, entry) // behind what others wait for
 	o.keep(ctx, conv)
 	return nil
-}
-
-// acceptable returns why e cannot be handled by any build like this one, or nil.
-func acceptable(e *transport.Event) error {
-	if o, ok := e.Payload.(*transport.Opaque); ok {
-		return fmt.Errorf("unknown kind of event %.40q, version %.20q", o.Kind, o.Version)
-	}
-	if _, ok := userMessage(e); ok {
-		return nil
-	}
-	if r, ok := resultOf(e); ok {
-		if r.TaskID == "" {
-			return errors.New("result without a taskID")
-		}
-		return nil
-	}
-	switch p := e.Payload.(type) {
-	case *transport.Deadline:
-		if e.From != transport.Cortex {
-			return fmt.Errorf("a deadline from %s: only the orchestrator sets them", e.From)
-		}
-		return nil
-	case *transport.Cancel, *transport.Share:
-		return nil
-	case *transport.AgentEvent:
-		if p.Kind != agentGone || e.From != transport.Cortex {
-			return fmt.Errorf("a %q of an agent from %s: only the orchestrator says that one has gone", p.Kind, e.From)
-		}
-		return nil
-	}
-	kind, _ := transport.PayloadKind(e.Payload)
-	return fmt.Errorf("a %s is nothing for the orchestrator's inbox", kind)
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // What an agent may ask for of itself, unless a rule says otherwise.
@@ -59,10 +60,30 @@ func (r *rates) take(agent string, perMinute int, now time.Time) string {
 		"Ask again later.", prompt.Clean(agent, maxAsked), perMinute, burst)
 }
 
-// overRate returns why an agent cannot have turn, which entry begins, asked for, or "".
-func (o *Orchestrator) overRate(conv *Conversation, turn *Turn, entry *Entry) string {
+// An agent that asks for too much hears so in the log of a conversation that it began. In another's, and in a new one, that would be an
+// entry for each request that it may not make, so it is refused outside of the log: see overRate and overOwnRate, of which one counts.
+
+// overRate returns why e, a request of an agent, or in the course of one, cannot be made in a conversation that this agent did not begin,
+// or "".
+func (o *Orchestrator) overRate(conv *Conversation, e *transport.Event) string {
+	m, ok := userMessage(e)
+	if !ok || !isAgent(e.From) {
+		return ""
+	}
+	agent := e.From
+	if parent := conv.parentOf(e, m); parent != nil {
+		agent = conv.chain(parent).Agent
+	}
+	if agent == "" || agent == conv.Owner {
+		return ""
+	}
+	return o.rates.take(agent, o.policy().Requests(agent), o.cfg.Now())
+}
+
+// overOwnRate is the same in a conversation that the agent began, for turn, which entry begins.
+func (o *Orchestrator) overOwnRate(conv *Conversation, turn *Turn, entry *Entry) string {
 	agent := conv.chain(turn).Agent
-	if agent == "" || turn.Seq != entry.Seq {
+	if agent == "" || agent != conv.Owner || entry.Seq == 1 || turn.Seq != entry.Seq {
 		return ""
 	}
 	return o.rates.take(agent, o.policy().Requests(agent), o.cfg.Now())

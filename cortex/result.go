@@ -24,20 +24,18 @@ type result struct {
 }
 
 // userMessage returns the message of an event by which somebody asks for something.
-func userMessage(e *transport.Event) (*a2a.Message, bool) {
-	m, ok := e.Payload.(*a2a.Message)
-	if !ok || m.Role == a2a.MessageRoleAgent {
-		return nil, false
-	}
-	return m, true
-}
+func userMessage(e *transport.Event) (*a2a.Message, bool) { return transport.Request(e) }
 
 // resultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
 // agents do, a message that names the task.
 func resultOf(e *transport.Event) (result, bool) {
+	task, ok := transport.ResultTask(e)
+	if !ok {
+		return result{}, false
+	}
 	switch p := e.Payload.(type) {
 	case *a2a.Task:
-		r := result{TaskID: p.ID, State: p.Status.State, Text: messageText(p.Status.Message)}
+		r := result{TaskID: task, State: p.Status.State, Text: messageText(p.Status.Message)}
 		room := maxArtifacts
 		for _, a := range p.Artifacts {
 			if a == nil || room <= 0 || len(r.Artifacts) == 32 {
@@ -50,15 +48,9 @@ func resultOf(e *transport.Event) (result, bool) {
 		r.State = asQuestion(r.State)
 		return r, true
 	case *a2a.TaskStatusUpdateEvent:
-		return result{TaskID: p.TaskID, State: asQuestion(p.Status.State), Text: messageText(p.Status.Message)}, true
+		return result{TaskID: task, State: asQuestion(p.Status.State), Text: messageText(p.Status.Message)}, true
 	case *a2a.Message:
-		if p.Role == a2a.MessageRoleAgent {
-			r := result{TaskID: p.TaskID, State: a2a.TaskStateCompleted, Text: messageText(p)}
-			if r.TaskID == "" {
-				r.TaskID = e.TaskID
-			}
-			return r, true
-		}
+		return result{TaskID: task, State: a2a.TaskStateCompleted, Text: messageText(p)}, true
 	}
 	return result{}, false
 }

@@ -22,6 +22,9 @@ type AgentEvent struct {
 	Instances int      `json:"instances"`         // how many run after it
 }
 
+// AgentGone is the kind of AgentEvent by which Cortex tells a conversation that an agent has gone.
+const AgentGone = "deregistered"
+
 // MaxReason bounds AgentEvent.Reason, in bytes.
 const MaxReason = 400
 

@@ -3,8 +3,6 @@ package memory
 import (
 	"bytes"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -13,7 +11,7 @@ type record struct {
 	envelope      transport.Event // without payload
 	kind, version string
 	body          []byte
-	words         bool // a message of role user
+	words         bool // a request
 
 	// Of a card; set before it is shared.
 	card cardKey
@@ -33,9 +31,7 @@ func encode(e *transport.Event) (*record, error) {
 		body = bytes.Clone(body) // its data is not encoded, it is the caller's own
 	}
 	r := &record{envelope: *e, kind: kind, version: version, body: body}
-	if m, ok := e.Payload.(*a2a.Message); ok {
-		r.words = m.Role == a2a.MessageRoleUser
-	}
+	_, r.words = transport.Request(e)
 	r.envelope.Payload, r.envelope.Delivery = nil, 0
 	// As on a wire: no zone, no reading of a monotonic clock.
 	r.envelope.Time = e.Time.Round(0).UTC()

@@ -38,6 +38,7 @@ type door struct {
 	tenant string
 	begin  int // where the role is in a subject
 	nc     *conn
+	counts *conn           // for the counting of subjects, which a server does before it hears anything else on a connection
 	ctx    context.Context //nolint:containedctx // of the visitors' requests, until close
 	end    context.CancelFunc
 
@@ -47,6 +48,8 @@ type door struct {
 	visitors map[string]*visitor // by what stands before their subjects
 	closed   bool
 	all      sync.WaitGroup
+
+	counting sync.Mutex // one stream is counted after the other
 }
 
 // serveDoor serves the door of a tenant as long as the bus lives. It is the orchestrator's part, and nobody needs it where
@@ -67,7 +70,12 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	if err != nil {
 		return err
 	}
-	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
+	counts, err := b.connectDoor()
+	if err != nil {
+		nc.Close()
+		return err
+	}
+	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.DoorOf(tenant)+">", doorQueue, d.knock)
 	if err == nil {
@@ -99,6 +107,7 @@ func (d *door) close() {
 	d.mu.Unlock()
 	d.end()
 	d.nc.Close()
+	d.counts.Close()
 	d.all.Wait()
 }
 
@@ -155,7 +164,7 @@ func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	}
 	switch agent := who.Role == auth.Agent; {
 	case strings.HasPrefix(subject, inboxPrefix):
-		out, err = d.event(who, subject, m)
+		out, err = d.event(v, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
 		out, err = d.live(who, subject, m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
@@ -229,7 +238,8 @@ func readable(e *transport.Event, err error) error {
 }
 
 // event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
-func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	who := v.who
 	a, err := parseInboxSubject(subject)
 	if err != nil || a.tenant != d.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
 		return nil, forbidden(who, "publish to "+subject)
@@ -241,6 +251,14 @@ func (d *door) event(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo
 	e, err := decodeInbox(out, subject)
 	if err = readable(e, err); err != nil {
 		return nil, err
+	}
+	if err := transport.ForCortex(e); err != nil {
+		return nil, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+	}
+	if asksForWork(who, e) {
+		if err := v.begin(); err != nil {
+			return nil, err
+		}
 	}
 	if isNewWork(transport.Inbox(a.tenant, a.to), e) || who.Role == auth.Person && m.Header.Get(headerKind) == "message" {
 		if err := d.bus.room(d.ctx, len(m.Data)); err != nil {

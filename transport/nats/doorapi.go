@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -103,7 +104,7 @@ func (d *door) work(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 		if len(m.Data) > 0 && json.Unmarshal(m.Data, &asked) != nil || asked.Subjects != "" && asked.Subjects != inboxFilter(inbox) {
 			return nil, forbidden(v.who, "look into other inboxes")
 		}
-		return d.info(v, request, asked)
+		return d.info(v, request, asked, m.Reply)
 	}
 	return nil, forbidden(v.who, "ask for "+request)
 }
@@ -175,7 +176,7 @@ func (d *door) read(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 		if asked.Subjects != "" && !d.within(prefix, asked.Subjects, true) {
 			return nil, fmt.Errorf("%w: subjects_filter %.200q", refused, asked.Subjects)
 		}
-		return d.info(v, request, asked)
+		return d.info(v, request, asked, m.Reply)
 	case method == "DIRECT.GET." && ok && rest != "":
 		if !d.within(prefix, rest, false) {
 			return nil, refused
@@ -215,13 +216,56 @@ func (d *door) within(prefix, subject string, wild bool) bool {
 }
 
 // info asks about a stream.
-func (d *door) info(v *visitor, request string, asked infoGet) (*natsgo.Msg, error) {
+func (d *door) info(v *visitor, request string, asked infoGet, reply string) (*natsgo.Msg, error) {
 	if asked.Subjects != "" {
-		if err := d.charge(v, countCost, 0); err != nil {
-			return nil, err
-		}
+		return nil, d.count(v, request, asked, reply)
 	}
 	return apiMessage(request, asked)
+}
+
+// count has the subjects of a stream counted, for all visitors one after the other. It takes the server as long as there are subjects,
+// which only the server knows: so it is asked for their number first, and that is what the visitor pays before anything else is done
+// for it.
+func (d *door) count(v *visitor, request string, asked infoGet, reply string) error {
+	if reply == "" {
+		return nil // nobody hears it
+	}
+	if err := d.charge(v, countCost, 0); err != nil {
+		return err
+	}
+	total, err := d.counted(request, asked, reply)
+	if err != nil {
+		return err
+	}
+	return d.charge(v, total/messagesEach, 0)
+}
+
+// counted has subjects counted, and returns how many there are.
+func (d *door) counted(request string, asked infoGet, reply string) (int, error) {
+	number, err := apiMessage(request, infoGet{Subjects: asked.Subjects, Offset: math.MaxInt32}) // and none of them
+	if err != nil {
+		return 0, err
+	}
+	out, err := apiMessage(request, asked)
+	if err != nil {
+		return 0, err
+	}
+	out.Reply = reply
+	d.counting.Lock()
+	defer d.counting.Unlock()
+	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	defer cancel()
+	m, err := d.counts.RequestWithContext(ctx, number.Subject, number.Data)
+	if err != nil {
+		return 0, translate(err)
+	}
+	var is struct {
+		Total int `json:"total"`
+	}
+	if err := json.Unmarshal(m.Data, &is); err != nil {
+		return 0, err
+	}
+	return is.Total, d.counts.PublishMsg(out)
 }
 
 // messages asks for messages of a stream.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -42,8 +41,8 @@ type gauge struct {
 // isNewWork reports whether e is what is refused when the inboxes are full: words to the orchestrator. All else, such as tasks,
 // results, deadlines and cancellations, belongs to work that was taken.
 func isNewWork(t transport.Topic, e *transport.Event) bool {
-	m, ok := e.Payload.(*a2a.Message)
-	return ok && t.Kind == transport.KindInbox && t.ID == transport.Cortex && m.Role == a2a.MessageRoleUser
+	_, ok := transport.Request(e)
+	return ok && t.Kind == transport.KindInbox && t.ID == transport.Cortex
 }
 
 // room counts an event of about size bytes in, or returns ErrFull. While the server does not tell how much it holds, everything

@@ -95,6 +95,18 @@ func TestRefusedWhenItComes(t *testing.T) {
 					}
 				}
 			}
+			for _, a := range []attempt{
+				{"a result without a task", "message", strings.Replace(words, "ROLE_USER", "ROLE_AGENT", 1), nil, codeInvalid, "without a taskID"},
+				{"a state of no task", "status-update", `{"contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}`, nil, codeInvalid, "without a taskID"},
+				{"an artifact", "artifact-update", `{"taskId":"t1","contextId":"c1","artifact":{"artifactId":"a","parts":[{"text":"x"}]}}`, nil, codeInvalid, "nothing for the orchestrator's inbox"},
+			} {
+				if in.who.Role == auth.Person && a.kind != "message" {
+					a.code, a.why = codeForbidden, "send"
+				}
+				if code, why := in.says(t, own, a.kind, a.body, a.headers...); code != a.code || !strings.Contains(why, a.why) {
+					t.Errorf("%s is answered with %d %q, want %d with %q", a.what, code, why, a.code, a.why)
+				}
+			}
 			kept := inboxAddress{to: transport.Cortex, context: "agent.x", from: in.who.ID}
 			kept.context = strings.TrimSuffix(transport.Control("", "x").ID, "x") + "x"
 			if code, why := in.says(t, inboxSubject(kept), "message", words); code != codeInvalid || !strings.Contains(why, "kept for agents") {
@@ -182,7 +194,7 @@ func TestFullInboxAtTheDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := (&town{node: n, dir: dir}).intruder(t, userCreds(t, dir, "", "eve"))
-	body := strings.Replace(words, "ROLE_USER", "ROLE_AGENT", 1) // whatever a person says that it is
+	body := strings.Replace(words, `"ROLE_USER"`, `"ROLE_AGENT","taskId":"t1"`, 1) // whatever a person says that it is
 	for i := range 200 {
 		code, why := in.says(t, where(transport.Cortex, "user:eve"), "message", body, headerID, fmt.Sprint(i))
 		if code == codeFull && strings.Contains(why, "try again later") {

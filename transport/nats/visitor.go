@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -8,6 +9,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -21,6 +23,11 @@ const (
 	agentPace  = 20_000   // events, pulls and acknowledgements a second: of all instances of an agent
 	bytePace   = 64 << 20 // bytes a second that are read
 
+	// What begins a turn, or an entry of a log, see asksForWork: requests, cancellations and shares a second, and so many at once. It is
+	// refused behind that.
+	personWork, personWorkBurst = 100, 300
+	agentWork, agentWorkBurst   = 5, 60
+
 	shedPace     = 20 // answers a second that more is refused
 	bytesWritten = 4  // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
@@ -33,6 +40,7 @@ type visitor struct {
 	replies string // the same of its answers
 	room    int    // messages that may wait
 	asked   *rate.Limiter
+	work    *rate.Limiter // what asks for work
 	bytes   *rate.Limiter
 	shed    *rate.Limiter // answers that more is refused
 	warned  rate.Sometimes
@@ -65,13 +73,13 @@ func (d *door) visitor(subject string) *visitor {
 	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}
-	pace := personPace
+	pace, work := personPace, rate.NewLimiter(personWork, personWorkBurst)
 	if who.Role == auth.Agent {
-		pace = agentPace
+		pace, work = agentPace, rate.NewLimiter(agentWork, agentWorkBurst)
 	}
 	v := &visitor{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, warned: rate.Sometimes{Interval: time.Second},
-		asked: rate.NewLimiter(rate.Limit(pace), pace/2), bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
+		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
 	d.visitors[v.prefix] = v
 	return v
@@ -133,8 +141,28 @@ func (d *door) attend(v *visitor) {
 
 // charge waits until a visitor may have so much more.
 func (d *door) charge(v *visitor, requests, bytes int) error {
-	if err := v.asked.WaitN(d.ctx, min(requests, v.asked.Burst())); err != nil {
-		return err
+	for requests > 0 {
+		n := min(requests, v.asked.Burst())
+		if err := v.asked.WaitN(d.ctx, n); err != nil {
+			return err
+		}
+		requests -= n
 	}
 	return v.bytes.WaitN(d.ctx, min(bytes, v.bytes.Burst()))
+}
+
+// asksForWork reports whether e, which somebody says to Cortex, has Cortex do more than take in what came of a task. Nothing else is for
+// people to say.
+func asksForWork(who *auth.Identity, e *transport.Event) bool {
+	_, cancel := e.Payload.(*transport.Cancel)
+	_, request := transport.Request(e)
+	return who.Role == auth.Person || cancel || request
+}
+
+// begin counts what asks for work, or returns why it is not let in. It does not wait: what else the visitor says is behind it.
+func (v *visitor) begin() error {
+	if v.work.Allow() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s may ask Cortex for %g things a second, and for %d at once: ask again later", errTooMuch, v.who, v.work.Limit(), v.work.Burst())
 }

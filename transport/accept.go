@@ -1,0 +1,70 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Request returns the message by which somebody asks for something. One that does not say whose words it has does.
+func Request(e *Event) (*a2a.Message, bool) {
+	m, ok := e.Payload.(*a2a.Message)
+	if !ok || m.Role == a2a.MessageRoleAgent {
+		return nil, false
+	}
+	return m, true
+}
+
+// ResultTask reports whether e is what an agent says of a task, in one of the forms in which A2A allows it: a Task, a status update, or,
+// as simple agents do, a message. The task is empty when it names none.
+func ResultTask(e *Event) (task a2a.TaskID, ok bool) {
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		return p.ID, true
+	case *a2a.TaskStatusUpdateEvent:
+		return p.TaskID, true
+	case *a2a.Message:
+		if p.Role != a2a.MessageRoleAgent {
+			return "", false
+		}
+		if p.TaskID != "" {
+			return p.TaskID, true
+		}
+		return e.TaskID, true
+	}
+	return "", false
+}
+
+// ForCortex returns why an orchestrator like this build's cannot handle e, whatever has happened before, or nil. It refuses that for
+// good; who stands between senders and its inbox does so before it is stored.
+func ForCortex(e *Event) error {
+	if o, ok := e.Payload.(*Opaque); ok {
+		return fmt.Errorf("unknown kind of event %.40q, version %.20q", o.Kind, o.Version)
+	}
+	if _, ok := Request(e); ok {
+		return nil
+	}
+	if task, ok := ResultTask(e); ok {
+		if task == "" {
+			return errors.New("result without a taskID")
+		}
+		return nil
+	}
+	switch p := e.Payload.(type) {
+	case *Deadline:
+		if e.From != Cortex {
+			return fmt.Errorf("a deadline from %s: only the orchestrator sets them", e.From)
+		}
+		return nil
+	case *Cancel, *Share:
+		return nil
+	case *AgentEvent:
+		if p.Kind != AgentGone || e.From != Cortex {
+			return fmt.Errorf("a %q of an agent from %s: only the orchestrator says that one has gone", p.Kind, e.From)
+		}
+		return nil
+	}
+	kind, _ := PayloadKind(e.Payload)
+	return fmt.Errorf("a %s is nothing for the orchestrator's inbox", kind)
+}
