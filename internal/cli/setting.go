@@ -108,6 +108,7 @@ type kind int
 
 const (
 	isSetting kind = iota + 1 // of a command at least
+	isList                    // likewise, with several values
 	isAction
 )
 
@@ -117,6 +118,9 @@ func flagKeys(root *cobra.Command) map[string]kind {
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
 		if k := key(f.Name); hasSettingMark(f) {
 			known[k] = isSetting
+			if _, list := f.Value.(pflag.SliceValue); list {
+				known[k] = isList
+			}
 		} else if known[k] == 0 {
 			known[k] = isAction
 		}

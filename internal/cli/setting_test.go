@@ -74,6 +74,13 @@ func TestSettingsComeFirst(t *testing.T) {
 		"no agents to measure":      {env: "CORTEX_AGENTS=echo", args: []string{"eval", "routing", "--queries", "none"}, want: "--agents is missing: name a file of agents; `cortex eval routing --help` shows its form"},
 		"an action's key in a file": {file: "text: weather", args: []string{"agents"}, want: "config.yaml: text: this is no setting: it says what one command is to do, and is only given to that one as a flag (line 1)"},
 		"force in a file":           {file: "listen: 127.0.0.1:0\nforce: true", args: []string{"sessions", "delete", "demo"}, want: "config.yaml: force: this is no setting: it says what one command is to do, and is only given to that one as a flag (line 2)"},
+		"no keys":                   {file: "listen: 127.0.0.1:0\nauth: []", args: []string{"version"}, want: "config.yaml: auth: want one value, not a list (line 2)"},
+		"no rules":                  {file: "policy: [a.yaml]", args: []string{"version"}, want: "config.yaml: policy: want one value, not a list (line 1)"},
+		"an empty list":             {file: "agents: []", args: []string{"version"}, want: "config.yaml: agents: it is empty: give a value, or leave it out (line 1)"},
+		"a list of a list":          {file: "agents: [echo, [clock]]", args: []string{"version"}, want: "config.yaml: agents: want one value, not a list (line 1)"},
+		"an empty flag":             {args: []string{"version", "--nats", ""}, want: "--nats: it is empty: give a value, or leave it out"},
+		"an empty name":             {args: []string{"version", "--tenant", ""}, want: "--tenant: it is empty: give a value, or leave it out"},
+		"an empty flag of a list":   {args: []string{"chat", "--agents", ""}, want: "--agents: it is empty: give a value, or leave it out"},
 		"a wrong value":             {env: "CORTEX_TIMEOUT=soon", args: []string{"agent", "exec"}, want: `CORTEX_TIMEOUT: time: invalid duration "soon"`},
 	} {
 		t.Run(name, func(t *testing.T) {

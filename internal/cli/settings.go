@@ -187,7 +187,7 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if err := s.take(cmd.Flags(), file, doc); err != nil {
 		return err
 	}
-	if err := checkPaths(cmd); err != nil {
+	if err := checkGiven(cmd); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"text", "json"}, s.logFormat) {
@@ -211,14 +211,23 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkPaths refuses a flag for a file or a folder that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS.
-func checkPaths(cmd *cobra.Command) (bad error) {
+// checkGiven refuses a setting, a file or a folder that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS: what is meant to
+// be nothing is left out, or has a word, such as none.
+func checkGiven(cmd *cobra.Command) (bad error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if what, _ := pflag.UnquoteUsage(f); (what == "FILE" || what == "DIR") && f.Value.String() == "" {
+		if what, _ := pflag.UnquoteUsage(f); (hasSettingMark(f) || what == "FILE" || what == "DIR") && isEmpty(f.Value) {
 			bad = usagef("--%s: %w", f.Name, errEmpty)
 		}
 	})
 	return bad
+}
+
+// isEmpty is for texts and lists: nothing else can be set by an empty text.
+func isEmpty(v pflag.Value) bool {
+	if list, ok := v.(pflag.SliceValue); ok {
+		return len(list.GetSlice()) == 0
+	}
+	return v.Type() == "string" && v.String() == ""
 }
 
 // addresses returns what --nats names as URLs. Of a server that is named by host and port alone, the scheme is nats.
@@ -283,8 +292,8 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 			if err = readBudget(raw[k], &s.budget); err != nil {
 				err = fmt.Errorf("budget%w", err)
 			}
-		case known[k] == isSetting:
-			if values[k], err = plainValue(raw[k]); err != nil {
+		case known[k] == isSetting || known[k] == isList:
+			if values[k], err = plainValue(raw[k], known[k] == isList); err != nil {
 				err = fmt.Errorf("%s: %w", k, err)
 			}
 		case known[k] == isAction:
@@ -306,8 +315,8 @@ const maxConfig = 256 << 10
 // run a server without keys.
 var errEmpty = errors.New("it is empty: give a value, or leave it out")
 
-// plainValue returns a value as a flag would be given it.
-func plainValue(raw json.RawMessage) (string, error) {
+// plainValue returns a value as a flag would be given it; list says that it may be one.
+func plainValue(raw json.RawMessage, list bool) (string, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -316,11 +325,22 @@ func plainValue(raw json.RawMessage) (string, error) {
 	}
 	switch v := v.(type) {
 	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			if parts[i] = fmt.Sprint(v[i]); parts[i] == "" {
-				return "", errEmpty
+		if !list {
+			return "", errors.New("want one value, not a list")
+		}
+		var all []json.RawMessage
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return "", err
+		}
+		parts := make([]string, len(all))
+		for i := range all {
+			var err error
+			if parts[i], err = plainValue(all[i], false); err != nil {
+				return "", err
 			}
+		}
+		if len(parts) == 0 {
+			return "", errEmpty
 		}
 		return strings.Join(parts, ","), nil
 	case string:
