@@ -142,14 +142,19 @@ and answers from their results. Start with:
 	return root
 }
 
-// handleSignals ends the command's context when the process is asked to end; the second time it ends at once. In a chat on a
-// terminal Ctrl-C is the chat's: there it stops a turn.
+// handleSignals ends the command's context when the process is asked to end, also by its terminal that is closed; the second time it ends
+// at once. In a chat on a terminal Ctrl-C is the chat's: there it stops a turn.
 func (e *env) handleSignals(cmd *cobra.Command) {
+	ctx := cmd.Context()
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		// For good: the kernel and the shell may both say that the terminal is closed, and the second is no wish to end at once.
+		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
 	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
 	if cmd.Name() == "chat" && e.onTerminal() {
 		signals = signals[:1]
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), signals...)
+	ctx, stop := signal.NotifyContext(ctx, signals...)
 	context.AfterFunc(ctx, stop)
 	cmd.SetContext(ctx)
 	e.interrupted = func() bool { return ctx.Err() != nil }
