@@ -368,7 +368,7 @@ func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, err
 	}
 	list, err := registry.LoadWellKnown(ctx, s.node.wellKnown)
 	if err != nil {
-		return nil, usagef("--well-known: %w", err)
+		return nil, s.wrong("well-known", ": %w", err)
 	}
 	return list, nil
 }

@@ -45,11 +45,17 @@ var wanted = map[string]string{
 func flagError(err error) error {
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
-		if what, ok := wanted[wrong.GetFlag().Value.Type()]; ok {
-			return fmt.Errorf("--%s %q: it is %s", wrong.GetFlag().Name, wrong.GetValue(), what)
-		}
+		return fmt.Errorf("--%s%w", wrong.GetFlag().Name, valueError(wrong.GetFlag(), wrong.GetValue(), wrong.Unwrap()))
 	}
 	return err
+}
+
+// valueError goes on after the name of a setting that was given v, and refused it with err.
+func valueError(f *pflag.Flag, v string, err error) error {
+	if what, ok := wanted[f.Value.Type()]; ok {
+		return fmt.Errorf(" %q: it is %s", v, what)
+	}
+	return fmt.Errorf(": %w", err)
 }
 
 // env is what a command works with.

@@ -81,7 +81,19 @@ func TestSettingsComeFirst(t *testing.T) {
 		"an empty flag":             {args: []string{"version", "--nats", ""}, want: "--nats: it is empty: give a value, or leave it out"},
 		"an empty name":             {args: []string{"version", "--tenant", ""}, want: "--tenant: it is empty: give a value, or leave it out"},
 		"an empty flag of a list":   {args: []string{"chat", "--agents", ""}, want: "--agents: it is empty: give a value, or leave it out"},
-		"a wrong value":             {env: "CORTEX_TIMEOUT=soon", args: []string{"agent", "exec"}, want: `CORTEX_TIMEOUT: time: invalid duration "soon"`},
+		"a wrong value":             {env: "CORTEX_TIMEOUT=soon", args: []string{"agent", "exec"}, want: `CORTEX_TIMEOUT "soon": it is a time, such as 30s or 5m`},
+		"a wrong value in a file":   {file: "agents: [echo]\ntask_timeout: soon", args: []string{"chat"}, want: `config.yaml: task_timeout "soon": it is a time, such as 30s or 5m (line 2)`},
+		"a wrong flag":              {args: []string{"chat", "--task-timeout", "soon"}, want: "--task-timeout \"soon\": it is a time, such as 30s or 5m: `cortex chat --help` lists the flags"},
+		"too short a list":          {env: "CORTEX_SHORTLIST=0", args: []string{"chat"}, want: "CORTEX_SHORTLIST 0: it is from 1 to 40"},
+		"too short, in a file":      {file: "shortlist: 0", args: []string{"chat"}, want: "config.yaml: shortlist 0: it is from 1 to 40 (line 1)"},
+		"a wrong level":             {env: "CORTEX_LOG_LEVEL=loud", args: []string{"version"}, want: `CORTEX_LOG_LEVEL "loud": it is debug, info, warn or error`},
+		"a wrong server":            {env: "CORTEX_NATS=http://h", args: []string{"version"}, want: "CORTEX_NATS: want the URL of a server such as nats://host:4222, or several with commas between them"},
+		"a wrong tenant, in a file": {file: "tenant: a b", args: []string{"version"}, want: `config.yaml: tenant: "a b" has a space or a control character (line 1)`},
+		"no such agent":             {env: "CORTEX_AGENTS=nobody", args: []string{"chat"}, want: `CORTEX_AGENTS: there is no built-in agent "nobody": it is one of calc, clock, echo`},
+		"no port":                   {args: []string{"serve", "--listen", "localhost"}, want: `--listen "localhost": want host:port, such as 127.0.0.1:4222`},
+		"no port for health":        {env: "CORTEX_HTTP=8420", args: []string{"serve"}, want: `CORTEX_HTTP "8420": want host:port, such as 127.0.0.1:8420, or none`},
+		"now and then":              {file: "sync: often", args: []string{"serve", "--http", "none"}, want: `config.yaml: sync "often": it is a time, such as 30s or 5m, or always (line 1)`},
+		"no folder of keys":         {env: "CORTEX_AUTH=/none", args: []string{"chat"}, want: "CORTEX_AUTH: there are no keys in /none: `cortex auth init` makes some"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
