@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,6 +47,64 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 	}
 	term.types("\x04")
 	term.ends(0)
+}
+
+// TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
+// its program end. Under nohup it stays.
+func TestClosedTerminalEndsPrograms(t *testing.T) {
+	data, dir := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		"worker.yaml": "name: worker\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
+		"worker.sh":   "sleep 300 & echo $! > child\necho $$ > pid.new; mv pid.new pid\necho 'at work' >&2\nwait\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	term := open(t, "chat", "--data", data)
+	term.shows("3 agents online")
+	start := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Signal(syscall.SIGINT) // it may have ended
+			_ = cmd.Wait()
+		})
+		return cmd
+	}
+	agent := start(term.path, "agent", "exec", "--data", data, "--card", "worker.yaml", "--", "sh", "worker.sh")
+	term.shows("worker joined")
+	stays := start("nohup", term.path, "agent", "echo", "--data", data)
+	term.shows("echo")
+	term.types("work: please\r")
+	term.shows("at work")
+	for _, cmd := range []*exec.Cmd{agent, agent, stays} {
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := agent.Wait(); err != nil {
+		t.Errorf("the agent ended with %v, want 0", err)
+	}
+	for _, name := range []string{"pid", "child"} {
+		pid, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends(t, strings.TrimSpace(string(pid)))
+	}
+	out, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(stays.Process.Pid)).Output()
+	if state := strings.TrimSpace(string(out)); err != nil || strings.HasPrefix(state, "Z") {
+		t.Errorf("the agent under nohup is %q, %v", state, err)
+	}
+	term.pty.Close()
+	<-term.ended
+	if left := whoRuns(data); left.PID != 0 {
+		t.Errorf("%+v is left by the chat whose terminal was closed", left)
+	}
 }
 
 // ends waits until a process has ended.

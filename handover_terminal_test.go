@@ -125,3 +125,61 @@ func TestChatEndsWithItsFolder(t *testing.T) {
 	chat.ends(1)
 	chat.shows("cortex: the folder")
 }
+
+// TestChatTakesOverLater takes the policy away from a chat that is to take over: it says so, and takes over once the policy is back.
+func TestChatTakesOverLater(t *testing.T) {
+	data := t.TempDir()
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	rules := []byte("rules:\n  - agents: [clock]\n    at_once: 1\n")
+	if err := os.WriteFile(policy, rules, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := open(t, "chat", "--data", data, "--policy", policy)
+	first.shows("3 agents online")
+	before := whoRuns(data)
+	second := open(t, "chat", "--data", data)
+	second.shows("joined " + before.URL)
+	if err := os.Remove(policy); err != nil {
+		t.Fatal(err)
+	}
+	first.types("\x04")
+	first.ends(0)
+	second.shows("no cortex runs now: --policy: ")
+	if err := os.WriteFile(policy, rules, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second.shows("cortex is back")
+	second.types("echo the house\r")
+	second.shows("Echo: echo the house")
+	if after := whoRuns(data); after.PID == before.PID || after.URL != before.URL {
+		t.Errorf("%+v runs, before it was %+v", after, before)
+	}
+	second.types("\x04")
+	second.ends(0)
+}
+
+// TestChatSucceedsTheNext has a chat join a service. It does not take over from that one, but from the chat that comes after.
+func TestChatSucceedsTheNext(t *testing.T) {
+	data := t.TempDir()
+	serve := open(t, "serve", "--data", data, "--http", "none", "--agents", "echo")
+	serve.shows("cortex is ready")
+	before := whoRuns(data)
+	first := open(t, "chat", "--data", data)
+	first.shows("joined " + before.URL)
+	serve.types("\x03")
+	serve.ends(0)
+	first.shows("the connection to cortex is lost")
+	second := open(t, "chat", "--data", data)
+	second.shows("3 agents online")
+	first.shows("cortex is back")
+	between := whoRuns(data)
+	second.types("\x04")
+	second.ends(0)
+	first.types("echo the house\r")
+	first.shows("Echo: echo the house")
+	if after := whoRuns(data); after.PID == between.PID || after.URL != between.URL || !after.Passing {
+		t.Errorf("%+v runs, before it was %+v", after, between)
+	}
+	first.types("\x04")
+	first.ends(0)
+}

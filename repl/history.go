@@ -77,17 +77,17 @@ func (h *history) add(text string) (bool, error) {
 
 // readTail returns the lines within the last size bytes of a file.
 func readTail(path string, size int64) ([]byte, error) {
+	if err := regular(os.Stat(path)); err != nil { // before it is opened: opening a pipe blocks
+		return nil, err
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
+	if err := regular(info, err); err != nil {
 		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	skip := info.Size() - size
 	if skip > 0 {
@@ -100,6 +100,14 @@ func readTail(path string, size int64) ([]byte, error) {
 		_, b, _ = bytes.Cut(b, []byte("\n"))
 	}
 	return b, err
+}
+
+// regular returns an error for what is not a file that ends.
+func regular(info fs.FileInfo, err error) error {
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", info.Name())
+	}
+	return err
 }
 
 // replaceFile writes a file anew, readable by its owner only: whole, or not at all.

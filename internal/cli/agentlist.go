@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
@@ -170,29 +170,24 @@ func (e *env) printRows(rows [][]string, missing int) error {
 	return nil
 }
 
-// fit aligns the columns of rows, which all have as many cells. Each row is a line of at most width characters, unless the
+// fit aligns the columns of rows, which all have as many cells. Each row is a line of at most width columns of a terminal, unless the
 // columns before the last are too wide for that.
 func fit(rows [][]string, width int) string {
-	const gap, maxCell = 2, 60
 	last := len(rows[0]) - 1
-	widths := make([]int, last)
 	left := width
-	for i := range widths {
+	for i := range last {
+		widest := 0
 		for _, row := range rows {
-			row[i] = prompt.Clean(row[i], maxCell)
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			row[i] = cleanCell(row[i])
+			widest = max(widest, uniseg.StringWidth(row[i]))
 		}
-		left -= widths[i] + gap
+		left -= widest + gap
+	}
+	left = max(left, minDescription)
+	for _, row := range rows {
+		row[last] = cut(prompt.Clean(row[last], left), left)
 	}
 	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for i, w := range widths {
-			fmt.Fprintf(&line, "%-*s", w+gap, row[i])
-		}
-		line.WriteString(prompt.Clean(row[last], max(left, minDescription)))
-		b.WriteString(strings.TrimRight(line.String(), " "))
-		b.WriteByte('\n')
-	}
+	writeColumns(&b, "", rows) //nolint:errcheck // a builder takes everything
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -238,10 +239,9 @@ func (s *settings) whoDecides(ctx context.Context) (text string, other bool) {
 
 // succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one
 // goes on. The new server has the address of the old one, and all its settings, so that everybody finds it again. A service that ends is not
-// succeeded: it is about to be started again. The function that is returned ends that.
+// succeeded: it is about to be started again. But a chat may run one by the time that this matters. The function that is returned ends that.
 func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
-	a, ok, err := findAddress(ctx, s.data)
-	if s.nats != "" || (err == nil && ok && !a.Passing) {
+	if s.nats != "" {
 		return func() error { return nil }
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -254,8 +254,9 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 }
 
 // reign waits for the data folder to be free, and then runs a node like the one before until ctx ends. When that was a service, it is
-// about to be started again, and reign goes on to wait.
+// about to be started again, and reign goes on to wait. So it does when no node can be started: what is in the way may be taken out of it.
 func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
+	var told string
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
 	for {
@@ -282,12 +283,30 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			log.Error("the cortex that this chat had joined has ended, and no other could be started", "err", err)
-			return nil
+			if line := cannotReign(err); line != told && s.node.tell != nil {
+				s.node.tell(line)
+				told = line
+			}
+			if err := rest(ctx, reignPause); err != nil {
+				return nil //nolint:nilerr // the chat ends
+			}
+			continue
 		}
 		next.report(ctx, n)
 		return n.Close()
 	}
+}
+
+// reignPause is how long a chat waits that could not take over. Each time it may have started a server.
+const reignPause = time.Second
+
+// cannotReign is what the user of a chat is told that cannot take over.
+func cannotReign(err error) string {
+	what := "mend that"
+	if errors.Is(err, fs.ErrNotExist) {
+		what = "put it back"
+	}
+	return "no cortex runs now: " + oneLine(err) + "; " + what + ", or start `cortex serve`"
 }
 
 // report tells the chat, which cannot go on, when its node fails before ctx ends.
@@ -349,7 +368,7 @@ func (s *settings) loadWellKnown(ctx context.Context) ([]registry.WellKnown, err
 	}
 	list, err := registry.LoadWellKnown(ctx, s.node.wellKnown)
 	if err != nil {
-		return nil, usagef("--well-known: %w", err)
+		return nil, s.wrong("well-known", ": %w", err)
 	}
 	return list, nil
 }

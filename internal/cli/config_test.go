@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
@@ -14,12 +13,12 @@ func FuzzConfig(f *testing.F) {
 		f.Add("llm: fake\n" + s)
 	}
 	for _, s := range []string{
-		"auth: \"\"", "agents: [echo, \"\"]", "llms: {main: {provider: openai, timeout: 3s, fallback: [x]}}\nbudget: {turn: {tokens: 3}}", "budget: {turn: {cost: .inf}}",
+		"auth: \"\"", "auth: []", "agents: []", "agents: [[]]", "agents: [echo, \"\"]", "llms: {main: {provider: openai, timeout: 3s, fallback: [x]}}\nbudget: {turn: {tokens: 3}}", "budget: {turn: {cost: .inf}}",
 		"llms: {a: {provider: vertexai, credentials_file: \"\"}}", "task_timeout: 1e400", "policy: [a, [b]]", "llms: []",
 	} {
 		f.Add(s)
 	}
-	known := map[string]kind{"llm": isSetting, "auth": isSetting, "policy": isSetting, "agents": isSetting, "task_timeout": isSetting, "all": isAction}
+	known := map[string]kind{"llm": isSetting, "auth": isSetting, "policy": isSetting, "agents": isList, "task_timeout": isSetting, "all": isAction}
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := document.Parse([]byte(text))
 		if err != nil {
@@ -33,7 +32,7 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		for k, v := range values {
-			if known[k] != isSetting || v == "" && !strings.Contains(text, "[") {
+			if known[k] != isSetting && known[k] != isList || v == "" {
 				t.Errorf("%q: %s is %q", text, k, v)
 			}
 		}

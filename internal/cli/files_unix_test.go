@@ -60,3 +60,32 @@ func TestFilesThatDoNotEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestFilesOfOthersThatDoNotEnd has a pipe wherever a process leaves something for the next: nobody waits at it, and what is left replaces it.
+func TestFilesOfOthersThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	for _, name := range []string{"server.json", "server.json.new", "last.json", "port"} {
+		if err := syscall.Mkfifo(filepath.Join(data, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stdout, stderr strings.Builder
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Run(t.Context(), []string{"ask", "--data", data, "Echo this!"}, strings.NewReader(""), &stdout, &stderr)
+	}()
+	select {
+	case got := <-code:
+		if got != 0 || stdout.String() != "Echo: Echo this!\n" {
+			t.Errorf("ask = %d, %q, %q, want the answer", got, &stdout, &stderr)
+		}
+	case <-time.After(patience):
+		t.Fatal("the command waits at a pipe")
+	}
+	for _, name := range []string{"last.json", "port"} {
+		if info, err := os.Lstat(filepath.Join(data, name)); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("%s is %v, %v, want a file", name, info, err)
+		}
+	}
+}

@@ -50,7 +50,7 @@ func (s *settings) chain() ([]*endpoint, error) {
 	all := s.endpoints()
 	first, ok := all[s.node.llm]
 	if !ok {
-		return nil, usagef("--llm %q is not known: it is one of %s", s.node.llm, joinNames(all))
+		return nil, s.wrong("llm", " %q is not known: it is one of %s", s.node.llm, joinNames(all))
 	}
 	if first.Provider == "fake" {
 		return nil, nil
@@ -76,7 +76,7 @@ func (s *settings) chain() ([]*endpoint, error) {
 // checkLLM says what is wrong with the settings of the model, without asking anybody.
 func (s *settings) checkLLM() error {
 	if _, err := prompt.New(s.node.prompts); err != nil {
-		return usagef("--prompts: %w", err)
+		return s.wrong("prompts", ": %w", err)
 	}
 	chain, err := s.chain()
 	for _, ep := range chain {
@@ -101,7 +101,7 @@ func (s *settings) openDecider(ctx context.Context, log *slog.Logger) (_ llm.Dec
 	}
 	templates, err := prompt.New(s.node.prompts)
 	if err != nil {
-		return nil, nil, usagef("--prompts: %w", err)
+		return nil, nil, s.wrong("prompts", ": %w", err)
 	}
 	var closers []io.Closer
 	closeAll = func() error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 )
@@ -21,7 +22,7 @@ func parseLevel(s string, fallback slog.Level) (slog.Level, error) {
 	}
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(s)); err != nil {
-		return 0, usagef("--log-level %q: it is debug, info, warn or error", s)
+		return 0, fmt.Errorf("%q: it is debug, info, warn or error", s)
 	}
 	return l, nil
 }

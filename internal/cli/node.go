@@ -482,7 +482,7 @@ func (s *settings) builtin() ([]kit, error) {
 		}
 		card, handler, ok := agents.Lookup(name)
 		if !ok {
-			return nil, usagef("--agents: there is no built-in agent %q: it is one of %s", name, strings.Join(agents.Builtin(), ", "))
+			return nil, s.wrong("agents", ": there is no built-in agent %q: it is one of %s", name, strings.Join(agents.Builtin(), ", "))
 		}
 		kits = append(kits, kit{card, handler})
 	}

@@ -48,11 +48,11 @@ func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
 	f := &policyFile{path: s.node.policy, log: log, tell: s.node.tell}
 	b, seen, err := f.read()
 	if err != nil {
-		return nil, usagef("--policy: %w", err)
+		return nil, s.wrong("policy", ": %w", err)
 	}
 	p, err := policy.Parse(f.path, b)
 	if err != nil {
-		return nil, usagef("--policy: %w", err)
+		return nil, s.wrong("policy", ": %w", err)
 	}
 	f.stamp, f.sum = seen, sha256.Sum256(b)
 	f.rules.Store(p)

@@ -35,7 +35,7 @@ func sameListen(ctx context.Context, data, listen string) string {
 	if err != nil || port != "0" {
 		return listen
 	}
-	last, _, err := document.ReadRegular(portFile(data), maxAddress)
+	last, err := readLeft(portFile(data))
 	if err != nil {
 		return listen
 	}
@@ -51,7 +51,7 @@ func sameListen(ctx context.Context, data, listen string) string {
 // keepPort remembers the port of url for sameListen.
 func keepPort(data, url string) {
 	if _, port, err := net.SplitHostPort(strings.TrimPrefix(url, "nats://")); err == nil {
-		os.WriteFile(portFile(data), []byte(port+"\n"), 0o600) //nolint:errcheck // costs only the convenience
+		leave(portFile(data), []byte(port+"\n")) //nolint:errcheck // costs only the convenience
 	}
 }
 
@@ -76,11 +76,30 @@ func leaveAddress(data string, a address) error {
 	if err != nil {
 		return err
 	}
-	tmp := addressFile(data) + ".new"
-	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+	return leave(addressFile(data), b)
+}
+
+// leave writes a file for other processes, whole. What has its name, be it a pipe, is replaced and not written to.
+func leave(path string, b []byte) error {
+	tmp := path + ".new"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process that was killed
 		return err
 	}
-	return os.Rename(tmp, addressFile(data))
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}
+
+// readLeft reads what another process left in the data folder: a small file, and nothing that one would wait for or that never ends.
+func readLeft(path string) ([]byte, error) {
+	b, _, err := document.ReadRegular(path, maxAddress)
+	return b, err
 }
 
 // withdrawAddress leaves the address to those only who take over.
@@ -93,7 +112,7 @@ func withdrawAddress(data string) {
 // lastAddress returns what the node left that ran last on a data folder that nobody holds. One that was killed has not withdrawn it.
 func lastAddress(data string) (a address, ok bool) {
 	for _, path := range []string{addressFile(data), lastFile(data)} {
-		if b, err := os.ReadFile(path); err == nil {
+		if b, err := readLeft(path); err == nil {
 			return a, json.Unmarshal(b, &a) == nil && a.Node != nil
 		}
 	}
@@ -112,7 +131,7 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 			return address{}, false, nil
 		}
 		var a address
-		b, _, err := document.ReadRegular(addressFile(data), maxAddress)
+		b, err := readLeft(addressFile(data))
 		if err == nil && json.Unmarshal(b, &a) == nil && a.URL != "" {
 			return a, true, nil
 		}
@@ -128,7 +147,7 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 // the lock, which many who do so at the same time would keep from whoever wants to run.
 func whereNow(data string) (string, error) {
 	var a address
-	b, err := os.ReadFile(addressFile(data))
+	b, err := readLeft(addressFile(data))
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}

@@ -45,11 +45,17 @@ var wanted = map[string]string{
 func flagError(err error) error {
 	var wrong *pflag.InvalidValueError
 	if errors.As(err, &wrong) {
-		if what, ok := wanted[wrong.GetFlag().Value.Type()]; ok {
-			return fmt.Errorf("--%s %q: it is %s", wrong.GetFlag().Name, wrong.GetValue(), what)
-		}
+		return fmt.Errorf("--%s%w", wrong.GetFlag().Name, valueError(wrong.GetFlag(), wrong.GetValue(), wrong.Unwrap()))
 	}
 	return err
+}
+
+// valueError goes on after the name of a setting that was given v, and refused it with err.
+func valueError(f *pflag.Flag, v string, err error) error {
+	if what, ok := wanted[f.Value.Type()]; ok {
+		return fmt.Errorf(" %q: it is %s", v, what)
+	}
+	return fmt.Errorf(": %w", err)
 }
 
 // env is what a command works with.
@@ -142,14 +148,19 @@ and answers from their results. Start with:
 	return root
 }
 
-// handleSignals ends the command's context when the process is asked to end; the second time it ends at once. In a chat on a
-// terminal Ctrl-C is the chat's: there it stops a turn.
+// handleSignals ends the command's context when the process is asked to end, also by its terminal that is closed; the second time it ends
+// at once. In a chat on a terminal Ctrl-C is the chat's: there it stops a turn.
 func (e *env) handleSignals(cmd *cobra.Command) {
+	ctx := cmd.Context()
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		// For good: the kernel and the shell may both say that the terminal is closed, and the second is no wish to end at once.
+		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
 	signals := []os.Signal{syscall.SIGTERM, os.Interrupt}
 	if cmd.Name() == "chat" && e.onTerminal() {
 		signals = signals[:1]
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), signals...)
+	ctx, stop := signal.NotifyContext(ctx, signals...)
 	context.AfterFunc(ctx, stop)
 	cmd.SetContext(ctx)
 	e.interrupted = func() bool { return ctx.Err() != nil }

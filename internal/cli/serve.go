@@ -56,8 +56,11 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 
 func (e *env) serve(ctx context.Context, addr string) error {
 	log := e.settings.logger(e.stderr, slog.LevelInfo)
+	if addr != "none" && !isAddress(addr) {
+		return e.settings.wrong("http", " %q: want host:port, such as 127.0.0.1:8420, or none", addr)
+	}
 	var health net.Listener
-	if addr != "" && addr != "none" {
+	if addr != "none" {
 		var err error
 		if health, err = new(net.ListenConfig).Listen(ctx, "tcp", addr); errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("--http %s: the port is in use: choose another, or none", addr)

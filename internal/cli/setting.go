@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
 // A flag is either a setting of the node, which is the same for many commands and may come from the environment or a file, or says what
@@ -43,8 +41,8 @@ const (
 	fromFlag
 )
 
-// take fills in the settings among the flags that were not given, from the environment and from file, by keys; doc is where file comes from.
-func (s *settings) take(flags *pflag.FlagSet, file map[string]string, doc *document.Document) error {
+// take fills in the settings among the flags that were not given, from the environment and from file, by keys.
+func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 	s.given = map[string]source{}
 	var bad error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -54,17 +52,16 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string, doc *docum
 		if f.Changed || bad != nil || !hasSettingMark(f) {
 			return
 		}
-		name, v := lookupEnv(f.Name)
+		_, v := lookupEnv(f.Name)
 		if v != "" {
 			s.given[f.Name] = fromEnv
-			if err := f.Value.Set(v); err != nil {
-				bad = usagef("%s: %w", name, err)
-			}
-		} else if v, ok := file[key(f.Name)]; ok {
-			s.given[f.Name] = fromFile
-			if err := f.Value.Set(v); err != nil {
-				bad = usagef("%s: %w", s.config, doc.Explain(fmt.Errorf("%s: %w", key(f.Name), err)))
-			}
+		} else if value, ok := file[key(f.Name)]; ok {
+			s.given[f.Name], v = fromFile, value
+		} else {
+			return
+		}
+		if err := f.Value.Set(v); err != nil {
+			bad = s.wrong(f.Name, "%w", valueError(f, v, err))
 		}
 	})
 	if bad != nil {
@@ -84,6 +81,20 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string, doc *docum
 	return nil
 }
 
+// wrong returns the error of a person who gave a setting a wrong value, wherever that was. format goes on after the setting's name.
+func (s *settings) wrong(flag, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	switch s.given[flag] {
+	case fromEnv:
+		name, _ := lookupEnv(flag)
+		return usagef("%s%w", name, err)
+	case fromFile:
+		return usagef("%s: %w", s.config, s.doc.Explain(fmt.Errorf("%s%w", key(flag), err)))
+	default:
+		return usagef("--%s%w", flag, err)
+	}
+}
+
 func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
 // envName is CORTEX_ and the flag's name; --nats is CORTEX_NATS_URL, as other tools of NATS name it.
@@ -98,7 +109,8 @@ func envName(flag string) string {
 func lookupEnv(flag string) (name, v string) {
 	name = envName(flag)
 	if v = os.Getenv(name); v == "" && flag == "nats" {
-		v = os.Getenv("CORTEX_NATS") // as of the other flags
+		name = "CORTEX_NATS" // as of the other flags
+		v = os.Getenv(name)
 	}
 	return name, v
 }
@@ -108,6 +120,7 @@ type kind int
 
 const (
 	isSetting kind = iota + 1 // of a command at least
+	isList                    // likewise, with several values
 	isAction
 )
 
@@ -117,6 +130,9 @@ func flagKeys(root *cobra.Command) map[string]kind {
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
 		if k := key(f.Name); hasSettingMark(f) {
 			known[k] = isSetting
+			if _, list := f.Value.(pflag.SliceValue); list {
+				known[k] = isList
+			}
 		} else if known[k] == 0 {
 			known[k] = isAction
 		}

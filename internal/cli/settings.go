@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/url"
 	"os"
 	"os/user"
@@ -24,13 +25,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // settings are the values of the flags. A flag of the node that is not given, see setting, is taken from the environment (CORTEX_ and
 // its name), else from the file that --config names, where its key is its name with underscores.
 type settings struct {
-	flags *pflag.FlagSet    // those of every command
-	given map[string]source // by the name of the flag
+	flags *pflag.FlagSet     // those of every command
+	given map[string]source  // by the name of the flag
+	doc   *document.Document // of the file, if there is one
 
 	config    string
 	data      string
@@ -117,11 +120,11 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	c.Flags().AddFlagSet(n.flags)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		s.node = n
-		if err := n.check(); err != nil {
+		if err := s.checkNode(); err != nil {
 			return err
 		}
 		if n.auth != "" && s.nats != "" {
-			return usagef("--auth is for the server that cortex starts: the one that --nats names has keys of its own, and lets in who shows --creds")
+			return s.wrong("auth", " is for the server that cortex starts: the one that --nats names has keys of its own, and lets in who shows --creds")
 		}
 		return nil
 	}
@@ -151,23 +154,44 @@ func newNodeSettings(agents ...string) *nodeSettings {
 	return n
 }
 
-// check checks what can be checked before anything is started or joined.
-func (n *nodeSettings) check() error {
+// checkNode checks what can be checked before anything is started, joined or waited for.
+func (s *settings) checkNode() error {
+	n := s.node
 	if n.shortlist < 1 || n.shortlist > cortex.MaxAgents {
-		return usagef("--shortlist %d: it is from 1 to %d", n.shortlist, cortex.MaxAgents)
+		return s.wrong("shortlist", " %d: it is from 1 to %d", n.shortlist, cortex.MaxAgents)
 	}
 	if n.taskTimeout <= 0 {
-		return usagef("--task-timeout %v: it must be more than nothing, such as 5m", n.taskTimeout)
+		return s.wrong("task-timeout", " %v: it must be more than nothing, such as 5m", n.taskTimeout)
 	}
 	if n.llmTimeout <= 0 {
-		return usagef("--llm-timeout %v: it must be more than nothing, such as 2m", n.llmTimeout)
+		return s.wrong("llm-timeout", " %v: it must be more than nothing, such as 2m", n.llmTimeout)
 	}
 	for flag, path := range map[string]*string{"prompts": &n.prompts, "well-known": &n.wellKnown, "auth": &n.auth, "policy": &n.policy} {
 		if err := absolute(path); err != nil {
-			return usagef("--%s: %w", flag, err)
+			return s.wrong(flag, ": %w", err)
+		}
+	}
+	if !isAddress(n.listen) {
+		return s.wrong("listen", " %q: want host:port, such as 127.0.0.1:4222", n.listen)
+	}
+	if d, err := time.ParseDuration(n.sync); n.sync != "always" && (err != nil || d <= 0) {
+		return s.wrong("sync", " %q: it is %s, or always", n.sync, wanted["duration"])
+	}
+	if n.auth != "" {
+		if _, err := auth.Load(n.auth); err != nil {
+			return s.wrong("auth", ": %w", err)
 		}
 	}
 	return nil
+}
+
+// isAddress reports whether one may listen on addr.
+func isAddress(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	return err == nil
 }
 
 // absolute makes a path mean the same to others, who read it from where they are: who joins, and who takes over.
@@ -184,20 +208,21 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := s.take(cmd.Flags(), file, doc); err != nil {
+	s.doc = doc
+	if err := s.take(cmd.Flags(), file); err != nil {
 		return err
 	}
-	if err := checkPaths(cmd); err != nil {
+	if err := checkGiven(cmd); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{"text", "json"}, s.logFormat) {
-		return usagef("--log-format %q: it is text or json", s.logFormat)
+		return s.wrong("log-format", " %q: it is text or json", s.logFormat)
 	}
 	if _, err := parseLevel(s.logLevel, 0); err != nil {
-		return err
+		return s.wrong("log-level", " %w", err)
 	}
 	if s.nats, err = addresses(s.nats); err != nil {
-		return err
+		return s.wrong("nats", ": %w", err)
 	}
 	if s.data == "" {
 		s.data = defaultData()
@@ -206,19 +231,28 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		return fmt.Errorf("data folder: %w", err)
 	}
 	if err := transport.CheckID(s.tenant); s.tenant != "" && err != nil {
-		return usagef("--tenant: %w", err)
+		return s.wrong("tenant", ": %w", err)
 	}
 	return nil
 }
 
-// checkPaths refuses a flag for a file or a folder that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS.
-func checkPaths(cmd *cobra.Command) (bad error) {
+// checkGiven refuses a setting, a file or a folder that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS: what is meant to
+// be nothing is left out, or has a word, such as none.
+func checkGiven(cmd *cobra.Command) (bad error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if what, _ := pflag.UnquoteUsage(f); (what == "FILE" || what == "DIR") && f.Value.String() == "" {
+		if what, _ := pflag.UnquoteUsage(f); (hasSettingMark(f) || what == "FILE" || what == "DIR") && isEmpty(f.Value) {
 			bad = usagef("--%s: %w", f.Name, errEmpty)
 		}
 	})
 	return bad
+}
+
+// isEmpty is for texts and lists: nothing else can be set by an empty text.
+func isEmpty(v pflag.Value) bool {
+	if list, ok := v.(pflag.SliceValue); ok {
+		return len(list.GetSlice()) == 0
+	}
+	return v.Type() == "string" && v.String() == ""
 }
 
 // addresses returns what --nats names as URLs. Of a server that is named by host and port alone, the scheme is nats.
@@ -234,7 +268,7 @@ func addresses(list string) (string, error) {
 		}
 		u, err := url.Parse(a)
 		if err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-			return "", usagef("--nats: want the URL of a server such as nats://host:4222, or several with commas between them") // it may hold a password
+			return "", errors.New("want the URL of a server such as nats://host:4222, or several with commas between them") // it may hold a password
 		}
 		all[i] = a
 	}
@@ -283,8 +317,8 @@ func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]str
 			if err = readBudget(raw[k], &s.budget); err != nil {
 				err = fmt.Errorf("budget%w", err)
 			}
-		case known[k] == isSetting:
-			if values[k], err = plainValue(raw[k]); err != nil {
+		case known[k] == isSetting || known[k] == isList:
+			if values[k], err = plainValue(raw[k], known[k] == isList); err != nil {
 				err = fmt.Errorf("%s: %w", k, err)
 			}
 		case known[k] == isAction:
@@ -306,8 +340,8 @@ const maxConfig = 256 << 10
 // run a server without keys.
 var errEmpty = errors.New("it is empty: give a value, or leave it out")
 
-// plainValue returns a value as a flag would be given it.
-func plainValue(raw json.RawMessage) (string, error) {
+// plainValue returns a value as a flag would be given it; list says that it may be one.
+func plainValue(raw json.RawMessage, list bool) (string, error) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -316,11 +350,22 @@ func plainValue(raw json.RawMessage) (string, error) {
 	}
 	switch v := v.(type) {
 	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			if parts[i] = fmt.Sprint(v[i]); parts[i] == "" {
-				return "", errEmpty
+		if !list {
+			return "", errors.New("want one value, not a list")
+		}
+		var all []json.RawMessage
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return "", err
+		}
+		parts := make([]string, len(all))
+		for i := range all {
+			var err error
+			if parts[i], err = plainValue(all[i], false); err != nil {
+				return "", err
 			}
+		}
+		if len(parts) == 0 {
+			return "", errEmpty
 		}
 		return strings.Join(parts, ","), nil
 	case string:

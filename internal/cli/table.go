@@ -27,14 +27,20 @@ func newTable(w io.Writer, header ...string) *table {
 func (t *table) row(cells ...string) {
 	row, full := make([]string, len(cells)), 0
 	for i := range cells {
-		if row[i] = prompt.Clean(cells[i], 60); row[i] != "" {
+		if row[i] = cleanCell(cells[i]); row[i] != "" {
 			full = i + 1
 		}
 	}
 	t.rows = append(t.rows, row[:full])
 }
 
+// cleanCell is what a table shows of anybody's text.
+func cleanCell(text string) string { return prompt.Clean(text, 60) }
+
 func (t *table) flush() error { return writeColumns(t.w, "", t.rows) }
+
+// gap is how many spaces are between columns.
+const gap = 2
 
 // writeColumns writes rows with their cells below each other. A column is as wide as its widest cell that is not the last of its row. What
 // follows an empty row has columns of its own.
@@ -62,7 +68,7 @@ func writeColumns(w io.Writer, indent string, rows [][]string) error {
 		line := indent
 		for i, cell := range row {
 			if i < len(row)-1 {
-				cell = pad(cell, widths[i]) + "  "
+				cell = pad(cell, widths[i]+gap)
 			}
 			line += cell
 		}
@@ -75,6 +81,19 @@ func writeColumns(w io.Writer, indent string, rows [][]string) error {
 // pad fills s with spaces to width columns of a terminal.
 func pad(s string, width int) string {
 	return s + strings.Repeat(" ", max(0, width-uniseg.StringWidth(s)))
+}
+
+// cut returns the beginning of s, with an ellipsis, where s takes more than width columns of a terminal.
+func cut(s string, width int) string {
+	if uniseg.StringWidth(s) <= width {
+		return s
+	}
+	var b strings.Builder
+	left := width - 1
+	for g := uniseg.NewGraphemes(s); g.Next() && g.Width() <= left; left -= g.Width() {
+		b.WriteString(g.Str())
+	}
+	return strings.TrimRight(b.String(), " ") + "…"
 }
 
 // ago is a time as people say it.
