@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -156,6 +157,9 @@ type checking struct {
 	gap   bool   // a sequence is missing before it
 	index uint32 // of the last block
 	mend  bool   // its blocks are not what the server remembers
+
+	erases  bool     // what is removed from it was to be erased
+	removed []uint64 // sequences
 }
 
 func (s *checking) run(ctx context.Context) error {
@@ -272,6 +276,9 @@ func (s *checking) meta(dir, name string) error {
 	}
 	_, _ = h.Write(conf) // never fails
 	if err == nil && serr == nil && hex.EncodeToString(h.Sum(nil)) == string(sum) {
+		if rel == "." {
+			s.erases = keeps(conf)
+		}
 		return nil
 	}
 	if rel != "." {
@@ -283,6 +290,15 @@ func (s *checking) meta(dir, name string) error {
 	_, serr = s.putAside(metaSum)
 	s.found(Made, file, kept, "the stream's configuration is damaged: it is made again, without what an operator has changed in it")
 	return errors.Join(err, serr)
+}
+
+// keeps reports whether a stream with this configuration keeps its messages until somebody erases them, as the others do not, from which
+// an acknowledgement removes them.
+func keeps(conf []byte) bool {
+	var c struct {
+		Retention string `json:"retention"`
+	}
+	return json.Unmarshal(conf, &c) == nil && c.Retention == "limits"
 }
 
 func unlessGone(err error) error {

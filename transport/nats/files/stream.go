@@ -19,6 +19,9 @@ func (s *checking) blocks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.tombstones(ctx, indices); err != nil {
+		return err
+	}
 	for i, index := range indices {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -28,6 +31,40 @@ func (s *checking) blocks(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// tombstones collects what was removed from the stream: that comes behind the message, in its block or a later one. A server that is
+// killed between that and its overwriting of the message leaves both.
+func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
+	if s.each == nil && !s.erases {
+		return nil
+	}
+	for _, index := range indices {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := readBounded(filepath.Join(s.root, filepath.FromSlash(blockFileOf(index))))
+		if err != nil || compressed(b) {
+			continue // see block
+		}
+		r, err := newBlock(s.name, index)
+		if err != nil {
+			return err
+		}
+		r.read(b, func(r *Record) {
+			if r.tombstone {
+				s.removed = append(s.removed, r.Seq)
+			}
+		})
+	}
+	slices.Sort(s.removed)
+	s.removed = slices.Compact(s.removed)
+	return nil
+}
+
+// blockFileOf returns the name of a block in the stream's folder.
+func blockFileOf(index uint32) string {
+	return messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
 }
 
 // indices returns those of the blocks that are there or should be.
@@ -61,7 +98,7 @@ func (s *checking) indices() ([]uint32, error) {
 // block checks one block, and writes it without what is damaged in it.
 func (s *checking) block(index uint32, isLast bool) error {
 	s.index = index
-	file := messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
+	file := blockFileOf(index)
 	path := filepath.Join(s.root, filepath.FromSlash(file))
 	was, known := File{}, false
 	if s.clean {
@@ -90,12 +127,19 @@ func (s *checking) block(index uint32, isLast bool) error {
 	if err != nil {
 		return err
 	}
-	before := s.last
-	holes := r.read(b, func(r *Record) {
-		s.gap = s.gap || r.Seq > s.last+1
-		s.last = max(s.last, r.Seq)
+	before, erased := s.last, false
+	holes := r.read(b, func(m *Record) {
+		s.gap = s.gap || m.Seq > s.last+1
+		s.last = max(s.last, m.Seq)
+		if _, removed := slices.BinarySearch(s.removed, m.Seq); removed && !m.Gone {
+			if s.erases {
+				r.erase(m.bytes, m.Seq)
+				erased = true
+			}
+			m = &Record{Seq: m.Seq, Gone: true}
+		}
 		if s.each != nil {
-			s.each(r)
+			s.each(m)
 		}
 	})
 	switch {
@@ -104,6 +148,9 @@ func (s *checking) block(index uint32, isLast bool) error {
 	case known && info.Size() != was.Size:
 		s.mend = true
 		s.found(Lost, file, "", "the file has %d bytes, it had %d", info.Size(), was.Size)
+	}
+	if erased && s.o.Aside != "" {
+		return replace(path, b)
 	}
 	return nil
 }
@@ -225,5 +272,5 @@ func (s *checking) end() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, strconv.FormatUint(uint64(s.index+1), 10)+blockSuffix), b.tombstone(s.last, s.o.Now()))
+	return replace(filepath.Join(s.root, filepath.FromSlash(blockFileOf(s.index+1))), b.tombstone(s.last, s.o.Now()))
 }
