@@ -121,14 +121,16 @@ func (m *memory) note(b json.RawMessage) {
 	}
 }
 
-// accept takes note of all that is missing.
-func (m *memory) accept() {
+// accept takes note of all that is missing from accounts.
+func (m *memory) accept(accounts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ends(time.Now()); err != nil {
 		return
 	}
-	m.keeps.Accept()
+	for _, account := range accounts {
+		m.keeps.Accept(account)
+	}
 	m.write()
 }
 

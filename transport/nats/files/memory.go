@@ -28,12 +28,15 @@ type Memory struct {
 // Names returns the names of the streams, in order.
 func (m *Memory) Names() []string { return slices.Sorted(maps.Keys(m.Streams)) }
 
-// Accept takes note of all that is missing: it is not told again.
-func (m *Memory) Accept() {
-	for _, r := range m.Streams {
-		r.Since = r.Last
+// Accept takes note of all that is missing from an account: it is not told again.
+func (m *Memory) Accept(account string) {
+	for name, r := range m.Streams {
+		if strings.HasPrefix(name, account+"/") {
+			r.Since = r.Last
+		}
 	}
-	m.Found, m.Notes = nil, nil
+	m.Found = slices.DeleteFunc(slices.Clone(m.Found), func(f Finding) bool { return f.Account == account })
+	m.Notes = nil // it is made anew
 }
 
 // Remembered is what is remembered of a stream.
