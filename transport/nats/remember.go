@@ -76,7 +76,9 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
 	if errors.Is(err, files.ErrForgotten) {
 		log.Warn("what is missing from the store cannot be told", "err", err)
-		err = nil
+		if err = os.MkdirAll(aside, 0o700); err == nil { // nothing can be written over a folder
+			err = os.Rename(memoryFile(o.Dir), filepath.Join(aside, filepath.Base(memoryFile(o.Dir))))
+		}
 	}
 	if err != nil {
 		return nil, err

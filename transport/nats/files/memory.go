@@ -69,12 +69,14 @@ var ErrForgotten = errors.New("what was remembered of the store cannot be read")
 
 // ReadMemory reads a Memory, nil when there is none.
 func ReadMemory(path string) (*Memory, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := readBounded(path)
+	switch {
+	case gone(err):
 		return nil, nil
-	}
-	if err != nil {
+	case ours(err):
 		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", ErrForgotten, path, plain(err))
 	}
 	var s sealed
 	m := &Memory{}
@@ -105,7 +107,10 @@ func (m *Memory) Write(path string) error {
 // replace writes a file so that it is there as a whole or not at all, also when the machine ends.
 func replace(path string, b []byte) error {
 	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err := unlessGone(os.Remove(tmp)); err != nil { // what was left of another write, or is in the way
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -162,7 +167,7 @@ func look(path string) (File, error) {
 	}
 	f := File{Size: info.Size()}
 	if derived(path) && f.Size <= maxBlock {
-		b, err := os.ReadFile(path)
+		b, err := readBounded(path)
 		if err != nil {
 			return File{}, err
 		}

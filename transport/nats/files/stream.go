@@ -44,8 +44,11 @@ func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
 			return err
 		}
 		b, err := readBounded(filepath.Join(s.root, filepath.FromSlash(blockFileOf(index))))
-		if err != nil || compressed(b) {
-			continue // see block
+		if ours(err) {
+			return err
+		}
+		if compressed(b) {
+			continue
 		}
 		r, err := newBlock(s.name, index)
 		if err != nil {
@@ -69,9 +72,16 @@ func blockFileOf(index uint32) string {
 
 // indices returns those of the blocks that are there or should be.
 func (s *checking) indices() ([]uint32, error) {
-	entries, err := os.ReadDir(filepath.Join(s.root, messagesDir))
-	if err := unlessGone(err); err != nil {
+	entries, err := readFolder(filepath.Join(s.root, messagesDir))
+	if ours(err) {
 		return nil, err
+	}
+	if unlessGone(err) != nil {
+		kept, perr := s.putAside(messagesDir)
+		if perr != nil {
+			return nil, perr
+		}
+		s.found(Lost, messagesDir, kept, "the folder cannot be read: %v", plain(err))
 	}
 	var all []uint32
 	add := func(file string) {
@@ -104,23 +114,23 @@ func (s *checking) block(index uint32, isLast bool) error {
 	if s.clean {
 		was, known = s.remembered.Files[file]
 	}
-	info, err := os.Stat(path)
-	if err := unlessGone(err); err != nil {
-		return err
-	}
-	if err != nil {
+	b, unreadable := readBounded(path)
+	switch {
+	case ours(unreadable):
+		return unreadable
+	case gone(unreadable):
 		if was.Size > 0 {
 			s.mend = true
 			s.found(Lost, file, "", "the file is gone: it had %d bytes", was.Size)
 		}
 		return nil
 	}
-	b, err := readBounded(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
 	s.rep.Bytes += int64(len(b))
-	if compressed(b) {
+	if compressed(b) && unreadable == nil {
 		return nil
 	}
 	r, err := newBlock(s.name, index)
@@ -143,6 +153,8 @@ func (s *checking) block(index uint32, isLast bool) error {
 		}
 	})
 	switch {
+	case unreadable != nil:
+		return s.salvage(file, b, holes, unreadable)
 	case len(holes) > 0 || info.Size() > int64(len(b)):
 		return s.cut(file, b, holes, isLast, before)
 	case known && info.Size() != was.Size:
@@ -155,17 +167,37 @@ func (s *checking) block(index uint32, isLast bool) error {
 	return nil
 }
 
-// cut writes a block without its holes, which it puts aside.
-func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
+// salvage puts aside a block that cannot be read, and writes what can be read of it in its place.
+func (s *checking) salvage(file string, b []byte, holes []hole, unreadable error) error {
 	s.mend = true
-	good, bad := make([]byte, 0, len(b)), []byte(nil)
+	kept, err := s.putAside(file)
+	if err != nil {
+		return err
+	}
+	good, _ := without(b, holes)
+	s.found(Lost, file, kept, "it cannot be read, but for %d bytes: %v", len(good), plain(unreadable))
+	if s.o.Aside == "" || len(good) == 0 {
+		return nil
+	}
+	return replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
+}
+
+// without returns a block without its holes, and what was in them.
+func without(b []byte, holes []hole) (good, bad []byte) {
+	good = make([]byte, 0, len(b))
 	at := 0
 	for _, h := range holes {
 		good = append(good, b[at:h.from]...)
 		bad = append(bad, b[h.from:h.to]...)
 		at = h.to
 	}
-	good = append(good, b[at:]...)
+	return append(good, b[at:]...), bad
+}
+
+// cut writes a block without its holes, which it puts aside.
+func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
+	s.mend = true
+	good, bad := without(b, holes)
 	level, end := Lost, hole{}
 	if len(holes) > 0 {
 		end = holes[len(holes)-1]
