@@ -1,15 +1,19 @@
 package jetstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
@@ -66,6 +70,49 @@ func TestNoDamage(t *testing.T) {
 			}
 			s.stop()
 		}
+	}
+}
+
+// TestKilledWhileErasing has the last entry of a conversation removed and not overwritten, as a server leaves it that is killed there;
+// the rest is erased later. No conversation is damaged by that, nothing is lost, and the next start overwrites the words.
+func TestKilledWhileErasing(t *testing.T) {
+	ended, _ := prepareDamage(t)
+	dir := filestest.Copy(t, ended)
+	s := startChecked(t, dir)
+	store := s.open(t)
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), jetstore.Stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := stream.GetLastMsgForSubject(t.Context(), "cortex.v1.log._."+talk(3))
+	if err == nil {
+		err = stream.DeleteMsg(t.Context(), last.Sequence)
+	}
+	if err == nil {
+		err = store.Erase(t.Context(), "", talk(3))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	block := filepath.Join(dir, "jetstream", "$G", "streams", jetstore.Stream, "msgs", "1.blk")
+	whole, err := os.ReadFile(block)
+	if n := bytes.Count(whole, []byte("cortex.v1.log._."+talk(3))); n != 1 || err != nil {
+		t.Fatalf("the block has the removed entry %d times, %v, want once", n, err)
+	}
+	for range 2 {
+		s = startChecked(t, dir)
+		if a := s.audit.End(); a.Conversations != talks-1 || len(a.Damaged) > 0 || a.Lost > 0 || len(s.srv.Found()) > 0 {
+			t.Errorf("the check finds %+v, %+v, want %d conversations and nothing damaged", a, s.srv.Found(), talks-1)
+		}
+		if b, err := os.ReadFile(block); err != nil || bytes.Contains(b, []byte("cortex.v1.log._."+talk(3))) {
+			t.Errorf("the block still has the removed entry, %v", err)
+		}
+		s.stop()
 	}
 }
 

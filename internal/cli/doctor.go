@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/files"
 )
 
@@ -57,6 +60,7 @@ type diagnosis struct {
 	Repaired      []repaired       `json:"repaired,omitempty"`
 
 	forgotten bool
+	accounts  []string // of the server, in which something is damaged
 }
 
 // repaired is a conversation that ends earlier now.
@@ -125,6 +129,18 @@ func examine(ctx context.Context, data string) (*diagnosis, error) {
 	}
 	d := &diagnosis{Findings: report.Findings, Conversations: health.end(), forgotten: report.Forgotten}
 	d.conclude(report.Memory)
+	damaged := map[string]bool{}
+	for _, f := range d.Findings {
+		if f.Level == files.Lost {
+			damaged[f.Account] = true
+		}
+	}
+	for account, found := range health.ended {
+		if found.Lost > 0 || len(found.Damaged) > 0 {
+			damaged[account] = true
+		}
+	}
+	d.accounts = slices.Sorted(maps.Keys(damaged))
 	return d, nil
 }
 
@@ -143,8 +159,40 @@ func (d *diagnosis) conclude(m *files.Memory) {
 	d.Streams = m.Names()
 }
 
-// repair sets aside what is damaged, and has damaged conversations end before that.
-func (e *env) repair(ctx context.Context, d *diagnosis) (err error) {
+// keyless is the account of a server that has no keys.
+const keyless = "$G"
+
+// reaches returns why a service with this --auth has nothing to do with an account, or nil.
+func (s *settings) reaches(account string) error {
+	switch {
+	case s.node.auth == "" && account != keyless:
+		return errors.New("what is damaged was kept by a service with keys: repair it with the --auth of that service")
+	case s.node.auth != "" && account == keyless:
+		return errors.New("what is damaged was kept by a service without keys: repair it without --auth")
+	case s.node.auth == "":
+		return nil
+	}
+	if _, err := auth.Fetch(s.node.auth, account); err != nil {
+		return fmt.Errorf("what is damaged was kept with other keys than those of --auth %s: %w", s.node.auth, err)
+	}
+	return nil
+}
+
+// repair sets aside what is damaged, and has damaged conversations end before that. What is missing from an account is accepted when all
+// of its conversations are repaired.
+func (e *env) repair(ctx context.Context, d *diagnosis) error {
+	var reached []string
+	var beyond error
+	for _, account := range d.accounts {
+		if err := e.settings.reaches(account); err != nil {
+			beyond = err
+			continue
+		}
+		reached = append(reached, account)
+	}
+	if len(reached) == 0 {
+		return beyond // before a server is started on the store
+	}
 	log := e.settings.logger(e.stderr, slog.LevelError+1) // the table says all of it
 	n := &node{log: log, release: func() {}}
 	defer func() {
@@ -161,19 +209,27 @@ func (e *env) repair(ctx context.Context, d *diagnosis) (err error) {
 	}
 	d.Findings = n.server.Found()
 	dir := filepath.Join(storeDir(e.settings.data), "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
+	left := map[string]int{} // conversations, by account
+	for _, c := range d.Conversations.Damaged {
+		left[c.Account]++
+	}
 	for _, c := range n.store.Damaged() {
-		if e.settings.node.auth != "" && c.Tenant != e.settings.tenant {
-			continue // its own --tenant reaches it
+		if !slices.Contains(reached, c.Account) || e.settings.node.auth != "" && c.Tenant != e.settings.tenant {
+			continue // its own --auth and --tenant reach it
 		}
 		r, err := repairOne(ctx, n.store, c, dir)
 		if err != nil {
 			return err
 		}
+		left[c.Account]--
 		d.Repaired = append(d.Repaired, r)
 	}
-	if len(d.Repaired) == len(d.Conversations.Damaged) {
-		n.server.Accept()
-		d.Accepted = true
+	unfinished := func(account string) bool { return left[account] > 0 }
+	whole := slices.DeleteFunc(reached, unfinished)
+	n.server.Accept(whole...)
+	d.Accepted = len(whole) == len(d.accounts)
+	if len(whole) == 0 && len(d.Repaired) == 0 {
+		return errors.New("nothing is repaired: the damaged conversations are those of other tenants: name one with --tenant")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // TestReadyThoughDamaged flips a bit in the log and empties the notes: the service takes work, and says what is damaged.
@@ -70,5 +71,50 @@ func TestReadyThoughDamaged(t *testing.T) {
 	}
 	if n := strings.Count(stderr.String(), `msg="a conversation is damaged: see cortex doctor" context_id=bad`); n != 1 {
 		t.Errorf("the log names the conversation %d times, want once", n)
+	}
+}
+
+// TestRepairWithKeys removes a stream of a store with keys. Without them nothing is repaired, nothing is made, and nothing that is known
+// of the loss is forgotten.
+func TestRepairWithKeys(t *testing.T) {
+	data, keys, others := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, dir := range []string{keys, others} {
+		if err := auth.Init(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stderr, stop := start(t, "serve", "--auth", keys, "--data", data, "--http", "127.0.0.1:0", "--agents", "none")
+	eventually(t, "the service is ready", func() bool { return readyURL.MatchString(stderr.String()) })
+	if code := stop(); code != 0 {
+		t.Fatalf("serve exits %d", code)
+	}
+	inbox, err := filepath.Glob(filepath.Join(data, "nats", "jetstream", "*", "streams", "CORTEX_INBOX"))
+	if err != nil || len(inbox) != 1 || os.RemoveAll(inbox[0]) != nil {
+		t.Fatalf("the inboxes are %v, %v, want one that can be removed", inbox, err)
+	}
+	doctor := func(args ...string) (code int, stdout, stderr string) {
+		var out, errs bytes.Buffer
+		code = cli.Run(t.Context(), append([]string{"doctor", "--data", data}, args...), strings.NewReader(""), &out, &errs)
+		return code, out.String(), errs.String()
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{{[]string{"--repair"}, "with the --auth of that service"}, {[]string{"--repair", "--auth", others}, "with other keys"}} {
+		if code, out, errs := doctor(tt.args...); code == 0 || !strings.Contains(errs, tt.want) {
+			t.Errorf("doctor %v = %d, %q, %q, want an error with %q", tt.args, code, out, errs, tt.want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(data, "nats", "jetstream", "$G")); !os.IsNotExist(err) {
+		t.Errorf("a repair without keys has made an account without keys: %v", err)
+	}
+	if code, out, _ := doctor(); code != 1 || !strings.Contains(out, "CORTEX_INBOX: ") {
+		t.Errorf("doctor after it = %d, %q, want that the inbox is damaged", code, out)
+	}
+	if code, out, errs := doctor("--repair", "--auth", keys); code != 0 || !strings.Contains(out, "is taken note of") {
+		t.Errorf("doctor --repair with the keys = %d, %q, %q", code, out, errs)
+	}
+	if code, out, errs := doctor(); code != 0 {
+		t.Errorf("doctor at last = %d, %q, %q, want that all is good", code, out, errs)
 	}
 }

@@ -76,7 +76,9 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
 	if errors.Is(err, files.ErrForgotten) {
 		log.Warn("what is missing from the store cannot be told", "err", err)
-		err = nil
+		if err = os.MkdirAll(aside, 0o700); err == nil { // nothing can be written over a folder
+			err = os.Rename(memoryFile(o.Dir), filepath.Join(aside, filepath.Base(memoryFile(o.Dir))))
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -121,14 +123,16 @@ func (m *memory) note(b json.RawMessage) {
 	}
 }
 
-// accept takes note of all that is missing.
-func (m *memory) accept() {
+// accept takes note of all that is missing from accounts.
+func (m *memory) accept(accounts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.ends(time.Now()); err != nil {
 		return
 	}
-	m.keeps.Accept()
+	for _, account := range accounts {
+		m.keeps.Accept(account)
+	}
 	m.write()
 }
 

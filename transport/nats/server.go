@@ -147,8 +147,8 @@ func (s *Server) Note(notes json.RawMessage) { s.memory.note(notes) }
 // Remember looks at once where the streams end, as the server does every few seconds. What ended there long ago is on the disk.
 func (s *Server) Remember(now time.Time) { s.memory.look(now) }
 
-// Accept takes note of all that is missing from the store: it is not told again.
-func (s *Server) Accept() { s.memory.accept() }
+// Accept takes note of all that is missing from the store of these accounts: it is not told again. "$G" is that of a server without keys.
+func (s *Server) Accept(accounts ...string) { s.memory.accept(accounts) }
 
 // Shutdown ends the server and waits until it has. What is stored stays.
 func (s *Server) Shutdown() {

@@ -44,6 +44,9 @@ type Record struct {
 	Header, Data []byte
 	// Gone says that the message of this sequence was removed: nothing else of it is known.
 	Gone bool
+
+	tombstone bool   // it only says that
+	bytes     []byte // all of it
 }
 
 // hole is a part of a block in which no record is intact.
@@ -128,6 +131,7 @@ func (b *block) parse(buf []byte) (r Record, n int, err error) {
 	}
 	seq := binary.LittleEndian.Uint64(buf[4:])
 	r.Seq, r.Gone = seq&^(erasedBit|tombstoneBit), seq&(erasedBit|tombstoneBit) != 0
+	r.tombstone, r.bytes = seq&tombstoneBit != 0, buf[:n]
 	r.Time = time.Unix(0, int64(binary.LittleEndian.Uint64(buf[12:])))
 	r.Data = data[subject+head:]
 	if withHeader {
@@ -170,6 +174,18 @@ func (b *block) next(buf []byte, i, n int, last uint64) int {
 		}
 	}
 	return len(buf)
+}
+
+// erase overwrites a record of this length in place, as the server does it: that there was one is all that it says then.
+func (b *block) erase(record []byte, seq uint64) {
+	clear(record)
+	binary.LittleEndian.PutUint32(record, uint32(len(record)))
+	binary.LittleEndian.PutUint64(record[4:], seq|erasedBit)
+	sum := record[len(record)-hashSize:]
+	b.hash.Reset()
+	_, _ = b.hash.Write(record[4:20]) // never fails
+	_, _ = b.hash.Write(record[headSize : len(record)-hashSize])
+	b.hash.Sum(sum[:0])
 }
 
 // tombstone returns a record which says that a sequence is gone. A server that finds it gives no message that sequence, or a lower

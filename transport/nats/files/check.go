@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -156,6 +155,9 @@ type checking struct {
 	gap   bool   // a sequence is missing before it
 	index uint32 // of the last block
 	mend  bool   // its blocks are not what the server remembers
+
+	erases  bool     // what is removed from it was to be erased
+	removed []uint64 // sequences
 }
 
 func (s *checking) run(ctx context.Context) error {
@@ -165,6 +167,16 @@ func (s *checking) run(ctx context.Context) error {
 	}
 	if there(filepath.Join(s.root, metaKey)) || there(filepath.Join(s.root, purgedDir)) {
 		return nil // it is encrypted, or everything in it is about to be removed
+	}
+	if _, err := readFolder(s.root); unlessGone(err) != nil {
+		if ours(err) {
+			return err
+		}
+		kept, perr := s.putAside("")
+		if perr != nil {
+			return perr
+		}
+		s.found(Lost, "", kept, "the stream's folder cannot be read: %v", plain(err))
 	}
 	s.clean = s.remembered != nil && s.o.Memory.Clean && !s.usedSince()
 	since := uint64(math.MaxUint64)
@@ -260,8 +272,8 @@ func (s *checking) meta(dir, name string) error {
 	file := filepath.ToSlash(filepath.Join(rel, metaFile))
 	conf, err := readBounded(filepath.Join(dir, metaFile))
 	sum, serr := readBounded(filepath.Join(dir, metaSum))
-	if err := cmp.Or(unlessGone(err), unlessGone(serr)); err != nil {
-		return err
+	if ours(err) || ours(serr) {
+		return cmp.Or(err, serr)
 	}
 	if err != nil && serr != nil && !there(dir) { // the stream is gone altogether, see end
 		return nil
@@ -272,6 +284,9 @@ func (s *checking) meta(dir, name string) error {
 	}
 	_, _ = h.Write(conf) // never fails
 	if err == nil && serr == nil && hex.EncodeToString(h.Sum(nil)) == string(sum) {
+		if rel == "." {
+			s.erases = keeps(conf)
+		}
 		return nil
 	}
 	if rel != "." {
@@ -285,41 +300,42 @@ func (s *checking) meta(dir, name string) error {
 	return errors.Join(err, serr)
 }
 
-func unlessGone(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// keeps reports whether a stream with this configuration keeps its messages until somebody erases them, as the others do not, from which
+// an acknowledgement removes them.
+func keeps(conf []byte) bool {
+	var c struct {
+		Retention string `json:"retention"`
 	}
-	return err
-}
-
-// readBounded reads a file as far as it may reach.
-func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, min(info.Size(), maxBlock))
-	n, err := io.ReadFull(f, b)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return b[:n], err
+	return json.Unmarshal(conf, &c) == nil && c.Retention == "limits"
 }
 
 // consumers checks what is kept of the stream's consumers.
 func (s *checking) consumers() error {
-	entries, err := os.ReadDir(filepath.Join(s.root, consumersDir))
-	if err != nil {
-		return unlessGone(err)
+	entries, err := readFolder(filepath.Join(s.root, consumersDir))
+	switch {
+	case gone(err):
+		return nil
+	case ours(err):
+		return err
+	case err != nil:
+		kept, perr := s.putAside(consumersDir)
+		s.found(Made, consumersDir, kept, "the folder cannot be read: what was not acknowledged is delivered again: %v", plain(err))
+		return perr
 	}
 	for _, e := range entries {
 		dir := filepath.Join(s.root, consumersDir, e.Name())
-		if !e.IsDir() || there(filepath.Join(dir, metaKey)) {
+		if there(filepath.Join(dir, metaKey)) {
+			continue
+		}
+		if _, err := readFolder(dir); err != nil {
+			if ours(err) {
+				return err
+			}
+			kept, perr := s.putAside(consumersDir + "/" + e.Name())
+			if perr != nil {
+				return perr
+			}
+			s.found(Made, consumersDir+"/"+e.Name(), kept, "the consumer cannot be read: it is made again: %v", plain(err))
 			continue
 		}
 		if err := s.meta(dir, s.name+"/"+e.Name()); err != nil {
@@ -327,13 +343,10 @@ func (s *checking) consumers() error {
 		}
 		file := consumersDir + "/" + e.Name() + "/" + consumerState
 		b, err := readBounded(filepath.Join(dir, consumerState))
-		if err != nil {
-			if err := unlessGone(err); err != nil {
-				return err
-			}
-			continue
-		}
-		if s.asRemembered(file, b) && delivered(b, s.last) {
+		switch {
+		case ours(err):
+			return err
+		case gone(err), err == nil && s.asRemembered(file, b) && delivered(b, s.last):
 			continue
 		}
 		kept, err := s.putAside(file)
@@ -360,12 +373,19 @@ func (s *checking) derived() error {
 	for _, name := range []string{indexState, ttlState, timerState} {
 		file := messagesDir + "/" + name
 		b, err := readBounded(filepath.Join(s.root, messagesDir, name))
-		switch gone := errors.Is(err, fs.ErrNotExist); {
-		case err != nil && !gone:
+		switch {
+		case ours(err):
 			return err
-		case gone && (!s.clean || s.remembered.Files[file].Size == 0):
+		case gone(err) && (!s.clean || s.remembered.Files[file].Size == 0):
 			continue
-		case gone, s.clean && !s.asRemembered(file, b):
+		case unlessGone(err) != nil:
+			kept, perr := s.putAside(file)
+			if perr != nil {
+				return perr
+			}
+			s.found(Made, file, kept, "it cannot be read: it is made again from the messages: %v", plain(err))
+			continue
+		case err != nil, s.clean && !s.asRemembered(file, b):
 			s.found(Made, file, "", "it is damaged: it is made again from the messages")
 		case name == indexState && !s.mend:
 			continue

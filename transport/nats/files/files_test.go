@@ -117,7 +117,7 @@ func TestFormat(t *testing.T) {
 		}
 	}})
 	want := []string{
-		`1 test.1 false "NATS/1.0\r\nNumber: 1\r\n\r\n" wwwwwwwwww`, `2 test.2 false "" wwwwwwwwww`, `3 gone`, `4 test.4 false "" wwwwwwwwww`,
+		`1 test.1 false "NATS/1.0\r\nNumber: 1\r\n\r\n" wwwwwwwwww`, `2 gone`, `3 gone`, `4 test.4 false "" wwwwwwwwww`,
 		`5 test.5 false "NATS/1.0\r\nNumber: 5\r\n\r\n" wwwwwwwwww`, `6 test.6 false "" wwwwwwwwww`, `2 gone`, `3 gone`,
 	}
 	if got := strings.Join(seen, "\n"); got != strings.Join(want, "\n") {
@@ -125,6 +125,31 @@ func TestFormat(t *testing.T) {
 	}
 	if len(r.Findings) > 0 || r.Memory.Streams["$G/"+stream].Last != 6 {
 		t.Errorf("the check finds %+v, %+v, want nothing", r.Findings, r.Memory.Streams["$G/"+stream])
+	}
+}
+
+// TestErased has a record that is whole and removed, as a server leaves it that is killed while it erases a message: nothing is said of
+// it, its bytes are overwritten, and the server takes what is left as it was.
+func TestErased(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		dir := store(t, 6, 10)
+		m := remembered(t, dir, 6, clean)
+		before, err := os.ReadFile(blockFile(dir, 1))
+		if err != nil || !bytes.Contains(before, []byte("test.2")) {
+			t.Fatalf("block = %q, %v, want one that has the removed message", before, err)
+		}
+		for range 2 {
+			if r := examine(t, dir, Options{Memory: m, Aside: t.TempDir()}); len(r.Findings) > 0 {
+				t.Errorf("the check finds %+v, want nothing", r.Findings)
+			}
+		}
+		after, err := os.ReadFile(blockFile(dir, 1))
+		if err != nil || bytes.Contains(after, []byte("test.2")) || len(after) != len(before) || bytes.Count(after, []byte("test.")) != 4 {
+			t.Errorf("block = %q, %v, want it without the removed message", after, err)
+		}
+		if got := state(t, dir); got.Msgs != 4 || got.LastSeq != 6 || got.NumDeleted != 2 {
+			t.Errorf("the server has %+v, want messages 1, 4, 5 and 6", got)
+		}
 	}
 }
 

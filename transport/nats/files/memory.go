@@ -28,12 +28,15 @@ type Memory struct {
 // Names returns the names of the streams, in order.
 func (m *Memory) Names() []string { return slices.Sorted(maps.Keys(m.Streams)) }
 
-// Accept takes note of all that is missing: it is not told again.
-func (m *Memory) Accept() {
-	for _, r := range m.Streams {
-		r.Since = r.Last
+// Accept takes note of all that is missing from an account: it is not told again.
+func (m *Memory) Accept(account string) {
+	for name, r := range m.Streams {
+		if strings.HasPrefix(name, account+"/") {
+			r.Since = r.Last
+		}
 	}
-	m.Found, m.Notes = nil, nil
+	m.Found = slices.DeleteFunc(slices.Clone(m.Found), func(f Finding) bool { return f.Account == account })
+	m.Notes = nil // it is made anew
 }
 
 // Remembered is what is remembered of a stream.
@@ -66,12 +69,14 @@ var ErrForgotten = errors.New("what was remembered of the store cannot be read")
 
 // ReadMemory reads a Memory, nil when there is none.
 func ReadMemory(path string) (*Memory, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	b, err := readBounded(path)
+	switch {
+	case gone(err):
 		return nil, nil
-	}
-	if err != nil {
+	case ours(err):
 		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", ErrForgotten, path, plain(err))
 	}
 	var s sealed
 	m := &Memory{}
@@ -102,7 +107,10 @@ func (m *Memory) Write(path string) error {
 // replace writes a file so that it is there as a whole or not at all, also when the machine ends.
 func replace(path string, b []byte) error {
 	tmp := path + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err := unlessGone(os.Remove(tmp)); err != nil { // what was left of another write, or is in the way
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -159,7 +167,7 @@ func look(path string) (File, error) {
 	}
 	f := File{Size: info.Size()}
 	if derived(path) && f.Size <= maxBlock {
-		b, err := os.ReadFile(path)
+		b, err := readBounded(path)
 		if err != nil {
 			return File{}, err
 		}

@@ -19,6 +19,9 @@ func (s *checking) blocks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.tombstones(ctx, indices); err != nil {
+		return err
+	}
 	for i, index := range indices {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -30,11 +33,55 @@ func (s *checking) blocks(ctx context.Context) error {
 	return nil
 }
 
+// tombstones collects what was removed from the stream: that comes behind the message, in its block or a later one. A server that is
+// killed between that and its overwriting of the message leaves both.
+func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
+	if s.each == nil && !s.erases {
+		return nil
+	}
+	for _, index := range indices {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := readBounded(filepath.Join(s.root, filepath.FromSlash(blockFileOf(index))))
+		if ours(err) {
+			return err
+		}
+		if compressed(b) {
+			continue
+		}
+		r, err := newBlock(s.name, index)
+		if err != nil {
+			return err
+		}
+		r.read(b, func(r *Record) {
+			if r.tombstone {
+				s.removed = append(s.removed, r.Seq)
+			}
+		})
+	}
+	slices.Sort(s.removed)
+	s.removed = slices.Compact(s.removed)
+	return nil
+}
+
+// blockFileOf returns the name of a block in the stream's folder.
+func blockFileOf(index uint32) string {
+	return messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
+}
+
 // indices returns those of the blocks that are there or should be.
 func (s *checking) indices() ([]uint32, error) {
-	entries, err := os.ReadDir(filepath.Join(s.root, messagesDir))
-	if err := unlessGone(err); err != nil {
+	entries, err := readFolder(filepath.Join(s.root, messagesDir))
+	if ours(err) {
 		return nil, err
+	}
+	if unlessGone(err) != nil {
+		kept, perr := s.putAside(messagesDir)
+		if perr != nil {
+			return nil, perr
+		}
+		s.found(Lost, messagesDir, kept, "the folder cannot be read: %v", plain(err))
 	}
 	var all []uint32
 	add := func(file string) {
@@ -61,64 +108,96 @@ func (s *checking) indices() ([]uint32, error) {
 // block checks one block, and writes it without what is damaged in it.
 func (s *checking) block(index uint32, isLast bool) error {
 	s.index = index
-	file := messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
+	file := blockFileOf(index)
 	path := filepath.Join(s.root, filepath.FromSlash(file))
 	was, known := File{}, false
 	if s.clean {
 		was, known = s.remembered.Files[file]
 	}
-	info, err := os.Stat(path)
-	if err := unlessGone(err); err != nil {
-		return err
-	}
-	if err != nil {
+	b, unreadable := readBounded(path)
+	switch {
+	case ours(unreadable):
+		return unreadable
+	case gone(unreadable):
 		if was.Size > 0 {
 			s.mend = true
 			s.found(Lost, file, "", "the file is gone: it had %d bytes", was.Size)
 		}
 		return nil
 	}
-	b, err := readBounded(path)
+	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
 	s.rep.Bytes += int64(len(b))
-	if compressed(b) {
+	if compressed(b) && unreadable == nil {
 		return nil
 	}
 	r, err := newBlock(s.name, index)
 	if err != nil {
 		return err
 	}
-	before := s.last
-	holes := r.read(b, func(r *Record) {
-		s.gap = s.gap || r.Seq > s.last+1
-		s.last = max(s.last, r.Seq)
+	before, erased := s.last, false
+	holes := r.read(b, func(m *Record) {
+		s.gap = s.gap || m.Seq > s.last+1
+		s.last = max(s.last, m.Seq)
+		if _, removed := slices.BinarySearch(s.removed, m.Seq); removed && !m.Gone {
+			if s.erases {
+				r.erase(m.bytes, m.Seq)
+				erased = true
+			}
+			m = &Record{Seq: m.Seq, Gone: true}
+		}
 		if s.each != nil {
-			s.each(r)
+			s.each(m)
 		}
 	})
 	switch {
+	case unreadable != nil:
+		return s.salvage(file, b, holes, unreadable)
 	case len(holes) > 0 || info.Size() > int64(len(b)):
 		return s.cut(file, b, holes, isLast, before)
 	case known && info.Size() != was.Size:
 		s.mend = true
 		s.found(Lost, file, "", "the file has %d bytes, it had %d", info.Size(), was.Size)
 	}
+	if erased && s.o.Aside != "" {
+		return replace(path, b)
+	}
 	return nil
 }
 
-// cut writes a block without its holes, which it puts aside.
-func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
+// salvage puts aside a block that cannot be read, and writes what can be read of it in its place.
+func (s *checking) salvage(file string, b []byte, holes []hole, unreadable error) error {
 	s.mend = true
-	good, bad := make([]byte, 0, len(b)), []byte(nil)
+	kept, err := s.putAside(file)
+	if err != nil {
+		return err
+	}
+	good, _ := without(b, holes)
+	s.found(Lost, file, kept, "it cannot be read, but for %d bytes: %v", len(good), plain(unreadable))
+	if s.o.Aside == "" || len(good) == 0 {
+		return nil
+	}
+	return replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
+}
+
+// without returns a block without its holes, and what was in them.
+func without(b []byte, holes []hole) (good, bad []byte) {
+	good = make([]byte, 0, len(b))
 	at := 0
 	for _, h := range holes {
 		good = append(good, b[at:h.from]...)
 		bad = append(bad, b[h.from:h.to]...)
 		at = h.to
 	}
-	good = append(good, b[at:]...)
+	return append(good, b[at:]...), bad
+}
+
+// cut writes a block without its holes, which it puts aside.
+func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
+	s.mend = true
+	good, bad := without(b, holes)
 	level, end := Lost, hole{}
 	if len(holes) > 0 {
 		end = holes[len(holes)-1]
@@ -225,5 +304,5 @@ func (s *checking) end() error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return replace(filepath.Join(dir, strconv.FormatUint(uint64(s.index+1), 10)+blockSuffix), b.tombstone(s.last, s.o.Now()))
+	return replace(filepath.Join(s.root, filepath.FromSlash(blockFileOf(s.index+1))), b.tombstone(s.last, s.o.Now()))
 }
