@@ -158,7 +158,8 @@ func TestChatTakesOverLater(t *testing.T) {
 	second.ends(0)
 }
 
-// TestChatSucceedsTheNext has a chat join a service. It does not take over from that one, but from the chat that comes after.
+// TestChatSucceedsTheNext has a chat join a service. It does not take over from that one, but from the chat that comes after. What is said
+// meanwhile is not sent, and it says so.
 func TestChatSucceedsTheNext(t *testing.T) {
 	data := t.TempDir()
 	serve := open(t, "serve", "--data", data, "--http", "none", "--agents", "echo")
@@ -169,6 +170,8 @@ func TestChatSucceedsTheNext(t *testing.T) {
 	serve.types("\x03")
 	serve.ends(0)
 	first.shows("the connection to cortex is lost")
+	first.types("echo to nobody\r")
+	first.shows("error: not sent: cortex cannot be reached now. Say it again when it is back.")
 	second := open(t, "chat", "--data", data)
 	second.shows("3 agents online")
 	first.shows("cortex is back")

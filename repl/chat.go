@@ -286,6 +286,9 @@ func (c *chat) turn(ctx context.Context, text string) {
 // unreachable is what people are told when nothing can be sent or read, rather than the words of a library.
 const unreachable = "cortex cannot be reached now; it is tried again until it is back"
 
+// unsent is what they are told of a message that did not get through.
+const unsent = "not sent: cortex cannot be reached now. Say it again when it is back."
+
 // overfull is what they are told when what they say is refused, since too much waits.
 const overfull = "cortex has too much to do now: this was not taken, say it again later"
 
@@ -296,6 +299,10 @@ func (c *chat) fail(err error) {
 		return
 	}
 	if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		if errors.Is(err, errUnsent) {
+			c.warn(unsent)
+			return
+		}
 		c.warn(unreachable)
 		return
 	}

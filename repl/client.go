@@ -81,7 +81,7 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 	events, served := make(chan *transport.Event, 64), make(chan error, 1)
 	live, err := c.Transport.Subscribe(ctx, transport.Live(c.Tenant, contextID), &transport.SubscribeOptions{Concurrency: 1})
 	if err != nil {
-		return fmt.Errorf("watch the conversation: %w", err)
+		return fmt.Errorf("%w: watch the conversation: %w", errUnsent, err)
 	}
 	defer live.Close()
 	running.Go(func() {
@@ -100,7 +100,7 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 	}
 	err = c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), say)
 	if err != nil && ctx.Err() == nil { // when ctx ended meanwhile, the message may have been taken: it is canceled below
-		return fmt.Errorf("send the message: %w", err)
+		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
 
 	f := filter{turn: transport.TurnID(say.Tenant, contextID, say.From, say.ID)}
@@ -181,6 +181,9 @@ func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*t
 		}
 	}
 }
+
+// errUnsent is of a message that was not taken, as far as one can tell: it is not sent again.
+var errUnsent = errors.New("send the message")
 
 // loggedAnswer is what Client.Answer returned.
 type loggedAnswer struct {

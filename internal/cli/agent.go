@@ -104,6 +104,12 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 		},
 	}
 	f.add(c)
+	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if words := cmd.Flags().Args(); len(words) > 0 && (cmd == c || cmd.Name() == "exec") {
+			return usagef("%w: are these the program's own words? They stand behind --, as in: %s --card FILE -- %s ...", flagError(err), cmd.CommandPath(), shellWord(words[0]))
+		}
+		return cmd.Root().FlagErrorFunc()(cmd, err)
+	})
 	for _, name := range agents.Builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}

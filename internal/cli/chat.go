@@ -131,6 +131,10 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	if _, err := s.loadPolicy(log); err != nil {
 		return nil, "", nil, err
 	}
+	given, err := s.handover()
+	if err != nil {
+		return nil, "", nil, err
+	}
 	for end := time.Now().Add(syncTimeout); ; {
 		conn := new(outage)
 		l, err := s.enter(ctx, log, func(up bool, err error) {
@@ -156,6 +160,11 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			}
 		}
 		if l != nil {
+			unused, err := s.unused(ctx, given)
+			if err != nil {
+				l.Close()
+				return nil, "", nil, err
+			}
 			abdicate := s.succeed(ctx, log)
 			b, unwatch, err := s.watch(ctx, l, log)
 			if err != nil {
@@ -163,7 +172,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			}
 			conn.tell(b.registry)
 			decides, other := s.whoDecides(ctx)
-			if unused := s.unusedPolicy(ctx); unused != "" {
+			if unused != "" {
 				decides, other = decides+unused, true
 			}
 			if other && !e.onTerminal() { // else the chat begins with it

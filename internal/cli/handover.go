@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -50,6 +51,43 @@ func (s *settings) handover() (*handover, error) {
 	})
 	return h, bad
 }
+
+// unused says which settings that this command was given are not those of the Cortex that was joined, or "". It refuses keys where that one
+// has none: who gives them counts on them. own is how this command was set before it joined. Of a server elsewhere nothing is known, and what is set for all commands may be meant for others.
+func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
+	var theirs *handover
+	if s.nats == "" {
+		a, ok, err := findAddress(ctx, s.data)
+		if err != nil || !ok || a.Node == nil { // it has just ended, or does not say
+			return "", nil
+		}
+		theirs = a.Node
+		if s.node.auth != "" && theirs.of("auth") == "" {
+			return "", fmt.Errorf("the cortex (process %d) that runs on %s has no keys: stop it, or leave --auth out", a.PID, s.data)
+		}
+	}
+	var names []string
+	s.node.flags.VisitAll(func(f *pflag.Flag) {
+		given := s.given[f.Name] != 0 && own.of(f.Name) != theirs.of(f.Name)
+		if s.nats != "" {
+			given = s.given[f.Name] == fromFlag || f.Name == "policy" && s.node.policy != ""
+		}
+		if given && !slices.Contains(joinFlags, f.Name) {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	switch len(names) {
+	case 0:
+		return "", nil
+	case 1:
+		return ", which is set otherwise: " + names[0] + " is not used", nil
+	}
+	last := len(names) - 1
+	return ", which is set otherwise: " + strings.Join(names[:last], ", ") + " and " + names[last] + " are not used", nil
+}
+
+// joinFlags are about a model, see whoDecides, or also about what this process lists.
+var joinFlags = []string{"llm", "model", "well-known"}
 
 // nodeFlags calls f with each flag that says how a node is.
 func (s *settings) nodeFlags(f func(*pflag.Flag)) {

@@ -117,3 +117,59 @@ func TestPathsAreHandedOverWhole(t *testing.T) {
 		}
 	})
 }
+
+// TestUnusedSettingsAreNamed joins a Cortex that is set otherwise than the command that joins it was told.
+func TestUnusedSettingsAreNamed(t *testing.T) {
+	for name, test := range map[string]struct {
+		args, env []string
+		running   map[string]string
+		want      string
+	}{
+		"nothing given":   {running: map[string]string{"retain": "30d"}},
+		"the same":        {args: []string{"--retain", "720h", "--policy", "/p"}, running: map[string]string{"retain": "30d", "policy": "/p"}},
+		"as by default":   {args: []string{"--sync", "1s"}},
+		"another":         {args: []string{"--retain", "7d"}, running: map[string]string{"retain": "30d"}, want: ", which is set otherwise: --retain is not used"},
+		"others":          {args: []string{"--sync", "2s", "--listen", ":1", "--prompts", "/x"}, want: ", which is set otherwise: --listen, --prompts and --sync are not used"},
+		"by a variable":   {env: []string{"CORTEX_POLICY", "/p"}, want: ", which is set otherwise: --policy is not used"},
+		"other keys":      {args: []string{"--auth", "/mine"}, running: map[string]string{"auth": "/theirs"}, want: ", which is set otherwise: --auth is not used"},
+		"no keys":         {args: []string{"--auth", "/mine"}, want: "has no keys: stop it, or leave --auth out"},
+		"elsewhere":       {args: []string{"--nats", "h", "--sync", "1s"}, want: ", which is set otherwise: --sync is not used"},
+		"elsewhere, both": {args: []string{"--nats", "h"}, env: []string{"CORTEX_SYNC", "2s"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.env != nil {
+				t.Setenv(test.env[0], test.env[1])
+			}
+			data := t.TempDir()
+			own, err := claimData(t.Context(), data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer own.release()
+			if err := leaveAddress(data, address{URL: "nats://h:1", PID: 7, Passing: true, Node: &handover{Flags: test.running}}); err != nil {
+				t.Fatal(err)
+			}
+			s := &settings{data: data, node: newNodeSettings(ownAgents...)}
+			s.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
+			s.data = data
+			s.flags.AddFlagSet(s.node.flags)
+			if err := s.flags.Parse(test.args); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.take(s.flags, nil); err != nil {
+				t.Fatal(err)
+			}
+			given, err := s.handover()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.unused(t.Context(), given)
+			if err != nil {
+				got = err.Error()
+			}
+			if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
+				t.Errorf("unused() = %q, want %q", got, test.want)
+			}
+		})
+	}
+}

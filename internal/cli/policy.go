@@ -59,19 +59,6 @@ func (s *settings) loadPolicy(log *slog.Logger) (*policyFile, error) {
 	return f, nil
 }
 
-// unusedPolicy says that the Cortex that was joined goes by other rules than those that this command was given, or "".
-func (s *settings) unusedPolicy(ctx context.Context) string {
-	if s.node.policy == "" {
-		return ""
-	}
-	if s.nats == "" {
-		if a, ok, err := findAddress(ctx, s.data); err == nil && ok && a.Node.of("policy") == s.node.policy {
-			return ""
-		}
-	}
-	return ", which has its own rules: --policy is not used"
-}
-
 // inForce is for cortex.Config: nil without a file.
 func (f *policyFile) inForce() func() *policy.Policy {
 	if f == nil {

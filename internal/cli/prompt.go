@@ -24,9 +24,9 @@ func (e *env) newPrompt() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prompt [TEXT]",
 		Short: "Show what a model would be told",
-		Long: "Show the prompt that the model of the Cortex that runs would get if TEXT were said now, with its templates and the agents that " +
-			"are online and may be asked; of many agents, with those that fit, and how well they do. It begins a conversation, unless --context " +
-			"names one to go on with. Nothing is sent.",
+		Long: `Show the prompt that the model of the Cortex that runs would get if TEXT were said now, with its templates and the
+agents that are online and may be asked; of many agents, with those that fit, and how well they do. It begins a
+conversation, unless --context names one to go on with. Nothing is sent.`,
 		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --context demo 'and in Paris?'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -33,7 +33,11 @@ func (e *env) newSessions() *cobra.Command {
 					return err
 				}
 				if more {
-					defer fmt.Fprintf(e.stderr, "there are more: these are the %d used last (--limit)\n", limit)
+					these := fmt.Sprintf("these are the %d", limit)
+					if limit == 1 {
+						these = "this is the one"
+					}
+					defer fmt.Fprintf(e.stderr, "there are more: %s used last (--limit)\n", these)
 				}
 				known, err := detailsOf(ctx, l, list)
 				if err != nil {
