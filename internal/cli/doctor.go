@@ -127,7 +127,7 @@ func examine(ctx context.Context, data string) (*diagnosis, error) {
 	if err != nil && !errors.Is(err, files.ErrForgotten) {
 		return nil, err
 	}
-	d := &diagnosis{Findings: report.Findings, Conversations: health.end(), forgotten: report.Forgotten}
+	d := &diagnosis{Findings: report.Memory.Found, Conversations: health.end(), forgotten: report.Forgotten}
 	d.conclude(report.Memory)
 	damaged := map[string]bool{}
 	for _, f := range d.Findings {

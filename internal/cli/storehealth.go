@@ -113,7 +113,7 @@ func (n *node) damage() []string {
 		}
 	}
 	if len(streams) > 0 {
-		lines = append(lines, fmt.Sprintf("damaged: what was found in %s at the start was set aside; see `cortex doctor`", strings.Join(streams, ", ")))
+		lines = append(lines, fmt.Sprintf("damaged: what was found in %s at a start was set aside; see `cortex doctor`", strings.Join(streams, ", ")))
 	}
 	return lines
 }

@@ -1,9 +1,15 @@
 package nats
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,6 +57,71 @@ func TestNoDamage(t *testing.T) {
 				t.Errorf("found %+v in a store that is not damaged", found)
 			}
 			n.stop()
+		}
+	}
+}
+
+// TestLossIsRemembered removes a stream. That is known at each start until it is accepted.
+func TestLossIsRemembered(t *testing.T) {
+	ended, _ := prepareDamage(t, 5)
+	n := &node{opts: ServerOptions{Dir: filestest.Copy(t, ended)}}
+	if err := os.RemoveAll(filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream)); err != nil {
+		t.Fatal(err)
+	}
+	told := func() (lost int) {
+		for _, f := range n.srv.Found() {
+			if f.Level == files.Lost && f.Stream == inboxStream {
+				lost++
+			}
+		}
+		return lost
+	}
+	n.start(t)
+	first := told()
+	n.stop()
+	n.start(t)
+	if second := told(); first == 0 || second != first {
+		t.Errorf("%d findings of loss at the first start, %d at the second", first, second)
+	}
+	n.srv.Accept("somebody")
+	if told() != first {
+		t.Errorf("%d findings after somebody else's were accepted, want %d", told(), first)
+	}
+	n.srv.Accept("$G")
+	if told() != 0 {
+		t.Errorf("%d findings after they were accepted", told())
+	}
+	n.stop()
+	n.start(t)
+	if told() != 0 {
+		t.Errorf("found %+v at the start after that", n.srv.Found())
+	}
+	n.stop()
+}
+
+// TestForgotten starts a server on a store of which nothing is remembered, or of which that cannot be read. It says so, once.
+func TestForgotten(t *testing.T) {
+	ended, _ := prepareDamage(t, 5)
+	for what, forget := range map[string]func(path string) error{
+		"nothing was remembered": os.Remove,
+		"cannot be read": func(path string) error {
+			return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "folder"), 0o700))
+		},
+	} {
+		var log bytes.Buffer
+		n := &node{opts: ServerOptions{Dir: filestest.Copy(t, ended), Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		if err := forget(memoryFile(n.opts.Dir)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			n.start(t)
+			if found := n.srv.Found(); len(found) > 0 {
+				t.Errorf("found %+v", found)
+			}
+			n.stop()
+		}
+		if got := log.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, what) {
+			t.Errorf("the log has %s, want one warning with %q", got, what)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,7 +75,8 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	}
 	aside := filepath.Join(o.Dir, "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
 	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
-	if errors.Is(err, files.ErrForgotten) {
+	damaged := errors.Is(err, files.ErrForgotten)
+	if damaged {
 		log.Warn("what is missing from the store cannot be told", "err", err)
 		if err = os.MkdirAll(aside, 0o700); err == nil { // nothing can be written over a folder
 			err = os.Rename(memoryFile(o.Dir), filepath.Join(aside, filepath.Base(memoryFile(o.Dir))))
@@ -82,6 +84,12 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if report.Forgotten && !damaged && len(report.Memory.Streams) > 0 { // once: from now on it is remembered
+		log.Warn("it cannot be told whether something is missing from the store, since nothing was remembered of it")
+	}
+	if before := len(report.Memory.Found) - len(report.Findings); before > 0 {
+		log.Warn("the store was damaged before: see cortex doctor", "findings", before)
 	}
 	for _, f := range report.Findings {
 		level, text := slog.LevelInfo, "the store is damaged"
@@ -121,6 +129,13 @@ func (m *memory) note(b json.RawMessage) {
 	if m.ends(time.Now()) == nil { // else the server is ending
 		m.write()
 	}
+}
+
+// found returns what is known to be damaged.
+func (m *memory) found() []files.Finding {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.keeps.Found)
 }
 
 // accept takes note of all that is missing from accounts.

@@ -58,7 +58,6 @@ type Server struct {
 	auth string // the folder of its keys; empty: it has none
 	log  *serverLog
 
-	report *files.Report
 	memory *memory       // nil when the server was started from a configuration file
 	done   chan struct{} // closed by Shutdown
 	end    sync.Once
@@ -109,7 +108,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		}
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	s := &Server{ns: ns, auth: o.Auth, log: log, report: report, done: make(chan struct{})}
+	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
 	if o.Listen != "" {
 		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway); err != nil {
 			ns.Shutdown()
@@ -133,12 +132,12 @@ func (s *Server) URL() string { return s.url }
 // server has to be started again, also when there is room by then. What was accepted is kept.
 func (s *Server) Broken() <-chan error { return s.log.broken }
 
-// Found returns what the check of the store has found at the start.
+// Found returns what the check of the store has found at the start, and what earlier ones have found that is lost and was not accepted.
 func (s *Server) Found() []files.Finding {
-	if s.report == nil { // its files are somebody else's
+	if s.memory == nil { // its files are somebody else's
 		return nil
 	}
-	return s.report.Findings
+	return s.memory.found()
 }
 
 // Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [files.Memory].

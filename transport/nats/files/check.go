@@ -111,8 +111,21 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 		}
 	}
 	c.rep.Took = o.Now().Sub(began)
-	c.rep.Memory.Found = c.rep.Findings
+	c.rep.Memory.Found = told(o.Memory.Found, c.rep.Findings)
 	return &c.rep, nil
+}
+
+// maxFound bounds what is remembered of earlier checks.
+const maxFound = 100
+
+// told returns what a check has found behind what earlier ones have found that is lost: the files do not tell that again.
+func told(before, now []Finding) []Finding {
+	all := slices.DeleteFunc(slices.Clone(before), func(f Finding) bool {
+		return f.Level != Lost || slices.ContainsFunc(now, func(g Finding) bool {
+			return f.Account == g.Account && f.Stream == g.Stream && f.File == g.File && f.What == g.What
+		})
+	})
+	return append(all[max(0, len(all)-maxFound):], now...)
 }
 
 // streams returns account and name of those that are there or should be.
@@ -249,18 +262,26 @@ func (s *checking) putAside(file string) (string, error) {
 // usedSince reports whether another server than the one whose end is remembered has used the stream, such as that of an older build,
 // which remembers nothing: it has left another index, and that is intact.
 func (s *checking) usedSince() bool {
-	path := filepath.Join(s.root, messagesDir, indexState)
 	was, ok := s.remembered.Files[messagesDir+"/"+indexState]
-	b, err := readBounded(path)
-	if !ok || err != nil || len(b) < hashSize || crc32.Checksum(b, castagnoli) == was.Sum {
-		return false
+	b := s.intactIndex()
+	return ok && b != nil && crc32.Checksum(b, castagnoli) != was.Sum
+}
+
+// intactIndex returns what the server has written of its blocks, nil when that is not intact.
+func (s *checking) intactIndex() []byte {
+	b, err := readBounded(filepath.Join(s.root, messagesDir, indexState))
+	if err != nil || len(b) < hashSize {
+		return nil
 	}
 	h, err := newHash(s.name)
 	if err != nil {
-		return false
+		return nil
 	}
 	_, _ = h.Write(b[:len(b)-hashSize]) // never fails
-	return string(h.Sum(nil)) == string(b[len(b)-hashSize:])
+	if string(h.Sum(nil)) != string(b[len(b)-hashSize:]) {
+		return nil
+	}
+	return b
 }
 
 // meta checks the configuration in a folder.

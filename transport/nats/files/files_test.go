@@ -249,6 +249,48 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestForgotten cuts the end off a stream of which nothing is remembered. What was in it is not said to be nobody's, and what the server
+// has listed is said to be gone.
+func TestForgotten(t *testing.T) {
+	for _, index := range []bool{true, false} {
+		dir := store(t, 6, 10)
+		b, err := os.ReadFile(blockFile(dir, 1))
+		if err == nil {
+			err = os.WriteFile(blockFile(dir, 1), b[:bytes.Index(b, []byte("test.6"))], 0o600)
+		}
+		if !index && err == nil {
+			err = os.Remove(filepath.Join(filepath.Dir(blockFile(dir, 1)), indexState))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := examine(t, dir, Options{Aside: t.TempDir()})
+		want := []string{"what they held cannot be told"}
+		if index {
+			want = append(want, "messages 6 to 6 are gone, which the server has listed")
+		}
+		if len(r.Findings) != len(want) {
+			t.Fatalf("the check finds %+v, want %q", r.Findings, want)
+		}
+		for i, f := range r.Findings {
+			if !strings.Contains(f.What, want[i]) || f.Level != []Level{Recent, Lost}[i] {
+				t.Errorf("the check finds %+v, want %q", f, want[i])
+			}
+		}
+		if got := state(t, dir); index && got.LastSeq != 7 {
+			t.Errorf("the server has %+v, want that it goes on behind what is gone", got)
+		}
+	}
+}
+
+// TestNotForgotten checks a store of which nothing is remembered, and from which nothing is missing.
+func TestNotForgotten(t *testing.T) {
+	dir := store(t, 6, 10)
+	if r := examine(t, dir, Options{Aside: t.TempDir()}); len(r.Findings) > 0 {
+		t.Errorf("the check finds %+v, want nothing", r.Findings)
+	}
+}
+
 // TestBlockInTheMiddle removes a whole file of several.
 func TestBlockInTheMiddle(t *testing.T) {
 	dir := store(t, 30, 800<<10) // in files of 8 MB

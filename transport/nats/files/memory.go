@@ -19,7 +19,8 @@ type Memory struct {
 	Clean bool `json:"clean"`
 	// Streams are the streams of Cortex, by account and name: "$G/CORTEX_LOG".
 	Streams map[string]*Remembered `json:"streams"`
-	// Found is what the check at the last start has found, for who looks while the server runs.
+	// Found is what the check at the last start has found, for who looks while the server runs, and what earlier ones have found that is
+	// lost and was not accepted.
 	Found []Finding `json:"found,omitempty"`
 	// Notes is for whoever started the server.
 	Notes json.RawMessage `json:"notes,omitempty"`

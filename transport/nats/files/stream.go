@@ -223,6 +223,8 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 		s.found(Lost, file, kept, "the file is larger than any that the server writes: what is behind %d bytes is cut off", len(b))
 	case level == Unfinished:
 		s.found(level, file, "", "the last write behind message %d was not finished: %d bytes are cut off, whose sender was not told that they are kept", max(before, end.after), end.to-end.from)
+	case level == Recent && s.remembered == nil:
+		s.found(level, file, kept, "the last %d bytes, behind message %d, are damaged: %v; what they held cannot be told, since nothing was remembered of the stream", end.to-end.from, max(before, end.after), end.err)
 	case level == Recent:
 		s.found(level, file, kept, "the last %d bytes, behind message %d, are damaged, as after a power cut: %v", end.to-end.from, max(before, end.after), end.err)
 	}
@@ -252,7 +254,7 @@ func (s *checking) atEnd(h hole, after uint64, end bool) Level {
 	switch {
 	case !end || s.clean || s.remembered != nil && after < s.remembered.Durable:
 		return Lost
-	case errors.Is(h.err, errCut) && (s.remembered == nil || after >= s.remembered.Last):
+	case errors.Is(h.err, errCut) && s.remembered != nil && after >= s.remembered.Last:
 		return Unfinished
 	}
 	return Recent
@@ -273,7 +275,14 @@ func clean(subject string) string {
 
 // end checks that the stream ends where it did.
 func (s *checking) end() error {
-	if s.remembered == nil || s.o.Memory.Clean && !s.clean { // somebody else has used it
+	if s.remembered == nil {
+		if was := indexed(s.intactIndex()); s.last < was {
+			s.found(Lost, "", "", "messages %d to %d are gone, which the server has listed", s.last+1, was)
+			return s.goOn(was)
+		}
+		return nil
+	}
+	if s.o.Memory.Clean && !s.clean { // somebody else has used it
 		return nil
 	}
 	was, level := s.remembered.Last, Lost
@@ -288,7 +297,11 @@ func (s *checking) end() error {
 		return nil
 	}
 	s.found(level, "", "", "messages %d to %d are gone", s.last+1, was)
-	// Their sequences are not given again: somebody may know them.
+	return s.goOn(was)
+}
+
+// goOn lets the stream go on behind the sequence at which it ended: those that are gone are not given again, since somebody may know them.
+func (s *checking) goOn(was uint64) error {
 	s.last, s.mend = was+1, true
 	if s.each != nil {
 		s.each(&Record{Seq: s.last, Gone: true})
