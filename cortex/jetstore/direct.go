@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	batchMessages = 1024    // messages asked for at once
-	batchBytes    = 1 << 20 // a batch ends with the message that goes over it
+	batchMessages = 1024      // messages asked for at once
+	batchBytes    = 1 << 20   // a batch ends with the message that goes over it
+	lastBytes     = 128 << 10 // the same of last messages, of which there are many answers: a door charges what an answer may have
 
 	// replyTimeout is how long an answer is waited for, and asked for again.
 	replyTimeout = 5 * time.Second
@@ -98,6 +99,14 @@ func (r *reader) listen() (err error) {
 
 func (r *reader) close() { _ = r.inbox.Unsubscribe() }
 
+// bytes bounds an answer.
+func (r *reader) bytes() int {
+	if len(r.last) > 0 {
+		return lastBytes
+	}
+	return batchBytes
+}
+
 // batch returns the next messages, and how many are left after them. It asks again while nobody answers: of several replicas one
 // was asked, which may have been killed. No message at all is errNotFound.
 func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err error) {
@@ -117,7 +126,7 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 // with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
 // worth nothing: an answer that stops early must not pass for a log that ends there.
 func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error) {
-	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: batchMessages, MaxBytes: batchBytes})
+	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: batchMessages, MaxBytes: r.bytes()})
 	if err != nil {
 		return nil, 0, err
 	}
