@@ -63,7 +63,7 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	if open {
 		return nil
 	}
-	nc, err := b.connectDoor()
+	nc, err := b.connect("door")
 	if err != nil {
 		return err
 	}
