@@ -27,17 +27,12 @@ func newCache() *cache {
 	return &cache{order: list.New(), byKey: map[conversationKey]*list.Element{}}
 }
 
-// take removes and returns the fold, or nil. One that was put there under another epoch is let go: others may have handled the
-// conversation since.
-func (c *cache) take(k conversationKey, epoch uint64) *Conversation {
+// take removes and returns the fold, or nil. It may have been put there under another epoch.
+func (c *cache) take(k conversationKey) *Conversation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	el := c.byKey[k]
-	if el == nil {
-		return nil
-	}
-	if conv := c.remove(el); conv.epoch == epoch {
-		return conv
+	if el := c.byKey[k]; el != nil {
+		return c.remove(el)
 	}
 	return nil
 }

@@ -49,6 +49,7 @@ type Conversation struct {
 
 	seen   map[string]uint64
 	named  int       // bytes of the ids in it
+	at     time.Time // Time of the last entry applied; zero: it is not known, as behind a snapshot
 	epoch  uint64    // of the event that it was folded for last, see [transport.Event]
 	timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
 	cached int       // weight when it was put into the cache
@@ -86,7 +87,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 		return fmt.Errorf("%w: conversation %s: entry %d has no cause", ErrDamaged, c.ContextID, e.Seq)
 	}
 	c.forget()
-	c.Seq = e.Seq
+	c.Seq, c.at = e.Seq, e.Time
 	if e.Seq == 1 {
 		c.Life, c.Owner = e.Life, e.Cause.From
 	}

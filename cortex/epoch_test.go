@@ -6,8 +6,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -64,12 +66,19 @@ func (m movable) Close() error { return nil }
 // loadCounter counts how often a log is loaded.
 type loadCounter struct {
 	cortex.Store
-	n int
+	n       int
+	entries int // of them
 }
 
 func (l *loadCounter) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
 	l.n++
-	return l.Store.Load(ctx, tenant, contextID, after)
+	return func(yield func(*cortex.Entry, error) bool) {
+		for e, err := range l.Store.Load(ctx, tenant, contextID, after) {
+			if l.entries++; !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // TestMovedConversation moves a conversation to another orchestrator and back. Each of them begins with the log as it is by then:
@@ -126,6 +135,106 @@ func TestMovedConversation(t *testing.T) {
 		}
 		if h := w.decisions()[3].History; len(h) != 1 {
 			t.Errorf("the decision about m3 saw %d answered turns, want 1", len(h))
+		}
+	})
+}
+
+// TestAnotherEpoch holds that of a conversation that an orchestrator remembers from an earlier epoch only what is new is read, and that
+// the log decides all the same: when it was erased, or has lost its end in a power cut and got another one.
+func TestAnotherEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision { return respond("heard " + t.User) })
+		w := newWorld(t, d)
+		w.stop()
+		m := &mover{bus: w.bus, handlers: map[string]transport.Handler{}}
+		loads := &loadCounter{Store: w.store}
+		w.start(cortex.Config{Decider: d, Store: loads, Transport: movable{w.bus, m, "one"}})
+		sub, err := w.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go sub.Serve(t.Context(), m.handle)
+		synctest.Wait()
+		m.move("one")
+		say := func(id string, wantEntries, wantHistory int) {
+			t.Helper()
+			loads.entries = 0
+			w.say(id, id)
+			if loads.entries != wantEntries {
+				t.Errorf("%s: %d entries were read, want %d", id, loads.entries, wantEntries)
+			}
+			all := w.decisions()
+			if h := all[len(all)-1].History; all[len(all)-1].User != id || len(h) != wantHistory {
+				t.Errorf("%s: the decision saw %d turns, want %d", id, len(h), wantHistory)
+			}
+			if n := w.orch.Stats().Conflicts; n != 0 {
+				t.Errorf("%s: decided %d times on what was remembered", id, n)
+			}
+		}
+		for i, id := range []string{"m1", "m2", "m3", "m4"} {
+			say(id, 0, i)
+		}
+		m.move("one")
+		say("m5", 1, 4)
+
+		for _, lost := range []string{"its end", "everything"} {
+			last := memstore.New()
+			var v cortex.Version
+			for e, err := range loads.Store.Load(t.Context(), "", conversation, 0) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if lost == "everything" {
+					break
+				}
+				if e.Version == 5 {
+					e.Cause = userEvent("another", "another")
+				}
+				if v, err = last.Append(t.Context(), "", conversation, v, e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			loads.Store = last
+			m.move("one")
+			if lost == "everything" {
+				say("m7", 0, 0)
+			} else {
+				say("m6", 1+5, 5)
+			}
+		}
+	})
+}
+
+// away is a transport that takes no work for agents for a while.
+type away struct {
+	transport.Transport
+	left int // times that it does not
+}
+
+func (a *away) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	if t == transport.Inbox("", "alpha") && a.left > 0 {
+		a.left--
+		return transport.ErrUnavailable
+	}
+	return a.Transport.Publish(ctx, t, e)
+}
+
+// TestUnsentIsRemembered holds that a conversation is not read anew because what follows from an entry could not be sent.
+func TestUnsentIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(*llm.Turn) *llm.Decision { return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "work"}) })
+		w := newWorld(t, d)
+		w.stop()
+		loads := &loadCounter{Store: w.store}
+		bus := &away{w.bus, 3}
+		w.start(cortex.Config{Decider: d, Store: loads, Transport: bus})
+		w.say("m1", "work")
+		pass(time.Minute)
+		if len(w.tasksOf("alpha")) == 0 || bus.left != 0 {
+			t.Errorf("nothing was sent after all, with %d failures to come", bus.left)
+		}
+		if loads.n != 1 {
+			t.Errorf("the log was loaded %d times, want once", loads.n)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package cortex
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,14 +18,65 @@ const snapshotEvery = 256
 
 // fold returns the fold of e's conversation; fresh says that it was loaded just now. It is taken out of the cache.
 func (o *Orchestrator) fold(ctx context.Context, e *transport.Event) (conv *Conversation, fresh bool, err error) {
-	if conv = o.cache.take(conversationKey{o.cfg.Tenant, e.ContextID}, e.Epoch); conv != nil {
+	conv = o.cache.take(conversationKey{o.cfg.Tenant, e.ContextID})
+	if conv != nil && conv.epoch == e.Epoch {
 		return conv, false, nil
 	}
-	if conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID); err == nil {
-		conv.epoch = e.Epoch
-		o.track(conv)
+	if conv != nil {
+		caught, err := refresh(ctx, o.cfg.Store, conv)
+		if err != nil {
+			o.cache.put(conv) // under its own epoch, so that it is asked for again
+			return nil, false, err
+		}
+		conv = caught
 	}
-	return conv, true, err
+	if conv == nil {
+		if conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID); err != nil {
+			return nil, false, err
+		}
+	}
+	conv.epoch = e.Epoch
+	o.track(conv)
+	return conv, true, nil
+}
+
+// refresh returns conv with what the log has gained since: under another epoch others may have handled the conversation, and to read only
+// that is much less work than to read all of it, for many conversations at the same time. It returns nil when the log does not have
+// the last entry of conv any more, or what follows does not fit: it was erased, or has lost its end. With an error conv is as good as before.
+func refresh(ctx context.Context, s Store, conv *Conversation) (*Conversation, error) {
+	if conv.Version == 0 || conv.at.IsZero() {
+		return nil, nil
+	}
+	stands := false
+	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version-1) {
+		switch {
+		case errors.Is(err, ErrDamaged):
+			return nil, nil // the whole log tells more
+		case err != nil:
+			return nil, transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err))
+		case stands:
+			if err := conv.Apply(entry); err != nil {
+				return nil, nil
+			}
+		case !conv.endsWith(entry):
+			return nil, nil
+		}
+		stands = true
+	}
+	if !stands {
+		return nil, nil
+	}
+	conv.timer = time.Time{} // others may have let it fire
+	return conv, nil
+}
+
+// endsWith reports whether e is the last entry applied. After a power cut another one may have its version.
+func (c *Conversation) endsWith(e *Entry) bool {
+	if e.Cause == nil || e.Version != c.Version || e.Seq != c.Seq || !e.Time.Equal(c.at) {
+		return false
+	}
+	seq, ok := c.SeenEntry(e.Cause)
+	return ok && seq == c.Seq
 }
 
 // Load folds a conversation's log, from its newest snapshot where the store has some.

@@ -223,11 +223,9 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 		}
 		if seq, ok := conv.SeenEntry(e); ok {
 			o.unstored.take(key) // it was stored after all, or another one was
-			if err := o.send(ctx, conv, seq); err != nil {
-				return err
-			}
+			err := o.send(ctx, conv, seq)
 			o.cache.put(conv)
-			return nil
+			return err
 		}
 		if _, ok := userMessage(e); ok && conv.Seq >= MaxEntries {
 			if !fresh { // nor on that of one which was erased
@@ -357,6 +355,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *E
 	o.track(conv)
 	o.count(conv, entry)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
+		o.cache.put(conv) // it stands for the log, and the event comes again
 		return err
 	}
 	o.learn(conv, entry) // behind what others wait for

@@ -17,7 +17,8 @@ const (
 	// commitTimeout is how long an append is tried, when its ctx does not end before: a cluster that has lost a server needs
 	// some seconds to elect another.
 	commitTimeout = 10 * time.Second
-	// attemptTimeout is how long one attempt waits for its answer. A server that is killed does not say that none will come.
+	// attemptTimeout is how long the first attempt waits for its answer, and each further one twice as long as the one before: a server
+	// that is killed does not say that none will come, and one that has too much to do is not helped by more work.
 	attemptTimeout = time.Second
 	retryPause     = 50 * time.Millisecond
 )
@@ -31,8 +32,9 @@ var errOvertaken = errors.New("the server did not answer, and the conversation h
 func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
-	for unanswered := false; ; {
-		attempt, done := context.WithTimeout(ctx, attemptTimeout)
+	unanswered := false
+	for wait := attemptTimeout; ; {
+		attempt, done := context.WithTimeout(ctx, wait)
 		ack, err := s.js.PublishMsg(attempt, m, jetstream.WithExpectStream(Stream), jetstream.WithExpectLastSequencePerSubject(after))
 		done()
 		switch {
@@ -55,6 +57,9 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 			return 0, err
 		default:
 			unanswered = true
+			if attempt.Err() != nil {
+				wait *= 2
+			}
 		}
 		select {
 		case <-time.After(retryPause):

@@ -21,7 +21,8 @@ const (
 
 	// replyTimeout is how long an answer is waited for, and asked for again.
 	replyTimeout = 5 * time.Second
-	// askAgain is when a question is asked again that nobody has answered: who was asked may have been killed.
+	// askAgain is when a question is asked again that nobody has answered: who was asked may have been killed. Each further time takes
+	// twice as long as the one before: a server that has too much to do is not helped by more questions.
 	askAgain = time.Second
 )
 
@@ -93,7 +94,7 @@ func (s *Store) newReader(stream, subject string, from uint64) (*reader, error) 
 // listen has answers come to a new inbox.
 func (r *reader) listen() (err error) {
 	r.replies = make(chan *nats.Msg, batchMessages+1)
-	r.inbox, err = r.s.nc.ChanSubscribe(r.s.nc.NewInbox(), r.replies)
+	r.inbox, err = r.s.reads.ChanSubscribe(r.s.reads.NewInbox(), r.replies)
 	return err
 }
 
@@ -110,8 +111,13 @@ func (r *reader) bytes() int {
 // batch returns the next messages, and how many are left after them. It asks again while nobody answers: of several replicas one
 // was asked, which may have been killed. No message at all is errNotFound.
 func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err error) {
-	for end := time.Now().Add(r.s.timeout); ; {
-		msgs, left, err = r.ask(ctx)
+	if err := r.s.reading.enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer r.s.reading.leave()
+	end := time.Now().Add(r.s.timeout)
+	for quiet := min(askAgain, r.s.timeout); ; quiet = min(2*quiet, max(time.Until(end), askAgain)) {
+		msgs, left, err = r.ask(ctx, quiet)
 		if !errors.Is(err, errSilent) || !time.Now().Before(end) {
 			return msgs, left, err
 		}
@@ -122,18 +128,17 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 	}
 }
 
-// ask asks once. The server answers with one message for each, then
+// ask asks once, and waits no longer than quiet for each part of the answer. The server answers with one message for each, then
 // with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
 // worth nothing: an answer that stops early must not pass for a log that ends there.
-func (r *reader) ask(ctx context.Context) (msgs []stored, left uint64, err error) {
+func (r *reader) ask(ctx context.Context, quiet time.Duration) (msgs []stored, left uint64, err error) {
 	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: batchMessages, MaxBytes: r.bytes()})
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := r.s.nc.PublishRequest(r.s.api+"DIRECT.GET."+r.stream, r.inbox.Subject, req); err != nil {
+	if err := r.s.reads.PublishRequest(r.s.api+"DIRECT.GET."+r.stream, r.inbox.Subject, req); err != nil {
 		return nil, 0, err
 	}
-	quiet := min(askAgain, r.s.timeout)
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
 	var last uint64 // of the batch
@@ -232,14 +237,14 @@ func number(m *nats.Msg, header string) (uint64, error) {
 	return n, nil
 }
 
-// request asks the server about a stream. It asks again every second, since a stream's leader that is killed leaves a question
+// request asks the server about a stream over nc. It asks again after a while, since a stream's leader that is killed leaves a question
 // without an answer, and the next one knows nothing of it.
-func (s *Store) request(ctx context.Context, method, stream string, req []byte) (*nats.Msg, error) {
+func (s *Store) request(ctx context.Context, nc *nats.Conn, method, stream string, req []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
 	defer cancel()
-	for {
-		attempt, done := context.WithTimeout(ctx, askAgain)
-		m, err := s.nc.RequestWithContext(attempt, s.api+method+stream, req)
+	for again := askAgain; ; again *= 2 {
+		attempt, done := context.WithTimeout(ctx, again)
+		m, err := nc.RequestWithContext(attempt, s.api+method+stream, req)
 		done()
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -256,7 +261,11 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 	if err != nil {
 		return stored{}, err
 	}
-	m, err := s.request(ctx, "DIRECT.GET.", Stream, req)
+	if err := s.reading.enter(ctx); err != nil {
+		return stored{}, err
+	}
+	defer s.reading.leave()
+	m, err := s.request(ctx, s.reads, "DIRECT.GET.", Stream, req)
 	if err != nil {
 		return stored{}, err
 	}
@@ -289,7 +298,7 @@ func (s *Store) look(ctx context.Context, stream string, what msgGet) (stored, e
 	if err != nil {
 		return stored{}, err
 	}
-	m, err := s.request(ctx, "STREAM.MSG.GET.", stream, req)
+	m, err := s.request(ctx, s.nc, "STREAM.MSG.GET.", stream, req)
 	if err != nil {
 		return stored{}, err
 	}

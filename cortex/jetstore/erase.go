@@ -104,7 +104,7 @@ func (s *Store) eraseMessage(ctx context.Context, stream string, seq uint64) err
 	if err != nil {
 		return err
 	}
-	m, err := s.request(ctx, "STREAM.MSG.DELETE.", stream, req)
+	m, err := s.request(ctx, s.nc, "STREAM.MSG.DELETE.", stream, req)
 	if err != nil {
 		return err
 	}

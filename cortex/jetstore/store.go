@@ -52,23 +52,29 @@ type Options struct {
 	Replicas int
 	// API is the prefix of JetStream's API, with its final dot, for connections that do not reach it as $JS.API., which is the
 	// default. Through such a one nothing is made, and conversations can only be read.
-	API    string
+	API string
+	// Reads is a connection to the same server for what conversations are read with; nil is the one that Open is given. A server answers
+	// such a question before it hears anything else on its connection, which takes long in a large log: with one of its own, an append
+	// does not wait for it, nor what else the other connection is used for.
+	Reads  *nats.Conn
 	Logger *slog.Logger // nil discards
 }
 
 // Store is a [cortex.Store], a [cortex.Snapshots], a [cortex.Ledger] and a [cortex.Notes] on JetStream. Make one with [Open]. Its
-// connection belongs to the caller, who closes it when the Store is no longer used; there is nothing else to close.
+// connections belong to the caller, who closes them when the Store is no longer used; there is nothing else to close.
 type Store struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	stream jetstream.Stream
-	snaps  jetstream.KeyValue
-	spent  jetstream.KeyValue
-	notes  jetstream.KeyValue
-	seals  bool    // keys of notes are to be had
-	ring   keyring // those of notes that were seen
-	log    *slog.Logger
-	broken broken // the conversations that are damaged
+	nc      *nats.Conn
+	reads   *nats.Conn // for direct gets
+	reading gate       // for what goes over reads
+	js      jetstream.JetStream
+	stream  jetstream.Stream
+	snaps   jetstream.KeyValue
+	spent   jetstream.KeyValue
+	notes   jetstream.KeyValue
+	seals   bool    // keys of notes are to be had
+	ring    keyring // those of notes that were seen
+	log     *slog.Logger
+	broken  broken // the conversations that are damaged
 
 	// Tests answer in the server's place, and do not want to wait.
 	api     string // prefix of the server's API
@@ -93,7 +99,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	s := &Store{nc: nc, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout}
+	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout}
 	if err := s.ask(ctx, s.checkServer); err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
@@ -28,7 +29,7 @@ func newListening(t *testing.T) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLink(t.Context(), bus, server.URL(), "", 0, nil)
+	l, err := newLink(t.Context(), bus, server.URL(), "", &jetstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		bus.Close()
 		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
 	}
-	return newLink(ctx, bus, o.URL, s.tenant, 0, log)
+	return newLink(ctx, bus, o.URL, s.tenant, &jetstore.Options{Logger: log})
 }
 
 // refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
@@ -169,7 +169,7 @@ func tenantName(tenant string) string {
 	return fmt.Sprintf("tenant %q", tenant)
 }
 
-func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas int, log *slog.Logger) (*link, error) {
+func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, o *jetstore.Options) (*link, error) {
 	url = shownURL(url)
 	who := bus.Identity()
 	if who != nil && who.Tenant != tenant {
@@ -180,8 +180,10 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, replicas in
 		return &link{bus, nil, url, tenant}, nil // conversations are none of an agent's business
 	}
 	var store *jetstore.Store
+	opts := *o
+	opts.API = bus.API()
 	open := func() (err error) {
-		store, err = jetstore.Open(ctx, bus.Conn(), &jetstore.Options{Replicas: replicas, Logger: log, API: bus.API()})
+		store, err = jetstore.Open(ctx, bus.Conn(), &opts)
 		return err
 	}
 	err := open()
@@ -405,7 +407,12 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		bus.Close()
 		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
 	}
-	n.link, err = newLink(ctx, bus, url, s.tenant, int(s.node.replicas), n.log)
+	reads, err := bus.Reads()
+	if err != nil {
+		bus.Close()
+		return err
+	}
+	n.link, err = newLink(ctx, bus, url, s.tenant, &jetstore.Options{Replicas: int(s.node.replicas), Reads: reads, Logger: n.log})
 	if err == nil && n.health != nil {
 		n.health.tell(n.log, n.store)
 	}

@@ -61,7 +61,7 @@ func TestRefusalNobodyHeard(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := newLink(t.Context(), bus, server.URL(), "", 0, nil)
+			l, err := newLink(t.Context(), bus, server.URL(), "", &jetstore.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

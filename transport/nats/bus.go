@@ -72,12 +72,13 @@ type Bus struct {
 	peers  peers
 	dialed atomic.Bool // Dial has not failed, and will not
 
-	connectDoor func() (*natsgo.Conn, error)
-	opening     sync.Mutex // one door is opened after the other
+	connect func(what string) (*natsgo.Conn, error) // makes another connection
+	opening sync.Mutex                              // one of them is made after the other
 
 	mu      sync.Mutex
 	closed  bool
 	doors   map[string]*door // of tenants
+	reads   *natsgo.Conn     // nil until Reads
 	serving int              // calls of Serve; the last one that returns after Close closes the connection
 	up      bool
 	changed chan struct{}   // closed and replaced when up changes
@@ -126,8 +127,10 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(ctx, o), how...)...); err != nil {
 		return nil, dialError(o, err)
 	}
-	url, doorOpts := o.URL, append(b.doorOptions(o.Name), how...)
-	b.connectDoor = func() (*natsgo.Conn, error) { return natsgo.Connect(url, doorOpts...) }
+	url, name := o.URL, cmp.Or(o.Name, "cortex")
+	b.connect = func(what string) (*natsgo.Conn, error) {
+		return natsgo.Connect(url, append(b.sideOptions(name+" ("+what+")"), how...)...)
+	}
 	b.mu.Lock()
 	b.look = time.AfterFunc(peersEvery, b.lookAround)
 	b.mu.Unlock()
@@ -205,13 +208,13 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 	return opts
 }
 
-// doorOptions are for the connection of a door. What becomes of the other one is what is told.
-func (b *Bus) doorOptions(name string) []natsgo.Option {
+// sideOptions are for a connection beside the bus's own. What becomes of that one is what is told.
+func (b *Bus) sideOptions(name string) []natsgo.Option {
 	return []natsgo.Option{
-		natsgo.Name(cmp.Or(name, "cortex") + " (door)"), natsgo.Timeout(2 * time.Second), natsgo.MaxReconnects(-1), natsgo.IgnoreAuthErrorAbort(),
+		natsgo.Name(name), natsgo.Timeout(2 * time.Second), natsgo.MaxReconnects(-1), natsgo.IgnoreAuthErrorAbort(),
 		natsgo.CustomReconnectDelay(reconnectDelay), natsgo.ReconnectBufSize(-1), natsgo.PingInterval(20 * time.Second),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
-			b.log.Warn("nats connection of the door", "err", oneLine(err.Error(), 300))
+			b.log.Warn("nats connection beside the main one", "name", name, "err", oneLine(err.Error(), 300))
 		}),
 	}
 }
@@ -244,6 +247,31 @@ func redact(addr string) string {
 // Conn returns the connection, for others who use the same server. It is closed by Close.
 func (b *Bus) Conn() *natsgo.Conn { return b.nc.Conn }
 
+// Reads returns a connection of its own to the same server, for others who have it read what takes long: before that is done the
+// server hears nothing else on it. It is closed by Close.
+func (b *Bus) Reads() (*natsgo.Conn, error) {
+	b.opening.Lock()
+	defer b.opening.Unlock()
+	b.mu.Lock()
+	reads := b.reads
+	b.mu.Unlock()
+	if reads != nil {
+		return reads, nil
+	}
+	reads, err := b.connect("reads")
+	if err != nil {
+		return nil, translate(err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		reads.Close()
+		return nil, transport.ErrClosed
+	}
+	b.reads = reads
+	return reads, nil
+}
+
 // API returns what requests to JetStream's API have before them, with its final dot: the server's own prefix, or, for
 // who is let in through a door only, that behind it.
 func (b *Bus) API() string { return b.nc.door + jsAPI }
@@ -265,7 +293,7 @@ func (b *Bus) Close() error {
 		b.look.Stop()
 	}
 	if b.serving == 0 {
-		b.nc.Close()
+		b.hangUp()
 	}
 	doors := slices.Collect(maps.Values(b.doors))
 	b.mu.Unlock()
@@ -292,7 +320,15 @@ func (b *Bus) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.serving--; b.closed && b.serving == 0 {
-		b.nc.Close()
+		b.hangUp()
+	}
+}
+
+// hangUp closes the connections that no door has. The caller holds mu.
+func (b *Bus) hangUp() {
+	b.nc.Close()
+	if b.reads != nil {
+		b.reads.Close()
 	}
 }
 

@@ -66,11 +66,11 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	if open {
 		return nil
 	}
-	nc, err := b.connectDoor()
+	nc, err := b.connect("door")
 	if err != nil {
 		return err
 	}
-	counts, err := b.connectDoor()
+	counts, err := b.connect("door, counts")
 	if err != nil {
 		nc.Close()
 		return err

@@ -1,0 +1,48 @@
+package jetstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+)
+
+// TestGate holds that a gate lets so many through, the newest and the oldest of those who wait by turns, and nobody twice.
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gate{free: 2}
+		var in []int
+		for i := range 7 {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				if err := g.enter(ctx); err != nil {
+					if i != 3 || !errors.Is(err, context.Canceled) {
+						t.Errorf("%d is not let in: %v", i, err)
+					}
+					return
+				}
+				in = append(in, i) // one at a time: the test waits
+			}()
+			synctest.Wait()
+			if i == 3 {
+				cancel()
+				synctest.Wait()
+			}
+			defer cancel()
+		}
+		if want := []int{0, 1}; !slices.Equal(in, want) {
+			t.Fatalf("%v are in at first, want %v", in, want)
+		}
+		for range 6 {
+			g.leave()
+			synctest.Wait()
+		}
+		if want := []int{0, 1, 6, 2, 5, 4}; !slices.Equal(in, want) {
+			t.Errorf("%v went in, want %v", in, want)
+		}
+		if g.free != 2 || len(g.waiting) != 0 {
+			t.Errorf("%d are free and %d wait in the end, want 2 and 0", g.free, len(g.waiting))
+		}
+	})
+}
