@@ -57,7 +57,7 @@ const MaxLabel = 256
 // the old one has not acknowledged, in order. An owner that ends has the contexts of its handlers ended, and gives a part up when they
 // have returned. An owner that was only paused may still be handling an event when the new one
 // gets it too; handlers fence each other off by what they write (as a Store's Append does).
-const Partitions = 64
+const Partitions = 4
 
 // Partition returns the part that a conversation of a tenant belongs to, from 0 to [Partitions]-1: FNV-1a, 32 bits, of the
 // escaped tenant, a dot and the escaped contextID.

@@ -39,7 +39,7 @@ func TestOwnership(t *testing.T) {
 func TestUnclaimed(t *testing.T) {
 	var low, high []int
 	for p := range transport.Partitions {
-		if p < 16 {
+		if p < 1 {
 			low = append(low, p)
 		} else {
 			high = append(high, p)
@@ -50,9 +50,9 @@ func TestUnclaimed(t *testing.T) {
 		owners []transport.Owner
 		want   string
 	}{
-		{"nobody", nil, "64 of 64 partitions: 0-63"},
-		{"only one that waits", []transport.Owner{{ID: "a"}}, "64 of 64 partitions: 0-63"},
-		{"one of two", []transport.Owner{{ID: "a", Partitions: high}}, "16 of 64 partitions: 0-15"},
+		{"nobody", nil, "4 of 4 partitions: 0-3"},
+		{"only one that waits", []transport.Owner{{ID: "a"}}, "4 of 4 partitions: 0-3"},
+		{"one of two", []transport.Owner{{ID: "a", Partitions: high}}, "1 of 4 partitions: 0"},
 		{"two and one that waits", []transport.Owner{{ID: "a", Partitions: high}, {ID: "b"}, {ID: "c", Partitions: low}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

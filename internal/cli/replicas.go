@@ -19,7 +19,7 @@ func (e *env) newReplicas() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replicas",
 		Short: "List the processes that share the work",
-		Long: `List the Cortex processes that serve the tenant, and which of the 64 partitions of conversations each owns. The work is
+		Long: `List the Cortex processes that serve the tenant, and which of the four partitions of conversations each owns. The work is
 shared by whoever uses the same server: start another with ` + "`cortex serve --nats URL`" + `, and it takes its part; when one ends
 or is killed, the others take over.`,
 		Example: "  cortex replicas\n  cortex replicas --nats nats://127.0.0.1:4222 --json",

@@ -177,7 +177,7 @@ func TestReadyWhileSomebodyOwns(t *testing.T) {
 	write := func(header natsgo.Header, value string) {
 		t.Helper()
 		for g := range 4 {
-			m := &natsgo.Msg{Subject: fmt.Sprintf("$KV.CORTEX_LEASE._.cortex.group.%d", g), Header: header, Data: []byte(value)}
+			m := &natsgo.Msg{Subject: fmt.Sprintf("$KV.CORTEX_LEASE._.cortex.partition.%d", g), Header: header, Data: []byte(value)}
 			if _, err := nc.RequestMsgWithContext(t.Context(), m); err != nil {
 				t.Fatal(err)
 			}
@@ -186,12 +186,12 @@ func TestReadyWhileSomebodyOwns(t *testing.T) {
 	write(nil, `{"owner":"ghost","epoch":9000000000000000000}`)
 	eventually(t, "not ready without an owner", func() bool {
 		code, body := status(t, ready)
-		return code == http.StatusServiceUnavailable && body == "no process takes the conversations of 64 of 64 partitions: 0-63\n"
+		return code == http.StatusServiceUnavailable && body == "no process takes the conversations of 4 of 4 partitions: 0-3\n"
 	})
 	write(natsgo.Header{"KV-Operation": {"DEL"}}, "")
 	eventually(t, "ready again", func() bool {
 		code, body := status(t, ready)
-		return code == http.StatusOK && strings.Contains(body, "owns 64 of 64 partitions: 0-63")
+		return code == http.StatusOK && strings.Contains(body, "owns 4 of 4 partitions: 0-3")
 	})
 	if code := stop(); code != 0 {
 		t.Errorf("exit status %d, want 0; log:\n%s", code, log)

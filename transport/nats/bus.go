@@ -146,6 +146,9 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 			err = ensureStreams(asking, b.js, o.Replicas)
 		}
 		if err == nil {
+			err = b.repartition(asking)
+		}
+		if err == nil {
 			err = b.keep(ctx)
 		}
 	}

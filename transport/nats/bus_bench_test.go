@@ -4,10 +4,12 @@ import (
 	"context"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -107,6 +109,52 @@ func BenchmarkHandle(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkBacklog works off what had gathered while nobody was there: 20,000 events of 2,000 conversations.
+func BenchmarkBacklog(b *testing.B) {
+	const events, conversations = 20_000, 2_000
+	bus := benchBus(b)
+	for round := 0; b.Loop(); round++ {
+		b.StopTimer()
+		var publishing errgroup.Group
+		publishing.SetLimit(64)
+		for i := range events {
+			publishing.Go(func() error {
+				e := benchEvent(round*events + i)
+				e.ContextID = "c" + strconv.Itoa(i%conversations)
+				return bus.Publish(b.Context(), benchInbox, e)
+			})
+		}
+		if err := publishing.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		var handled atomic.Int64
+		all := make(chan struct{})
+		b.StartTimer()
+		sub, err := bus.Subscribe(b.Context(), benchInbox, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = sub.Serve(ctx, func(context.Context, *transport.Event) error {
+				if handled.Add(1) == events {
+					close(all)
+				}
+				return nil
+			})
+		}()
+		<-all
+		b.StopTimer()
+		cancel()
+		<-ended
+		_ = sub.Close()
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(events)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
 var benchInbox = transport.Inbox("", transport.Cortex)

@@ -62,16 +62,12 @@ func (b *Bus) consumer(ctx context.Context, s section) (*jetstream.ConsumerInfo,
 func consumerConfig(s section) jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
 		Durable:       s.consumer(),
+		FilterSubject: s.filter(),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait(s.topic),
 		MaxDeliver:    -1, // who handles events decides when to give up
 		MaxAckPending: maxAckPending,
 		MaxWaiting:    maxPulls,
-	}
-	if f := s.filters(); len(f) == 1 {
-		c.FilterSubject = f[0]
-	} else {
-		c.FilterSubjects = f
 	}
 	if s.topic.ID != transport.Cortex {
 		c.InactiveThreshold = consumerIdle
@@ -111,9 +107,9 @@ func (b *Bus) putConsumer(ctx context.Context, s section, counts string) (*jetst
 
 // clearWay removes the consumers of the inbox that no section of its kind has, unless somebody uses them.
 func (b *Bus) clearWay(ctx context.Context, s section) error {
-	ours := map[string][]string{}
-	if s.group == whole {
-		ours[s.consumer()] = s.filters()
+	ours := map[string]string{}
+	if s.partition == whole {
+		ours[s.consumer()] = s.filter()
 		l, err := b.ledger(ctx, s.topic)
 		if err != nil && !errors.Is(err, errNoLeases) {
 			return err
@@ -122,9 +118,9 @@ func (b *Bus) clearWay(ctx context.Context, s section) error {
 			return errMixed(s.topic)
 		}
 	} else {
-		for g := range groups {
-			o := section{s.topic, g}
-			ours[o.consumer()] = o.filters()
+		for p := range transport.Partitions {
+			o := section{s.topic, p}
+			ours[o.consumer()] = o.filter()
 		}
 	}
 	stream, err := b.js.Stream(ctx, inboxStream)
@@ -135,10 +131,10 @@ func (b *Bus) clearWay(ctx context.Context, s section) error {
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
 		filters := filtersOf(info.Config)
-		if !strings.HasPrefix(filters[0], prefix) || slices.Equal(filters, ours[info.Name]) {
+		if !strings.HasPrefix(filters[0], prefix) || slices.Equal(filters, []string{ours[info.Name]}) {
 			continue
 		}
-		if s.group != whole && info.NumWaiting > 0 {
+		if s.partition != whole && info.NumWaiting > 0 {
 			return errMixed(s.topic)
 		}
 		b.log.Info("consumer replaced", "inbox", s.topic.ID, "tenant", s.topic.Tenant, "consumer", info.Name)

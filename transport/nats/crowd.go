@@ -39,7 +39,7 @@ func (b *Bus) leaveRoom(ctx context.Context, t transport.Topic) error {
 		return err
 	}
 	n, most := s.CachedInfo().State.Consumers, s.CachedInfo().Config.MaxConsumers
-	if reserved := max(most/reservedPart, groups); most > 0 && n >= most-reserved {
+	if reserved := max(most/reservedPart, transport.Partitions); most > 0 && n >= most-reserved {
 		return fmt.Errorf("%w: stream %s has %d consumers, and the last %d of %d are for the orchestrator; an agent that does not run leaves its own after %v",
 			transport.ErrUnavailable, inboxStream, n, reserved, most, consumerIdle)
 	}
@@ -57,9 +57,9 @@ func isOurs(info *jetstream.ConsumerInfo) bool {
 	if unescapeAll(field{&t.Tenant, token[0], true}, field{&t.ID, token[1], false}) != nil {
 		return false
 	}
-	for g := whole; g < groups; g++ {
-		if s := (section{t, g}); s.consumer() == info.Name {
-			return slices.Equal(s.filters(), filters)
+	for p := whole; p < transport.Partitions; p++ {
+		if s := (section{t, p}); s.consumer() == info.Name {
+			return slices.Equal(filters, []string{s.filter()})
 		}
 	}
 	return false

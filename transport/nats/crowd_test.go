@@ -304,7 +304,7 @@ func TestAgentsLeaveRoom(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	roomFor(t, b, 20)
 	whole := &transport.SubscribeOptions{Unordered: true}
-	for i := range 20 - groups {
+	for i := range 20 - transport.Partitions {
 		if _, err := b.Subscribe(t.Context(), transport.Inbox("", fmt.Sprint("a", i)), whole); err != nil {
 			t.Fatal(err)
 		}

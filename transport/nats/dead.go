@@ -99,6 +99,9 @@ func (b *Bus) ReplayDead(ctx context.Context, tenant, id string) error {
 	if err != nil {
 		return fmt.Errorf("%w: dead letter %s cannot be read, so nobody could handle it: %w", transport.ErrInvalid, id, err)
 	}
+	if a, err := parseInboxSubject(subject); err == nil {
+		subject = inboxSubject(a) // it may be from when there were other partitions
+	}
 	m, err := encode(subject, e, true)
 	if err != nil {
 		return err

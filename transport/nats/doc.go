@@ -8,7 +8,7 @@
 // the rest of the event is in headers (Cortex-Id, Cortex-Kind, …, traceparent).
 //
 //	CORTEX_INBOX      work queue; an event is stored until a subscriber acknowledges it
-//	  cortex.v1.inbox.<tenant>.<to>.<p>.<context>.<from>      <p> is 0 to 63; the server refuses others
+//	  cortex.v1.inbox.<tenant>.<to>.<p>.<context>.<from>      <p> is 0 to 3; the server refuses others
 //	  cortex.v1.timer.<tenant>.<to>.<context>     an event that waits for its time, one per inbox and conversation
 //	  cortex.v1.timer._keep                       a message that is never consumed: an empty work queue is slow
 //	KV_CORTEX_AGENTS  key-value bucket of cards, one key per instance, expiring with the card's TTL
@@ -17,7 +17,7 @@
 //	  cortex.v1.dead.<tenant>.<to>.<context>
 //	KV_CORTEX_LEASE   key-value bucket, in memory unless it is replicated; a key that is not written again expires after three seconds
 //	  $KV.CORTEX_LEASE.<tenant>.<to>.member.<id>  an ordered subscriber of that inbox: {"label","since"}
-//	  $KV.CORTEX_LEASE.<tenant>.<to>.group.<n>    who owns a group of its partitions: {"owner","epoch"}
+//	  $KV.CORTEX_LEASE.<tenant>.<to>.partition.<p>  who owns a partition of it: {"owner","epoch"}
 //	core NATS
 //	  cortex.v1.live.<tenant>.<id>.<from>
 //	  cortex.v1.peer.<tenant>.<to>.<id>           answered by an ordered subscriber of that inbox as long as it lives
@@ -30,7 +30,7 @@
 // # Who handles what
 //
 // An inbox without order, an agent's, has one durable consumer, agent-<to>[,<tenant>], from which all its subscribers pull. An
-// ordered one, the orchestrator's, has four, cortex-0 to cortex-3[,<tenant>]: of 16 neighbouring partitions each. A subscriber
+// ordered one, the orchestrator's, has one for each partition, cortex-0 to cortex-3[,<tenant>]. A subscriber
 // pulls from those whose lease it has, and from nothing else; it renews its leases every second. Subscribers share the four as
 // evenly as they can. One that is killed is noticed by its missing answer, one that is cut off by the end of its leases; with each
 // owner the epoch grows, which is in every event, and the log of a conversation refuses what an earlier owner still does. All

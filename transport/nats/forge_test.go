@@ -173,7 +173,7 @@ func targets() []string {
 		deadSubject(transport.Inbox("", "victim"), where("victim", transport.Cortex)),
 		"cortex.v1.log._.c1", "$KV.CORTEX_SNAP._.c1", "$KV.CORTEX_NOTES._.evidence.victim", "$KV.CORTEX_SPENT._.2026-01-01",
 		"cortex.v1.key._.evidence.victim", jsAPI + "DIRECT.GET.CORTEX_KEYS", jsAPI + "STREAM.MSG.GET.CORTEX_KEYS", jsAPI + "STREAM.MSG.DELETE.CORTEX_KEYS",
-		"$KV.CORTEX_LEASE._.cortex.group.0", "$KV.CORTEX_LEASE._.cortex.member.x",
+		"$KV.CORTEX_LEASE._.cortex.partition.0", "$KV.CORTEX_LEASE._.cortex.member.x",
 		jsAPI + "CONSUMER.MSG.NEXT." + inboxStream + "." + victim, jsAPI + "CONSUMER.MSG.NEXT." + inboxStream + ".cortex-0",
 		jsAPI + "CONSUMER.CREATE." + inboxStream + "." + victim + "." + inboxFilter(transport.Inbox("", "victim")),
 		jsAPI + "CONSUMER.CREATE." + inboxStream + ".mine.>", jsAPI + "CONSUMER.DURABLE.CREATE." + inboxStream + ".mine", jsAPI + "CONSUMER.CREATE." + inboxStream,

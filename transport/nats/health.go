@@ -131,20 +131,20 @@ func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	return n, nil
 }
 
-// unacknowledged returns what the consumers of an inbox have to deliver and to see acknowledged: of its groups, or of the whole. It
+// unacknowledged returns what the consumers of an inbox have to deliver and to see acknowledged: of its partitions, or of the whole. It
 // reports false when not all of them are there.
 func (b *Bus) unacknowledged(ctx context.Context, t transport.Topic) (n int, ok bool, err error) {
-	kinds := [][]int{make([]int, groups), {whole}}
-	for g := range kinds[0] {
-		kinds[0][g] = g
+	kinds := [][]int{make([]int, transport.Partitions), {whole}}
+	for p := range kinds[0] {
+		kinds[0][p] = p
 	}
 	if t.ID != transport.Cortex {
 		slices.Reverse(kinds) // as its subscribers usually are
 	}
 	for _, kind := range kinds {
 		n, ok = 0, true
-		for _, g := range kind {
-			info, err := b.consumer(ctx, section{t, g})
+		for _, p := range kind {
+			info, err := b.consumer(ctx, section{t, p})
 			if err != nil {
 				return 0, false, err
 			}

@@ -40,7 +40,7 @@ type inbox struct {
 	mu        sync.Mutex
 	heldBytes int
 	starved   bool // nothing was asked for because of heldBytes
-	share     int  // groups that limit is divided by
+	share     int  // transport.Partitions that limit is divided by
 	acked     int  // how many were, since the keep message was sent last
 
 	telling sync.Mutex // while onOwned is called
@@ -68,9 +68,9 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 	if in.ordered {
 		// Events that wait for others of their conversation take no slot.
 		in.limit = max(2*o.Concurrency, 256)
-		in.share = groups
+		in.share = transport.Partitions
 		sections = nil
-		for g := range groups {
+		for g := range transport.Partitions {
 			sections = append(sections, section{t, g})
 		}
 	}
@@ -106,7 +106,7 @@ func (in *inbox) tell() {
 	in.mu.Lock()
 	for _, g := range in.groups {
 		if g.owned {
-			owned = append(owned, g.partitions()...)
+			owned = append(owned, g.partition)
 		}
 	}
 	in.mu.Unlock()

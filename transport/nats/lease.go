@@ -51,7 +51,7 @@ func newEpoch(old uint64) uint64 { return max(old+1, uint64(time.Now().UnixNano(
 // ledger is what the bucket says about an ordered inbox.
 type ledger struct {
 	members map[string]member
-	leases  [groups]lease
+	leases  [transport.Partitions]lease
 	revs    map[string]uint64 // the newest revision of what each subscriber has written
 }
 
@@ -109,9 +109,9 @@ func (l *ledger) enter(key string, m *natsgo.Msg) {
 		l.revs[id] = max(l.revs[id], rev)
 		return
 	}
-	number, ok := strings.CutPrefix(key, groupKey)
+	number, ok := strings.CutPrefix(key, partitionKey)
 	g, err := strconv.Atoi(number)
-	if !ok || err != nil || g < 0 || g >= groups {
+	if !ok || err != nil || g < 0 || g >= transport.Partitions {
 		return
 	}
 	v := &l.leases[g]

@@ -29,8 +29,8 @@ func forge(t *testing.T, b *Bus, key string, v any) {
 func TestDeadOwner(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	forge(t, b, memberKey+"dead", member{Label: "dead"})
-	for g := range groups {
-		forge(t, b, groupKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1 << 63})
+	for g := range transport.Partitions {
+		forge(t, b, partitionKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1 << 63})
 	}
 	got := make(chan *transport.Event, 10)
 	serveTopic(t, b, orchestratorInbox, nil, func(e *transport.Event) error {

@@ -31,8 +31,8 @@ type contender struct {
 	since   time.Time
 	written time.Time // when the member's key was
 	seen    map[string]sighting
-	free    [groups]time.Time // since when a group has no owner
-	keep    time.Time         // until then nothing is released to be fair
+	free    [transport.Partitions]time.Time // since when a group has no owner
+	keep    time.Time                       // until then nothing is released to be fair
 	holding sync.WaitGroup
 }
 
@@ -205,7 +205,7 @@ func (c *contender) shed() {
 	}
 	in.mu.Unlock()
 	if least != nil {
-		in.bus.log.Info("partitions are handed over", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "group", least.group)
+		in.bus.log.Info("partitions are handed over", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "group", least.partition)
 		least.leave()
 	}
 }
@@ -252,8 +252,8 @@ func fairShare(held map[string]int, id string) int {
 	ids := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
 		return cmp.Or(cmp.Compare(held[b], held[a]), cmp.Compare(a, b))
 	})
-	n := groups / len(ids)
-	if slices.Index(ids, id) < groups%len(ids) {
+	n := transport.Partitions / len(ids)
+	if slices.Index(ids, id) < transport.Partitions%len(ids) {
 		n++
 	}
 	return n

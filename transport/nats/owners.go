@@ -45,9 +45,9 @@ func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner,
 			continue
 		}
 		o := transport.Owner{ID: id, Label: oneLine(l.members[id].Label, transport.MaxLabel), Since: l.members[id].Since}
-		for g, lease := range l.leases {
+		for p, lease := range l.leases {
 			if lease.Owner == id {
-				o.Partitions = append(o.Partitions, section{t, g}.partitions()...)
+				o.Partitions = append(o.Partitions, p)
 			}
 		}
 		slices.Sort(o.Partitions)

@@ -273,9 +273,9 @@ func TestConsumerDeleted(t *testing.T) {
 		})
 		publish(t, b, topic, "c1", "before")
 		receive(t, got)
-		s := section{topic, groupOf(transport.Partition("", "c1"))}
+		s := section{topic, transport.Partition("", "c1")}
 		if o != nil {
-			s.group = whole
+			s.partition = whole
 		}
 		if err := b.js.DeleteConsumer(t.Context(), inboxStream, s.consumer()); err != nil {
 			t.Fatal(err)
@@ -299,12 +299,12 @@ func TestHeldIsBounded(t *testing.T) {
 		<-release
 		return nil
 	})
-	const all, limit = 4200, 16 * 256 / groups
+	const all, limit = 4200, 16 * 256 / transport.Partitions
 	for i := range all {
 		publish(t, b, topic, "c1", fmt.Sprint(i))
 	}
 	eventually(t, "the subscriber is full and asks for no more", func() bool {
-		info, err := b.consumer(t.Context(), section{topic, groupOf(transport.Partition("", "c1"))})
+		info, err := b.consumer(t.Context(), section{topic, transport.Partition("", "c1")})
 		if err != nil || info == nil {
 			t.Fatal(info, err)
 		}

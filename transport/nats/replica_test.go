@@ -266,7 +266,7 @@ func TestOlderConsumer(t *testing.T) {
 		for name := range s.ConsumerNames(t.Context()).Name() {
 			names = append(names, name)
 		}
-		for g := range groups {
+		for g := range transport.Partitions {
 			want = append(want, section{orchestratorInbox, g}.consumer())
 			if err := b.js.DeleteConsumer(t.Context(), inboxStream, want[g]); err != nil {
 				t.Fatal(err)
@@ -298,8 +298,8 @@ func TestFairShare(t *testing.T) {
 			}
 			sum += got
 		}
-		if sum != groups {
-			t.Errorf("%s: shares are %d groups together, want %d", name, sum, groups)
+		if sum != transport.Partitions {
+			t.Errorf("%s: shares are %d groups together, want %d", name, sum, transport.Partitions)
 		}
 	}
 }

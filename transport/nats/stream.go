@@ -35,6 +35,7 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Name:              inboxStream,
 			Description:       "Cortex: events until they are acknowledged, and timers",
 			Subjects:          append(partitionFilters(), timerPrefix+">"),
+			Metadata:          partitioned,
 			Retention:         jetstream.WorkQueuePolicy,
 			MaxConsumers:      maxConsumers,
 			Discard:           jetstream.DiscardOld, // without limits nothing is discarded; schedules exclude DiscardNew
@@ -170,7 +171,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 			return remake(ctx, js, want) // no server changes it, and owners take what they own again
 		}
 	}
-	want.FirstSeq = got.FirstSeq
+	want.FirstSeq, want.Metadata = got.FirstSeq, got.Metadata
 	if difference(want, got) == "" {
 		return nil
 	}

@@ -111,8 +111,8 @@ func peerSubject(t transport.Topic, id string) string {
 
 // The keys of an ordered inbox in the bucket of leases.
 const (
-	memberKey = "member." // and the subscriber's id
-	groupKey  = "group."  // and the group's number
+	memberKey    = "member."    // and the subscriber's id
+	partitionKey = "partition." // and its number
 )
 
 func leaseSubject(t transport.Topic, key string) string {
@@ -166,45 +166,22 @@ func parseToldSubject(subject string) (agent string, err error) {
 	return agent, err
 }
 
-// groups is into how many groups the partitions of an ordered inbox are divided, neighbours into one. A group is what
-// subscribers own; each has a consumer. More would share the work among more subscribers, but a consumer costs time for every
-// message of the stream.
-const groups = 4
-
-// whole, in place of a group, is all of an inbox.
+// whole, in place of a partition, is all of an inbox.
 const whole = -1
 
-// section is what one consumer delivers of an inbox: a group of its partitions, or the whole.
+// section is what one consumer delivers of an inbox: one of its partitions, or the whole.
 type section struct {
-	topic transport.Topic
-	group int
+	topic     transport.Topic
+	partition int
 }
 
-// groupOf returns the group that a partition is in.
-func groupOf(partition int) int { return partition * groups / transport.Partitions }
-
-// partitions returns the partitions of a group, in their order.
-func (s section) partitions() []int {
-	var all []int
-	for p := range transport.Partitions {
-		if groupOf(p) == s.group {
-			all = append(all, p)
-		}
+// filter returns what matches the subjects of the section. It is a single one: a server looks for the next message of several
+// filters at every subject of a file, once for each message that it delivers.
+func (s section) filter() string {
+	if s.partition == whole {
+		return inboxFilter(s.topic)
 	}
-	return all
-}
-
-// filters returns what matches the subjects of the section.
-func (s section) filters() []string {
-	if s.group == whole {
-		return []string{inboxFilter(s.topic)}
-	}
-	prefix := strings.TrimSuffix(inboxFilter(s.topic), ">")
-	var all []string
-	for _, p := range s.partitions() {
-		all = append(all, prefix+strconv.Itoa(p)+".>")
-	}
-	return all
+	return strings.TrimSuffix(inboxFilter(s.topic), ">") + strconv.Itoa(s.partition) + ".>"
 }
 
 // consumer returns the name of the section's consumer. Tokens have no comma, so names do not collide; one that is too long for a
@@ -213,13 +190,13 @@ func (s section) consumer() string {
 	t := s.topic
 	name := "agent-" + transport.Escape(t.ID)
 	switch {
-	case t.ID == transport.Cortex && s.group != whole:
-		name = "cortex-" + strconv.Itoa(s.group)
+	case t.ID == transport.Cortex && s.partition != whole:
+		name = "cortex-" + strconv.Itoa(s.partition)
 		if t.Tenant != "" {
 			name += "," + transport.Escape(t.Tenant)
 		}
-	case s.group != whole:
-		name += "," + transport.Escape(t.Tenant) + "," + strconv.Itoa(s.group)
+	case s.partition != whole:
+		name += "," + transport.Escape(t.Tenant) + "," + strconv.Itoa(s.partition)
 	case t.Tenant != "":
 		name += "," + transport.Escape(t.Tenant)
 	}

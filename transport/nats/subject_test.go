@@ -10,7 +10,7 @@ import (
 
 func TestSubjects(t *testing.T) {
 	a := inboxAddress{tenant: "", to: "echo", context: "ctx.1", from: "user:joe"}
-	if got, want := inboxSubject(a), "cortex.v1.inbox._.echo.40.ctx=2E1.user=3Ajoe"; got != want {
+	if got, want := inboxSubject(a), "cortex.v1.inbox._.echo.0.ctx=2E1.user=3Ajoe"; got != want {
 		t.Errorf("inboxSubject = %q, want %q", got, want)
 	}
 	if got, err := parseInboxSubject(inboxSubject(a)); got != a || err != nil {
@@ -21,8 +21,8 @@ func TestSubjects(t *testing.T) {
 	}
 	// The partition is of the conversation, whoever writes to whom.
 	b := inboxAddress{tenant: "", to: "cortex", context: "ctx.1", from: "echo"}
-	if got := strings.Split(inboxSubject(b), ".")[5]; got != "40" {
-		t.Errorf("partition = %s, want 40", got)
+	if got := strings.Split(inboxSubject(b), ".")[5]; got != "0" {
+		t.Errorf("partition = %s, want 0", got)
 	}
 	for _, subject := range []string{
 		"cortex.v1.inbox._.echo.5.c", "cortex.v1.inbox._.echo.5.c.u.x", "cortex.v1.inbox._.echo.5.c._", "cortex.v1.inbox._._.5.c.u",
@@ -42,7 +42,7 @@ func TestConsumerName(t *testing.T) {
 		transport.Inbox("", "echo"), transport.Inbox("acme", "echo"), transport.Inbox("echo", "acme"), transport.Inbox("", long), transport.Inbox(long, "x"),
 		transport.Inbox("0", "echo"), transport.Inbox("_", "echo"),
 	} {
-		for g := whole; g < groups; g++ {
+		for g := whole; g < transport.Partitions; g++ {
 			s := section{topic, g}
 			name := s.consumer()
 			if other, ok := seen[name]; ok {
@@ -64,24 +64,16 @@ func TestConsumerName(t *testing.T) {
 	}
 }
 
-// TestSections checks that every partition is in one group, and that its filters match its subjects.
+// TestSections checks that every partition is a section, whose filter matches its subjects.
 func TestSections(t *testing.T) {
 	topic := transport.Inbox("acme", transport.Cortex)
-	seen := map[string]int{}
-	for g := range groups {
-		s := section{topic, g}
-		for i, p := range s.partitions() {
-			want := fmt.Sprintf("cortex.v1.inbox.acme.cortex.%d.>", p)
-			if got := s.filters()[i]; got != want {
-				t.Errorf("filter %d of group %d = %q, want %q", i, g, got, want)
-			}
-			seen[s.filters()[i]]++
+	for p := range transport.Partitions {
+		want := fmt.Sprintf("cortex.v1.inbox.acme.cortex.%d.>", p)
+		if got := (section{topic, p}).filter(); got != want {
+			t.Errorf("filter of partition %d = %q, want %q", p, got, want)
 		}
 	}
-	if len(seen) != transport.Partitions {
-		t.Errorf("%d partitions are in groups, want %d", len(seen), transport.Partitions)
-	}
-	if got := (section{topic, whole}).filters(); len(got) != 1 || got[0] != "cortex.v1.inbox.acme.cortex.>" {
-		t.Errorf("filters of the whole = %q", got)
+	if got := (section{topic, whole}).filter(); got != "cortex.v1.inbox.acme.cortex.>" {
+		t.Errorf("filter of the whole = %q", got)
 	}
 }

@@ -42,7 +42,7 @@ func (in *inbox) take(ctx context.Context, g *group, old lease) (context.Context
 	return ctx, nil
 }
 
-func (g *group) key() string { return fmt.Sprint(groupKey, g.group) }
+func (g *group) key() string { return fmt.Sprint(partitionKey, g.partition) }
 
 // hold serves g, which was taken, until ctx ends, it is to be released, or it is lost; then it gives it up.
 func (g *group) hold(ctx context.Context, h transport.Handler) {
@@ -141,7 +141,7 @@ func (g *group) keepLease(done <-chan struct{}) {
 			next.Reset(leaseRenew)
 			continue
 		case errors.Is(err, errLost):
-			g.in.bus.log.Warn("partitions lost", "inbox", g.topic.ID, "tenant", g.topic.Tenant, "group", g.group, "err", err)
+			g.in.bus.log.Warn("partitions lost", "inbox", g.topic.ID, "tenant", g.topic.Tenant, "group", g.partition, "err", err)
 			g.lose()
 			return
 		}
@@ -203,7 +203,7 @@ func (g *group) compare(ctx context.Context, l lease) (lease, error) {
 	if err != nil {
 		return lease{}, err
 	}
-	now := all.leases[g.group]
+	now := all.leases[g.partition]
 	switch now.Owner {
 	case g.in.id:
 		if now.Epoch != l.Epoch {
@@ -249,7 +249,7 @@ func (g *group) release() {
 	l := g.lease
 	g.in.mu.Unlock()
 	if _, err := g.in.bus.putKey(ctx, leaseSubject(g.topic, g.key()), lease{Epoch: l.Epoch}, true, l.rev); err != nil {
-		g.in.bus.log.Debug("partitions not released", "inbox", g.topic.ID, "group", g.group, "err", err)
+		g.in.bus.log.Debug("partitions not released", "inbox", g.topic.ID, "group", g.partition, "err", err)
 		return
 	}
 	g.in.announce()

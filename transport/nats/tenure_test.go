@@ -57,7 +57,7 @@ func TestRenew(t *testing.T) {
 	if got := inBucket(t, b); got.Owner != in.id || got.Epoch != epoch {
 		t.Errorf("the lease is %+v, want the same owner and epoch %d", got, epoch)
 	}
-	forge(t, b, groupKey+"0", lease{Owner: in.id, Epoch: epoch}) // written, and not heard of
+	forge(t, b, partitionKey+"0", lease{Owner: in.id, Epoch: epoch}) // written, and not heard of
 	if err := g.renew(t.Context()); !errors.Is(err, errLeaseTaken) {
 		t.Errorf("renew of what is ours already = %v, want errLeaseTaken", err)
 	}
@@ -83,14 +83,14 @@ func TestRenew(t *testing.T) {
 func TestRenewLost(t *testing.T) {
 	for name, spoil := range map[string]func(b *Bus, in *inbox, g *group){
 		"another's": func(b *Bus, _ *inbox, g *group) {
-			forge(t, b, groupKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
+			forge(t, b, partitionKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
 		},
 		"ours, and another's before": func(b *Bus, in *inbox, g *group) {
-			forge(t, b, groupKey+"0", lease{Owner: in.id, Epoch: g.lease.Epoch + 1})
+			forge(t, b, partitionKey+"0", lease{Owner: in.id, Epoch: g.lease.Epoch + 1})
 		},
 		"given up": func(_ *Bus, _ *inbox, g *group) { g.lose() },
 		"another's, and ours is over": func(b *Bus, _ *inbox, g *group) {
-			forge(t, b, groupKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
+			forge(t, b, partitionKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
 			g.until = time.Now()
 		},
 	} {
@@ -178,14 +178,14 @@ func TestRenewLate(t *testing.T) {
 				publish(t, b, orchestratorInbox, "c1", words)
 			}
 			first := receive(t, running)
-			g := in.groups[groupOf(transport.Partition("", "c1"))]
+			g := in.groups[transport.Partition("", "c1")]
 			g.renewing <- struct{}{}
 			in.mu.Lock()
 			g.until = time.Now()
 			rev := g.lease.rev
 			in.mu.Unlock()
 			g.doubt()
-			if n := receive(t, owned); n != transport.Partitions*(groups-1)/groups {
+			if n := receive(t, owned); n != transport.Partitions-1 {
 				t.Errorf("%d partitions are owned, want those of the other groups", n)
 			}
 			if forgotten {
@@ -248,7 +248,7 @@ func TestConfirm(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
 	g.verified--
-	forge(t, b, groupKey+"0", lease{Owner: "other", Epoch: 1})
+	forge(t, b, partitionKey+"0", lease{Owner: "other", Epoch: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	in.onOwned = func(parts []int) {
 		if len(parts) > 0 {
@@ -266,7 +266,7 @@ func TestShare(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
 	g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
-	for n := groups; n > 0; n /= 2 {
+	for n := transport.Partitions; n > 0; n /= 2 {
 		in.divide(n)
 		if got, want := g.current.asked, in.limit/n; got != want {
 			t.Errorf("%d events are asked for with %d groups, want %d", got, n, want)
@@ -296,7 +296,7 @@ func TestClaim(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	before, b := n.dial(t, nil), n.dial(t, nil)
 	const contextID = "c1"
-	s := section{orchestratorInbox, groupOf(transport.Partition("", contextID))}
+	s := section{orchestratorInbox, transport.Partition("", contextID)}
 	if _, err := before.ensureSection(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func TestClaimFromPaused(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	paused, b := n.dial(t, nil), n.dial(t, nil)
 	const contextID = "c1"
-	s := section{orchestratorInbox, groupOf(transport.Partition("", contextID))}
+	s := section{orchestratorInbox, transport.Partition("", contextID)}
 	if _, err := paused.ensureSection(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -410,8 +410,8 @@ func TestToldBeforeReleased(t *testing.T) {
 func TestDeadStaysDead(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	forge(t, b, memberKey+"dead", member{Label: "dead"})
-	for g := range groups {
-		forge(t, b, groupKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1})
+	for g := range transport.Partitions {
+		forge(t, b, partitionKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1})
 	}
 	in := newGroups(b, transport.SubscribeOptions{})
 	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
@@ -520,7 +520,7 @@ func TestOrphans(t *testing.T) {
 		}
 		return busy, leaving
 	}
-	if busy, _ := step(); busy != groups/2 {
+	if busy, _ := step(); busy != transport.Partitions/2 {
 		t.Fatalf("%d groups are taken at first, want half of them", busy)
 	}
 	for i := range c.free {
@@ -528,7 +528,7 @@ func TestOrphans(t *testing.T) {
 			c.free[i] = c.free[i].Add(-orphanWait)
 		}
 	}
-	if busy, _ := step(); busy != groups {
+	if busy, _ := step(); busy != transport.Partitions {
 		t.Fatalf("%d groups are taken when nobody else does, want all", busy)
 	}
 	if _, leaving := step(); leaving != 0 {

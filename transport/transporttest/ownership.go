@@ -192,7 +192,7 @@ func conversations(each int) []string {
 var ownershipCases = []testCase{
 	{name: "ownership is shared", run: func(e *env) {
 		d := newDeeds(e)
-		all := conversations(1)
+		all := conversations(16)
 		n := 0
 		say := func() {
 			for _, c := range all {
@@ -234,7 +234,7 @@ var ownershipCases = []testCase{
 		needs: func(n Node, _ transport.Transport) bool { _, ok := n.(Killer); return ok },
 		run: func(e *env) {
 			d := newDeeds(e)
-			all := conversations(1)
+			all := conversations(16)
 			a := d.join("a")
 			d.shared("a")
 			d.join("b")
@@ -255,7 +255,7 @@ var ownershipCases = []testCase{
 	},
 	{name: "ownership while others come and go", run: func(e *env) {
 		d := newDeeds(e)
-		all := conversations(1)[:24]
+		all := conversations(6)
 		const each = 40
 		d.join("stays")
 		var wg sync.WaitGroup
