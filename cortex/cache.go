@@ -16,10 +16,22 @@ const cacheBytes = 256 << 20
 // for the log again, so that a half-applied one is never seen and no lock is held while a decider works.
 type cache struct {
 	mu    sync.Mutex
-	order *list.List // of *Conversation, most recent first
+	order *list.List // of *loaded, most recent first
 	byKey map[conversationKey]*list.Element
 	bytes int
 }
+
+// loaded is a conversation that this process has in memory, and what it knows of it beside the log.
+type loaded struct {
+	*Conversation
+	epoch  uint64    // ownership epoch under which it was read, see [transport.Event]
+	timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
+	fresh  bool      // it was read just now, for the event that is being handled
+	weight int       // when it was put into the cache, in bytes
+}
+
+// key names the conversation among all of them.
+func (c *loaded) key() conversationKey { return conversationKey{c.Tenant, c.ContextID} }
 
 type conversationKey struct{ tenant, contextID string }
 
@@ -28,7 +40,7 @@ func newCache() *cache {
 }
 
 // take removes and returns the fold, or nil. It may have been put there under another epoch.
-func (c *cache) take(k conversationKey) *Conversation {
+func (c *cache) take(k conversationKey) *loaded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if el := c.byKey[k]; el != nil {
@@ -47,25 +59,25 @@ func (c *cache) drop(k conversationKey) {
 }
 
 // put keeps a fold that stands for the log, and lets the oldest go when they are too many.
-func (c *cache) put(conv *Conversation) {
+func (c *cache) put(conv *loaded) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := conversationKey{conv.Tenant, conv.ContextID}
+	k := conv.key()
 	if el := c.byKey[k]; el != nil {
 		c.remove(el)
 	}
-	conv.cached = conv.weight()
-	c.bytes += conv.cached
+	conv.fresh, conv.weight = false, conv.Conversation.weight()
+	c.bytes += conv.weight
 	c.byKey[k] = c.order.PushFront(conv)
 	for c.bytes > cacheBytes && c.order.Len() > 1 {
 		c.remove(c.order.Back())
 	}
 }
 
-func (c *cache) remove(el *list.Element) *Conversation {
-	conv := c.order.Remove(el).(*Conversation)
-	delete(c.byKey, conversationKey{conv.Tenant, conv.ContextID})
-	c.bytes -= conv.cached
+func (c *cache) remove(el *list.Element) *loaded {
+	conv := c.order.Remove(el).(*loaded)
+	delete(c.byKey, conv.key())
+	c.bytes -= conv.weight
 	return conv
 }
 

@@ -10,14 +10,14 @@ import (
 
 // listChoice lets t show a choice of agents: the list as earlier prompts had it, and what of the choice is not in it. What was
 // shown before stays, as long as it can be given work. It returns what is new.
-func (c *Conversation) listChoice(t *llm.Turn, turn *Turn, s *candidates, anew bool) *Roster {
+func listChoice(c *Conversation, t *llm.Turn, turn *Turn, s *candidates, anew bool) *Roster {
 	t.Choice = true
 	t.Search, t.Lookup = s.search, s.find
 	if anew {
 		return s.begin(t)
 	}
 	t.Listed = c.Listed
-	c.tell(t, turn)
+	tellChanges(c, t, turn)
 	now := Change{Turn: turn.ID, Step: len(turn.Steps), Update: s.news(shown(&t.Input))}
 	if now.size() == 0 {
 		s.fill(t)

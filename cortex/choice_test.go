@@ -138,8 +138,8 @@ func TestPromptStaysSmallAndStable(t *testing.T) {
 			if told := n.load().Told; told != conv.Told || told == 0 {
 				t.Errorf("%d bytes were told by a snapshot, %d by the log", told, conv.Told)
 			}
-			in, _ := conv.Preview("who sells wine?", *n.cast.now.Load(), n.index, t0)
-			snap, _ := n.load().Preview("who sells wine?", *n.cast.now.Load(), n.index, t0)
+			in, _ := cortex.Preview(conv, "who sells wine?", *n.cast.now.Load(), n.index, t0)
+			snap, _ := cortex.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
 			if diff := cmp.Diff(in, snap); diff != "" {
 				t.Errorf("preview from the log (-), from a snapshot (+):\n%s", diff)
 			}
@@ -343,7 +343,7 @@ func TestPreviewOfAChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(1000)...)
 		n.say("m1", "who repairs bicycles?")
-		in, list := n.load().Preview("who sells wine?", *n.cast.now.Load(), n.index, t0)
+		in, list := cortex.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
 		n.say("m2", "who sells wine?")
 		sent := n.last().Input
 		sent.Now = t0

@@ -4,42 +4,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-	"unicode"
 	"unicode/utf8"
-
-	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// A decision that gives work to an agent which the policy wants a yes for is not carried out: its tasks wait, all of them, with
-// the state auth-required, and the turn is answered with a question. These hold, by the log alone:
-//
-//   - At most one question is open for each person in a conversation: a new one withdraws the earlier one.
-//   - Whatever that person says next closes it. Exactly a yes lets the tasks go, in a turn of its own and as they were shown;
-//     everything else cancels them. So a yes to something else never lets them go.
-//   - A yes counts when it was said after the question was told and nothing was answered to that person since. Else the question
-//     is asked once more, under the same tasks. What was said when is told by the order in the inbox, and not by anybody's clock:
-//     behind the question Cortex sends itself a note, and only what comes after the note was said after the question.
-//   - What others say, people and agents, leaves it open. A cancellation, or the end of its time, closes it.
-//   - A task leaves this state in the very entry that closes the question, and nothing but a yes has it sent.
 
 // maxAsked bounds each text in a question, in characters.
 const maxAsked = 1000
 
 // policyModel is who decides when the answer to a question does.
 const policyModel = "policy"
-
-// Reply is what a message says to the question whether tasks may be done.
-type Reply struct {
-	Yes     bool // else no
-	Unclear bool // the yes may have been meant for something else
-	Tasks   []a2a.TaskID
-	Request string // what the user had asked for
-}
 
 // consent returns what the user is asked before the delegations of a decision are sent, or "" when that needs no yes.
 func (d *decision) consent(decided *llm.Decision) string {
@@ -87,166 +62,6 @@ func hidden(text string) string {
 		return fmt.Sprintf(" [%d characters in all, the rest is not shown]", n)
 	}
 	return ""
-}
-
-// Asked returns the tasks that wait for the user's yes, the oldest question first.
-func (c *Conversation) Asked() []*Task {
-	return c.tasks(func(t *Task) bool { return t.State == a2a.TaskStateAuthRequired }, func(t *Task) uint64 { return t.SettledSeq })
-}
-
-// question returns the turn that asked from for a yes, and the tasks that wait for it; nil when nothing is asked.
-func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
-	for _, t := range c.Asked() {
-		if turn := c.turn(t.Turn); turn != nil && turn.From == from {
-			asked, tasks = turn, append(tasks, t)
-		}
-	}
-	return asked, tasks
-}
-
-// reply takes the message that began turn for what it says to the question that is open for whoever said it.
-func (c *Conversation) reply(e *Entry, turn *Turn) {
-	asked, tasks := c.question(turn.From)
-	if asked == nil {
-		return
-	}
-	r := &Reply{Request: asked.request()}
-	for _, t := range tasks {
-		r.Tasks = append(r.Tasks, t.ID)
-	}
-	word := wordOf(turn.User)
-	switch {
-	case !tasks[0].Deadline.After(e.Time):
-		c.withdraw(e, tasks, noYes)
-	case slices.Contains(yesWords, word):
-		r.Yes, r.Unclear = true, c.unclear(asked)
-		turn.Reply = r
-	case slices.Contains(noWords, word):
-		turn.Reply = r
-		c.withdraw(e, tasks, "the user said no")
-	default:
-		c.withdraw(e, tasks, "not confirmed")
-	}
-}
-
-// noYes is the result of a task that was canceled at the end of its question's time.
-const noYes = "nobody said yes in time"
-
-// unclear reports whether a yes may have been said to something else than the question of turn asked.
-func (c *Conversation) unclear(asked *Turn) bool {
-	return !asked.Told || slices.ContainsFunc(c.Turns, func(t *Turn) bool {
-		return !t.Open() && t.From == asked.From && t.AnswerSeq > asked.AnswerSeq
-	})
-}
-
-// told returns the turn whose open question was told before e was sent, if e is the note that says so; else nil.
-func (c *Conversation) told(e *transport.Event) *Turn {
-	if _, ok := e.Payload.(*transport.Deadline); !ok {
-		return nil
-	}
-	for _, t := range c.Turns {
-		if !t.Asked.IsZero() && e.ID == c.toldID(t) && len(c.askedIn(t.ID)) > 0 {
-			return t
-		}
-	}
-	return nil
-}
-
-// toldID is the id of the note that turn's question was told.
-func (c *Conversation) toldID(turn *Turn) string {
-	return c.id(turn.AnswerSeq, "told:"+turn.ID, 0)
-}
-
-// Words that are a reply when a message has nothing else in it.
-var (
-	yesWords = []string{"yes", "y", "yes please", "yes do it", "ok", "okay", "do it", "go ahead", "ja", "oui", "sí", "si", "sim"}
-	noWords  = []string{"no", "n", "no thanks", "stop", "cancel", "don't", "do not", "nein", "non", "não", "nao"}
-)
-
-// wordOf returns a short text in lower case, without the punctuation around it: a question mark stays, since "ok?" is no yes.
-func wordOf(text string) string {
-	if len(text) > 64 {
-		return ""
-	}
-	text = strings.Join(strings.Fields(strings.ReplaceAll(strings.ToLower(text), ",", " ")), " ")
-	return strings.TrimFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsPunct(r) && !strings.ContainsRune("?¿？؟", r)
-	})
-}
-
-// withdraw cancels tasks that wait for a yes.
-func (c *Conversation) withdraw(e *Entry, tasks []*Task, why string) {
-	for _, t := range tasks {
-		if t.State == a2a.TaskStateAuthRequired {
-			c.settle(e, t, a2a.TaskStateCanceled, why, nil)
-		}
-	}
-}
-
-// askedIn returns the tasks that wait for a yes to the question of a turn.
-func (c *Conversation) askedIn(turnID string) []*Task {
-	return slices.DeleteFunc(c.Asked(), func(t *Task) bool { return t.Turn != turnID })
-}
-
-// ask ends turn with the entry's question about the tasks that were just made.
-func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
-	turn.Kind, turn.Reason, turn.Asked = llm.KindClarify, d.Reason, e.Asked
-	c.answer(e, turn, e.Consent)
-	for _, t := range c.Asked() {
-		if before := c.turn(t.Turn); before == nil || (before != turn && before.From == turn.From) {
-			c.withdraw(e, []*Task{t}, "not confirmed before something else was asked")
-		}
-	}
-	for asked := c.Asked(); len(asked) > maxWaiting; asked = c.Asked() {
-		c.withdraw(e, c.askedIn(asked[0].Turn), "too many questions wait for an answer")
-	}
-}
-
-// hold lets a task wait for the yes that entry e asks for. One that its agent had before is told when there is none.
-func (t *Task) hold(e *Entry) {
-	t.State, t.Deadline, t.SettledSeq, t.Settled = a2a.TaskStateAuthRequired, e.ReplyBy, e.Seq, e.Time
-}
-
-// closeReply cancels what turn's yes should have let go and did not, whatever the reason.
-func (c *Conversation) closeReply(e *Entry, turn *Turn) {
-	if turn.Reply == nil {
-		return
-	}
-	why := "not done"
-	if turn.Reason != "" {
-		why += ": " + turn.Reason
-	}
-	for _, id := range turn.Reply.Tasks {
-		if t := c.Tasks[id]; t != nil && t.Turn != turn.ID {
-			c.withdraw(e, []*Task{t}, why)
-		}
-	}
-}
-
-// amend shows in the history how a task ended that was waiting for a yes when its turn was answered.
-func (c *Conversation) amend(t *Task) {
-	turn := c.turn(t.Turn)
-	if turn == nil || turn.Past == nil {
-		return
-	}
-	past := *turn.Past
-	past.Steps = slices.Clone(past.Steps) // prompts have the old ones
-	for i := range past.Steps {
-		tasks := past.Steps[i].Tasks
-		if at := slices.IndexFunc(tasks, func(p prompt.Task) bool { return p.ID == t.ID }); at >= 0 {
-			past.Steps[i].Tasks = slices.Clone(tasks)
-			past.Steps[i].Tasks[at] = promptTask(t)
-		}
-	}
-	turn.Past = &past
-}
-
-// request returns what the user asked for: of a turn that began with a yes, what the yes was said to.
-func (t *Turn) request() string {
-	if t.Reply != nil {
-		return t.Reply.Request
-	}
-	return t.User
 }
 
 // answerReply decides about a message that is a reply, without asking a model. It returns nil when the message is none.
@@ -305,15 +120,4 @@ func (d *decision) refuses(decided *llm.Decision) string {
 		return oneLine(err.Error())
 	}
 	return ""
-}
-
-// due sets until when the question of an entry, which is about to be stored, can be answered.
-func (e *Entry) due(now time.Time, timeout time.Duration) {
-	if e.Consent == "" {
-		return
-	}
-	e.Asked = now
-	if e.ReplyBy.IsZero() {
-		e.ReplyBy = now.Add(timeout)
-	}
 }

@@ -1,9 +1,6 @@
 package cortex
 
 import (
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -50,9 +47,6 @@ type Conversation struct {
 	seen   map[string]uint64
 	named  int       // bytes of the ids in it
 	at     time.Time // Time of the last entry applied; zero: it is not known, as behind a snapshot
-	epoch  uint64    // of the event that it was folded for last, see [transport.Event]
-	timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
-	cached int       // weight when it was put into the cache
 	listed int       // weight of Listed and Changes
 }
 
@@ -65,150 +59,6 @@ type SeenEvent struct {
 // NewConversation returns the fold of an empty log.
 func NewConversation(tenant, contextID string) *Conversation {
 	return &Conversation{Tenant: tenant, ContextID: contextID, Tasks: map[a2a.TaskID]*Task{}, seen: map[string]uint64{}}
-}
-
-// Apply folds the next entry of the log into c. An error means that the entry does not fit: c is then unusable.
-func (c *Conversation) Apply(e *Entry) error {
-	if err := c.applyCause(e); err != nil {
-		return err
-	}
-	c.applyDecision(e)
-	c.Version = e.Version
-	return nil
-}
-
-// applyCause is the first half of Apply: what follows from the event alone. Between the two halves it can be seen
-// whether a decision is needed.
-func (c *Conversation) applyCause(e *Entry) error {
-	if e.Seq != c.Seq+1 {
-		return fmt.Errorf("%w: conversation %s: entry %d follows entry %d", ErrDamaged, c.ContextID, e.Seq, c.Seq)
-	}
-	if e.Cause == nil {
-		return fmt.Errorf("%w: conversation %s: entry %d has no cause", ErrDamaged, c.ContextID, e.Seq)
-	}
-	c.forget()
-	c.Seq, c.at = e.Seq, e.Time
-	if e.Seq == 1 {
-		c.Life, c.Owner = e.Life, e.Cause.From
-	}
-	c.remember(eventKey(e.Cause), e.Seq)
-	if m, ok := userMessage(e.Cause); ok {
-		turn := newTurn(e, m)
-		c.join(turn, e.Cause, m)
-		c.Turns = append(c.Turns, turn)
-		c.reply(e, turn)
-	} else if r, ok := resultOf(e.Cause); ok {
-		if t := c.Tasks[r.TaskID]; t != nil {
-			c.result(e, t, r)
-		}
-	}
-	switch p := e.Cause.Payload.(type) {
-	case *transport.Deadline:
-		if told := c.told(e.Cause); told != nil {
-			told.Told = true
-		}
-		for _, t := range c.expired(p, e.Time) {
-			if t.Turn != e.Turn {
-				continue
-			}
-			switch t.State {
-			case a2a.TaskStateInputRequired:
-				c.settle(e, t, a2a.TaskStateCanceled, "nobody replied in time", nil)
-			case a2a.TaskStateAuthRequired:
-				c.settle(e, t, a2a.TaskStateCanceled, noYes, nil)
-			default:
-				c.lapse(e, t, t.missing(), nil)
-			}
-		}
-	case *transport.AgentEvent:
-		c.gone(e, p.AgentID)
-	case *transport.Cancel:
-		c.cancel(e, p)
-	case *transport.Share:
-		c.share(p)
-	}
-	return nil
-}
-
-// applyDecision is the second half of Apply.
-func (c *Conversation) applyDecision(e *Entry) {
-	c.applySummary(e)
-	c.applyRoster(e)
-	turn, spent := c.turn(e.Turn), e.spent()
-	c.Usage = c.Usage.Add(spent)
-	if turn == nil || !turn.Open() {
-		return
-	}
-	turn.Usage = turn.Usage.Add(spent)
-	chain := c.counts(turn)
-	chain.Usage = chain.Usage.Add(spent)
-	if d := e.Decision; d != nil {
-		turn.Decisions++
-		turn.Model = d.Model
-		if d.Kind == llm.KindDelegate {
-			c.delegate(e, turn, d)
-			if e.Consent != "" {
-				c.ask(e, turn, d)
-			}
-			return
-		}
-		turn.Kind, turn.Reason = d.Kind, d.Reason
-		turn.Failed = c.allFailed(turn)
-		c.answer(e, turn, d.Say)
-	} else if e.Failure != "" {
-		turn.Failed = true
-		c.answer(e, turn, e.Failure)
-	}
-	c.closeReply(e, turn)
-}
-
-// cancel settles one task, or ends one turn or all.
-func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
-	reason := p.Reason
-	if reason == "" {
-		reason = "by the user"
-	}
-	if p.TaskID != "" {
-		if t := c.Tasks[p.TaskID]; t != nil {
-			if t.State == a2a.TaskStateAuthRequired { // a question is about all of its tasks or none
-				c.withdraw(e, c.askedIn(t.Turn), reason)
-			}
-			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
-		}
-		return
-	}
-	for _, turn := range slices.Clone(c.Turns) {
-		if !turn.Open() || (p.Turn != "" && turn.ID != p.Turn) || !mayCancel(e.Cause.From, turn.From) {
-			continue
-		}
-		for _, t := range c.tasksOf(turn) {
-			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
-		}
-		turn.Failed = true
-		c.answer(e, turn, Canceled)
-	}
-	if p.Turn == "" && mayCancel(e.Cause.From, "") {
-		for _, t := range append(c.Waiting(), c.Asked()...) {
-			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
-		}
-	}
-}
-
-// Canceled is the answer of a turn that the user canceled.
-const Canceled = "Canceled."
-
-// answer ends a turn.
-func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
-	text = strings.ToValidUTF8(text, "\uFFFD") // or no transport would take it
-	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
-	for _, t := range c.tasksOf(turn) {
-		if t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired { // those may go on in a later turn
-			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
-		}
-	}
-	c.unchain(turn.Root)
-	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
-	c.shrink()
 }
 
 // SeenEntry returns the place of the entry that an event led to, if the event is one of the newest.
@@ -231,4 +81,13 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 	}
 	c.seen[eventID] = seq
 	c.named += len(eventID)
+}
+
+// endsWith reports whether e is the last entry applied. After a power cut another one may have its version.
+func (c *Conversation) endsWith(e *Entry) bool {
+	if e.Cause == nil || e.Version != c.Version || e.Seq != c.Seq || !e.Time.Equal(c.at) {
+		return false
+	}
+	seq, ok := c.SeenEntry(e.Cause)
+	return ok && seq == c.Seq
 }

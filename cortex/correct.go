@@ -112,7 +112,7 @@ func plainWords(text string, most int) []string {
 }
 
 // before returns the turn of the same asker that was answered last before turn began; nil when the window has none.
-func (c *Conversation) before(turn *Turn) *Turn {
+func turnBefore(c *Conversation, turn *Turn) *Turn {
 	var last *Turn
 	for _, t := range c.Turns {
 		if t != turn && !t.Open() && (last == nil || t.AnswerSeq > last.AnswerSeq) && t.From == turn.From && !t.Answered.After(turn.Began) {

@@ -223,24 +223,6 @@ func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(st
 	return dec, err
 }
 
-// overLimit returns why turn cannot go on, or "". People and agents have places of their own for open turns, so that agents leave some to
-// whose conversation it is.
-func (c *Conversation) overLimit(turn *Turn) string {
-	open := 0
-	for _, t := range c.Turns {
-		if t.Open() && isAgent(t.From) == isAgent(turn.From) {
-			open++
-		}
-	}
-	switch {
-	case turn.Decisions == 0 && open > MaxOpenTurns:
-		return fmt.Sprintf("There are %d open requests in this conversation already. Wait for an answer, or cancel one, and ask again.", MaxOpenTurns)
-	case turn.Hops >= MaxHops:
-		return fmt.Sprintf("The request was handed on by %d agents; more than %d are not allowed.", turn.Hops, MaxHops-1)
-	}
-	return ""
-}
-
 func delegates(d *llm.Decision) []string {
 	var ids []string
 	for _, del := range d.Delegations {

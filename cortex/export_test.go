@@ -21,7 +21,7 @@ func (o *Orchestrator) Fold(contextID string) ([]byte, error) {
 	if el == nil {
 		return nil, nil
 	}
-	return el.Value.(*Conversation).marshal()
+	return el.Value.(*loaded).marshal()
 }
 
 // Snapshot returns c as a snapshot.

@@ -17,17 +17,17 @@ func (o *Orchestrator) learn(conv *Conversation, entry *Entry) {
 		return // what agents ask for among themselves teaches nothing: they could praise each other
 	}
 	if _, ok := userMessage(entry.Cause); ok && corrects(turn.User) {
-		o.school.retract(conv.before(turn))
+		o.school.retract(turnBefore(conv, turn))
 	}
 	if turn.AnswerSeq != entry.Seq || turn.Kind != llm.KindRespond || turn.Past == nil {
 		return
 	}
 	tasks := completed(turn)
-	if last := conv.before(turn); last != nil && askedElsewhere(last, turn.User, tasks) {
+	if last := turnBefore(conv, turn); last != nil && askedElsewhere(last, turn.User, tasks) {
 		o.school.retract(last)
 	}
 	for _, t := range tasks {
-		text, ok := conv.evidence(turn, t, len(tasks) == 1)
+		text, ok := evidenceFor(conv, turn, t, len(tasks) == 1)
 		if !ok {
 			continue
 		}
@@ -41,7 +41,7 @@ func (o *Orchestrator) learn(conv *Conversation, entry *Entry) {
 // evidence returns what the agent of a task that turn ended was good for: the words by which the user asked for it, when they are
 // about nothing else and say it. Else the words of the task, if it was given before an agent had a word: those of later ones may
 // be an agent's, who could praise itself with them, or others.
-func (c *Conversation) evidence(turn *Turn, t prompt.Task, only bool) (text string, ok bool) {
+func evidenceFor(c *Conversation, turn *Turn, t prompt.Task, only bool) (text string, ok bool) {
 	has := func(tasks []prompt.Task) bool {
 		return slices.ContainsFunc(tasks, func(o prompt.Task) bool { return o.ID == t.ID })
 	}

@@ -8,9 +8,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// maxRounds bounds how often one delivery of an event is begun anew since the log has gone on: then the transport delivers it again.
-const maxRounds = 16
-
 // lostEntry is an entry that was paid for and came second, with the fold that it was made for.
 type lostEntry struct {
 	entry *Entry
@@ -27,7 +24,7 @@ func (d *decision) adopt(lost *lostEntry) bool {
 	if before == nil {
 		return false
 	}
-	then, now := lost.conv.ground(before), d.conv.ground(d.turn)
+	then, now := ground(lost.conv, before), ground(d.conv, d.turn)
 	if then == nil || !bytes.Equal(then, now) {
 		return false
 	}
@@ -49,7 +46,7 @@ func (d *decision) adopt(lost *lostEntry) bool {
 }
 
 // ground is what a decision about turn is made of, for comparing; nil when it cannot be compared.
-func (c *Conversation) ground(turn *Turn) []byte {
+func ground(c *Conversation, turn *Turn) []byte {
 	shown := c.llmTurn(turn, time.Time{})
 	g := struct {
 		User, Summary string

@@ -89,19 +89,19 @@ func (o *offers) digest(a *prompt.Agent) string {
 // offer lets t, which shows the whole history of turn, show the agents that can be given work. With anew the list of agents
 // begins anew. from is nil when there is nothing that could choose some of them; listed are all of them as prompts show them, or
 // nil. It returns what is new to the prompt, and, if the agents were chosen, which ones.
-func (c *Conversation) offer(t *llm.Turn, turn *Turn, from *crowd, listed []prompt.Agent, anew bool) (*Roster, []Candidate) {
+func offerAgents(c *Conversation, t *llm.Turn, turn *Turn, from *crowd, listed []prompt.Agent, anew bool) (*Roster, []Candidate) {
 	anew = anew || c.Relist || c.Listed == nil
-	if from != nil && c.chooses(from, listed, anew) {
+	if from != nil && chooses(c, from, listed, anew) {
 		s := from.choose(t)
-		roster := c.listChoice(t, turn, s, anew || !c.Choice)
+		roster := listChoice(c, t, turn, s, anew || !c.Choice)
 		return roster, s.logged()
 	}
-	return c.list(t, turn, listed, anew || c.Choice), nil
+	return listAgents(c, t, turn, listed, anew || c.Choice), nil
 }
 
 // chooses reports whether a prompt shows a choice. One that did goes on with it until there are so few agents that a choice would
 // have them all: else agents that come and go would change the instructions again and again.
-func (c *Conversation) chooses(from *crowd, listed []prompt.Agent, anew bool) bool {
+func chooses(c *Conversation, from *crowd, listed []prompt.Agent, anew bool) bool {
 	n := len(from.agents)
 	return listed == nil || n > MaxAgents || (c.Choice && !anew && n > from.limit)
 }
@@ -117,7 +117,7 @@ func (d *decision) offer(t *llm.Turn, anew bool) {
 		}
 		d.crowd = from
 	}
-	d.roster, d.shortlist = d.conv.offer(t, d.turn, from, d.o.offers.trim(d.visible()), anew)
+	d.roster, d.shortlist = offerAgents(d.conv, t, d.turn, from, d.o.offers.trim(d.visible()), anew)
 }
 
 // visible returns the agents that a list of all may show: those that can be given work, those that cannot at the moment, and

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
@@ -22,14 +21,9 @@ import (
 
 // Limits of a turn.
 const (
-	MaxSteps     = 8  // decisions; the last one may only answer
-	MaxParallel  = 8  // tasks of one decision
-	MaxOpenTurns = 32 // unanswered messages of one conversation
-	MaxHops      = 4  // agents that hand a request on to each other
-	MaxAgents    = 40 // agents that a prompt shows all of; of more, a shortlist
+	MaxParallel = 8  // tasks of one decision
+	MaxAgents   = 40 // agents that a prompt shows all of; of more, a shortlist
 
-	// MaxEntries is how long the log of a conversation can get: then new messages are refused, and what is open ends.
-	MaxEntries = 100_000
 )
 
 // Config is what an Orchestrator needs. The first four fields are required.
@@ -188,177 +182,5 @@ func (o *Orchestrator) Owned() []int {
 	if p := o.owned.Load(); p != nil {
 		return *p
 	}
-	return nil
-}
-
-// handle takes one event of a conversation through a turn's steps: fold, recognise, decide, append, send. It returns nil,
-// which acknowledges the event, only after everything that follows from it has been sent.
-func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
-	if err := transport.ForCortex(e); err != nil {
-		return transport.Permanent(err) // see givenUp
-	}
-	var conflictAt Version
-	unstorable := ""    // why the entry is made without a decision
-	var spent llm.Usage // on decisions of entries that were not stored
-	var lost *lostEntry // that came second
-	key := unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}
-	for range maxRounds {
-		conv, fresh, err := o.fold(ctx, e)
-		if errors.Is(err, ErrDamaged) {
-			return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{saidOfDamaged})) // it can be replayed when the store is repaired
-		}
-		if err != nil {
-			return err
-		}
-		now := o.cfg.Now() // one reading: a clock may step back between two
-		if _, ok := e.Payload.(*transport.Deadline); ok {
-			conv.timer = time.Time{}
-		}
-		if conflictAt != 0 && conv.Version == conflictAt {
-			// Nothing new to load, and yet a conflict: the snapshot is not of this log.
-			if conv, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID); err != nil {
-				return err
-			}
-			conv.epoch = e.Epoch
-		}
-		if seq, ok := conv.SeenEntry(e); ok {
-			o.unstored.take(key) // it was stored after all, or another one was
-			err := o.send(ctx, conv, seq)
-			o.cache.put(conv)
-			return err
-		}
-		if _, ok := userMessage(e); ok && conv.Seq >= MaxEntries {
-			if !fresh { // nor on that of one which was erased
-				continue // it is not in the cache: the next round loads it
-			}
-			o.cache.put(conv)
-			return transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq,
-				&failure{"This conversation is full. Begin another one with /new, and say it again there."}))
-		}
-		if why := o.bars(conv, e); why != "" {
-			if !fresh { // it may have been shared since, or be another one
-				continue
-			}
-			return o.bar(ctx, conv, e, why, now)
-		}
-		if why := conv.overrun(e); why != "" {
-			return o.bar(ctx, conv, e, why, now)
-		}
-		if why := conv.idle(e, now); why != "" {
-			// Nothing may be acknowledged on the strength of a cache that could be stale.
-			cached := conv.Version
-			if !fresh {
-				if err := catchUp(ctx, o.cfg.Store, conv); err != nil {
-					return err
-				}
-			}
-			if conv.Version == cached {
-				o.unstored.take(key)
-				return o.ignore(ctx, conv, e, why, now)
-			}
-			o.cache.put(conv)
-			continue
-		}
-		after := conv.Version
-		entry := &Entry{Seq: conv.Seq + 1, Time: now, Cause: e, Failure: unstorable, Usage: spent}
-		if entry.Seq == 1 {
-			entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
-		}
-		if kept := o.unstored.take(key); kept != nil && kept.after == after {
-			entry = kept.entry // only to be stored
-		} else if kept != nil {
-			entry.Usage = entry.Usage.Add(kept.entry.spent())
-		} else if lost == nil && unstorable == "" { // else it was let through before
-			if why := o.overRate(conv, e); why != "" {
-				return o.bar(ctx, conv, e, why, now)
-			}
-		}
-		err = o.advance(ctx, conv, entry, now, lost)
-		spent = entry.spent()
-		switch {
-		case errors.Is(err, ErrConflict):
-			o.stats.Conflicts.Add(1)
-			conflictAt, lost = after, &lostEntry{entry, conv}
-			continue // conv is not in the cache: the next round loads it
-		case errors.Is(err, errUnstorable) && unstorable == "":
-			o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
-			unstorable = "What came of this does not fit into the conversation's log."
-			continue
-		case errors.Is(err, errUnstorable):
-			return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either
-		}
-		return err
-	}
-	if lost != nil { // what it cost counts when the event comes again
-		o.unstored.put(lost.conv, conflictAt, lost.entry, o.cfg.Now())
-	}
-	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, ErrConflict))
-}
-
-// saidOfDamaged is what a user is told whose conversation cannot be read.
-const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
-	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."
-
-// errUnstorable marks an entry that no store will keep.
-var errUnstorable = errors.New("entry cannot be stored")
-
-// advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
-// decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
-// now is later than entry.Time when it could not be stored at first, and lost is an entry for the event that came second, or nil.
-func (o *Orchestrator) advance(ctx context.Context, conv *Conversation, entry *Entry, now time.Time, lost *lostEntry) error {
-	after, e := conv.Version, entry.Cause
-	entry.Turn = conv.turnOf(e, entry.Time)
-	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
-	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
-		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
-	}
-	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
-		entry.Rejected = conv.reject(e)
-		entry.Withheld = o.withhold(conv, e)
-		entry.Retries = o.retries(conv, entry)
-	}
-	if err := conv.applyCause(entry); err != nil {
-		return err
-	}
-	var shown []string
-	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
-		shown = o.show(ctx, conv, entry.Seq)
-		if entry.Failure == "" && entry.Decision == nil {
-			if o.unstored.full(now) {
-				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
-			}
-			if err := o.decide(ctx, conv, turn, entry, lost); err != nil {
-				return err
-			}
-			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
-			if decided := o.cfg.Now(); decided.After(now) {
-				now = decided
-			}
-			entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
-		}
-	}
-	entry.due(now, o.cfg.ReplyTimeout)
-	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
-	switch {
-	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
-		return fmt.Errorf("%w: %w", errUnstorable, err)
-	case err != nil:
-		if !errors.Is(err, ErrConflict) {
-			o.unstored.put(conv, after, entry, now)
-		}
-		return transport.Temporary(fmt.Errorf("append to %s: %w", conv.ContextID, err))
-	}
-	entry.Version = version
-	conv.applyDecision(entry)
-	conv.Version = version
-	o.stats.Entries.Add(1)
-	o.track(conv)
-	o.count(conv, entry)
-	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
-		o.cache.put(conv) // it stands for the log, and the event comes again
-		return err
-	}
-	o.learn(conv, entry) // behind what others wait for
-	o.keep(ctx, conv)
 	return nil
 }

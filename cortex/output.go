@@ -271,3 +271,23 @@ func (c *Conversation) AnswerOf(from, messageID string) (*a2a.Message, bool) {
 func isAgent(from string) bool {
 	return from != "user" && !strings.HasPrefix(from, "user:")
 }
+
+// recalled is a task in the inbox of an agent that is not to do it any more.
+type recalled struct{ agent, eventID string }
+
+// recalls returns what entry seq stopped.
+func (c *Conversation) recalls(seq uint64) []recalled {
+	var all []recalled
+	add := func(agent string, sent uint64, index int) {
+		all = append(all, recalled{agent, c.id(sent, "work", index)})
+	}
+	for _, t := range c.Tasks {
+		if t.SettledSeq == seq && t.Stopped {
+			add(t.Agent, t.SentSeq, t.SentIndex)
+		}
+		if a := t.again(seq); a != nil {
+			add(a.Agent, a.SentSeq, a.SentIndex)
+		}
+	}
+	return all
+}

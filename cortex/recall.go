@@ -10,26 +10,6 @@ import (
 // recallTimeout bounds the time that taking tasks back takes; what is not taken back is done in vain.
 const recallTimeout = 2 * time.Second
 
-// recalled is a task in the inbox of an agent that is not to do it any more.
-type recalled struct{ agent, eventID string }
-
-// recalls returns what entry seq stopped.
-func (c *Conversation) recalls(seq uint64) []recalled {
-	var all []recalled
-	add := func(agent string, sent uint64, index int) {
-		all = append(all, recalled{agent, c.id(sent, "work", index)})
-	}
-	for _, t := range c.Tasks {
-		if t.SettledSeq == seq && t.Stopped {
-			add(t.Agent, t.SentSeq, t.SentIndex)
-		}
-		if a := t.again(seq); a != nil {
-			add(a.Agent, a.SentSeq, a.SentIndex)
-		}
-	}
-	return all
-}
-
 // recall takes the tasks that entry seq stopped out of their agents' inboxes, where the transport can. So an agent that does not
 // run, and misses the Cancel, does not do them when it starts. An agent that has begun is told by the Cancel.
 func (o *Orchestrator) recall(ctx context.Context, conv *Conversation, seq uint64) {

@@ -126,14 +126,6 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 	})
 }
 
-// speaksFor returns the agent in whose place Cortex says how a task ended, or "".
-func speaksFor(e *transport.Event) string {
-	if t, ok := e.Payload.(*a2a.Task); ok && e.From == transport.Cortex {
-		return transport.MetaString(t, transport.MetaAgentID)
-	}
-	return ""
-}
-
 // refuse tells who asked why a message was not even taken: there is no place in the log where it could be answered. A person who
 // misses that on the live topic finds it in a note, see [RefusalOf].
 func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) error {

@@ -467,7 +467,7 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, _ := conv.Preview("second", now, nil, t0)
+		in, _ := cortex.Preview(conv, "second", now, nil, t0)
 		previewed := told(&llm.Turn{Input: *in})
 		w.say("m2", "second")
 		pass(0)
@@ -479,6 +479,6 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 
 // preview is what a prompt would show of the conversation, without agents.
 func preview(c *cortex.Conversation, text string) *prompt.Input {
-	in, _ := c.Preview(text, nil, nil, t0)
+	in, _ := cortex.Preview(c, text, nil, nil, t0)
 	return in
 }

@@ -37,7 +37,7 @@ func (o *Orchestrator) show(ctx context.Context, conv *Conversation, seq uint64)
 }
 
 // send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
-func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64, shown ...string) error {
+func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown ...string) error {
 	for _, out := range conv.Outputs(seq) {
 		timer := out.Event.DeliverAt
 		if slices.Contains(shown, out.Event.ID) || !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
@@ -49,7 +49,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 		case out.Topic.Kind == transport.KindLive: // best effort
 			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
 		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time
-			if err := o.unsent(ctx, conv, seq, out, err); err != nil {
+			if err := o.unsent(ctx, conv.Conversation, seq, out, err); err != nil {
 				return err
 			}
 			continue
@@ -64,7 +64,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 			o.log.Info("task sent", "context_id", conv.ContextID, "task_id", out.Event.TaskID, "agent", out.Topic.ID)
 		}
 	}
-	o.recall(ctx, conv, seq)
+	o.recall(ctx, conv.Conversation, seq)
 	return nil
 }
 
@@ -119,12 +119,12 @@ func refusal(err error) string {
 
 // wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one
 // now would be a message more for nothing.
-func (c *Conversation) wakes(now, due time.Time) bool {
+func (c *loaded) wakes(now, due time.Time) bool {
 	return c.timer.After(now) && !c.timer.After(due)
 }
 
 // ignore acknowledges an event that changes nothing.
-func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transport.Event, why string, now time.Time) error {
+func (o *Orchestrator) ignore(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
 		// Woken for nothing, since the task of that deadline is done; another one may still have one. Or woken too early, since
 		// the transport's clock is ahead: then it is asked to wait for as much longer.
@@ -134,7 +134,7 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *Conversation, e *transp
 				due = at.Add(early)
 			}
 			var out []Output
-			outputter{c: conv, seq: conv.Seq, out: &out}.timer(at, due)
+			outputter{c: conv.Conversation, seq: conv.Seq, out: &out}.timer(at, due)
 			if err := o.cfg.Transport.Publish(ctx, out[0].Topic, out[0].Event); err != nil {
 				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
 			}

@@ -24,14 +24,6 @@ const (
 	followedBytes    = 2 << 10  // of the message before, where it helps to understand this one
 )
 
-// Candidate is an agent that a decision was offered out of many.
-type Candidate struct {
-	ID     string  `json:"id"`
-	Skill  string  `json:"skill,omitempty"` // the one that fits best
-	Score  float64 `json:"score,omitempty"` // how likely it fits, from 0 to 1
-	Reason string  `json:"reason"`          // "fits", "close" (does not quite, but others do even less), "named", "in use"
-}
-
 // Why an agent is a Candidate.
 const (
 	reasonFits  = "fits"

@@ -39,7 +39,7 @@ func BenchmarkTurnAmongMany(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			in, _ := cortex.NewConversation("", "x").Preview("I need someone who sells wine", agents, index, t0)
+			in, _ := cortex.Preview(cortex.NewConversation("", "x"), "I need someone who sells wine", agents, index, t0)
 			b.ReportMetric(float64(agentText(rendered(b, []*llm.Turn{{Input: *in}})[0])), "first-bytes")
 		})
 	}

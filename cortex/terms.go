@@ -21,15 +21,6 @@ const (
 	maxRejected = 300 // bytes of the reason why a result is none
 )
 
-// Terms are what an agent asks of, and promises to, whoever gives it work for one of its skills, as its card said it when the
-// work was given.
-type Terms struct {
-	Type    string          `json:"type,omitempty"`    // the task's type when it is not the skill
-	Timeout time.Duration   `json:"timeout,omitempty"` // how long the agent takes at most; 0: not said
-	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
-	Retries int             `json:"retries,omitempty"` // how often the agent may be given again what it did not do
-}
-
 // terms returns the terms of a decision's delegations, by their ids; one without any has none. A task that goes on keeps the
 // terms that it was given under.
 func (d *decision) terms(decided *llm.Decision) map[string]Terms {
@@ -74,17 +65,9 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) Terms {
 	return t
 }
 
-// taskType is what the task's agent knows the work by.
-func (t *Task) taskType() string {
-	if t.Terms.Type != "" {
-		return t.Terms.Type
-	}
-	return t.Skill
-}
-
 // reject returns why e, if it is the result of a task that is done, breaks the terms of the task, or "". The entry has it, so
 // that it is not judged again when the log is read.
-func (c *Conversation) reject(e *transport.Event) string {
+func reject(c *Conversation, e *transport.Event) string {
 	r, ok := resultOf(e)
 	if !ok || r.State != a2a.TaskStateCompleted {
 		return ""

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -44,22 +43,6 @@ func promptTask(t *Task) prompt.Task {
 		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn,
 		State: t.State, Result: t.Result, Artifacts: t.Artifacts,
 	}
-}
-
-// Preview returns what a prompt would show if the user said text now and these agents, which are in the order of their ids, could
-// be given work; and, where they are too many to show all, those that would be chosen, the best first. index knows the agents;
-// nil shows them all.
-func (c *Conversation) Preview(text string, agents []prompt.Agent, index *router.Index, now time.Time) (*prompt.Input, []Candidate) {
-	turn := &Turn{User: text}
-	t := c.llmTurn(turn, now)
-	t.MaxParallel, t.Agents = MaxParallel, agents
-	var from *crowd
-	known := new(offers)
-	if index != nil {
-		from = newCrowd(index, agents, nil, 0, known)
-	}
-	_, chosen := c.offer(t, turn, from, known.trim(agents), false)
-	return &t.Input, chosen
 }
 
 // TaskList returns the tasks that c still knows, the oldest first: the open ones, and those of the turns answered last.

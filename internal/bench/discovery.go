@@ -104,7 +104,7 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 		case <-n.ctx.Done():
 			return 0, context.Cause(n.ctx)
 		}
-		in, _ := conv.Preview("please tune my "+word, n.Routable(""), n.Index, time.Now())
+		in, _ := cortex.Preview(conv, "please tune my "+word, n.Routable(""), n.Index, time.Now())
 		p, err := templates.Render(in)
 		took := time.Since(begin)
 		if err != nil {

@@ -203,7 +203,7 @@ func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth 
 		if diff := cmp.Diff(fresh.Search(text, nil), got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
 			t.Errorf("Search(%q) differs from that of an index made of the truth (-want +got):\n%.1000s", text, diff)
 		}
-		in, _ := conv.Preview(text, d.Routable(""), d.Index, time.Now())
+		in, _ := cortex.Preview(conv, text, d.Routable(""), d.Index, time.Now())
 		p, err := templates.Render(in)
 		if err != nil {
 			t.Fatal(err)

@@ -90,7 +90,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	in, chosen := conv.Preview(text, agents, b.searchIndex(agents), time.Now())
+	in, chosen := cortex.Preview(conv, text, agents, b.searchIndex(agents), time.Now())
 	p, err := templates.Render(in)
 	if err != nil {
 		return "", err

@@ -1,0 +1,157 @@
+package cortex
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Apply folds the next entry of the log into c. An error means that the entry does not fit: c is then unusable.
+func (c *Conversation) Apply(e *Entry) error {
+	if err := c.applyCause(e); err != nil {
+		return err
+	}
+	c.applyDecision(e)
+	c.Version = e.Version
+	return nil
+}
+
+// applyCause is the first half of Apply: what follows from the event alone. Between the two halves it can be seen
+// whether a decision is needed.
+func (c *Conversation) applyCause(e *Entry) error {
+	if e.Seq != c.Seq+1 {
+		return fmt.Errorf("%w: conversation %s: entry %d follows entry %d", ErrDamaged, c.ContextID, e.Seq, c.Seq)
+	}
+	if e.Cause == nil {
+		return fmt.Errorf("%w: conversation %s: entry %d has no cause", ErrDamaged, c.ContextID, e.Seq)
+	}
+	c.forget()
+	c.Seq, c.at = e.Seq, e.Time
+	if e.Seq == 1 {
+		c.Life, c.Owner = e.Life, e.Cause.From
+	}
+	c.remember(eventKey(e.Cause), e.Seq)
+	if m, ok := userMessage(e.Cause); ok {
+		turn := newTurn(e, m)
+		c.join(turn, e.Cause, m)
+		c.Turns = append(c.Turns, turn)
+		c.reply(e, turn)
+	} else if r, ok := resultOf(e.Cause); ok {
+		if t := c.Tasks[r.TaskID]; t != nil {
+			c.result(e, t, r)
+		}
+	}
+	switch p := e.Cause.Payload.(type) {
+	case *transport.Deadline:
+		if told := c.told(e.Cause); told != nil {
+			told.Told = true
+		}
+		for _, t := range c.expired(p, e.Time) {
+			if t.Turn != e.Turn {
+				continue
+			}
+			switch t.State {
+			case a2a.TaskStateInputRequired:
+				c.settle(e, t, a2a.TaskStateCanceled, "nobody replied in time", nil)
+			case a2a.TaskStateAuthRequired:
+				c.settle(e, t, a2a.TaskStateCanceled, noYes, nil)
+			default:
+				c.lapse(e, t, t.missing(), nil)
+			}
+		}
+	case *transport.AgentEvent:
+		c.gone(e, p.AgentID)
+	case *transport.Cancel:
+		c.cancel(e, p)
+	case *transport.Share:
+		c.share(p)
+	}
+	return nil
+}
+
+// applyDecision is the second half of Apply.
+func (c *Conversation) applyDecision(e *Entry) {
+	c.applySummary(e)
+	c.applyRoster(e)
+	turn, spent := c.turn(e.Turn), e.spent()
+	c.Usage = c.Usage.Add(spent)
+	if turn == nil || !turn.Open() {
+		return
+	}
+	turn.Usage = turn.Usage.Add(spent)
+	chain := c.counts(turn)
+	chain.Usage = chain.Usage.Add(spent)
+	if d := e.Decision; d != nil {
+		turn.Decisions++
+		turn.Model = d.Model
+		if d.Kind == llm.KindDelegate {
+			c.delegate(e, turn, d)
+			if e.Consent != "" {
+				c.ask(e, turn, d)
+			}
+			return
+		}
+		turn.Kind, turn.Reason = d.Kind, d.Reason
+		turn.Failed = c.allFailed(turn)
+		c.answer(e, turn, d.Say)
+	} else if e.Failure != "" {
+		turn.Failed = true
+		c.answer(e, turn, e.Failure)
+	}
+	c.closeReply(e, turn)
+}
+
+// cancel settles one task, or ends one turn or all.
+func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
+	reason := p.Reason
+	if reason == "" {
+		reason = "by the user"
+	}
+	if p.TaskID != "" {
+		if t := c.Tasks[p.TaskID]; t != nil {
+			if t.State == a2a.TaskStateAuthRequired { // a question is about all of its tasks or none
+				c.withdraw(e, c.askedIn(t.Turn), reason)
+			}
+			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
+		}
+		return
+	}
+	for _, turn := range slices.Clone(c.Turns) {
+		if !turn.Open() || (p.Turn != "" && turn.ID != p.Turn) || !mayCancel(e.Cause.From, turn.From) {
+			continue
+		}
+		for _, t := range c.tasksOf(turn) {
+			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
+		}
+		turn.Failed = true
+		c.answer(e, turn, Canceled)
+	}
+	if p.Turn == "" && mayCancel(e.Cause.From, "") {
+		for _, t := range append(c.Waiting(), c.Asked()...) {
+			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
+		}
+	}
+}
+
+// Canceled is the answer of a turn that the user canceled.
+const Canceled = "Canceled."
+
+// answer ends a turn.
+func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
+	text = strings.ToValidUTF8(text, "\uFFFD") // or no transport would take it
+	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
+	for _, t := range c.tasksOf(turn) {
+		if t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired { // those may go on in a later turn
+			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
+		}
+	}
+	c.unchain(turn.Root)
+	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
+	c.shrink()
+}

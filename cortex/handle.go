@@ -1,0 +1,194 @@
+package cortex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxRounds bounds how often one delivery of an event is begun anew since the log has gone on: then the transport delivers it again.
+const maxRounds = 16
+
+// attempt is what one delivery of an event has come to so far.
+type attempt struct {
+	event      *transport.Event
+	conflictAt Version     // behind which an entry came second; 0: none has
+	lost       *lostEntry  // that came second
+	unstorable string      // why the entry is made without a decision
+	spent      llm.Usage   // on decisions of entries that were not stored
+	kept       unstoredKey // of an entry that could not be stored at an earlier delivery
+}
+
+// handle takes one event of a conversation through a turn: load, plan, decide, append, apply, dispatch. It returns nil, which
+// acknowledges the event, only after everything that follows from it has been sent.
+func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
+	if err := transport.ForCortex(e); err != nil {
+		return transport.Permanent(err) // see givenUp
+	}
+	a := &attempt{event: e, kept: unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}}
+	for range maxRounds {
+		if done, err := o.round(ctx, a); done {
+			return err
+		}
+	}
+	if a.lost != nil { // what it cost counts when the event comes again
+		o.unstored.put(a.lost.conv, a.conflictAt, a.lost.entry, o.cfg.Now())
+	}
+	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, ErrConflict))
+}
+
+// round is one attempt at handle. It returns false when the log has gone on, and the event is to be looked at anew.
+func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err error) {
+	e := a.event
+	conv, err := o.load(ctx, e)
+	if err == nil && a.conflictAt != 0 && conv.Version == a.conflictAt {
+		// Nothing new to load, and yet a conflict: the snapshot is not of this log.
+		conv.Conversation, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv.fresh = true
+	}
+	if err != nil {
+		return true, unreadable(err)
+	}
+	if _, ok := e.Payload.(*transport.Deadline); ok {
+		conv.timer = time.Time{} // it has fired
+	}
+	now := o.cfg.Now() // one reading: a clock may step back between two
+	plan := conv.Plan(e, now, o.cfg.Authenticated)
+	if plan.Passive() && !conv.fresh {
+		// Nothing may be acknowledged on the strength of a cache that could be stale.
+		if conv, err = o.reload(ctx, e, conv); err != nil {
+			return true, unreadable(err)
+		}
+		plan = conv.Plan(e, now, o.cfg.Authenticated)
+	}
+	switch plan.Do {
+	case Repeat:
+		o.unstored.take(a.kept) // it was stored after all, or another one was
+		return true, o.repeat(ctx, conv, plan.Seq)
+	case Full:
+		o.cache.put(conv)
+		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, &failure{plan.Why}))
+	case Refuse:
+		return true, o.bar(ctx, conv, e, plan.Why, now)
+	case Ignore:
+		o.unstored.take(a.kept)
+		return true, o.ignore(ctx, conv, e, plan.Why, now)
+	}
+	entry := &Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: a.unstorable, Usage: a.spent}
+	if entry.Seq == 1 {
+		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
+	}
+	if kept := o.unstored.take(a.kept); kept != nil && kept.after == conv.Version {
+		entry = kept.entry // only to be stored
+	} else if kept != nil {
+		entry.Usage = entry.Usage.Add(kept.entry.spent())
+	} else if a.lost == nil && a.unstorable == "" { // else it was let through before
+		if why := o.overRate(conv.Conversation, e); why != "" {
+			return true, o.bar(ctx, conv, e, why, now)
+		}
+	}
+	after := conv.Version
+	err = o.advance(ctx, conv, entry, now, a.lost)
+	a.spent = entry.spent()
+	switch {
+	case errors.Is(err, ErrConflict):
+		o.stats.Conflicts.Add(1)
+		a.conflictAt, a.lost = after, &lostEntry{entry, conv.Conversation}
+		return false, nil // conv is not in the cache: the next round loads it
+	case errors.Is(err, errUnstorable) && a.unstorable == "":
+		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
+		a.unstorable = "What came of this does not fit into the conversation's log."
+		return false, nil
+	case errors.Is(err, errUnstorable):
+		return true, transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either
+	}
+	return true, err
+}
+
+// unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
+func unreadable(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{saidOfDamaged})) // it can be replayed when the store is repaired
+	}
+	return err
+}
+
+// saidOfDamaged is what a user is told whose conversation cannot be read.
+const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
+	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."
+
+// repeat sends once more what an event led to that came again.
+func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, seq uint64) error {
+	err := o.send(ctx, conv, seq)
+	o.cache.put(conv)
+	return err
+}
+
+// errUnstorable marks an entry that no store will keep.
+var errUnstorable = errors.New("entry cannot be stored")
+
+// advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
+// decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
+// now is later than entry.Time when it could not be stored at first, and lost is an entry for the event that came second, or nil.
+func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *Entry, now time.Time, lost *lostEntry) error {
+	after, e := conv.Version, entry.Cause
+	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
+	if r, ok := resultOf(e); ok && r.State == a2a.TaskStateInputRequired {
+		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
+	}
+	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
+		entry.Rejected = reject(conv.Conversation, e)
+		entry.Withheld = o.withhold(conv.Conversation, e)
+		entry.Retries = o.retries(conv.Conversation, entry)
+	}
+	if err := conv.applyCause(entry); err != nil {
+		return err
+	}
+	var shown []string
+	if turn := conv.turn(entry.Turn); turn != nil && turn.Open() && !conv.outstanding(turn) {
+		shown = o.show(ctx, conv.Conversation, entry.Seq)
+		if entry.Failure == "" && entry.Decision == nil {
+			if o.unstored.full(now) {
+				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
+			}
+			if err := o.decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
+				return err
+			}
+			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
+			if decided := o.cfg.Now(); decided.After(now) {
+				now = decided
+			}
+			entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
+		}
+	}
+	entry.due(now, o.cfg.ReplyTimeout)
+	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
+	switch {
+	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
+		return fmt.Errorf("%w: %w", errUnstorable, err)
+	case err != nil:
+		if !errors.Is(err, ErrConflict) {
+			o.unstored.put(conv.Conversation, after, entry, now)
+		}
+		return transport.Temporary(fmt.Errorf("append to %s: %w", conv.ContextID, err))
+	}
+	entry.Version = version
+	conv.applyDecision(entry)
+	conv.Version = version
+	o.stats.Entries.Add(1)
+	o.track(conv.Conversation)
+	o.count(conv.Conversation, entry)
+	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
+		o.cache.put(conv) // it stands for the log, and the event comes again
+		return err
+	}
+	o.learn(conv.Conversation, entry) // behind what others wait for
+	o.keep(ctx, conv)
+	return nil
+}

@@ -1,0 +1,152 @@
+package cortex
+
+import (
+	"slices"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Plan is what an event means to a conversation at a time.
+type Plan struct {
+	Do   Deed
+	Seq  uint64 // Repeat: the entry that the event led to
+	Why  string // Full, Refuse and Ignore: the reason, for people
+	Turn string // Work: the turn that the event belongs to; "" when it belongs to none or several
+}
+
+// Deed is what is to be done with an event.
+type Deed int
+
+const (
+	Work   Deed = iota // it changes the conversation: an entry is made of it
+	Repeat             // it came before: what followed from it is sent once more
+	Ignore             // it changes nothing
+	Refuse             // its sender may not say it: it is in no log
+	Full               // the log has no room for it
+)
+
+// Passive reports whether the event is acknowledged without an entry, on the strength of what the conversation is now.
+func (p Plan) Passive() bool { return p.Do == Ignore || p.Do == Refuse || p.Do == Full }
+
+// Plan returns what e means to the conversation at time now. Where senders have proven who they are, those whom the conversation does
+// not admit are refused.
+func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated bool) Plan {
+	if seq, ok := c.SeenEntry(e); ok {
+		return Plan{Do: Repeat, Seq: seq}
+	}
+	if _, ok := userMessage(e); ok && c.Seq >= MaxEntries {
+		return Plan{Do: Full, Why: "This conversation is full. Begin another one with /new, and say it again there."}
+	}
+	if authenticated {
+		if why := c.Bars(e); why != "" {
+			return Plan{Do: Refuse, Why: why}
+		}
+	}
+	if why := c.overrun(e); why != "" {
+		return Plan{Do: Refuse, Why: why}
+	}
+	turn, why := c.meaning(e, now)
+	if why != "" {
+		return Plan{Do: Ignore, Why: why}
+	}
+	return Plan{Do: Work, Turn: turn}
+}
+
+// meaning returns the turn that e belongs to, "" for none or several, or why it changes nothing.
+func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why string) {
+	if _, ok := userMessage(e); ok {
+		return transport.TurnID(c.Tenant, c.ContextID, e.From, e.ID), ""
+	}
+	if r, ok := resultOf(e); ok {
+		return c.meaningOfResult(e, r, now)
+	}
+	switch p := e.Payload.(type) {
+	case *transport.Deadline:
+		if told := c.told(e); told != nil {
+			return told.ID, ""
+		}
+		expired := c.expired(p, now)
+		if len(expired) == 0 {
+			return "", "deadline of a finished task"
+		}
+		return expired[0].Turn, ""
+	case *transport.Cancel:
+		return c.meaningOfCancel(e.From, p)
+	case *transport.Share:
+		switch {
+		case c.Seq == 0:
+			return "", "nobody has begun this conversation"
+		case slices.Equal(c.Shared, c.sharedAfter(p)):
+			return "", "it is shared so already"
+		}
+	case *transport.AgentEvent:
+		if len(c.left(p.AgentID)) == 0 {
+			return "", "the agent that has gone had no task"
+		}
+	}
+	return "", ""
+}
+
+func (c *Conversation) meaningOfResult(e *transport.Event, r result, now time.Time) (turn, why string) {
+	t := c.Tasks[r.TaskID]
+	switch {
+	case t == nil:
+		return "", "unknown or finished task"
+	case t.Agent != e.From && e.From != transport.Cortex: // which says of a task that it cannot be sent
+		return "", t.notFrom(e.From)
+	case speaksFor(e) != "" && speaksFor(e) != t.Agent:
+		return "", t.notFrom(speaksFor(e))
+	case t.State == a2a.TaskStateAuthRequired:
+		return "", "the task waits for the user's yes"
+	case t.SentSeq == 0:
+		return "", "the task was not sent yet"
+	case t.State.Terminal():
+		return "", "second result"
+	case r.State == a2a.TaskStateWorking && t.Running() && t.moves(now):
+	case !r.settles():
+		return "", "progress that moves no deadline belongs on the live topic"
+	case r.State.Terminal() && r.State != a2a.TaskStateCompleted && c.gaveUp(t, e):
+		return "", "an attempt at the task failed that was given up before"
+	case t.State == a2a.TaskStateInputRequired && r.State == a2a.TaskStateInputRequired:
+		return "", "the question was asked already"
+	}
+	return t.Turn, ""
+}
+
+func (c *Conversation) meaningOfCancel(from string, p *transport.Cancel) (turn, why string) {
+	if p.TaskID != "" {
+		t := c.Tasks[p.TaskID]
+		if t == nil || t.State.Terminal() {
+			return "", "nothing to cancel: unknown or finished task"
+		}
+		if turn := c.turn(t.Turn); !mayCancel(from, "") && (turn == nil || !mayCancel(from, turn.From)) {
+			return "", "an agent cancels what it did not ask for"
+		}
+		return t.Turn, ""
+	}
+	for _, t := range c.Turns {
+		if t.Open() && (p.Turn == "" || t.ID == p.Turn) && mayCancel(from, t.From) {
+			return "", ""
+		}
+	}
+	if p.Turn == "" && mayCancel(from, "") && len(c.Waiting())+len(c.Asked()) > 0 {
+		return "", ""
+	}
+	return "", "nothing to cancel"
+}
+
+// mayCancel reports whether a sender may cancel a turn that owner began: people may, whoever runs Cortex, and an agent its own.
+func mayCancel(sender, owner string) bool {
+	return !isAgent(sender) || sender == transport.Cortex || sender == owner
+}
+
+// speaksFor returns the agent in whose place Cortex says how a task ended, or "".
+func speaksFor(e *transport.Event) string {
+	if t, ok := e.Payload.(*a2a.Task); ok && e.From == transport.Cortex {
+		return transport.MetaString(t, transport.MetaAgentID)
+	}
+	return ""
+}

@@ -1,0 +1,24 @@
+package cortex
+
+import (
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Preview returns what a prompt would show if the user said text now and these agents, which are in the order of their ids, could
+// be given work; and, where they are too many to show all, those that would be chosen, the best first. index knows the agents;
+// nil shows them all.
+func Preview(c *Conversation, text string, agents []prompt.Agent, index *router.Index, now time.Time) (*prompt.Input, []Candidate) {
+	turn := &Turn{User: text}
+	t := c.llmTurn(turn, now)
+	t.MaxParallel, t.Agents = MaxParallel, agents
+	var from *crowd
+	known := new(offers)
+	if index != nil {
+		from = newCrowd(index, agents, nil, 0, known)
+	}
+	_, chosen := offerAgents(c, t, turn, from, known.trim(agents), false)
+	return &t.Input, chosen
+}
