@@ -25,7 +25,7 @@ func TestMaxInbox(t *testing.T) {
 	if err := b.Publish(t.Context(), inbox, third); !errors.Is(err, transport.ErrFull) {
 		t.Errorf("Publish to a full inbox = %v, want ErrFull", err)
 	}
-	publish(t, b, inbox, event("1", "c1")) // known: nothing to store
+	publish(t, b, inbox, event("1", "c1"))             // known: nothing to store
 	other := transport.Inbox("acme", transport.Cortex) // what is no new work has its bound as well
 	cancel := func(i int) *transport.Event {
 		e := event(fmt.Sprint(i), "c1")
