@@ -62,16 +62,17 @@ type Options struct {
 // Bus is a connection to a NATS server as a transport. When the connection is lost it is made again, for ever:
 // subscriptions go on by themselves, publishes wait for a while. All methods are safe for concurrent use.
 type Bus struct {
-	nc       *conn
-	who      *auth.Identity // nil: not known, or everybody may do everything
-	js       jetstream.JetStream
-	log      *slog.Logger
-	onConn   func(up bool, err error)
-	done     chan struct{} // closed by Close
-	gauge    gauge
-	backlogs backlogs
-	peers    peers
-	dialed   atomic.Bool // Dial has not failed, and will not
+	nc        *conn
+	who       *auth.Identity // nil: not known, or everybody may do everything
+	js        jetstream.JetStream
+	log       *slog.Logger
+	onConn    func(up bool, err error)
+	done      chan struct{} // closed by Close
+	gauge     gauge
+	backlogs  backlogs
+	peers     peers
+	dialed    atomic.Bool // Dial has not failed, and will not
+	anonymous bool        // it has shown no credentials
 
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
 	opening sync.Mutex                              // one of them is made after the other
@@ -123,6 +124,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b.who, b.nc = who, &conn{}
+	b.anonymous = who == nil && !strings.Contains(o.URL, "@")
 	if who.Limited() {
 		b.nc.door = auth.Door(who)
 	}
@@ -188,7 +190,10 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.lookIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
 			if refusesLogin(err) {
-				b.nc.failed.Store(&err)
+				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // once, and not at each attempt; Dial says it itself
+					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
+				}
+				return
 			}
 			if subject, _ := refusal(err); subject == peersSubject {
 				b.muted()
