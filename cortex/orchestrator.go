@@ -194,11 +194,15 @@ func (o *Orchestrator) Owned() []int {
 // handle takes one event of a conversation through a turn's steps: fold, recognise, decide, append, send. It returns nil,
 // which acknowledges the event, only after everything that follows from it has been sent.
 func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
+	return o.take(ctx, e, "")
+}
+
+// take is handle, with what to end the turn with instead of a decision, or "".
+func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead string) error {
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
 	}
 	var conflictAt Version
-	unstorable := ""    // why the entry is made without a decision
 	var spent llm.Usage // on decisions of entries that were not stored
 	var lost *lostEntry // that came second
 	key := unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}
@@ -260,15 +264,15 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			continue
 		}
 		after := conv.Version
-		entry := &Entry{Seq: conv.Seq + 1, Time: now, Cause: e, Failure: unstorable, Usage: spent}
+		entry := &Entry{Seq: conv.Seq + 1, Time: now, Cause: e, Failure: instead, Usage: spent}
 		if entry.Seq == 1 {
 			entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 		}
-		if kept := o.unstored.take(key); kept != nil && kept.after == after {
+		if kept := o.unstored.take(key); kept != nil && kept.after == after && instead == "" {
 			entry = kept.entry // only to be stored
 		} else if kept != nil {
 			entry.Usage = entry.Usage.Add(kept.entry.spent())
-		} else if lost == nil && unstorable == "" { // else it was let through before
+		} else if lost == nil && instead == "" { // else it was let through before
 			if why := o.overRate(conv, e); why != "" {
 				return o.bar(ctx, conv, e, why, now)
 			}
@@ -280,9 +284,9 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 			o.stats.Conflicts.Add(1)
 			conflictAt, lost = after, &lostEntry{entry, conv}
 			continue // conv is not in the cache: the next round loads it
-		case errors.Is(err, errUnstorable) && unstorable == "":
+		case errors.Is(err, errUnstorable) && instead == "":
 			o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
-			unstorable = "What came of this does not fit into the conversation's log."
+			instead = "What came of this does not fit into the conversation's log."
 			continue
 		case errors.Is(err, errUnstorable):
 			return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either

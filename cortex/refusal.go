@@ -52,7 +52,8 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 	var err error
 	switch {
 	case e.From == "" || e.ContextID == "": // the transport cannot say whose it is
-	case e.From == transport.Cortex: // nobody waits
+	case e.From == transport.Cortex:
+		err = o.endWithout(ctx, e, reason)
 	default:
 		if task := resultFor(e); task != "" {
 			err = o.failTask(ctx, e, task, reason)
@@ -138,12 +139,17 @@ func speaksFor(e *transport.Event) string {
 // misses that on the live topic finds it in a note, see [RefusalOf].
 func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) error {
 	now := o.cfg.Now()
+	return o.answerUnlogged(ctx, e, refused(o.cfg.Tenant, e, why, now), refusalNote{Time: now, Text: why})
+}
+
+// answerUnlogged sends the answer to message e, which is in no log, and keeps it for a person who does not hear it.
+func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []Output, kept refusalNote) error {
 	if notes, ok := o.cfg.Store.(Notes); ok && !isAgent(e.From) {
-		if err := o.keepRefusal(ctx, notes, e, refusalNote{Time: now, Text: why}); err != nil {
+		if err := o.keepRefusal(ctx, notes, e, kept); err != nil {
 			return err
 		}
 	}
-	for _, out := range refused(o.cfg.Tenant, e, why, now) {
+	for _, out := range answer {
 		err := o.tell(ctx, out.Topic, out.Event)
 		if err != nil && out.Topic.Kind != transport.KindLive {
 			return err
