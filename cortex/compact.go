@@ -67,8 +67,12 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		defer cancel()
 		sctx = half
 	}
-	s, err := callCompactor(sctx, d.o.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
+	s, err := within(ctx, d.o, func() (*llm.Summary, error) {
+		return callCompactor(sctx, d.o.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
+	}, summaryCost)
 	switch {
+	case errors.Is(err, errStuck):
+		return false, err
 	case s == nil && err == nil:
 		return false, nil // it fits
 	case s == nil || s.Usage == (llm.Usage{}):
@@ -109,6 +113,13 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	}
 	d.o.log.Info("conversation summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "turns", turns, "text", len(made.Text))
 	return true, nil
+}
+
+func summaryCost(s *llm.Summary) llm.Usage {
+	if s == nil {
+		return llm.Usage{}
+	}
+	return s.Usage
 }
 
 // callCompactor is Compact, with a panic of a plugged-in decider as an error.

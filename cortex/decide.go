@@ -33,8 +33,8 @@ type decision struct {
 	paid        llm.Usage // beside the decision itself
 }
 
-// decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided, since
-// the orchestrator is being stopped.
+// decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided: the orchestrator is
+// being stopped, or, for a [stuckError], the conversation has to be loaded anew.
 func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Turn, entry *Entry, lost *lostEntry) error {
 	if why := conv.overLimit(turn); why != "" {
 		entry.Failure = why
@@ -69,6 +69,9 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 
 	began := o.cfg.Now()
 	decided, err := d.make(dctx)
+	if errors.Is(err, errStuck) {
+		return d.leave(ctx, context.Cause(dctx))
+	}
 	if dctx.Err() != nil && (err != nil || errors.Is(context.Cause(dctx), errCanceled)) {
 		err = context.Cause(dctx)
 	}
@@ -157,7 +160,8 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return nil, err
 	}
 	text := d.o.newDraft(ctx, d.conv, d.turn)
-	decided, err := callDecider(ctx, d.o.cfg.Decider, t, text.write)
+	decided, err := within(ctx, d.o, func() (*llm.Decision, error) { return callDecider(ctx, d.o.cfg.Decider, t, text.write) },
+		func(dec *llm.Decision) llm.Usage { return dec.Usage })
 	text.end()
 	d.o.stats.Decisions.Add(1)
 	if err != nil {

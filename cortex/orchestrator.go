@@ -63,7 +63,8 @@ type Config struct {
 	GoneGrace time.Duration
 	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
 	ReplyTimeout time.Duration
-	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes.
+	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes. A Decider that goes on though its
+	// context has ended is left behind a little later; when too many are, nothing is decided any more.
 	DecideTimeout time.Duration
 	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [Ledger].
 	Budget Budget
@@ -87,6 +88,7 @@ type Orchestrator struct {
 	offers     offers
 	school     *school
 	interrupts *interrupts
+	stuck      stuck
 	rates      *rates
 	inbox      atomic.Pointer[transport.Subscription]
 }
@@ -205,6 +207,7 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 	var conflictAt Version
 	var spent llm.Usage // on decisions of entries that were not stored
 	var lost *lostEntry // that came second
+	var left *stuckError
 	key := unstoredKey{o.cfg.Tenant, e.ContextID, eventKey(e)}
 	for range maxRounds {
 		conv, fresh, err := o.fold(ctx, e)
@@ -284,6 +287,9 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 			o.stats.Conflicts.Add(1)
 			conflictAt, lost = after, &lostEntry{entry, conv}
 			continue // conv is not in the cache: the next round loads it
+		case errors.As(err, &left):
+			instead = left.text
+			continue // with another conv: what was left behind has this one
 		case errors.Is(err, errUnstorable) && instead == "":
 			o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
 			instead = "What came of this does not fit into the conversation's log."
