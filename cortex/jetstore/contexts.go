@@ -21,7 +21,7 @@ import (
 const (
 	// listTimeout is how long one question about all conversations may take: the server may have to read much to answer it.
 	listTimeout = 30 * time.Second
-	listAhead   = 16 // conversations whose last entries the server looks up at once
+	listAhead   = 64 // conversations whose last entries the server looks up at once; a door lets no more through
 	titlesAhead = 16 // titles read at once; each is a whole entry
 	titleDepth  = 16 // entries of a conversation that are searched for a title
 )
