@@ -50,7 +50,7 @@ var allowed = map[string][]string{
 	"llm/vertex/vertextest":          {"llm", "llm/llmtest"},
 	"llm/gemini":                     {"llm"},
 	"llm/gemini/geminitest":          {"llm", "llm/llmtest"},
-	"cortex":                         {"transport", "prompt", "llm", "agentcard", "cortex/policy", "cortex/router"},
+	"cortex":                         {"transport", "prompt", "llm", "agentcard", "cortex/policy", "cortex/router", "internal/lookalike"},
 	"cortex/policy":                  {"internal/document"},
 	"cortex/registry":                {"transport", "prompt", "agentcard", "internal/document"},
 	"cortex/router":                  {"internal/token"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -47,16 +48,17 @@ func (d *decision) consent(decided *llm.Decision) string {
 	if decided.Kind != llm.KindDelegate || !slices.ContainsFunc(decided.Delegations, needed) {
 		return ""
 	}
-	return question(decided.Delegations)
+	return d.question(decided.Delegations)
 }
 
-// question asks whether these may be done. The words are a model's, which strangers may have taught them: each is on one line and
+// question asks whether these may be done. An agent that may be taken for another one is marked. The words are a model's, which strangers may have taught them: each is on one line and
 // between quotes that it cannot end, and nothing in it is left out without a word, since the agent gets all of it.
-func question(ds []llm.Delegation) string {
+func (d *decision) question(ds []llm.Delegation) string {
 	var lines []string
+	alike := lookalikes(d.all)
 	for i := range ds {
 		del := &ds[i]
-		line := prompt.Shown(del.Agent, maxAsked)
+		line := prompt.Shown(alike.Named(del.Agent), maxAsked)
 		if del.Skill != "" {
 			line += `, skill "` + quotable(del.Skill) + `"` + hidden(del.Skill) + ","
 		}
@@ -76,6 +78,16 @@ func question(ds []llm.Delegation) string {
 	}
 	b.WriteString("Do all of it? Answer yes or no.")
 	return b.String()
+}
+
+// lookalikes returns the ids of agents, and those that are no agent's.
+func lookalikes(agents []prompt.Agent) *lookalike.Set {
+	s := new(lookalike.Set)
+	s.Add(transport.Cortex, "user")
+	for i := range agents {
+		s.Add(agents[i].ID)
+	}
+	return s
 }
 
 // quotable returns a text that can stand between quotes.
@@ -268,7 +280,7 @@ func (d *decision) answerReply() *llm.Decision {
 		decided.Delegations = append(decided.Delegations, del)
 	}
 	again := func(say, why string) *llm.Decision {
-		decided.Reason, d.entry.Consent = why, say+" "+question(decided.Delegations)
+		decided.Reason, d.entry.Consent = why, say+" "+d.question(decided.Delegations)
 		return decided
 	}
 	if r.Unclear {

@@ -99,6 +99,9 @@ func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
 	return list, nil
 }
 
+// lookalikes has the agents that are online.
+func (b *backend) lookalikes() *lookalikes { return newLookalikes(b.registry.Snapshot().Agents()) }
+
 func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
 	list, _, err := listSessions(ctx, b.link, maxSessions)
 	return list, err
@@ -122,7 +125,7 @@ func listSessions(ctx context.Context, l *link, limit int) (list []repl.Session,
 
 func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {
 	return func(yield func(*repl.Line, error) bool) {
-		if err := transcript(ctx, b.store, b.tenant, contextID, func(l *repl.Line) bool { return yield(l, nil) }); err != nil {
+		if err := transcript(ctx, b.store, b.tenant, contextID, b.lookalikes(), func(l *repl.Line) bool { return yield(l, nil) }); err != nil {
 			yield(nil, err)
 		}
 	}

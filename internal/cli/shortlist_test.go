@@ -98,7 +98,7 @@ func TestWhyShowsTheShortlist(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b := &backend{link: l}
+	b := &backend{link: l, registry: registry.New(registry.Config{})}
 	got, err := b.why(t.Context(), "c")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 )
 
 // transcript retells a conversation from its log, calling line for each thing said or done, oldest first.
-func transcript(ctx context.Context, store cortex.Store, tenant, contextID string, line func(*repl.Line) bool) error {
+// alike marks the agents in it.
+func transcript(ctx context.Context, store cortex.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
 	conv := cortex.NewConversation(tenant, contextID)
 	for entry, err := range store.Load(ctx, tenant, contextID, 0) {
 		if err != nil {
@@ -23,6 +24,10 @@ func transcript(ctx context.Context, store cortex.Store, tenant, contextID strin
 			return err
 		}
 		for _, l := range linesOf(conv, entry) {
+			if l.Kind == repl.LineTask || l.Kind == repl.LineResult {
+				alike.Add(l.Who) // it may have left
+				l.Who = alike.Named(l.Who)
+			}
 			if !line(l) {
 				return nil
 			}

@@ -17,6 +17,7 @@ import (
 // why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var last []*cortex.Entry
+	alike := b.lookalikes()
 	retried := map[uint64]string{} // by the entry that has tasks tried again
 	conv := cortex.NewConversation(b.tenant, contextID)
 	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
@@ -30,7 +31,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		if err := conv.Apply(entry); err != nil {
 			return "", err
 		}
-		retried[entry.Seq] = whyRetried(conv, entry)
+		retried[entry.Seq] = whyRetried(conv, entry, alike)
 	}
 	var out strings.Builder
 	var offered []cortex.Candidate
@@ -55,7 +56,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		step++
 		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
 		for _, del := range d.Delegations {
-			fmt.Fprintf(&out, "\n   → %s: %s", del.Agent, del.Task)
+			fmt.Fprintf(&out, "\n   → %s: %s", alike.Named(del.Agent), del.Task)
 		}
 		if e.Consent != "" {
 			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
@@ -78,17 +79,17 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 }
 
 // whyRetried tells which tasks an entry has tried again: by whom, in whose place, and why. conv has taken the entry just now.
-func whyRetried(conv *cortex.Conversation, e *cortex.Entry) string {
+func whyRetried(conv *cortex.Conversation, e *cortex.Entry, alike *lookalikes) string {
 	var out strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(e.Retries)) {
 		t := conv.Tasks[id]
 		if t == nil || len(t.Tried) == 0 || t.Tried[len(t.Tried)-1].EndedSeq != e.Seq {
 			continue // the task ended otherwise
 		}
-		before, agent := t.Tried[len(t.Tried)-1], prompt.Clean(t.Agent, 64)
+		before, agent := t.Tried[len(t.Tried)-1], prompt.Clean(alike.Named(t.Agent), 128)
 		by := agent + " once more"
 		if before.Agent != t.Agent {
-			by = agent + " instead of " + prompt.Clean(before.Agent, 64)
+			by = agent + " instead of " + prompt.Clean(alike.Named(before.Agent), 128)
 		}
 		fmt.Fprintf(&out, "   ↻ attempt %d: %s: %s\n", t.Attempt, by, prompt.Clean(before.Why, 160))
 	}

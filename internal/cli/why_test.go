@@ -7,6 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -46,7 +47,7 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	})
 	again("d2", "m1", map[a2a.TaskID]cortex.Retry{anchor: {Agent: "new_scale", Why: "it failed:\n\x1b[2Jtoo heavy"}})
 
-	b := &backend{link: l}
+	b := &backend{link: l, registry: registry.New(registry.Config{})}
 	got, err := b.why(t.Context(), "c")
 	if err != nil {
 		t.Fatal(err)
@@ -63,5 +64,9 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	ask("m2", "m2")
 	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   by m" {
 		t.Errorf("why of the next turn = %q, %v", got, err)
+	}
+	ask("m3", "m3", llm.Delegation{ID: "a", Agent: "uSer", Task: "x"})
+	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   → uSer (looks like user): x\n   by m" {
+		t.Errorf("why of an agent that may be taken for a person = %q, %v", got, err)
 	}
 }
