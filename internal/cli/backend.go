@@ -54,16 +54,17 @@ func (l *link) operator() *repl.Client {
 
 // answer reads the answer to a sender's message from the log, or why it was refused.
 func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
-	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
-	if err != nil {
-		return nil, false, err
-	}
-	m, ok := conv.AnswerOf(from, messageID)
-	if ok || conv.Open(from, messageID) {
-		return m, ok, nil
+	conv, broken := cortex.Load(ctx, l.store, l.tenant, contextID)
+	if broken == nil {
+		if m, ok := conv.AnswerOf(from, messageID); ok {
+			return m, true, nil
+		}
 	}
 	if m, ok, err := cortex.RefusalOf(ctx, l.store, l.tenant, contextID, from, messageID); ok || err != nil {
 		return m, ok, err
+	}
+	if broken != nil || conv.Open(from, messageID) {
+		return nil, false, broken
 	}
 	// Not taken up yet, or answered so long ago that only the log has it.
 	turn := transport.TurnID(l.tenant, contextID, from, messageID)
