@@ -20,6 +20,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
@@ -275,7 +276,7 @@ func (s *stage) timeout() time.Duration {
 	return d
 }
 
-func (s *stage) load(contextID string) *cortex.Conversation {
+func (s *stage) load(contextID string) *conversation.Conversation {
 	conv, err := cortex.Load(s.t.Context(), s.store, "", contextID)
 	if err != nil {
 		s.t.Fatal(err)

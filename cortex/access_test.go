@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -26,7 +27,7 @@ func proven(t *testing.T, d llm.Decider) *world {
 // from publishes something in the conversation.
 func (w *world) from(sender, id string, p transport.Payload) {
 	w.t.Helper()
-	w.publish(&transport.Event{ID: id, Time: time.Now(), From: sender, ContextID: conversation, Payload: p})
+	w.publish(&transport.Event{ID: id, Time: time.Now(), From: sender, ContextID: theContext, Payload: p})
 }
 
 // shownTo returns what was shown as the answer to somebody's message.
@@ -153,8 +154,8 @@ func TestStrangersCancelNothing(t *testing.T) {
 	}
 }
 
-func adas(id string) string { return transport.TurnID("", conversation, "user:ada", id) }
-func bobs(id string) string { return transport.TurnID("", conversation, "user:bob", id) }
+func adas(id string) string { return transport.TurnID("", theContext, "user:ada", id) }
+func bobs(id string) string { return transport.TurnID("", theContext, "user:bob", id) }
 
 // TestStrangersInterruptNothing: nor do they end a decision that is being made, or keep the owner from ending one that is about to be.
 func TestStrangersInterruptNothing(t *testing.T) {
@@ -170,7 +171,7 @@ func TestStrangersInterruptNothing(t *testing.T) {
 		w := proven(t, d)
 		interrupt := func(from, turn string) {
 			t.Helper()
-			e := &transport.Event{ID: "x-" + from + turn, From: from, ContextID: conversation, Payload: &transport.Cancel{Turn: turn}}
+			e := &transport.Event{ID: "x-" + from + turn, From: from, ContextID: theContext, Payload: &transport.Cancel{Turn: turn}}
 			if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), e); err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +185,7 @@ func TestStrangersInterruptNothing(t *testing.T) {
 		w.sayAs("user:ada", "m2", "hello")
 		w.sayAs("user:ada", "m3", "hello")
 		pass(3 * time.Second)
-		for id, want := range map[string]string{"m1": "ok", "m2": cortex.Canceled, "m3": "ok"} {
+		for id, want := range map[string]string{"m1": "ok", "m2": conversation.Canceled, "m3": "ok"} {
 			if got := w.shownTo("user:ada", id); got != want {
 				t.Errorf("%s is answered %q, want %q", id, got, want)
 			}
@@ -199,12 +200,12 @@ func TestStaleCacheRefusesNobody(t *testing.T) {
 		w := proven(t, named)
 		w.sayAs("user:ada", "m1", "hello")
 		conv := w.load()
-		e := &cortex.Entry{
+		e := &conversation.Entry{
 			Seq: conv.Seq + 1, Time: time.Now(), Cause: &transport.Event{
-				ID: "s", From: "user:ada", ContextID: conversation, Payload: &transport.Share{With: []string{"user:bob"}},
+				ID: "s", From: "user:ada", ContextID: theContext, Payload: &transport.Share{With: []string{"user:bob"}},
 			},
 		}
-		if _, err := w.store.Append(t.Context(), "", conversation, conv.Version, e); err != nil {
+		if _, err := w.store.Append(t.Context(), "", theContext, conv.Version, e); err != nil {
 			t.Fatal(err)
 		}
 		w.sayAs("user:bob", "m2", "hello")
@@ -223,7 +224,7 @@ func TestRefusedIsNoDeadLetter(t *testing.T) {
 		if got := w.deadLetters(); len(got) != 0 {
 			t.Errorf("dead letters %q, want none", got)
 		}
-		m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user:bob", "m2")
+		m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user:bob", "m2")
 		if err != nil || !ok || !strings.HasPrefix(transport.Text(m.Parts), "The conversation c1 belongs to user:ada") {
 			t.Errorf("RefusalOf() = %v, %v, %v", m, ok, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -63,7 +64,7 @@ func TestStepsAreBounded(t *testing.T) {
 			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: fmt.Sprint(len(t.Steps))})
 		}))
 		w.say("m1", "for ever")
-		for i := range cortex.MaxSteps - 1 {
+		for i := range conversation.MaxSteps - 1 {
 			tasks := w.tasksOf("alpha")
 			if len(tasks) != i+1 {
 				t.Fatalf("step %d: %d tasks", i, len(tasks))
@@ -71,8 +72,8 @@ func TestStepsAreBounded(t *testing.T) {
 			w.finish("alpha", tasks[i].TaskID, "again")
 		}
 		w.wantAnswer("m1", "enough")
-		if n := len(w.decisions()); n != cortex.MaxSteps || last != 1 {
-			t.Errorf("%d decisions, %d of them as the last; want %d and 1", n, last, cortex.MaxSteps)
+		if n := len(w.decisions()); n != conversation.MaxSteps || last != 1 {
+			t.Errorf("%d decisions, %d of them as the last; want %d and 1", n, last, conversation.MaxSteps)
 		}
 	})
 }
@@ -82,11 +83,11 @@ func TestOpenTurnsAreBounded(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
 			return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"})
 		}))
-		for i := range cortex.MaxOpenTurns + 1 {
+		for i := range conversation.MaxOpenTurns + 1 {
 			w.say(fmt.Sprintf("m%d", i), "go")
 		}
 		answers := w.answers()
-		if got := answers[fmt.Sprintf("m%d", cortex.MaxOpenTurns)]; len(answers) != 1 || !strings.Contains(got, "open requests") {
+		if got := answers[fmt.Sprintf("m%d", conversation.MaxOpenTurns)]; len(answers) != 1 || !strings.Contains(got, "open requests") {
 			t.Errorf("answers %v, want only that there are too many open requests", answers)
 		}
 	})
@@ -97,12 +98,12 @@ func TestAgentsLeaveOpenTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)
 		w.say("m1", "alpha: go")
-		for i := range cortex.MaxOpenTurns + 1 {
+		for i := range conversation.MaxOpenTurns + 1 {
 			w.sayAs("alpha", fmt.Sprint("a", i), "beta: go")
 		}
 		w.say("m2", "gamma: go")
 		answers := w.answers()
-		if got := answers[fmt.Sprint("a", cortex.MaxOpenTurns)]; len(answers) != 1 || !strings.Contains(got, "open requests") {
+		if got := answers[fmt.Sprint("a", conversation.MaxOpenTurns)]; len(answers) != 1 || !strings.Contains(got, "open requests") {
 			t.Errorf("answers %v, want only that the agent has too many open requests", answers)
 		}
 		if n := len(w.tasksOf("gamma")); n != 1 {
@@ -167,7 +168,7 @@ func TestManyArtifacts(t *testing.T) {
 		w.publish(e)
 		w.finish("beta", w.onlyTask("beta"), "B")
 		w.wantAnswer("m1", "done")
-		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +192,7 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 			w.say(turn, "go")
 			w.publish(resultEvent(fmt.Sprint("a", i), "alpha", w.tasksOf("alpha")[i].TaskID, a2a.TaskStateFailed, "no"))
 			w.publish(resultEvent(fmt.Sprint("b", i), "beta", w.tasksOf("beta")[i].TaskID, beta, "so"))
-			conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+			conv, err := cortex.Load(t.Context(), w.store, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,8 +207,8 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 // TestIDsHaveWeight holds that the ids of events, which strangers choose, count in the cache with what they are long.
 func TestIDsHaveWeight(t *testing.T) {
 	weigh := func(id string) int {
-		c := cortex.NewConversation("", conversation)
-		if err := c.Apply(&cortex.Entry{Version: 1, Seq: 1, Cause: userEvent(id, "x"), Turn: id}); err != nil {
+		c := conversation.NewConversation("", theContext)
+		if err := c.Apply(&conversation.Entry{Version: 1, Seq: 1, Cause: userEvent(id, "x"), Turn: id}); err != nil {
 			t.Fatal(err)
 		}
 		return c.Weight()

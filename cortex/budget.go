@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -38,13 +39,13 @@ type account struct {
 }
 
 // accounts returns those budgets that bound something.
-func (o *Orchestrator) accounts(ctx context.Context, conv *Conversation, turn *Turn, entry *Entry) ([]account, error) {
+func (o *Orchestrator) accounts(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) ([]account, error) {
 	b := &o.cfg.Budget
 	if *b == (Budget{}) {
 		return nil, nil
 	}
 	all := []account{
-		{"this request", b.Turn, conv.chain(turn).Usage.Add(entry.Usage), "Ask for less at once, or have the budget of a turn raised."},
+		{"this request", b.Turn, conv.Chain(turn).Usage.Add(entry.Usage), "Ask for less at once, or have the budget of a turn raised."},
 		{"this conversation", b.Conversation, conv.Usage.Add(entry.Usage), "Begin another one with /new, or have the budget of a conversation raised."},
 	}
 	if b.Day != (llm.Budget{}) {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -23,7 +24,7 @@ type cache struct {
 
 // loaded is a conversation that this process has in memory, and what it knows of it beside the log.
 type loaded struct {
-	*Conversation
+	*conversation.Conversation
 	epoch  uint64    // ownership epoch under which it was read, see [transport.Event]
 	timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
 	fresh  bool      // it was read just now, for the event that is being handled
@@ -66,7 +67,7 @@ func (c *cache) put(conv *loaded) {
 	if el := c.byKey[k]; el != nil {
 		c.remove(el)
 	}
-	conv.fresh, conv.weight = false, conv.Conversation.weight()
+	conv.fresh, conv.weight = false, conv.Conversation.Weight()
 	c.bytes += conv.weight
 	c.byKey[k] = c.order.PushFront(conv)
 	for c.bytes > cacheBytes && c.order.Len() > 1 {
@@ -101,8 +102,8 @@ type unstoredKey struct{ tenant, contextID, event string }
 
 type unstoredEntry struct {
 	key   unstoredKey
-	after Version // that the conversation had
-	entry *Entry
+	after conversation.Version // that the conversation had
+	entry *conversation.Entry
 	since time.Time
 	bytes int
 }
@@ -123,7 +124,7 @@ func (u *unstored) take(k unstoredKey) *unstoredEntry {
 }
 
 // put keeps an entry that a conversation could not be given behind version after. One that cost nothing is as well made anew.
-func (u *unstored) put(conv *Conversation, after Version, e *Entry, now time.Time) {
+func (u *unstored) put(conv *conversation.Conversation, after conversation.Version, e *conversation.Entry, now time.Time) {
 	if e.Decision == nil && e.Failure == "" && e.Usage == (llm.Usage{}) {
 		return
 	}
@@ -131,7 +132,7 @@ func (u *unstored) put(conv *Conversation, after Version, e *Entry, now time.Tim
 	if err != nil {
 		return // nor would a store take it
 	}
-	kept := &unstoredEntry{unstoredKey{conv.Tenant, conv.ContextID, eventKey(e.Cause)}, after, e, now, len(b)}
+	kept := &unstoredEntry{unstoredKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}, after, e, now, len(b)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if el := u.byKey[kept.key]; el != nil {

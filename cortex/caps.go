@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
 // Tasks are forgotten by places so long after their deadline at the latest, when nobody has told that they are done: another
@@ -29,7 +31,7 @@ func newPlaces() *places {
 }
 
 // track lets the places follow conv.
-func (o *Orchestrator) track(conv *Conversation) {
+func (o *Orchestrator) track(conv *conversation.Conversation) {
 	o.places.follow(conv, o.cfg.Now())
 }
 
@@ -103,7 +105,7 @@ func underWay(has, limit int) string {
 }
 
 // follow makes the places that conv has those of the tasks that are under way in it.
-func (p *places) follow(conv *Conversation, now time.Time) {
+func (p *places) follow(conv *conversation.Conversation, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := conversationKey{conv.Tenant, conv.ContextID}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -45,7 +46,7 @@ func TestAgentThatAsksOnAndOn(t *testing.T) {
 		return func(n int, heard *transport.Event) *transport.Event {
 			e := userEvent(fmt.Sprint("a", n), text)
 			switch contextID {
-			case conversation:
+			case theContext:
 			case "":
 				e.ContextID = heard.ContextID
 			default:
@@ -59,9 +60,9 @@ func TestAgentThatAsksOnAndOn(t *testing.T) {
 		ask  asking
 		most int // turns that are paid for
 	}{
-		"for an answer":           {asking{"alpha": in(conversation, "and then?")}, cortex.MaxChain},
-		"for itself":              {asking{"alpha": in(conversation, "alpha: go on")}, cortex.MaxChain},
-		"for each other":          {asking{"alpha": in(conversation, "beta: go on"), "beta": in(conversation, "alpha: go on")}, cortex.MaxChain},
+		"for an answer":           {asking{"alpha": in(theContext, "and then?")}, conversation.MaxChain},
+		"for itself":              {asking{"alpha": in(theContext, "alpha: go on")}, conversation.MaxChain},
+		"for each other":          {asking{"alpha": in(theContext, "beta: go on"), "beta": in(theContext, "alpha: go on")}, conversation.MaxChain},
 		"in new conversations":    {asking{"alpha": in("new-", "and then?")}, 1 + 10},
 		"for itself in new ones":  {asking{"alpha": in("new-", "alpha: go on")}, 1 + 10},
 		"for each other in those": {asking{"alpha": in("new-", "beta: go on"), "beta": in("new-", "alpha: go on")}, 1 + 2*10},
@@ -77,7 +78,7 @@ func TestAgentThatAsksOnAndOn(t *testing.T) {
 				}
 				if strings.HasPrefix(name, "for a") {
 					refused := "Agents have asked for 63 things in the course of one request; more are not allowed."
-					if a := w.shownTo("alpha", "a999"); a != refused || len(w.load().Turns) > cortex.MaxChain {
+					if a := w.shownTo("alpha", "a999"); a != refused || len(w.load().Turns) > conversation.MaxChain {
 						t.Errorf("the last answer is %q, and there are %d turns", a, len(w.load().Turns))
 					}
 				}
@@ -256,7 +257,9 @@ func TestTaskThatIsDone(t *testing.T) {
 		w.say("m1", "alpha: go")
 		w.finish("alpha", w.onlyTask("alpha"), "A")
 		w.sayAs("alpha", "m2", "beta: go")
-		if i := slices.IndexFunc(w.load().Turns, func(turn *cortex.Turn) bool { return turn.Message == "m2" && turn.Root == turn.ID && turn.Hops == 0 }); i < 0 {
+		if i := slices.IndexFunc(w.load().Turns, func(turn *conversation.Turn) bool {
+			return turn.Message == "m2" && turn.Root == turn.ID && turn.Hops == 0
+		}); i < 0 {
 			t.Errorf("m2 does not begin a chain")
 		}
 	})

@@ -4,13 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // listChoice lets t show a choice of agents: the list as earlier prompts had it, and what of the choice is not in it. What was
 // shown before stays, as long as it can be given work. It returns what is new.
-func listChoice(c *Conversation, t *llm.Turn, turn *Turn, s *candidates, anew bool) *Roster {
+func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, s *candidates, anew bool) *conversation.Roster {
 	t.Choice = true
 	t.Search, t.Lookup = s.search, s.find
 	if anew {
@@ -18,8 +19,8 @@ func listChoice(c *Conversation, t *llm.Turn, turn *Turn, s *candidates, anew bo
 	}
 	t.Listed = c.Listed
 	tellChanges(c, t, turn)
-	now := Change{Turn: turn.ID, Step: len(turn.Steps), Update: s.news(shown(&t.Input))}
-	if now.size() == 0 {
+	now := conversation.Change{Turn: turn.ID, Step: len(turn.Steps), Update: s.news(shown(&t.Input))}
+	if now.Size() == 0 {
 		s.fill(t)
 		return nil
 	}
@@ -30,14 +31,14 @@ func listChoice(c *Conversation, t *llm.Turn, turn *Turn, s *candidates, anew bo
 	}
 	put(&t.Update, t.Steps, now)
 	s.fill(t)
-	return &Roster{Joined: now.Joined, Left: now.Left, Size: size}
+	return &conversation.Roster{Joined: now.Joined, Left: now.Left, Size: size}
 }
 
 // begin lets t list the choice and nothing else.
-func (s *candidates) begin(t *llm.Turn) *Roster {
+func (s *candidates) begin(t *llm.Turn) *conversation.Roster {
 	t.Listed = s.excerpts()
 	s.fill(t)
-	return &Roster{All: true, Choice: true, Joined: t.Listed, Size: updateSize(&prompt.Update{Joined: t.Listed})}
+	return &conversation.Roster{All: true, Choice: true, Joined: t.Listed, Size: updateSize(&prompt.Update{Joined: t.Listed})}
 }
 
 // news returns what a prompt has to tell of the choice to a reader who knows these agents.
@@ -75,7 +76,7 @@ func (s *candidates) fill(t *llm.Turn) {
 		}
 	}
 	slices.SortFunc(t.Agents, func(a, b prompt.Agent) int { return strings.Compare(a.ID, b.ID) })
-	s.list = slices.DeleteFunc(s.list, func(c Candidate) bool { _, ok := findSorted(t.Agents, c.ID); return !ok })
+	s.list = slices.DeleteFunc(s.list, func(c conversation.Candidate) bool { _, ok := findSorted(t.Agents, c.ID); return !ok })
 	slices.SortFunc(t.Unavailable, func(a, b prompt.Unavailable) int { return strings.Compare(a.ID, b.ID) })
 	t.More = max(0, len(s.agents)-len(t.Agents))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -22,7 +23,7 @@ func (d *decision) compact(ctx context.Context) error {
 	if _, ok := d.o.cfg.Decider.(llm.Compactor); !ok {
 		return nil
 	}
-	for n := 0; n < maxSummaries && d.conv.crowded(d.turn, d.summarised()); n++ {
+	for n := 0; n < maxSummaries && d.conv.Crowded(d.turn, d.summarised()); n++ {
 		if more, err := d.summarise(ctx, crowded); err != nil {
 			return err
 		} else if !more {
@@ -67,8 +68,12 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		defer cancel()
 		sctx = half
 	}
-	s, err := callCompactor(sctx, d.o.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
+	s, err := within(ctx, d.o, func() (*llm.Summary, error) {
+		return callCompactor(sctx, d.o.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
+	}, summaryCost)
 	switch {
+	case errors.Is(err, errStuck):
+		return false, err
 	case s == nil && err == nil:
 		return false, nil // it fits
 	case s == nil || s.Usage == (llm.Usage{}):
@@ -101,14 +106,21 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		d.entry.Summary = made
 	}
 	made.Turns += turns
-	made.Usage = made.Usage.Add(credible(s.Usage))
+	made.Usage = made.Usage.Add(conversation.Credible(s.Usage))
 	if text == "" {
 		d.entry.Omitted += turns
 	} else {
-		made.Text, made.Model = cutTo(text, maxSummary), s.Model
+		made.Text, made.Model = conversation.Truncate(text, maxSummary), s.Model
 	}
 	d.o.log.Info("conversation summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "turns", turns, "text", len(made.Text))
 	return true, nil
+}
+
+func summaryCost(s *llm.Summary) llm.Usage {
+	if s == nil {
+		return llm.Usage{}
+	}
+	return s.Usage
 }
 
 // callCompactor is Compact, with a panic of a plugged-in decider as an error.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -109,7 +110,7 @@ func TestSummaryWhileTurnsAreOpen(t *testing.T) {
 		tasks := w.tasksOf("alpha")
 		w.finish("alpha", tasks[1].TaskID, "second") // answered before m0
 		w.say("m4", "work")
-		w.publish(&transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: conversation, Payload: &transport.Cancel{Turn: turnOf("m4")}})
+		w.publish(&transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: theContext, Payload: &transport.Cancel{Turn: turnOf("m4")}})
 		w.finish("alpha", tasks[0].TaskID, "first")
 		w.say("m5", "u5")
 		w.say("m6", "u6")
@@ -202,7 +203,7 @@ func TestSummaryThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider, takes, most := window(1), time.Hour, 0
 		decider.compact = func(ctx context.Context, turn *llm.Turn, _ bool) (*llm.Summary, error) {
-			if turn.ContextID != conversation && len(turn.History) > most {
+			if turn.ContextID != theContext && len(turn.History) > most {
 				select {
 				case <-ctx.Done():
 					return &llm.Summary{Turns: len(turn.History)}, ctx.Err()
@@ -374,12 +375,12 @@ func TestCancelDuringASummary(t *testing.T) {
 		w := newWorld(t, decider)
 		w.say("m0", "u0")
 		w.say("m1", "u1")
-		e := &transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: conversation, Payload: &transport.Cancel{Turn: turnOf("m1")}}
+		e := &transport.Event{ID: "stop", Time: time.Now(), From: "user", ContextID: theContext, Payload: &transport.Cancel{Turn: turnOf("m1")}}
 		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), e); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.wantAnswer("m1", cortex.Canceled)
+		w.wantAnswer("m1", conversation.Canceled)
 		if n := len(w.decisions()); n != 1 {
 			t.Errorf("%d calls of the decider, want only that for the first message", n)
 		}

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/transport"
+
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -22,16 +26,17 @@ func (d *decision) consent(decided *llm.Decision) string {
 	if decided.Kind != llm.KindDelegate || !slices.ContainsFunc(decided.Delegations, needed) {
 		return ""
 	}
-	return question(decided.Delegations)
+	return d.question(decided.Delegations)
 }
 
-// question asks whether these may be done. The words are a model's, which strangers may have taught them: each is on one line and
+// question asks whether these may be done. An agent that may be taken for another one is marked. The words are a model's, which strangers may have taught them: each is on one line and
 // between quotes that it cannot end, and nothing in it is left out without a word, since the agent gets all of it.
-func question(ds []llm.Delegation) string {
+func (d *decision) question(ds []llm.Delegation) string {
 	var lines []string
+	alike := lookalikes(d.all)
 	for i := range ds {
 		del := &ds[i]
-		line := prompt.Shown(del.Agent, maxAsked)
+		line := prompt.Shown(alike.Named(del.Agent), maxAsked)
 		if del.Skill != "" {
 			line += `, skill "` + quotable(del.Skill) + `"` + hidden(del.Skill) + ","
 		}
@@ -51,6 +56,16 @@ func question(ds []llm.Delegation) string {
 	}
 	b.WriteString("Do all of it? Answer yes or no.")
 	return b.String()
+}
+
+// lookalikes returns the ids of agents, and those that are no agent's.
+func lookalikes(agents []prompt.Agent) *lookalike.Set {
+	s := new(lookalike.Set)
+	s.Add(transport.Cortex, "user")
+	for i := range agents {
+		s.Add(agents[i].ID)
+	}
+	return s
 }
 
 // quotable returns a text that can stand between quotes.
@@ -83,7 +98,7 @@ func (d *decision) answerReply() *llm.Decision {
 		decided.Delegations = append(decided.Delegations, del)
 	}
 	again := func(say, why string) *llm.Decision {
-		decided.Reason, d.entry.Consent = why, say+" "+question(decided.Delegations)
+		decided.Reason, d.entry.Consent = why, say+" "+d.question(decided.Delegations)
 		return decided
 	}
 	if r.Unclear {
@@ -113,7 +128,7 @@ func (d *decision) refuses(decided *llm.Decision) string {
 	t := &llm.Turn{Input: prompt.Input{Agents: d.all, MaxParallel: MaxParallel}}
 	for _, id := range d.turn.Reply.Tasks { // what goes on with its agent is a reply in words, as it was when it was asked about
 		if task := d.conv.Tasks[id]; task.SentSeq != 0 {
-			t.Waiting = append(t.Waiting, promptTask(task))
+			t.Waiting = append(t.Waiting, conversation.PromptTask(task))
 		}
 	}
 	if err := llm.Check(t, decided); err != nil {

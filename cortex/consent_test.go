@@ -299,7 +299,7 @@ func TestTimersTellNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, slowPayer)
 		w.say("m1", "pay Bob")
-		w.publish(&transport.Event{ID: "timer", Time: time.Now(), From: transport.Cortex, ContextID: conversation, Payload: &transport.Deadline{At: time.Now()}})
+		w.publish(&transport.Event{ID: "timer", Time: time.Now(), From: transport.Cortex, ContextID: theContext, Payload: &transport.Deadline{At: time.Now()}})
 		w.say("m2", "yes")
 		pass(time.Second)
 		w.wantAnswer("m2", unsure)

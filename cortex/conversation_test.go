@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -24,13 +25,13 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // writeLog writes turns that delegate to alpha and are answered, and returns the store.
 func writeLog(tb testing.TB, turns int, text string) *memstore.Store {
 	tb.Helper()
-	store, version, seq := memstore.New(), cortex.Version(0), uint64(0)
-	conv := cortex.NewConversation("", conversation)
-	add := func(e *cortex.Entry) {
+	store, version, seq := memstore.New(), conversation.Version(0), uint64(0)
+	conv := conversation.NewConversation("", theContext)
+	add := func(e *conversation.Entry) {
 		seq++
 		e.Seq, e.Time = seq, t0.Add(time.Duration(seq)*time.Second)
 		var err error
-		if version, err = store.Append(tb.Context(), "", conversation, version, e); err != nil {
+		if version, err = store.Append(tb.Context(), "", theContext, version, e); err != nil {
 			tb.Fatal(err)
 		}
 		e.Version = version
@@ -40,12 +41,12 @@ func writeLog(tb testing.TB, turns int, text string) *memstore.Store {
 	}
 	for i := range turns {
 		id := fmt.Sprintf("m%d", i)
-		add(&cortex.Entry{
+		add(&conversation.Entry{
 			Cause: userEvent(id, text), Turn: id, Deadline: t0.Add(time.Hour),
 			Decision: delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: text}),
 		})
 		task := conv.Running()[0].ID
-		add(&cortex.Entry{Cause: resultEvent("r"+id, "alpha", task, a2a.TaskStateCompleted, text), Turn: id, Decision: respond("done " + id)})
+		add(&conversation.Entry{Cause: resultEvent("r"+id, "alpha", task, a2a.TaskStateCompleted, text), Turn: id, Decision: respond("done " + id)})
 	}
 	return store
 }
@@ -56,13 +57,13 @@ func TestSnapshotIsTheFold(t *testing.T) {
 	for _, turns := range []int{1, 31, 32, 33, 70, 1100} {
 		t.Run(fmt.Sprint(turns), func(t *testing.T) {
 			store := writeLog(t, turns, "text")
-			whole, err := cortex.Load(t.Context(), noSnapshots{store}, "", conversation)
+			whole, err := cortex.Load(t.Context(), noSnapshots{store}, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}
-			middle := cortex.NewConversation("", conversation)
+			middle := conversation.NewConversation("", theContext)
 			n := 0
-			for e, err := range store.Load(t.Context(), "", conversation, 0) {
+			for e, err := range store.Load(t.Context(), "", theContext, 0) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,14 +78,14 @@ func TestSnapshotIsTheFold(t *testing.T) {
 				t.Fatal(err)
 			}
 			counted := &countingLoads{Store: store}
-			resumed, err := cortex.Load(t.Context(), counted, "", conversation)
+			resumed, err := cortex.Load(t.Context(), counted, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if counted.entries != turns {
 				t.Errorf("%d entries loaded, want only the %d after the snapshot", counted.entries, turns)
 			}
-			if diff := cmp.Diff(whole, resumed, cmpopts.IgnoreUnexported(cortex.Conversation{}, cortex.Turn{}), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(whole, resumed, cmpopts.IgnoreUnexported(conversation.Conversation{}, conversation.Turn{}), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("from the whole log (-), from the snapshot (+):\n%s", diff)
 			}
 			if diff := cmp.Diff(preview(whole, "next"), preview(resumed, "next"), cmpopts.EquateEmpty()); diff != "" {
@@ -106,8 +107,8 @@ type countingLoads struct {
 	entries int
 }
 
-func (s *countingLoads) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
-	return func(yield func(*cortex.Entry, error) bool) {
+func (s *countingLoads) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	return func(yield func(*conversation.Entry, error) bool) {
 		for e, err := range s.Store.Load(ctx, tenant, contextID, after) {
 			s.entries++
 			if !yield(e, err) {
@@ -125,9 +126,9 @@ func TestWindow(t *testing.T) {
 		most int // turns
 	}{{"many turns", "text", 64}, {"long turns", strings.Repeat("x", 20<<10), 20}} {
 		t.Run(test.name, func(t *testing.T) {
-			conv := cortex.NewConversation("", conversation)
+			conv := conversation.NewConversation("", theContext)
 			before, cuts := preview(conv, ""), 0
-			for e, err := range writeLog(t, 200, test.text).Load(t.Context(), "", conversation, 0) {
+			for e, err := range writeLog(t, 200, test.text).Load(t.Context(), "", theContext, 0) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -159,8 +160,8 @@ func TestWindow(t *testing.T) {
 }
 
 func TestApplyRefusesAGap(t *testing.T) {
-	conv := cortex.NewConversation("", conversation)
-	err := conv.Apply(&cortex.Entry{Seq: 2, Cause: userEvent("m1", "x")})
+	conv := conversation.NewConversation("", theContext)
+	err := conv.Apply(&conversation.Entry{Seq: 2, Cause: userEvent("m1", "x")})
 	if err == nil || !strings.Contains(err.Error(), "entry 2 follows entry 0") {
 		t.Errorf("Apply(entry 2 first) = %v", err)
 	}
@@ -172,10 +173,10 @@ func TestOutputsRepeat(t *testing.T) {
 		store := writeLog(t, turns, "text")
 		seen := map[string]bool{}
 		for seq := uint64(1); seq <= uint64(2*turns); seq++ {
-			var outs [2][]cortex.Output
+			var outs [2][]conversation.Effect
 			for i := range outs {
-				conv := cortex.NewConversation("", conversation)
-				for e, err := range store.Load(t.Context(), "", conversation, 0) {
+				conv := conversation.NewConversation("", theContext)
+				for e, err := range store.Load(t.Context(), "", theContext, 0) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -186,7 +187,7 @@ func TestOutputsRepeat(t *testing.T) {
 						break
 					}
 				}
-				outs[i] = conv.Outputs(seq)
+				outs[i] = conv.Effects(seq)
 			}
 			if diff := cmp.Diff(outs[0], outs[1], cmpopts.IgnoreUnexported(transport.Event{})); diff != "" {
 				t.Errorf("outputs of entry %d differ:\n%s", seq, diff)
@@ -210,7 +211,7 @@ func TestOutputsRepeat(t *testing.T) {
 // TestSnapshotOfAnotherBuild holds that a fold of another form is not taken for one of this.
 func TestSnapshotOfAnotherBuild(t *testing.T) {
 	store := writeLog(t, 2, "text")
-	conv, err := cortex.Load(t.Context(), store, "", conversation)
+	conv, err := cortex.Load(t.Context(), store, "", theContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,10 +222,10 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	}
 	for form, want := range map[string]int{`{"form":6,`: 99, `{"form":5,`: 0} {
 		other := append([]byte(form), b[len(form):]...)
-		if err := store.PutSnapshot(t.Context(), "", conversation, conv.Version, other); err != nil {
+		if err := store.PutSnapshot(t.Context(), "", theContext, conv.Version, other); err != nil {
 			t.Fatal(err)
 		}
-		if loaded, err := cortex.Load(t.Context(), store, "", conversation); err != nil || loaded.Omitted != want {
+		if loaded, err := cortex.Load(t.Context(), store, "", theContext); err != nil || loaded.Omitted != want {
 			t.Errorf("from a snapshot that begins with %s: %d omitted, %v, want %d", form, loaded.Omitted, err, want)
 		}
 	}
@@ -232,8 +233,8 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 
 // TestHistoryTellsWhatWasDone holds that earlier turns are shown with the kind of their answer, and which task needed which.
 func TestHistoryTellsWhatWasDone(t *testing.T) {
-	conv := cortex.NewConversation("", conversation)
-	for i, e := range []*cortex.Entry{
+	conv := conversation.NewConversation("", theContext)
+	for i, e := range []*conversation.Entry{
 		{Cause: userEvent("m0", "which?"), Turn: "m0", Decision: &llm.Decision{Kind: llm.KindClarify, Say: "that?"}},
 		{Cause: userEvent("m1", "both"), Turn: "m1", Decision: delegate(
 			llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}, llm.Delegation{ID: "2", Agent: "beta", Task: "b", DependsOn: []string{"1"}},
@@ -245,7 +246,7 @@ func TestHistoryTellsWhatWasDone(t *testing.T) {
 		}
 	}
 	task := conv.Running()[0].ID
-	e := &cortex.Entry{Seq: 3, Cause: resultEvent("r1", "alpha", task, a2a.TaskStateFailed, "no"), Turn: "m1", Decision: respond("sorry")}
+	e := &conversation.Entry{Seq: 3, Cause: resultEvent("r1", "alpha", task, a2a.TaskStateFailed, "no"), Turn: "m1", Decision: respond("sorry")}
 	if err := conv.Apply(e); err != nil {
 		t.Fatal(err)
 	}

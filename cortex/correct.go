@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -68,7 +69,7 @@ const maxAlike = 64
 
 // askedElsewhere reports whether a user asked much the same again as in the turn before, and other agents did it now: the first ones
 // were not the right ones.
-func askedElsewhere(before *Turn, text string, now []prompt.Task) bool {
+func askedElsewhere(before *conversation.Turn, text string, now []prompt.Task) bool {
 	if before.Past == nil || len(now) == 0 {
 		return false
 	}
@@ -112,8 +113,8 @@ func plainWords(text string, most int) []string {
 }
 
 // before returns the turn of the same asker that was answered last before turn began; nil when the window has none.
-func turnBefore(c *Conversation, turn *Turn) *Turn {
-	var last *Turn
+func turnBefore(c *conversation.Conversation, turn *conversation.Turn) *conversation.Turn {
+	var last *conversation.Turn
 	for _, t := range c.Turns {
 		if t != turn && !t.Open() && (last == nil || t.AnswerSeq > last.AnswerSeq) && t.From == turn.From && !t.Answered.After(turn.Began) {
 			last = t

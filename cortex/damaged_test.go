@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -18,11 +19,11 @@ type damagedStore struct {
 	contextID string
 }
 
-func (s damagedStore) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+func (s damagedStore) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	if contextID != s.contextID {
 		return s.Store.Load(ctx, tenant, contextID, after)
 	}
-	return func(yield func(*cortex.Entry, error) bool) { yield(nil, cortex.ErrDamaged) }
+	return func(yield func(*conversation.Entry, error) bool) { yield(nil, conversation.ErrDamaged) }
 }
 
 // TestDamagedConversation says something in a conversation whose log is damaged: the user is told at once, and the message is kept for when
@@ -32,7 +33,7 @@ func TestDamagedConversation(t *testing.T) {
 		d := once(toAlpha)
 		w := newWorld(t, d)
 		w.say("m1", "go")
-		w.restart(cortex.Config{Decider: d, Store: damagedStore{w.store, conversation}})
+		w.restart(cortex.Config{Decider: d, Store: damagedStore{w.store, theContext}})
 		w.say("m2", "more")
 		got := w.liveAnswers()
 		if len(got) != 1 || !strings.Contains(got[0], "damaged") || !strings.Contains(got[0], "cortex doctor") {
@@ -45,7 +46,7 @@ func TestDamagedConversation(t *testing.T) {
 			}
 			reasons = append(reasons, d.Reason)
 		}
-		if !slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, cortex.ErrDamaged.Error()) }) {
+		if !slices.ContainsFunc(reasons, func(r string) bool { return strings.Contains(r, conversation.ErrDamaged.Error()) }) {
 			t.Errorf("dead letters say %q, want one that the log is damaged", reasons)
 		}
 	})

@@ -97,7 +97,7 @@ func TestUnansweredQuestionEnds(t *testing.T) {
 		if got := w.stopped(); len(got) != 1 {
 			t.Errorf("told to stop: %v, want the task that nobody replied to", got)
 		}
-		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
 		if err != nil || len(conv.Waiting()) != 0 {
 			t.Errorf("waiting %v, %v; want nothing", conv.Waiting(), err)
 		}
@@ -133,7 +133,7 @@ func TestDeadlineOfAnother(t *testing.T) {
 		w.say("m1", "go")
 		for _, from := range []string{"beta", "user", transport.Cortex} {
 			w.publish(&transport.Event{
-				ID: "d-" + from, Time: time.Now(), From: from, ContextID: conversation,
+				ID: "d-" + from, Time: time.Now(), From: from, ContextID: theContext,
 				Payload: &transport.Deadline{At: time.Now().Add(time.Hour)},
 			})
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -16,27 +17,27 @@ import (
 // decision is the making of one.
 type decision struct {
 	o        *Orchestrator
-	conv     *Conversation
-	turn     *Turn
-	entry    *Entry
+	conv     *conversation.Conversation
+	turn     *conversation.Turn
+	entry    *conversation.Entry
 	policy   *policy.Policy // the rules for this decision
 	all      []prompt.Agent // that are there, for whoever asks
 	agents   []prompt.Agent // that the turn may give work to
 	crowd    *crowd         // of these agents; nil when there is nothing that could choose some of them
 	accounts []account
 
-	seen   *llm.Turn // what was shown last
-	roster *Roster   // what is new in that
+	seen   *llm.Turn            // what was shown last
+	roster *conversation.Roster // what is new in that
 	// What was offered out of many, and what cannot be given work at the moment.
-	shortlist   []Candidate
+	shortlist   []conversation.Candidate
 	unavailable []prompt.Unavailable
 	paid        llm.Usage // beside the decision itself
 }
 
-// decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided, since
-// the orchestrator is being stopped.
-func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Turn, entry *Entry, lost *lostEntry) error {
-	if why := conv.overLimit(turn); why != "" {
+// decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided: the orchestrator is
+// being stopped, or, for a [stuckError], the conversation has to be loaded anew.
+func (o *Orchestrator) decide(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry, lost *lostEntry) error {
+	if why := conv.OverLimit(turn); why != "" {
 		entry.Failure = why
 		return nil
 	}
@@ -69,6 +70,9 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 
 	began := o.cfg.Now()
 	decided, err := d.make(dctx)
+	if errors.Is(err, errStuck) {
+		return d.leave(ctx, context.Cause(dctx))
+	}
 	if dctx.Err() != nil && (err != nil || errors.Is(context.Cause(dctx), errCanceled)) {
 		err = context.Cause(dctx)
 	}
@@ -87,7 +91,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *Conversation, turn *Tur
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errCanceled):
-		entry.Failure = Canceled
+		entry.Failure = conversation.Canceled
 		return nil
 	case err != nil:
 		o.stats.Failures.Add(1)
@@ -157,7 +161,8 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return nil, err
 	}
 	text := d.o.newDraft(ctx, d.conv, d.turn)
-	decided, err := callDecider(ctx, d.o.cfg.Decider, t, text.write)
+	decided, err := within(ctx, d.o, func() (*llm.Decision, error) { return callDecider(ctx, d.o.cfg.Decider, t, text.write) },
+		func(dec *llm.Decision) llm.Usage { return dec.Usage })
 	text.end()
 	d.o.stats.Decisions.Add(1)
 	if err != nil {
@@ -181,8 +186,8 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 // see returns what the decider is shown now: the conversation with the summaries made so far. An error says that there is
 // nothing left to spend.
 func (d *decision) see() (*llm.Turn, error) {
-	t := d.conv.llmTurn(d.turn, d.entry.Time)
-	t.Last, t.MaxParallel = d.turn.Decisions+1 >= MaxSteps, MaxParallel
+	t := d.conv.View(d.turn, d.entry.Time)
+	t.Last, t.MaxParallel = d.turn.Decisions+1 >= conversation.MaxSteps, MaxParallel
 	d.restrict(t)
 	summary := d.entry.Summary
 	if summary != nil {
@@ -203,7 +208,7 @@ func (d *decision) see() (*llm.Turn, error) {
 
 // pay notes what was spent beside the decision.
 func (d *decision) pay(u llm.Usage) {
-	u = credible(u)
+	u = conversation.Credible(u)
 	d.paid = d.paid.Add(u)
 	d.entry.Usage = d.entry.Usage.Add(u)
 }

@@ -136,7 +136,7 @@ func TestGoneAndWorking(t *testing.T) {
 
 func goneEvent(id, from, agent string) *transport.Event {
 	return &transport.Event{
-		ID: id, Time: time.Now(), From: from, ContextID: conversation,
+		ID: id, Time: time.Now(), From: from, ContextID: theContext,
 		Payload: &transport.AgentEvent{Time: time.Now(), Kind: "deregistered", AgentID: agent},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -33,7 +34,7 @@ type draft struct {
 	pending strings.Builder
 }
 
-func (o *Orchestrator) newDraft(ctx context.Context, conv *Conversation, turn *Turn) *draft {
+func (o *Orchestrator) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
 	return &draft{
 		o: o, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn.ID,
 		some: make(chan struct{}, 1), enough: make(chan struct{}, 1), over: make(chan struct{}),

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -20,7 +20,7 @@ import (
 var entryTime = time.Date(2026, 5, 6, 7, 8, 9, 123456789, time.UTC)
 
 // oldEntries are as builds wrote them that had encoding/json write all of an entry.
-var oldEntries = map[string]*cortex.Entry{
+var oldEntries = map[string]*conversation.Entry{
 	`{"seq":1,"time":"2026-05-06T07:08:09.123456789Z","life":"l","cause":{"id":"m","time":"2026-05-06T07:08:09.123456789Z","from":"user","to":"cortex","contextId":"c","deliverAt":"2026-05-06T07:08:09.123456789Z","kind":"message","v":"1","payload":{"messageId":"m","metadata":{"ancestors":["a"],"hops":2},"parts":[{"text":"\u003cone\u003e \u0026 \"two\"\n\u2028 🧠"},{"raw":"AP8="},{"data":{"k":null}}],"role":"ROLE_USER"}},"turn":"m","decision":{"kind":"delegate","say":"yes","delegations":[{"id":"1","agent":"echo","task":"say it","input":{"a":[1]}}],"usage":{"input":3}},"terms":{"1":{"timeout":60000000000}},"deadline":"2026-05-06T07:09:09.123456789Z"}`: {
 		Seq: 1, Time: entryTime, Life: "l", Turn: "m",
 		Cause: &transport.Event{
@@ -36,7 +36,7 @@ var oldEntries = map[string]*cortex.Entry{
 			Kind: llm.KindDelegate, Say: "yes", Usage: llm.Usage{Input: 3},
 			Delegations: []llm.Delegation{{ID: "1", Agent: "echo", Task: "say it", Input: json.RawMessage(`{"a":[1]}`)}},
 		},
-		Terms: map[string]cortex.Terms{"1": {Timeout: time.Minute}}, Deadline: entryTime.Add(time.Minute),
+		Terms: map[string]conversation.Terms{"1": {Timeout: time.Minute}}, Deadline: entryTime.Add(time.Minute),
 	},
 	`{"seq":2,"time":"2026-05-06T07:08:09.123456789Z","cause":{"id":"x","time":"2026-05-06T07:08:09.123456789Z","from":"echo","kind":"telepathy","v":"9","data":"AAE="}}`: {
 		Seq: 2, Time: entryTime,
@@ -50,7 +50,7 @@ var webEscapes = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&"
 // TestOldEntries holds the form of an entry: old ones are read, and new ones are written like them, but for needless escapes.
 func TestOldEntries(t *testing.T) {
 	for text, want := range oldEntries {
-		var got cortex.Entry
+		var got conversation.Entry
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
 			t.Errorf("Unmarshal(%s) = %v", text, err)
 		}
@@ -69,14 +69,14 @@ func TestEntryGrows(t *testing.T) {
 	const cause = `{"seq":2,"time":"2026-05-06T07:08:09Z","cause":{"id":"new","kind":"cancel","v":"1","payload":{}}}`
 	for _, text := range []string{`{"decision":{"kind":"respond","say":"b"}}`, cause, `{"cause":null}`, `{"turn":7}`, `null`} {
 		for _, with := range []*transport.Event{nil, {ID: "old", Payload: &transport.Forget{}}} {
-			had := cortex.Entry{Version: 3, Seq: 1, Turn: "t", Decision: &llm.Decision{Say: "a", Reason: "r"}, Failure: "f"}
+			had := conversation.Entry{Version: 3, Seq: 1, Turn: "t", Decision: &llm.Decision{Say: "a", Reason: "r"}, Failure: "f"}
 			std := stdEntry(had)
 			std.Decision = new(*had.Decision)
 			if with != nil {
 				had.Cause, std.Cause = new(*with), new(*with)
 			}
 			err, wantErr := json.Unmarshal([]byte(text), &had), json.Unmarshal([]byte(text), &std)
-			if want := cortex.Entry(std); (err != nil) != (wantErr != nil) || !reflect.DeepEqual(had, want) {
+			if want := conversation.Entry(std); (err != nil) != (wantErr != nil) || !reflect.DeepEqual(had, want) {
 				t.Errorf("with %s the entry is\n%+v, %v, want\n%+v, %v", text, had, err, want, wantErr)
 			}
 		}
@@ -84,7 +84,7 @@ func TestEntryGrows(t *testing.T) {
 }
 
 // stdEntry has no methods: encoding/json reads it field by field.
-type stdEntry cortex.Entry
+type stdEntry conversation.Entry
 
 // oddEntries are not as an entry is written.
 var oddEntries = []string{
@@ -128,13 +128,13 @@ func FuzzEntry(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var got cortex.Entry
+		var got conversation.Entry
 		var std stdEntry
 		err, wantErr := got.UnmarshalJSON(b), json.Unmarshal(b, &std)
 		if (err != nil) != (wantErr != nil) {
 			t.Fatalf("UnmarshalJSON(%q) = %v, encoding/json says %v", b, err, wantErr)
 		}
-		want := cortex.Entry(std)
+		want := conversation.Entry(std)
 		if err != nil {
 			return
 		}
@@ -154,12 +154,12 @@ func FuzzEntry(f *testing.F) {
 // TestDeepEntry has no entry written that cannot be read: its conversation would be lost.
 func TestDeepEntry(t *testing.T) {
 	for depth := 9_990; depth < 10_000; depth++ {
-		e := &cortex.Entry{Cause: &transport.Event{ID: "e", From: "f"}}
+		e := &conversation.Entry{Cause: &transport.Event{ID: "e", From: "f"}}
 		body := `{"id":"t","status":{"state":"TASK_STATE_WORKING"},"metadata":{"k":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "}}"
 		if e.Cause.Decode("task", transport.PayloadVersion, []byte(body)) != nil {
 			continue
 		}
-		if b, err := e.MarshalJSON(); err == nil && json.Unmarshal(b, new(cortex.Entry)) != nil {
+		if b, err := e.MarshalJSON(); err == nil && json.Unmarshal(b, new(conversation.Entry)) != nil {
 			t.Errorf("an entry with a payload of %d levels is written, and cannot be read", depth)
 		}
 	}
@@ -176,7 +176,7 @@ func BenchmarkEntry(b *testing.B) {
 		return e
 	}
 	meta := `"metadata":{"agent_id":"worker-1","created_at":"2026-05-06T07:08:09Z","original":"` + id + `","task_id":"` + id + `","task_type":"echo_result"}`
-	for name, e := range map[string]*cortex.Entry{
+	for name, e := range map[string]*conversation.Entry{
 		"delegates": {
 			Seq: 1, Time: entryTime, Turn: id, Deadline: entryTime,
 			Cause: event("message", `{"messageId":"`+id+`","contextId":"bench-17","parts":[{"text":"`+text+text+`"}],"role":"ROLE_USER"}`),
@@ -207,7 +207,7 @@ func BenchmarkEntry(b *testing.B) {
 		b.Run("read/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := new(cortex.Entry).UnmarshalJSON(data); err != nil {
+				if err := new(conversation.Entry).UnmarshalJSON(data); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -70,9 +71,9 @@ type loadCounter struct {
 	entries int // of them
 }
 
-func (l *loadCounter) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+func (l *loadCounter) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	l.n++
-	return func(yield func(*cortex.Entry, error) bool) {
+	return func(yield func(*conversation.Entry, error) bool) {
 		for e, err := range l.Store.Load(ctx, tenant, contextID, after) {
 			if l.entries++; !yield(e, err) {
 				return
@@ -179,8 +180,8 @@ func TestAnotherEpoch(t *testing.T) {
 
 		for _, lost := range []string{"its end", "everything"} {
 			last := memstore.New()
-			var v cortex.Version
-			for e, err := range loads.Store.Load(t.Context(), "", conversation, 0) {
+			var v conversation.Version
+			for e, err := range loads.Store.Load(t.Context(), "", theContext, 0) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -190,7 +191,7 @@ func TestAnotherEpoch(t *testing.T) {
 				if e.Version == 5 {
 					e.Cause = userEvent("another", "another")
 				}
-				if v, err = last.Append(t.Context(), "", conversation, v, e); err != nil {
+				if v, err = last.Append(t.Context(), "", theContext, v, e); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -21,14 +22,8 @@ func (o *Orchestrator) Fold(contextID string) ([]byte, error) {
 	if el == nil {
 		return nil, nil
 	}
-	return el.Value.(*loaded).marshal()
+	return el.Value.(*loaded).Snapshot()
 }
-
-// Snapshot returns c as a snapshot.
-func (c *Conversation) Snapshot() ([]byte, error) { return c.marshal() }
-
-// Weight is what c is taken to need in the cache.
-func (c *Conversation) Weight() int { return c.weight() }
 
 // SameWhenLogged returns d as JSON would give it back, or nil when only JSON itself knows.
 func SameWhenLogged(d *llm.Decision) *llm.Decision { return sameWhenLogged(d) }
@@ -56,8 +51,8 @@ type Unstored = unstored
 func NewUnstored() *Unstored { return newUnstored() }
 
 // Put keeps an entry.
-func (u *Unstored) Put(contextID string, after Version, e *Entry, now time.Time) {
-	u.put(NewConversation("", contextID), after, e, now)
+func (u *Unstored) Put(contextID string, after conversation.Version, e *conversation.Entry, now time.Time) {
+	u.put(conversation.NewConversation("", contextID), after, e, now)
 }
 
 // Full reports whether there is no room.
@@ -74,7 +69,7 @@ func (o *Orchestrator) KeepRefusal(ctx context.Context, from, id string) error {
 // Permit is what a policy leaves of the agents for whoever asks.
 func Permit(p *policy.Policy, from string, agents []prompt.Agent) int {
 	o := &Orchestrator{cfg: Config{Policy: func() *policy.Policy { return p }}, places: newPlaces()}
-	d := &decision{o: o, conv: NewConversation("", "c"), turn: &Turn{From: from}, entry: new(Entry), all: agents}
+	d := &decision{o: o, conv: conversation.NewConversation("", "c"), turn: &conversation.Turn{From: from}, entry: new(conversation.Entry), all: agents}
 	d.permit()
 	return len(d.agents)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -22,12 +23,12 @@ func TestFullConversation(t *testing.T) {
 		w := newWorld(t, d)
 		w.say("m1", "go")
 		conv := w.load()
-		conv.Seq = cortex.MaxEntries
+		conv.Seq = conversation.MaxEntries
 		b, err := conv.Snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.store.(cortex.Snapshots).PutSnapshot(t.Context(), "", conversation, conv.Version, b); err != nil {
+		if err := w.store.(cortex.Snapshots).PutSnapshot(t.Context(), "", theContext, conv.Version, b); err != nil {
 			t.Fatal(err)
 		}
 		w.restart(cortex.Config{Decider: d})
@@ -52,7 +53,7 @@ func TestFullConversation(t *testing.T) {
 		if m, ok := w.load().AnswerOf("user", "m1"); !ok || transport.Text(m.Parts) != "alpha COMPLETED A; " {
 			t.Errorf("what was open is answered with %v", m)
 		}
-		if err := w.store.(cortex.Eraser).Erase(t.Context(), "", conversation); err != nil {
+		if err := w.store.(cortex.Eraser).Erase(t.Context(), "", theContext); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m4", "begin anew")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -39,7 +40,7 @@ func newInterrupts() *interrupts {
 }
 
 // begin lets a Cancel for turn, from whoever may, call cancel until done is called, at once when it was here before.
-func (in *interrupts) begin(conv *Conversation, turn *Turn, may func(from string) bool, cancel context.CancelCauseFunc) (done func()) {
+func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.Turn, may func(from string) bool, cancel context.CancelCauseFunc) (done func()) {
 	k := conversationKey{conv.Tenant, conv.ContextID}
 	in.mu.Lock()
 	defer in.mu.Unlock()

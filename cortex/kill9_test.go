@@ -202,7 +202,7 @@ func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 			logged = logged.Add(e.Decision.Usage)
 		}
 	}
-	conv, err := cortex.Load(t.Context(), s, "", conversation)
+	conv, err := cortex.Load(t.Context(), s, "", theContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func (c *child) hasEnded() bool {
 func answered(t *testing.T, s cortex.Store, turn string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	conv, err := cortex.Load(ctx, s, "", conversation)
+	conv, err := cortex.Load(ctx, s, "", theContext)
 	if err != nil {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -76,7 +77,7 @@ var killedScenarios = map[string]killedScenario{
 	},
 	"cancel": {
 		steps:   []func(w *world){says("m1", "go"), func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{Turn: turnOf("m1")})) }},
-		answers: map[string]string{"m1": cortex.Canceled}, tasks: map[string]int{"alpha": 1}, entries: 2, atLeast: 15, stopped: "alpha",
+		answers: map[string]string{"m1": conversation.Canceled}, tasks: map[string]int{"alpha": 1}, entries: 2, atLeast: 15, stopped: "alpha",
 	},
 	"question of the second agent": {
 		steps: []func(w *world){
@@ -176,7 +177,7 @@ func (s killedScenario) killedAt(t *testing.T, at int64) (survived bool) {
 			t.Errorf("taken back: %q, want %q", bus.list(), want)
 		}
 	}
-	if live, err := w.orch.Fold(conversation); err == nil && live != nil {
+	if live, err := w.orch.Fold(theContext); err == nil && live != nil {
 		w.wantFold()
 	}
 	return survived

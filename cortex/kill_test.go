@@ -112,7 +112,7 @@ func killedAt(t *testing.T, at int64, decider llm.Decider, cost int) (survived b
 	if got := w.spentOn(time.Now()); got.Tokens() < want.Tokens() || got.Tokens() > want.Tokens()+2*each.Tokens() {
 		t.Errorf("spent today %+v, want at least %+v, and at most one entry more", got, want)
 	}
-	if live, err := w.orch.Fold(conversation); err == nil && live != nil {
+	if live, err := w.orch.Fold(theContext); err == nil && live != nil {
 		w.wantFold()
 	}
 	for _, id := range agentIDs {

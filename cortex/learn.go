@@ -5,18 +5,20 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // learn takes from an entry that was just applied what it teaches.
-func (o *Orchestrator) learn(conv *Conversation, entry *Entry) {
-	turn := conv.turn(entry.Turn)
-	if o.school.notes == nil || turn == nil || isAgent(turn.From) {
+func (o *Orchestrator) learn(conv *conversation.Conversation, entry *conversation.Entry) {
+	turn := conv.Turn(entry.Turn)
+	if o.school.notes == nil || turn == nil || conversation.IsAgent(turn.From) {
 		return // what agents ask for among themselves teaches nothing: they could praise each other
 	}
-	if _, ok := userMessage(entry.Cause); ok && corrects(turn.User) {
+	if _, ok := transport.Request(entry.Cause); ok && corrects(turn.User) {
 		o.school.retract(turnBefore(conv, turn))
 	}
 	if turn.AnswerSeq != entry.Seq || turn.Kind != llm.KindRespond || turn.Past == nil {
@@ -32,7 +34,7 @@ func (o *Orchestrator) learn(conv *Conversation, entry *Entry) {
 			continue
 		}
 		o.school.offer(t.Agent, &lesson{learned: []router.Evidence{{
-			ID: string(t.ID), Skill: t.Skill, Text: cutTo(text, maxEvidenceText), From: turn.From, Time: entry.Time,
+			ID: string(t.ID), Skill: t.Skill, Text: conversation.Truncate(text, maxEvidenceText), From: turn.From, Time: entry.Time,
 			Conversation: evidenceOf(conv.Tenant, conv.ContextID),
 		}}})
 	}
@@ -41,27 +43,27 @@ func (o *Orchestrator) learn(conv *Conversation, entry *Entry) {
 // evidence returns what the agent of a task that turn ended was good for: the words by which the user asked for it, when they are
 // about nothing else and say it. Else the words of the task, if it was given before an agent had a word: those of later ones may
 // be an agent's, who could praise itself with them, or others.
-func evidenceFor(c *Conversation, turn *Turn, t prompt.Task, only bool) (text string, ok bool) {
+func evidenceFor(c *conversation.Conversation, turn *conversation.Turn, t prompt.Task, only bool) (text string, ok bool) {
 	has := func(tasks []prompt.Task) bool {
 		return slices.ContainsFunc(tasks, func(o prompt.Task) bool { return o.ID == t.ID })
 	}
 	began := turn
 	if task := c.Tasks[t.ID]; task == nil || task.Continued || turn.Reply != nil { // the agent had asked back, or Cortex had
-		for _, before := range c.history() {
+		for _, before := range c.History() {
 			if slices.ContainsFunc(before.Past.Steps, func(s prompt.Step) bool { return has(s.Tasks) }) {
 				began = before
 				break
 			}
 		}
 	}
-	if words := began.request(); only && len(plainWords(words, 3)) == 3 {
+	if words := began.Request(); only && len(plainWords(words, 3)) == 3 {
 		return words, true
 	}
 	return t.Text, (began == turn || turn.Reply != nil) && has(turn.Past.Steps[0].Tasks)
 }
 
 // completed returns the tasks of an answered turn that were done, the latest of those that were given again.
-func completed(turn *Turn) []prompt.Task {
+func completed(turn *conversation.Turn) []prompt.Task {
 	var tasks []prompt.Task
 	for _, step := range turn.Past.Steps {
 		for _, t := range step.Tasks {
@@ -74,7 +76,7 @@ func completed(turn *Turn) []prompt.Task {
 }
 
 // retract takes back what turn taught.
-func (s *school) retract(turn *Turn) {
+func (s *school) retract(turn *conversation.Turn) {
 	if turn == nil || turn.Past == nil {
 		return
 	}

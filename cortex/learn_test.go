@@ -189,13 +189,13 @@ func TestUnlearned(t *testing.T) {
 		"canceled": func(w *world) {
 			w.diligent = false
 			w.tell("m", "alpha: the first thing")
-			w.publish(&transport.Event{ID: "x", From: "user", ContextID: conversation, Payload: &transport.Cancel{}})
+			w.publish(&transport.Event{ID: "x", From: "user", ContextID: theContext, Payload: &transport.Cancel{}})
 		},
 		"canceled half-way": func(w *world) {
 			w.diligent = false
 			w.tell("m", "alpha beta: two things")
 			w.finish("alpha", w.onlyTask("alpha"), "done")
-			w.publish(&transport.Event{ID: "x", From: "user", ContextID: conversation, Payload: &transport.Cancel{}})
+			w.publish(&transport.Event{ID: "x", From: "user", ContextID: theContext, Payload: &transport.Cancel{}})
 		},
 		"another agent asked": func(w *world) {
 			w.diligent = false

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"time"
 
@@ -13,14 +12,6 @@ import (
 
 // ledgerTimeout bounds how long a decision waits for what was spent today, and again for what it cost to be written down.
 const ledgerTimeout = 5 * time.Second
-
-// spent returns all that an entry cost.
-func (e *Entry) spent() llm.Usage {
-	if e.Decision == nil {
-		return credible(e.Usage)
-	}
-	return credible(e.Usage).Add(credible(e.Decision.Usage))
-}
 
 // day names the day of a time, as a [Ledger] does.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
@@ -162,17 +153,4 @@ func (b *book) write(ctx context.Context) {
 }
 
 // maxTokens and maxCost bound what one decision is taken to have read or written, and cost, so that no sum of them overflows.
-const (
-	maxTokens = 1 << 40
-	maxCost   = 1e12
-)
-
-// credible returns u as far as it can be: an endpoint may report anything, and what is not a number cannot be stored.
-func credible(u llm.Usage) llm.Usage {
-	tokens := func(n int) int { return max(0, min(n, maxTokens)) }
-	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {
-		u.Cost = 0
-	}
-	u.Input, u.Cached, u.Output, u.Cost = tokens(u.Input), tokens(u.Cached), tokens(u.Output), min(u.Cost, maxCost)
-	return u
-}
+const ()

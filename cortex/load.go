@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -54,13 +55,13 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *loa
 // refresh applies to conv what the log has gained since: under another epoch others may have handled the conversation, and to read only
 // that is much less work than to read all of it, for many conversations at the same time. It reports false when the log does not have
 // the last entry of conv any more, or what follows does not fit: it was erased, or has lost its end. With an error conv is as good as before.
-func refresh(ctx context.Context, s Store, conv *Conversation) (stands bool, err error) {
-	if conv.Version == 0 || conv.at.IsZero() {
+func refresh(ctx context.Context, s Store, conv *conversation.Conversation) (stands bool, err error) {
+	if conv.Version == 0 || conv.Undated() {
 		return false, nil
 	}
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version-1) {
 		switch {
-		case errors.Is(err, ErrDamaged):
+		case errors.Is(err, conversation.ErrDamaged):
 			return false, nil // the whole log tells more
 		case err != nil:
 			return false, transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err))
@@ -68,7 +69,7 @@ func refresh(ctx context.Context, s Store, conv *Conversation) (stands bool, err
 			if err := conv.Apply(entry); err != nil {
 				return false, nil
 			}
-		case !conv.endsWith(entry):
+		case !conv.EndsWith(entry):
 			return false, nil
 		}
 		stands = true
@@ -77,11 +78,11 @@ func refresh(ctx context.Context, s Store, conv *Conversation) (stands bool, err
 }
 
 // Load folds a conversation's log, from its newest snapshot where the store has some.
-func Load(ctx context.Context, s Store, tenant, contextID string) (*Conversation, error) {
+func Load(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
 	if snaps, ok := s.(Snapshots); ok {
 		// A snapshot that is missing or cannot be read costs time only.
 		if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
-			if c, err := unmarshalConversation(b); err == nil && c.Version == v && c.ContextID == contextID {
+			if c, err := conversation.ReadSnapshot(b); err == nil && c.Version == v && c.ContextID == contextID {
 				if err := catchUp(ctx, s, c); err == nil {
 					return c, nil
 				}
@@ -93,8 +94,8 @@ func Load(ctx context.Context, s Store, tenant, contextID string) (*Conversation
 }
 
 // loadLog folds the whole log.
-func loadLog(ctx context.Context, s Store, tenant, contextID string) (*Conversation, error) {
-	conv := NewConversation(tenant, contextID)
+func loadLog(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
+	conv := conversation.NewConversation(tenant, contextID)
 	if err := catchUp(ctx, s, conv); err != nil {
 		return nil, err
 	}
@@ -102,7 +103,7 @@ func loadLog(ctx context.Context, s Store, tenant, contextID string) (*Conversat
 }
 
 // catchUp applies the entries that conv lacks.
-func catchUp(ctx context.Context, s Store, conv *Conversation) error {
+func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) error {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {
 		if err != nil {
 			return transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err)) // unless the store says that it is for good
@@ -125,8 +126,8 @@ func (o *Orchestrator) keep(ctx context.Context, conv *loaded) {
 }
 
 // PutSnapshot keeps conv beside its log, so that a later Load has only what came after it to fold.
-func PutSnapshot(ctx context.Context, s Snapshots, conv *Conversation) error {
-	b, err := conv.marshal()
+func PutSnapshot(ctx context.Context, s Snapshots, conv *conversation.Conversation) error {
+	b, err := conv.Snapshot()
 	if err != nil {
 		return err
 	}

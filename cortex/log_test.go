@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -69,10 +70,10 @@ func (r *recorder) find(topic transport.Topic) *transport.Event {
 // conflicting lets another writer append first, once.
 type conflicting struct {
 	cortex.Store
-	other *cortex.Entry
+	other *conversation.Entry
 }
 
-func (s *conflicting) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *conflicting) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	if other := s.other; other != nil {
 		s.other = nil
 		if _, err := s.Store.Append(ctx, tenant, contextID, after, other); err != nil {
@@ -88,7 +89,7 @@ func TestConflictIsResolvedByTheLog(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, decider)
 			w.stop()
-			other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+			other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
 			w.start(cortex.Config{Decider: decider, Store: &conflicting{w.store, other}})
 			w.say("m1", "second")
 			w.wantAnswer("m0", "yes")
@@ -102,7 +103,7 @@ func TestConflictIsResolvedByTheLog(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, decider)
 			w.stop()
-			other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m1", "same"), Turn: "m1", Decision: respond("by the other")}
+			other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m1", "same"), Turn: "m1", Decision: respond("by the other")}
 			w.start(cortex.Config{Decider: decider, Store: &conflicting{w.store, other}})
 			w.say("m1", "same")
 			w.wantAnswer("m1", "by the other")
@@ -118,10 +119,10 @@ func TestConflictIsResolvedByTheLog(t *testing.T) {
 func TestLogGoesOnWhileDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world
-		other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+		other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
 		w = newWorld(t, simple(func(turn *llm.Turn) *llm.Decision {
 			if other != nil {
-				if _, err := w.store.Append(t.Context(), "", conversation, 0, other); err != nil {
+				if _, err := w.store.Append(t.Context(), "", theContext, 0, other); err != nil {
 					t.Error(err)
 				}
 				other = nil
@@ -145,15 +146,15 @@ func TestStaleCacheAcknowledgesNothing(t *testing.T) {
 			return respond(results(t))
 		}))
 		w.say("m1", "mine")
-		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs := &cortex.Entry{
+		theirs := &conversation.Entry{
 			Seq: 2, Time: time.Now(), Cause: userEvent("m2", "theirs"), Turn: "m2", Deadline: time.Now().Add(time.Hour),
 			Decision: delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}),
 		}
-		if _, err := w.store.Append(t.Context(), "", conversation, conv.Version, theirs); err != nil {
+		if _, err := w.store.Append(t.Context(), "", theContext, conv.Version, theirs); err != nil {
 			t.Fatal(err)
 		}
 		if err := conv.Apply(theirs); err != nil {
@@ -188,27 +189,27 @@ type shortReads struct {
 	left int
 }
 
-func (s *shortReads) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
+func (s *shortReads) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	if s.left == 0 {
 		return s.Store.Load(ctx, tenant, contextID, after)
 	}
 	s.left--
-	return func(yield func(*cortex.Entry, error) bool) { yield(nil, errors.New("the read ended early")) }
+	return func(yield func(*conversation.Entry, error) bool) { yield(nil, errors.New("the read ended early")) }
 }
 
 // TestSnapshotOfAnotherLog has the store lose a log but not its snapshot: the conversation begins anew, and is not stuck.
 func TestSnapshotOfAnotherLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
-		old := cortex.NewConversation("", conversation)
-		if err := old.Apply(&cortex.Entry{Version: 7, Seq: 1, Cause: userEvent("m0", "lost"), Turn: "m0", Decision: respond("yes")}); err != nil {
+		old := conversation.NewConversation("", theContext)
+		if err := old.Apply(&conversation.Entry{Version: 7, Seq: 1, Cause: userEvent("m0", "lost"), Turn: "m0", Decision: respond("yes")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), old); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m1", "still there?")
-		conv := cortex.NewConversation("", conversation)
+		conv := conversation.NewConversation("", theContext)
 		for _, e := range entries(t, w.store) {
 			if err := conv.Apply(e); err != nil {
 				t.Fatal(err)
@@ -243,7 +244,7 @@ func TestEntryThatDoesNotFit(t *testing.T) {
 // tooSmall keeps nothing.
 type tooSmall struct{ cortex.Store }
 
-func (tooSmall) Append(context.Context, string, string, cortex.Version, *cortex.Entry) (cortex.Version, error) {
+func (tooSmall) Append(context.Context, string, string, conversation.Version, *conversation.Entry) (conversation.Version, error) {
 	return 0, transport.ErrTooLarge
 }
 
@@ -271,7 +272,7 @@ func TestSmallStore(t *testing.T) {
 // small is a store that keeps entries up to 64 KiB.
 type small struct{ cortex.Store }
 
-func (s small) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s small) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	if b, err := json.Marshal(e); err != nil || len(b) > 64<<10 {
 		return 0, transport.ErrTooLarge
 	}
@@ -284,11 +285,11 @@ func TestSnapshotAheadOfTheLog(t *testing.T) {
 		decider := simple(func(t *llm.Turn) *llm.Decision { return respond("you said " + t.User) })
 		w := newWorld(t, decider)
 		w.say("m1", "one")
-		ahead, err := cortex.Load(t.Context(), w.store, "", conversation)
+		ahead, err := cortex.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := ahead.Apply(&cortex.Entry{Version: ahead.Version, Seq: 2, Cause: userEvent("lost", "lost"), Turn: "lost", Decision: respond("lost")}); err != nil {
+		if err := ahead.Apply(&conversation.Entry{Version: ahead.Version, Seq: 2, Cause: userEvent("lost", "lost"), Turn: "lost", Decision: respond("lost")}); err != nil {
 			t.Fatal(err)
 		}
 		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), ahead); err != nil {
@@ -298,7 +299,7 @@ func TestSnapshotAheadOfTheLog(t *testing.T) {
 		w.stop()
 		w.start(cortex.Config{Decider: decider})
 		w.say("m3", "three")
-		conv := cortex.NewConversation("", conversation)
+		conv := conversation.NewConversation("", theContext)
 		for _, e := range entries(t, w.store) {
 			if err := conv.Apply(e); err != nil {
 				t.Fatal(err)

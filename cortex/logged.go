@@ -6,6 +6,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -17,7 +18,7 @@ const maxSearch = 200
 // error it returns only what d cost.
 func asLogged(d *llm.Decision) (*llm.Decision, error) {
 	plain := *d
-	plain.Usage = credible(d.Usage)
+	plain.Usage = conversation.Credible(d.Usage)
 	cost := &llm.Decision{Usage: plain.Usage}
 	logged := sameWhenLogged(&plain)
 	if logged == nil {

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // lostEntry is an entry that was paid for and came second, with the fold that it was made for.
 type lostEntry struct {
-	entry *Entry
-	conv  *Conversation
+	entry *conversation.Entry
+	conv  *conversation.Conversation
 }
 
 // adopt gives the entry the decision of one that was lost, or its failure, if that still fits: what the log has gained since is nothing
@@ -20,7 +21,7 @@ func (d *decision) adopt(lost *lostEntry) bool {
 	if lost == nil || lost.entry.Decision == nil && lost.entry.Failure == "" {
 		return false
 	}
-	before := lost.conv.turn(d.turn.ID)
+	before := lost.conv.Turn(d.turn.ID)
 	if before == nil {
 		return false
 	}
@@ -46,8 +47,8 @@ func (d *decision) adopt(lost *lostEntry) bool {
 }
 
 // ground is what a decision about turn is made of, for comparing; nil when it cannot be compared.
-func ground(c *Conversation, turn *Turn) []byte {
-	shown := c.llmTurn(turn, time.Time{})
+func ground(c *conversation.Conversation, turn *conversation.Turn) []byte {
+	shown := c.View(turn, time.Time{})
 	g := struct {
 		User, Summary string
 		Omitted       int
@@ -58,7 +59,7 @@ func ground(c *Conversation, turn *Turn) []byte {
 		Reply         any
 		Decisions     int
 		Listed        []prompt.Agent
-		Changes       []Change
+		Changes       []conversation.Change
 		Relist        bool
 		Choice        bool
 		Told          int
@@ -67,7 +68,7 @@ func ground(c *Conversation, turn *Turn) []byte {
 		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, Told: c.Told,
 	}
 	for _, t := range c.Asked() {
-		g.Asked = append(g.Asked, promptTask(t))
+		g.Asked = append(g.Asked, conversation.PromptTask(t))
 	}
 	b, err := json.Marshal(g)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -16,12 +17,12 @@ import (
 // changed, and made anew, with the cost of both, when it was.
 func TestDecisionThatStillFits(t *testing.T) {
 	tests := map[string]struct {
-		other cortex.Entry
+		other conversation.Entry
 		once  bool
 		want  string
 	}{
-		"an open turn": {cortex.Entry{Turn: "m0"}, true, "after 0 others"},
-		"an answer":    {cortex.Entry{Turn: "m0", Decision: respond("yes")}, false, "after 1 others"},
+		"an open turn": {conversation.Entry{Turn: "m0"}, true, "after 0 others"},
+		"an answer":    {conversation.Entry{Turn: "m0", Decision: respond("yes")}, false, "after 1 others"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestDelegationThatStillFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := costing(once(toAlpha))
 		w := newWorld(t, d)
-		other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0"}
+		other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0"}
 		w.restart(cortex.Config{Decider: d, Store: &conflicting{w.store, other}, Policy: rules(t, "rules: [{agents: [alpha], at_once: 1}]")})
 		w.say("m1", "go")
 		w.finish("alpha", w.onlyTask("alpha"), "A")
@@ -69,7 +70,7 @@ type contended struct {
 	left, tries atomic.Int32
 }
 
-func (s *contended) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *contended) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	s.tries.Add(1)
 	if s.left.Add(-1) >= 0 {
 		return 0, cortex.ErrConflict

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -76,7 +77,7 @@ type mortalStore struct {
 	*mortal
 }
 
-func (s mortalStore) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (v cortex.Version, err error) {
+func (s mortalStore) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (v conversation.Version, err error) {
 	err = s.around(func() error {
 		v, err = s.Store.Append(ctx, tenant, contextID, after, e)
 		return err
@@ -84,8 +85,8 @@ func (s mortalStore) Append(ctx context.Context, tenant, contextID string, after
 	return v, err
 }
 
-func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
-	return func(yield func(*cortex.Entry, error) bool) {
+func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	return func(yield func(*conversation.Entry, error) bool) {
 		if err := s.step(); err != nil {
 			yield(nil, err)
 			return

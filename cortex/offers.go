@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -62,7 +63,7 @@ func (o *offer) next(agents []prompt.Agent) *offer {
 		} else {
 			next.trimmed[i] = prompt.Trim(agents[i])
 		}
-		size += agentWeight(&next.trimmed[i])
+		size += conversation.AgentWeight(&next.trimmed[i])
 	}
 	next.fits = size <= maxListedBytes
 	return next
@@ -89,7 +90,7 @@ func (o *offers) digest(a *prompt.Agent) string {
 // offer lets t, which shows the whole history of turn, show the agents that can be given work. With anew the list of agents
 // begins anew. from is nil when there is nothing that could choose some of them; listed are all of them as prompts show them, or
 // nil. It returns what is new to the prompt, and, if the agents were chosen, which ones.
-func offerAgents(c *Conversation, t *llm.Turn, turn *Turn, from *crowd, listed []prompt.Agent, anew bool) (*Roster, []Candidate) {
+func offerAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *crowd, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Candidate) {
 	anew = anew || c.Relist || c.Listed == nil
 	if from != nil && chooses(c, from, listed, anew) {
 		s := from.choose(t)
@@ -101,7 +102,7 @@ func offerAgents(c *Conversation, t *llm.Turn, turn *Turn, from *crowd, listed [
 
 // chooses reports whether a prompt shows a choice. One that did goes on with it until there are so few agents that a choice would
 // have them all: else agents that come and go would change the instructions again and again.
-func chooses(c *Conversation, from *crowd, listed []prompt.Agent, anew bool) bool {
+func chooses(c *conversation.Conversation, from *crowd, listed []prompt.Agent, anew bool) bool {
 	n := len(from.agents)
 	return listed == nil || n > MaxAgents || (c.Choice && !anew && n > from.limit)
 }
@@ -138,7 +139,7 @@ func (d *decision) visible() []prompt.Agent {
 	for i := range d.unavailable {
 		add(d.unavailable[i].ID)
 	}
-	if isAgent(d.turn.From) {
+	if conversation.IsAgent(d.turn.From) {
 		add(d.turn.From)
 		for _, id := range d.turn.Ancestors {
 			add(id)

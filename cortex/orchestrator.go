@@ -57,7 +57,8 @@ type Config struct {
 	GoneGrace time.Duration
 	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
 	ReplyTimeout time.Duration
-	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes.
+	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes. A Decider that goes on though its
+	// context has ended is left behind a little later; when too many are, nothing is decided any more.
 	DecideTimeout time.Duration
 	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [Ledger].
 	Budget Budget
@@ -81,6 +82,7 @@ type Orchestrator struct {
 	offers     offers
 	school     *school
 	interrupts *interrupts
+	stuck      stuck
 	rates      *rates
 	inbox      atomic.Pointer[transport.Subscription]
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -52,12 +53,12 @@ func TestDelegate(t *testing.T) {
 			transport.MetaTaskType: "skill", transport.MetaAgentID: "alpha", transport.MetaTaskID: string(m.TaskID),
 			transport.MetaRequester: "user", transport.MetaUserText: "please do it", transport.MetaTurn: turnOf("m1"),
 			transport.MetaHops: 1.0, transport.MetaAncestors: nil, transport.MetaDeadline: deadline,
-			transport.MetaLatest: time.Now().Add(cortex.MaxExtension * 5 * time.Minute).UTC().Format(time.RFC3339Nano), transport.MetaAttempt: 1.0,
+			transport.MetaLatest: time.Now().Add(conversation.MaxExtension * 5 * time.Minute).UTC().Format(time.RFC3339Nano), transport.MetaAttempt: 1.0,
 		}
 		if diff := cmp.Diff(want, m.Metadata); diff != "" {
 			t.Errorf("task metadata (-want +got):\n%s", diff)
 		}
-		if transport.Text(m.Parts) != "do it" || tasks[0].From != transport.Cortex || m.ContextID != conversation {
+		if transport.Text(m.Parts) != "do it" || tasks[0].From != transport.Cortex || m.ContextID != theContext {
 			t.Errorf("task %+v from %s", m, tasks[0].From)
 		}
 		if len(w.answers()) != 0 {
@@ -198,7 +199,7 @@ func TestInputRequired(t *testing.T) {
 func TestUnknownKindBecomesADeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
-		w.publish(&transport.Event{ID: "o1", From: "user", ContextID: conversation, Payload: &transport.Opaque{Kind: "hologram", Version: "9", Data: []byte("x")}})
+		w.publish(&transport.Event{ID: "o1", From: "user", ContextID: theContext, Payload: &transport.Opaque{Kind: "hologram", Version: "9", Data: []byte("x")}})
 		w.say("m1", "still there?")
 		w.wantAnswer("m1", "ok")
 		if got := w.orch.Stats().Refused; got != 1 {
@@ -262,9 +263,9 @@ func TestAgentAsks(t *testing.T) {
 		if len(got) != 1 || transport.Text(got[0].Payload.(*a2a.Message).Parts) != "for you" {
 			t.Errorf("alpha's inbox has %d events, want the answer", len(got))
 		}
-		ask("m2", cortex.MaxHops)
+		ask("m2", conversation.MaxHops)
 		if a := w.answers()["m2"]; !strings.Contains(a, "handed on") {
-			t.Errorf("answer at depth %d = %q, want a refusal", cortex.MaxHops, a)
+			t.Errorf("answer at depth %d = %q, want a refusal", conversation.MaxHops, a)
 		}
 	})
 }

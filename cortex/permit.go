@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -32,7 +33,7 @@ func (o *Orchestrator) policy() *policy.Policy {
 func (d *decision) permit() {
 	d.policy = d.o.policy()
 	d.all = keep(d.all, func(a *prompt.Agent) bool { return d.admits(a) })
-	asker := isAgent(d.turn.From)
+	asker := conversation.IsAgent(d.turn.From)
 	d.agents = keep(d.all, func(a *prompt.Agent) bool {
 		if asker && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
 			return false
@@ -75,9 +76,9 @@ func (d *decision) admits(a *prompt.Agent) bool {
 
 // restrict lets t know the rules. One holds without a policy: what an agent asked a person, no other agent answers.
 func (d *decision) restrict(t *llm.Turn) {
-	if isAgent(d.turn.From) {
+	if conversation.IsAgent(d.turn.From) {
 		t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
-			turn := d.conv.turn(d.conv.Tasks[w.ID].Turn)
+			turn := d.conv.Turn(d.conv.Tasks[w.ID].Turn)
 			return turn == nil || turn.From != d.turn.From
 		})
 	}
@@ -93,16 +94,16 @@ func (d *decision) restrict(t *llm.Turn) {
 
 // withhold returns which tasks that wait for the one whose result e is must not be given any more, and why: they were decided by
 // the rules of then, and are sent without a decision.
-func (o *Orchestrator) withhold(conv *Conversation, e *transport.Event) map[a2a.TaskID]string {
-	r, ok := resultOf(e)
+func (o *Orchestrator) withhold(conv *conversation.Conversation, e *transport.Event) map[a2a.TaskID]string {
+	r, ok := conversation.ResultOf(e)
 	done := conv.Tasks[r.TaskID]
 	p := o.policy()
-	if !ok || done == nil || p == nil || conv.turn(done.Turn) == nil {
+	if !ok || done == nil || p == nil || conv.Turn(done.Turn) == nil {
 		return nil
 	}
-	d := &decision{o: o, conv: conv, turn: conv.turn(done.Turn), policy: p, all: o.cfg.Agents(conv.Tenant)}
+	d := &decision{o: o, conv: conv, turn: conv.Turn(done.Turn), policy: p, all: o.cfg.Agents(conv.Tenant)}
 	var all map[a2a.TaskID]string
-	for _, w := range conv.tasksOf(d.turn) {
+	for _, w := range conv.TasksOf(d.turn) {
 		if w.SentSeq != 0 || w.State.Terminal() || !slices.Contains(w.DependsOn, done.ID) {
 			continue
 		}
@@ -137,7 +138,7 @@ func (d *decision) forbids(agent, skill string) string {
 	switch {
 	case !d.policy.Allows(d.turn.From, agent, skill):
 		return "it may not be asked for"
-	case isAgent(d.turn.From) && d.policy.Confirms(d.turn.From, agent, skill):
+	case conversation.IsAgent(d.turn.From) && d.policy.Confirms(d.turn.From, agent, skill):
 		return "a person has to agree to, and none asks"
 	}
 	return ""
@@ -198,7 +199,7 @@ func (d *decision) busy(agent string, more int) string {
 		return ""
 	}
 	if limit := d.policy.PerTurn(agent); limit > 0 {
-		if given := d.conv.chain(d.turn).Given[agent]; given+max(more, 1) > limit {
+		if given := d.conv.Chain(d.turn).Given[agent]; given+max(more, 1) > limit {
 			return fmt.Sprintf("this turn gave it %d of %d tasks", given, limit)
 		}
 	}
@@ -229,7 +230,7 @@ func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 		return full
 	}
 	tasks := map[a2a.TaskID]string{}
-	ids := d.conv.taskIDs(d.entry.Seq, d.turn, decided)
+	ids := d.conv.TaskIDs(d.entry.Seq, d.turn, decided)
 	for i := range decided.Delegations {
 		tasks[ids[decided.Delegations[i].ID]] = decided.Delegations[i].Agent
 	}

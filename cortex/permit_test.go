@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -275,7 +276,7 @@ func TestDeniedTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		conv, err := cortex.Load(t.Context(), w.store, "evil-1", conversation)
+		conv, err := cortex.Load(t.Context(), w.store, "evil-1", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +353,7 @@ func TestAtOnce(t *testing.T) {
 // slowStore takes a second to keep an entry, in which other conversations go on.
 type slowStore struct{ cortex.Store }
 
-func (s slowStore) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s slowStore) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	<-time.After(time.Second)
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }

@@ -3,6 +3,7 @@ package cortex
 import (
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -10,9 +11,9 @@ import (
 // Preview returns what a prompt would show if the user said text now and these agents, which are in the order of their ids, could
 // be given work; and, where they are too many to show all, those that would be chosen, the best first. index knows the agents;
 // nil shows them all.
-func Preview(c *Conversation, text string, agents []prompt.Agent, index *router.Index, now time.Time) (*prompt.Input, []Candidate) {
-	turn := &Turn{User: text}
-	t := c.llmTurn(turn, now)
+func Preview(c *conversation.Conversation, text string, agents []prompt.Agent, index *router.Index, now time.Time) (*prompt.Input, []conversation.Candidate) {
+	turn := &conversation.Turn{User: text}
+	t := c.View(turn, now)
 	t.MaxParallel, t.Agents = MaxParallel, agents
 	var from *crowd
 	known := new(offers)

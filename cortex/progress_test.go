@@ -9,14 +9,15 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // working is the event by which an agent says that it is at work.
 func working(id, agent string, task a2a.TaskID) *transport.Event {
 	return &transport.Event{
-		ID: id, Time: time.Now(), From: agent, ContextID: conversation, TaskID: task,
-		Payload: &a2a.TaskStatusUpdateEvent{TaskID: task, ContextID: conversation, Status: a2a.TaskStatus{State: a2a.TaskStateWorking}},
+		ID: id, Time: time.Now(), From: agent, ContextID: theContext, TaskID: task,
+		Payload: &a2a.TaskStatusUpdateEvent{TaskID: task, ContextID: theContext, Status: a2a.TaskStatus{State: a2a.TaskStateWorking}},
 	}
 }
 
@@ -34,7 +35,7 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 		for i := range 11 { // the last time that it moves is by less than a quarter
 			pass(95 * time.Second)
 			w.publish(working(fmt.Sprint("p", i), "alpha", id))
-			want := min(time.Since(began)+5*time.Minute, cortex.MaxExtension*5*time.Minute)
+			want := min(time.Since(began)+5*time.Minute, conversation.MaxExtension*5*time.Minute)
 			if at := w.load().Tasks[id]; at.Deadline.Sub(began) != want || at.State != a2a.TaskStateWorking {
 				t.Fatalf("after %v: %s until %v, want until %v", time.Since(began), at.State, at.Deadline.Sub(began), want)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -65,14 +66,14 @@ func (r *rates) take(agent string, perMinute int, now time.Time) string {
 
 // overRate returns why e, a request of an agent, or in the course of one, cannot be made in a conversation that this agent did not begin,
 // or "".
-func (o *Orchestrator) overRate(conv *Conversation, e *transport.Event) string {
-	m, ok := userMessage(e)
-	if !ok || !isAgent(e.From) {
+func (o *Orchestrator) overRate(conv *conversation.Conversation, e *transport.Event) string {
+	m, ok := transport.Request(e)
+	if !ok || !conversation.IsAgent(e.From) {
 		return ""
 	}
 	agent := e.From
-	if parent := conv.parentOf(e, m); parent != nil {
-		agent = conv.chain(parent).Agent
+	if parent := conv.ParentOf(e, m); parent != nil {
+		agent = conv.Chain(parent).Agent
 	}
 	if agent == "" || agent == conv.Owner {
 		return ""
@@ -81,8 +82,8 @@ func (o *Orchestrator) overRate(conv *Conversation, e *transport.Event) string {
 }
 
 // overOwnRate is the same in a conversation that the agent began, for turn, which entry begins.
-func (o *Orchestrator) overOwnRate(conv *Conversation, turn *Turn, entry *Entry) string {
-	agent := conv.chain(turn).Agent
+func (o *Orchestrator) overOwnRate(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) string {
+	agent := conv.Chain(turn).Agent
 	if agent == "" || agent != conv.Owner || entry.Seq == 1 || turn.Seq != entry.Seq {
 		return ""
 	}

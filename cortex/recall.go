@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -12,16 +13,16 @@ const recallTimeout = 2 * time.Second
 
 // recall takes the tasks that entry seq stopped out of their agents' inboxes, where the transport can. So an agent that does not
 // run, and misses the Cancel, does not do them when it starts. An agent that has begun is told by the Cancel.
-func (o *Orchestrator) recall(ctx context.Context, conv *Conversation, seq uint64) {
+func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversation, seq uint64) {
 	w, ok := o.cfg.Transport.(transport.Withdrawer)
 	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recallTimeout)
 	defer cancel()
-	for _, r := range conv.recalls(seq) {
-		if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, r.agent), conv.ContextID, transport.Cortex, r.eventID); err != nil {
-			o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.agent, "err", err)
+	for _, r := range conv.Withdrawals(seq) {
+		if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, r.Agent), conv.ContextID, transport.Cortex, r.EventID); err != nil {
+			o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
 		}
 	}
 }

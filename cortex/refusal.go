@@ -14,10 +14,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// NoteRefusal is the kind of the notes that say what became of messages that are in no log, since they were refused. They name no
+// NoteRefusal is the kind of the notes that say what became of messages that are in no log, since they were conversation.Refusal. They name no
 // message but by its digest, and hold Cortex's own words only: everybody of the tenant may read them.
 const NoteRefusal = "refusal"
 
@@ -52,7 +53,8 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 	var err error
 	switch {
 	case e.From == "" || e.ContextID == "": // the transport cannot say whose it is
-	case e.From == transport.Cortex: // nobody waits
+	case e.From == transport.Cortex:
+		err = o.endWithout(ctx, e, reason)
 	default:
 		if task := resultFor(e); task != "" {
 			err = o.failTask(ctx, e, task, reason)
@@ -72,10 +74,10 @@ var resultKinds = []string{"task", "status-update", "artifact-update", "message"
 
 // resultFor returns the task that e is the result of, also when it cannot be read; empty when it is none.
 func resultFor(e *transport.Event) a2a.TaskID {
-	if r, ok := resultOf(e); ok && r.settles() {
+	if r, ok := conversation.ResultOf(e); ok && r.Settles() {
 		return r.TaskID
 	}
-	if p, ok := e.Payload.(*transport.Opaque); ok && isAgent(e.From) && slices.Contains(resultKinds, p.Kind) {
+	if p, ok := e.Payload.(*transport.Opaque); ok && conversation.IsAgent(e.From) && slices.Contains(resultKinds, p.Kind) {
 		return e.TaskID
 	}
 	return ""
@@ -83,11 +85,11 @@ func resultFor(e *transport.Event) a2a.TaskID {
 
 // asks reports whether e wants an answer, as far as that is known.
 func asks(e *transport.Event) bool {
-	if _, ok := userMessage(e); ok {
+	if _, ok := transport.Request(e); ok {
 		return true
 	}
 	p, ok := e.Payload.(*transport.Opaque)
-	return ok && (p.Kind == "message" || !isAgent(e.From) && !transport.KnownKind(p.Kind)) // a newer client may wait for anything
+	return ok && (p.Kind == "message" || !conversation.IsAgent(e.From) && !transport.KnownKind(p.Kind)) // a newer client may wait for anything
 }
 
 // inWords tells who sent e why it is given up. What e says is not in it.
@@ -109,9 +111,9 @@ func inWords(e *transport.Event, reason error) string {
 // any result, or is tried again.
 func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2a.TaskID, reason error) error {
 	now := o.cfg.Now()
-	id := deriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+eventKey(e), 0)
+	id := conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+conversation.EventKey(e), 0)
 	if e.ID == "" { // it could not be read
-		id = deriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+oneLine(reason.Error()), 0)
+		id = conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+oneLine(reason.Error()), 0)
 	}
 	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
 		ID: id, Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: o.cfg.Tenant, ContextID: e.ContextID, TaskID: task,
@@ -130,12 +132,17 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 // misses that on the live topic finds it in a note, see [RefusalOf].
 func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) error {
 	now := o.cfg.Now()
-	if notes, ok := o.cfg.Store.(Notes); ok && !isAgent(e.From) {
-		if err := o.keepRefusal(ctx, notes, e, refusalNote{Time: now, Text: why}); err != nil {
+	return o.answerUnlogged(ctx, e, conversation.Refusal(o.cfg.Tenant, e, why, now), refusalNote{Time: now, Text: why})
+}
+
+// answerUnlogged sends the answer to message e, which is in no log, and keeps it for a person who does not hear it.
+func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, kept refusalNote) error {
+	if notes, ok := o.cfg.Store.(Notes); ok && !conversation.IsAgent(e.From) {
+		if err := o.keepRefusal(ctx, notes, e, kept); err != nil {
 			return err
 		}
 	}
-	for _, out := range refused(o.cfg.Tenant, e, why, now) {
+	for _, out := range answer {
 		err := o.tell(ctx, out.Topic, out.Event)
 		if err != nil && out.Topic.Kind != transport.KindLive {
 			return err
@@ -144,26 +151,13 @@ func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why strin
 	return nil
 }
 
-// refused returns the answer to a message that is in no log.
-func refused(tenant string, e *transport.Event, why string, at time.Time) []Output {
-	m, ok := userMessage(e)
-	if !ok {
-		m = &a2a.Message{}
-	}
-	turn := newTurn(&Entry{Cause: e, Time: at, Turn: transport.TurnID(tenant, e.ContextID, e.From, e.ID)}, m)
-	turn.Failed, turn.Answer, turn.Answered = true, why, at
-	var out []Output
-	outputter{c: NewConversation(tenant, e.ContextID), out: &out}.answer(turn)
-	return out
-}
-
 // tell publishes what there is to say of an event that is given up. What can never be said is logged.
 func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	err := o.cfg.Transport.Publish(ctx, t, e)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, transport.ErrInvalid):
+	case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull):
 		o.log.Warn("nobody could be told", "context_id", e.ContextID, "to", t.ID, "err", err)
 		return nil
 	}
@@ -193,7 +187,7 @@ func (o *Orchestrator) keepRefusal(ctx context.Context, notes Notes, e *transpor
 	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, ErrConflict))
 }
 
-// RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
+// RefusalOf returns the answer to a message of a person that was conversation.Refusal, and so is in no log. It is kept for a day, in a store that
 // is a [Notes].
 func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	notes, ok := s.(Notes)
@@ -213,6 +207,6 @@ func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID 
 	if i < 0 {
 		return nil, false, nil
 	}
-	out := refused(tenant, &transport.Event{ID: messageID, From: from, ContextID: contextID}, kept[i].Text, kept[i].Time)
+	out := conversation.Refusal(tenant, &transport.Event{ID: messageID, From: from, ContextID: contextID}, kept[i].Text, kept[i].Time)
 	return out[len(out)-1].Event.Payload.(*a2a.Message), true, nil
 }

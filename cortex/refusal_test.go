@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -19,7 +20,7 @@ import (
 // unreadable is an event that says of itself what cannot be read.
 func unreadable(id, from, kind string, task a2a.TaskID) *transport.Event {
 	return &transport.Event{
-		ID: id, Time: time.Now(), From: from, ContextID: conversation, TaskID: task,
+		ID: id, Time: time.Now(), From: from, ContextID: theContext, TaskID: task,
 		Payload: &transport.Opaque{Kind: kind, Version: transport.PayloadVersion, Data: []byte(`{"status":NaN`)},
 	}
 }
@@ -164,7 +165,7 @@ type fragile struct {
 	away  atomic.Bool // the notes are
 }
 
-func (s *fragile) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *fragile) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	switch {
 	case strings.HasPrefix(e.Cause.ID, "bad"):
 		s.tries.Add(1)
@@ -185,7 +186,7 @@ func (s *fragile) Note(ctx context.Context, tenant, kind, key string) (cortex.No
 // TestRefusalIsKept has messages refused while nobody hears what is said on the live topic: who asks for the answer finds out, and
 // nobody else does.
 func TestRefusalIsKept(t *testing.T) {
-	of := func(e *transport.Event) *transport.Event { e.ContextID = conversation; return e }
+	of := func(e *transport.Event) *transport.Event { e.ContextID = theContext; return e }
 	tests := map[string]struct {
 		event *transport.Event
 		want  string
@@ -217,7 +218,7 @@ func TestRefusalIsKept(t *testing.T) {
 					t.Errorf("dead letters %q, want one", got)
 				}
 				w.wantAnswer("m2", "ok")
-				m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user", e.ID)
+				m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", e.ID)
 				if err != nil || !ok {
 					t.Fatalf("RefusalOf() = %v, %v, %v", m, ok, err)
 				}
@@ -225,7 +226,7 @@ func TestRefusalIsKept(t *testing.T) {
 					t.Errorf("refused with %q, %v; want %q", text, m.Metadata, test.want)
 				}
 				for _, other := range [][2]string{{"user:eve", e.ID}, {"user", "m2"}} {
-					if m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, other[0], other[1]); ok || err != nil {
+					if m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, other[0], other[1]); ok || err != nil {
 						t.Errorf("RefusalOf(%q) = %v, %v, want none", other, m, err)
 					}
 				}
@@ -265,7 +266,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if notes > 1024 || most != 32 {
 			t.Errorf("%d notes, with up to %d refusals, want at most 1024, with 32", notes, most)
 		}
-		if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", conversation, "user", id(n-1)); !ok || err != nil {
+		if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", id(n-1)); !ok || err != nil {
 			t.Errorf("the last one: %v, %v", ok, err)
 		}
 	})

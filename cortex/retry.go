@@ -7,6 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -19,28 +20,28 @@ const (
 )
 
 // retries returns who tries the tasks again that end with an entry's cause.
-func (o *Orchestrator) retries(conv *Conversation, entry *Entry) map[a2a.TaskID]Retry {
-	turn, p := conv.turn(entry.Turn), o.policy()
-	due := conv.lapsing(entry)
+func (o *Orchestrator) retries(conv *conversation.Conversation, entry *conversation.Entry) map[a2a.TaskID]conversation.Retry {
+	turn, p := conv.Turn(entry.Turn), o.policy()
+	due := conv.Lapsing(entry)
 	if len(due) == 0 || turn == nil || !turn.Open() || p.DeniesTenant(conv.Tenant) {
 		return nil
 	}
 	all := o.cfg.Agents(conv.Tenant)
 	d := &decision{o: o, conv: conv, turn: turn, entry: entry, policy: p, all: all, agents: all}
-	var retries map[a2a.TaskID]Retry
+	var retries map[a2a.TaskID]conversation.Retry
 	given := map[string]int{}
 	for _, t := range due {
 		r, ok := d.retry(t, due, given)
 		if !ok {
 			continue
 		}
-		if r.Why = prompt.Clean(t.missing(), maxWhy); !t.Gone {
-			if res, ok := resultOf(entry.Cause); ok {
-				r.Why = prompt.Clean("it failed: "+res.Text, maxWhy)
+		if r.Why = prompt.Clean(t.Missing(), conversation.MaxWhy); !t.Gone {
+			if res, ok := conversation.ResultOf(entry.Cause); ok {
+				r.Why = prompt.Clean("it failed: "+res.Text, conversation.MaxWhy)
 			}
 		}
 		if retries == nil {
-			retries = map[a2a.TaskID]Retry{}
+			retries = map[a2a.TaskID]conversation.Retry{}
 		}
 		retries[t.ID] = r
 		given[r.Agent]++
@@ -50,8 +51,8 @@ func (o *Orchestrator) retries(conv *Conversation, entry *Entry) map[a2a.TaskID]
 
 // retry returns who is to try t again. due are the tasks that end with it, whose agents are no help, and given is how many the entry
 // has given to each agent so far.
-func (d *decision) retry(t *Task, due []*Task, given map[string]int) (Retry, bool) {
-	most, others := MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.confirms(t.ID)
+func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given map[string]int) (conversation.Retry, bool) {
+	most, others := MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.Confirms(t.ID)
 	had := 1 // attempts of the agent that has it
 	look := func(agent string) {
 		most = min(most, d.policy.Attempts(d.turn.From, agent, t.Skill))
@@ -65,40 +66,40 @@ func (d *decision) retry(t *Task, due []*Task, given map[string]int) (Retry, boo
 		}
 	}
 	if t.Attempt >= most {
-		return Retry{}, false
+		return conversation.Retry{}, false
 	}
 	if had <= t.Terms.Retries && d.mayGoOn(t) {
-		return Retry{Agent: t.Agent, Terms: t.Terms}, true
+		return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, true
 	}
 	if !others {
-		return Retry{}, false
+		return conversation.Retry{}, false
 	}
 	for _, a := range d.substitutes(t) {
-		silent := slices.ContainsFunc(due, func(t *Task) bool { return t.Agent == a.ID })
+		silent := slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID })
 		if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.place(t, a.ID)) > 0 {
 			continue
 		}
-		return Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
+		return conversation.Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
 	}
-	return Retry{}, false
+	return conversation.Retry{}, false
 }
 
 // mayGoOn reports whether t's agent is there, and may still be asked.
-func (d *decision) mayGoOn(t *Task) bool {
+func (d *decision) mayGoOn(t *conversation.Task) bool {
 	_, there := findSorted(d.all, t.Agent)
-	return there && d.veto(t.Agent, t.Skill) == "" && (!d.confirms(t.Agent, t.Skill) || d.turn.confirms(t.ID))
+	return there && d.veto(t.Agent, t.Skill) == "" && (!d.confirms(t.Agent, t.Skill) || d.turn.Confirms(t.ID))
 }
 
 // substitutes returns the agents that can do t in place of the one that has it, the best first.
-func (d *decision) substitutes(t *Task) []prompt.Agent {
+func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
 	var fit []prompt.Agent
 	confidence := map[string]float64{}
 	for i := range d.all {
 		a := &d.all[i]
-		if !a.Seen || a.ID == t.Agent || t.triedBy(a.ID) != nil {
+		if !a.Seen || a.ID == t.Agent || t.TriedBy(a.ID) != nil {
 			continue
 		}
-		if isAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
+		if conversation.IsAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
 			continue
 		}
 		if d.confirms(a.ID, t.Skill) {
@@ -119,12 +120,12 @@ func (d *decision) substitutes(t *Task) []prompt.Agent {
 }
 
 // delegationOf is what gives t to an agent.
-func (d *decision) delegationOf(t *Task, agent string) *llm.Delegation {
+func (d *decision) delegationOf(t *conversation.Task, agent string) *llm.Delegation {
 	return &llm.Delegation{ID: string(t.ID), Agent: agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
 }
 
 // place takes t's place with another agent, or returns why there is none.
-func (d *decision) place(t *Task, agent string) map[string]string {
+func (d *decision) place(t *conversation.Task, agent string) map[string]string {
 	if d.policy == nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -30,7 +31,7 @@ type withdrawing struct {
 func (w *withdrawing) Withdraw(_ context.Context, t transport.Topic, contextID, from, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if contextID != conversation || from != transport.Cortex {
+	if contextID != theContext || from != transport.Cortex {
 		return fmt.Errorf("withdraw from %s in %s: not Cortex's", from, contextID)
 	}
 	w.asked = append(w.asked, t.ID+" "+id)
@@ -501,14 +502,14 @@ func TestOldLog(t *testing.T) {
 		w.stop()
 		began := time.Now()
 		deadline := began.Add(time.Minute)
-		log := []*cortex.Entry{
+		log := []*conversation.Entry{
 			{Seq: 1, Time: began, Cause: userEvent("m1", "go"), Turn: "m1", Decision: delegate(toAlpha), Deadline: deadline},
 			{
 				Seq: 2, Time: deadline, Turn: "m1", Decision: respond("done"),
-				Cause: &transport.Event{ID: "d", Time: deadline, From: transport.Cortex, ContextID: conversation, Payload: &transport.Deadline{At: deadline}},
+				Cause: &transport.Event{ID: "d", Time: deadline, From: transport.Cortex, ContextID: theContext, Payload: &transport.Deadline{At: deadline}},
 			},
 		}
-		conv := cortex.NewConversation("", conversation)
+		conv := conversation.NewConversation("", theContext)
 		for _, e := range log {
 			if err := conv.Apply(e); err != nil {
 				t.Fatal(err)

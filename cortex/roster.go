@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -24,48 +25,48 @@ const (
 // are there. With anew the list begins anew.
 //
 // A change that another open turn was shown is not in t's prompt, so that it is new to t as well.
-func listAgents(c *Conversation, t *llm.Turn, turn *Turn, agents []prompt.Agent, anew bool) *Roster {
+func listAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, agents []prompt.Agent, anew bool) *conversation.Roster {
 	if agents == nil {
 		return nil
 	}
 	if anew {
 		t.Listed = agents
-		return &Roster{All: true, Joined: agents}
+		return &conversation.Roster{All: true, Joined: agents}
 	}
 	if len(c.Changes) == 0 && sameAgents(c.Listed, agents) {
-		c.shareList(agents)
+		c.ShareList(agents)
 		t.Listed = agents
 		return nil
 	}
 	t.Listed = c.Listed
 	tellChanges(c, t, turn)
-	now := Change{Turn: turn.ID, Step: len(turn.Steps), Update: difference(shown(&t.Input), agents)}
-	changed := now.size()
+	now := conversation.Change{Turn: turn.ID, Step: len(turn.Steps), Update: difference(shown(&t.Input), agents)}
+	changed := now.Size()
 	if changed == 0 {
 		return nil
 	}
 	for i := range c.Changes {
-		changed += c.Changes[i].size()
+		changed += c.Changes[i].Size()
 	}
 	if changed > maxChanged {
 		untell(t)
 		t.Listed = agents
-		return &Roster{All: true, Joined: agents}
+		return &conversation.Roster{All: true, Joined: agents}
 	}
 	put(&t.Update, t.Steps, now)
-	return &Roster{Joined: now.Joined, Left: now.Left}
+	return &conversation.Roster{Joined: now.Joined, Left: now.Left}
 }
 
 // tell puts the changes into t where earlier prompts had them.
-func tellChanges(c *Conversation, t *llm.Turn, turn *Turn) {
-	past := c.history()
+func tellChanges(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn) {
+	past := c.History()
 	for _, change := range c.Changes {
 		if change.Turn == turn.ID {
 			put(&t.Update, t.Steps, change)
 			continue
 		}
 		// A turn that is not there is open, and not in t's prompt.
-		if i := slices.IndexFunc(past, func(p *Turn) bool { return p.ID == change.Turn }); i >= 0 {
+		if i := slices.IndexFunc(past, func(p *conversation.Turn) bool { return p.ID == change.Turn }); i >= 0 {
 			h := &t.History[i]
 			if change.Step > 0 {
 				h.Steps = slices.Clone(h.Steps) // they are the fold's
@@ -76,7 +77,7 @@ func tellChanges(c *Conversation, t *llm.Turn, turn *Turn) {
 }
 
 // put sets the update of a turn's message, or of a step's results.
-func put(message *prompt.Update, steps []prompt.Step, change Change) {
+func put(message *prompt.Update, steps []prompt.Step, change conversation.Change) {
 	switch {
 	case change.Step == 0:
 		*message = change.Update

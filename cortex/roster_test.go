@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -463,7 +464,7 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 		pass(0)
 		now := []prompt.Agent{actor("b", "two"), actor("c", "three")}
 		c.are(now...)
-		conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -478,7 +479,7 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 }
 
 // preview is what a prompt would show of the conversation, without agents.
-func preview(c *cortex.Conversation, text string) *prompt.Input {
+func preview(c *conversation.Conversation, text string) *prompt.Input {
 	in, _ := cortex.Preview(c, text, nil, nil, t0)
 	return in
 }

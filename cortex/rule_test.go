@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -88,7 +89,7 @@ func TestNoTaskBesideTheLog(t *testing.T) {
 			return delegate(llm.Delegation{ID: "1", Agent: "beta", Task: "b"})
 		})
 		w := newWorld(t, decider)
-		other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+		other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
 		w.restart(cortex.Config{Decider: decider, Store: &conflicting{w.store, other}})
 		w.say("m1", "second")
 		if n := len(w.decisions()); n != 2 {
@@ -124,11 +125,11 @@ func TestDeciderWithoutBounds(t *testing.T) {
 				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: fmt.Sprint(len(t.Steps))})
 			}))
 			w.say("m1", "for ever")
-			for i := range cortex.MaxSteps - 1 {
+			for i := range conversation.MaxSteps - 1 {
 				w.wantTasks("alpha", i+1)
 				w.finish("alpha", w.tasksOf("alpha")[i].TaskID, "again")
 			}
-			w.wantTasks("alpha", cortex.MaxSteps-1)
+			w.wantTasks("alpha", conversation.MaxSteps-1)
 			if got := w.answers()["m1"]; !strings.Contains(got, "no step is left") {
 				t.Errorf("answer %q, want that no step was left", got)
 			}

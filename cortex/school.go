@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -47,7 +48,7 @@ type school struct {
 // known is what the router was taught of an agent, and the version of the note that it is from.
 type known struct {
 	evidence []router.Evidence
-	version  Version
+	version  conversation.Version
 }
 
 func newSchool(cfg *Config) *school {
@@ -248,7 +249,7 @@ func (s *school) do(ctx context.Context, agent string, l *lesson) error {
 
 // tell lets other orchestrators of the tenant know that an agent's note has changed. One that misses it learns the same at its next
 // own lesson, or when it begins.
-func (s *school) tell(ctx context.Context, agent string, v Version) error {
+func (s *school) tell(ctx context.Context, agent string, v conversation.Version) error {
 	err := s.transport.Publish(ctx, transport.Control(s.tenant, transport.Cortex), &transport.Event{
 		ID: noticeID(s.tenant, agent, v), Time: s.now(), From: transport.Cortex, Tenant: s.tenant, Payload: &transport.Forget{AgentID: agent},
 	})
@@ -259,8 +260,8 @@ func (s *school) tell(ctx context.Context, agent string, v Version) error {
 }
 
 // noticeID is the id of the event that tells of a version of an agent's note, so that who has it finds nothing to do.
-func noticeID(tenant, agent string, v Version) string {
-	return uuid.NewSHA1(idSpace, fmt.Appendf(nil, "learned %q %q %d", tenant, agent, v)).String()
+func noticeID(tenant, agent string, v conversation.Version) string {
+	return uuid.NewSHA1(conversation.IDSpace, fmt.Appendf(nil, "learned %q %q %d", tenant, agent, v)).String()
 }
 
 func (s *school) read(n *Note) []router.Evidence {
@@ -272,7 +273,7 @@ func (s *school) read(n *Note) []router.Evidence {
 }
 
 // teach lets the router know what an agent's note has.
-func (s *school) teach(agent string, all []router.Evidence, v Version) {
+func (s *school) teach(agent string, all []router.Evidence, v conversation.Version) {
 	s.mu.Lock()
 	if v == 0 {
 		delete(s.agents, agent)

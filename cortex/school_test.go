@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -28,7 +29,7 @@ type slowNotes struct {
 	hold                  atomic.Pointer[chan struct{}] // nil holds nothing up
 }
 
-func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	s.erased.Add(1)
 	return s.Store.EraseNote(ctx, tenant, kind, n)
 }
@@ -38,7 +39,7 @@ func (s *slowNotes) Note(ctx context.Context, tenant, kind, key string) (cortex.
 	return s.Store.Note(ctx, tenant, kind, key)
 }
 
-func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	if c := s.hold.Load(); c != nil {
 		select {
 		case <-*c:
@@ -216,15 +217,15 @@ func TestForgetConversation(t *testing.T) {
 	for name, at := range map[string]func(w *world, store *slowNotes) []string{
 		"written": func(w *world, _ *slowNotes) []string {
 			pass(time.Second)
-			return w.forget(conversation)
+			return w.forget(theContext)
 		},
-		"waiting": func(w *world, _ *slowNotes) []string { return w.forget(conversation) },
+		"waiting": func(w *world, _ *slowNotes) []string { return w.forget(theContext) },
 		"being written": func(w *world, store *slowNotes) []string {
 			hold := make(chan struct{})
 			store.hold.Store(&hold)
 			pass(time.Second)
 			store.hold.Store(nil)
-			changed := w.forget(conversation)
+			changed := w.forget(theContext)
 			synctest.Wait()
 			close(hold)
 			return changed
@@ -263,7 +264,7 @@ type busyNotes struct {
 	times int
 }
 
-func (s *busyNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *busyNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	if s.times--; s.times >= 0 {
 		is, err := s.Note(ctx, tenant, kind, n.Key)
 		if err != nil {
@@ -282,15 +283,15 @@ func TestForgetConversationWhileOthersLearn(t *testing.T) {
 		w.say("m1", "alpha: the first thing")
 		pass(time.Second)
 		w.stop()
-		if _, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 1000}, "", conversation); !errors.Is(err, cortex.ErrConflict) ||
+		if _, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 1000}, "", theContext); !errors.Is(err, cortex.ErrConflict) ||
 			!strings.Contains(err.Error(), "alpha") {
 			t.Errorf("ForgetConversation = %v, want a conflict at alpha", err)
 		}
-		changed, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 3}, "", conversation)
+		changed, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 3}, "", theContext)
 		if err != nil || !cmp.Equal(changed, []string{"alpha"}) {
 			t.Errorf("ForgetConversation = %v, %v, want alpha", changed, err)
 		}
-		if changed, err = cortex.ForgetConversation(t.Context(), store, "", conversation); len(changed) > 0 || err != nil {
+		if changed, err = cortex.ForgetConversation(t.Context(), store, "", theContext); len(changed) > 0 || err != nil {
 			t.Errorf("ForgetConversation again = %v, %v, want nothing", changed, err)
 		}
 		w.wantLearned(map[string][]string{})
@@ -364,11 +365,11 @@ func TestForgetConversationOnNATS(t *testing.T) {
 		}
 	}
 	tell("other", "m1", "alpha: water tulips daily")
-	tell(conversation, "m2", "alpha: walk elephants slowly")
+	tell(theContext, "m2", "alpha: walk elephants slowly")
 	until("both are learned by both", func() bool {
 		return know("water tulips daily") == 2 && know("walk elephants slowly") == 2 && len(w.learned()["alpha"]) == 2
 	})
-	if changed := w.forget(conversation); !cmp.Equal(changed, []string{"alpha"}) {
+	if changed := w.forget(theContext); !cmp.Equal(changed, []string{"alpha"}) {
 		t.Errorf("ForgetConversation = %v, want alpha", changed)
 	}
 	until("both have forgotten", func() bool { return know("walk elephants slowly") == 0 })

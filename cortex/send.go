@@ -10,11 +10,12 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // count counts and logs what an entry has tried again.
-func (o *Orchestrator) count(conv *Conversation, entry *Entry) {
+func (o *Orchestrator) count(conv *conversation.Conversation, entry *conversation.Entry) {
 	for id, r := range entry.Retries {
 		o.stats.Retries.Add(1)
 		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
@@ -23,8 +24,8 @@ func (o *Orchestrator) count(conv *Conversation, entry *Entry) {
 
 // show lets people see what the cause of entry seq settled, before the decision, which may take long. It returns the ids of what
 // it has sent.
-func (o *Orchestrator) show(ctx context.Context, conv *Conversation, seq uint64) (shown []string) {
-	for _, out := range conv.Outputs(seq) {
+func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []string) {
+	for _, out := range conv.Effects(seq) {
 		if _, ok := out.Event.Payload.(*a2a.TaskStatusUpdateEvent); ok {
 			if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
 				o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
@@ -38,7 +39,7 @@ func (o *Orchestrator) show(ctx context.Context, conv *Conversation, seq uint64)
 
 // send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
 func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown ...string) error {
-	for _, out := range conv.Outputs(seq) {
+	for _, out := range conv.Effects(seq) {
 		timer := out.Event.DeliverAt
 		if slices.Contains(shown, out.Event.ID) || !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
 			continue
@@ -48,7 +49,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
 			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time
+		case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull): // nor will it be the next time, or not soon
 			if err := o.unsent(ctx, conv.Conversation, seq, out, err); err != nil {
 				return err
 			}
@@ -68,9 +69,10 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 	return nil
 }
 
-// unsent sends what there is to say of an output that the transport refuses for good. Of a task Cortex tells itself that it was
-// rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of the answer.
-func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint64, out Output, refused error) error {
+// unsent sends what there is to say of an output that the transport refuses for good, or since its agent does not read. Of a task Cortex
+// tells itself that it was rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of
+// the answer, unless it does not read: the answer is in the log.
+func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversation, seq uint64, out conversation.Effect, refused error) error {
 	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
 	m, ok := out.Event.Payload.(*a2a.Message)
 	if !ok {
@@ -79,6 +81,9 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 	e := *out.Event
 	reason := refusal(refused)
 	if e.TaskID == "" {
+		if errors.Is(refused, transport.ErrFull) {
+			return nil
+		}
 		short := *m
 		short.Parts = a2a.ContentParts{a2a.NewTextPart("The answer cannot be sent to you: " + reason + ".")}
 		short.Metadata = map[string]any{transport.MetaFailed: true}
@@ -87,7 +92,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 		}
 		e.Payload = &short
 	} else {
-		e.ID, e.To, out.Topic = conv.id(seq, "unsent:"+string(e.TaskID), 0), transport.Cortex, transport.Inbox(conv.Tenant, transport.Cortex)
+		e.ID, e.To, out.Topic = conv.ID(seq, "unsent:"+string(e.TaskID), 0), transport.Cortex, transport.Inbox(conv.Tenant, transport.Cortex)
 		e.Payload = &a2a.Task{
 			ID: e.TaskID, ContextID: conv.ContextID,
 			Status: a2a.TaskStatus{State: a2a.TaskStateRejected, Timestamp: &e.Time, Message: &a2a.Message{
@@ -111,7 +116,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 // refusal is why a transport refuses an event, in words: without those that are for programs.
 func refusal(err error) string {
 	text := err.Error()
-	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge} {
+	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge, transport.ErrFull} {
 		text = strings.ReplaceAll(text, kind.Error()+": ", "")
 	}
 	return oneLine(text)
@@ -126,19 +131,11 @@ func (c *loaded) wakes(now, due time.Time) bool {
 // ignore acknowledges an event that changes nothing.
 func (o *Orchestrator) ignore(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
-		// Woken for nothing, since the task of that deadline is done; another one may still have one. Or woken too early, since
-		// the transport's clock is ahead: then it is asked to wait for as much longer.
-		if at := conv.nextDeadline(); !at.IsZero() {
-			due := at
-			if early := at.Sub(now); early > 0 && d.At.Equal(at) {
-				due = at.Add(early)
-			}
-			var out []Output
-			outputter{c: conv.Conversation, seq: conv.Seq, out: &out}.timer(at, due)
-			if err := o.cfg.Transport.Publish(ctx, out[0].Topic, out[0].Event); err != nil {
+		if timer, ok := conv.Wake(d, now); ok {
+			if err := o.cfg.Transport.Publish(ctx, timer.Topic, timer.Event); err != nil {
 				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
 			}
-			conv.timer = due
+			conv.timer = timer.Event.DeliverAt
 		}
 	} else {
 		o.stats.Ignored.Add(1)

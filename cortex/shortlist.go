@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -76,7 +77,7 @@ func (c *crowd) hits(text string, limit int) []router.Hit {
 // candidates is a choice that is being made.
 type candidates struct {
 	*crowd
-	list   []Candidate // in the order in which they are to be shown when there is no room for all
+	list   []conversation.Candidate // in the order in which they are to be shown when there is no room for all
 	skills map[string][]string
 	busy   []prompt.Unavailable // would be in the list
 }
@@ -124,22 +125,22 @@ func (s *candidates) add(hits map[string]router.Hit, id, reason string) {
 		}
 		return
 	}
-	if _, ok := s.find(id); !ok || slices.ContainsFunc(s.list, func(c Candidate) bool { return c.ID == id }) {
+	if _, ok := s.find(id); !ok || slices.ContainsFunc(s.list, func(c conversation.Candidate) bool { return c.ID == id }) {
 		return
 	}
 	h := hits[id]
-	c := Candidate{ID: id, Score: score(h.Score), Reason: reason}
+	c := conversation.Candidate{ID: id, Score: score(h.Score), Reason: reason}
 	if len(h.Skills) > 0 {
-		c.Skill = prompt.Clean(h.Skills[0], maxTitle)
+		c.Skill = prompt.Clean(h.Skills[0], conversation.MaxTitle)
 		s.skills[id] = h.Skills
 	}
 	s.list = append(s.list, c)
 }
 
 // logged returns the candidates as the log has them, the best first.
-func (s *candidates) logged() []Candidate {
+func (s *candidates) logged() []conversation.Candidate {
 	list := slices.Clone(s.list)
-	slices.SortStableFunc(list, func(a, b Candidate) int {
+	slices.SortStableFunc(list, func(a, b conversation.Candidate) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
 	})
 	return list

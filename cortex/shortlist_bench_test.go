@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -39,7 +40,7 @@ func BenchmarkTurnAmongMany(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			in, _ := cortex.Preview(cortex.NewConversation("", "x"), "I need someone who sells wine", agents, index, t0)
+			in, _ := cortex.Preview(conversation.NewConversation("", "x"), "I need someone who sells wine", agents, index, t0)
 			b.ReportMetric(float64(agentText(rendered(b, []*llm.Turn{{Input: *in}})[0])), "first-bytes")
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -15,12 +16,12 @@ type Store interface {
 	// Load yields the entries of a conversation after version after (0: all), oldest first, with Version set. When the
 	// iteration ends without an error, it was complete: every entry whose Append had returned before Load was called is
 	// in it. A load that cannot prove that ends with an error. A conversation nobody wrote to is empty.
-	Load(ctx context.Context, tenant, contextID string, after Version) iter.Seq2[*Entry, error]
+	Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error]
 
 	// Append adds e behind version after, which must be the conversation's last, and returns its version. It returns
 	// ErrConflict, and stores nothing, when the conversation has gone on; transport.ErrTooLarge or ErrInvalid when it
 	// can never keep e. When it returns another error, e may have been stored or not: load to find out. e is not retained.
-	Append(ctx context.Context, tenant, contextID string, after Version, e *Entry) (Version, error)
+	Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error)
 
 	// Contexts yields the tenant's conversations, the most recently changed first.
 	Contexts(ctx context.Context, tenant string) iter.Seq2[ContextInfo, error]
@@ -30,9 +31,9 @@ type Store interface {
 // A snapshot is a cache: losing one costs time only.
 type Snapshots interface {
 	// Snapshot returns the newest snapshot and the version it stands for, or 0 and nil when there is none.
-	Snapshot(ctx context.Context, tenant, contextID string) (Version, []byte, error)
+	Snapshot(ctx context.Context, tenant, contextID string) (conversation.Version, []byte, error)
 	// PutSnapshot replaces the snapshot.
-	PutSnapshot(ctx context.Context, tenant, contextID string, v Version, data []byte) error
+	PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error
 }
 
 // Ledger is implemented by stores that keep what was spent on models each day, for all conversations of a tenant together.
@@ -55,11 +56,11 @@ type Notes interface {
 	// PutNote replaces the note whose version is n.Version (0: there is none) and returns its new version. It returns
 	// ErrConflict, and keeps nothing, when the note is another one by now; transport.ErrTooLarge or ErrInvalid when it can never
 	// keep n. n is not retained.
-	PutNote(ctx context.Context, tenant, kind string, n Note) (Version, error)
+	PutNote(ctx context.Context, tenant, kind string, n Note) (conversation.Version, error)
 	// EraseNote is PutNote, and when it returns without an error nobody can read any more what the note was before, neither from the
 	// store nor from its files or copies of them. It costs more. After another error than those of PutNote, n may have been put or
 	// not, and what the note was may still be in the files: to do it again, at the version that the note has then, erases that, too.
-	EraseNote(ctx context.Context, tenant, kind string, n Note) (Version, error)
+	EraseNote(ctx context.Context, tenant, kind string, n Note) (conversation.Version, error)
 	// DeleteNote removes a note, whatever its version, as EraseNote does. One that is not there is no error.
 	DeleteNote(ctx context.Context, tenant, kind, key string) error
 }
@@ -83,7 +84,7 @@ const MaxNote = 256 << 10
 type Note struct {
 	Key     string // an id as [transport.CheckID] allows it
 	Value   []byte
-	Version Version // 0 for one that is not stored yet
+	Version conversation.Version // 0 for one that is not stored yet
 }
 
 // ErrConflict is returned by Store.Append when the version it was given is not the conversation's last, and alike by Notes.PutNote and

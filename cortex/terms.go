@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -23,8 +24,8 @@ const (
 
 // terms returns the terms of a decision's delegations, by their ids; one without any has none. A task that goes on keeps the
 // terms that it was given under.
-func (d *decision) terms(decided *llm.Decision) map[string]Terms {
-	var all map[string]Terms
+func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
+	var all map[string]conversation.Terms
 	for i := range decided.Delegations {
 		del := &decided.Delegations[i]
 		a, ok := findSorted(d.agents, del.Agent)
@@ -37,15 +38,15 @@ func (d *decision) terms(decided *llm.Decision) map[string]Terms {
 			continue
 		}
 		if all == nil {
-			all = map[string]Terms{}
+			all = map[string]conversation.Terms{}
 		}
 		all[del.ID] = t
 	}
 	return all
 }
 
-func termsOf(card *a2a.AgentCard, del *llm.Delegation) Terms {
-	var t Terms
+func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
+	var t conversation.Terms
 	spec := agentcard.SpecOf(card)
 	ability := spec.Abilities[del.SkillOf(card)]
 	if key := ability.DispatchKey; key != del.Skill {
@@ -67,8 +68,8 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) Terms {
 
 // reject returns why e, if it is the result of a task that is done, breaks the terms of the task, or "". The entry has it, so
 // that it is not judged again when the log is read.
-func reject(c *Conversation, e *transport.Event) string {
-	r, ok := resultOf(e)
+func reject(c *conversation.Conversation, e *transport.Event) string {
+	r, ok := conversation.ResultOf(e)
 	if !ok || r.State != a2a.TaskStateCompleted {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -67,7 +68,7 @@ func object(list any) *a2a.Part { return data(map[string]any{"results": list}) }
 // completed is a result of artifacts, each of one part, and of words.
 func completed(artifacts, words []*a2a.Part) func(a2a.TaskID) transport.Payload {
 	return func(id a2a.TaskID) transport.Payload {
-		p := &a2a.Task{ID: id, ContextID: conversation, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
+		p := &a2a.Task{ID: id, ContextID: theContext, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
 		for i, part := range artifacts {
 			p.Artifacts = append(p.Artifacts, &a2a.Artifact{ID: a2a.ArtifactID(fmt.Sprint("a", i)), Name: fmt.Sprint("a", i), Parts: a2a.ContentParts{part}})
 		}
@@ -111,7 +112,7 @@ func TestOutput(t *testing.T) {
 		{"schema that is none", `{"type":"nonsense"}`, completed(nil, parts(text("no lamps here"))), "alpha COMPLETED no lamps here"},
 		{"no schema", "", completed(nil, parts(text("no lamps here"))), "alpha COMPLETED no lamps here"},
 		{"status update", foundSchema, func(id a2a.TaskID) transport.Payload {
-			return &a2a.TaskStatusUpdateEvent{TaskID: id, ContextID: conversation, Status: a2a.TaskStatus{
+			return &a2a.TaskStatusUpdateEvent{TaskID: id, ContextID: theContext, Status: a2a.TaskStatus{
 				State: a2a.TaskStateCompleted, Message: &a2a.Message{ID: "w", Role: a2a.MessageRoleAgent, Parts: parts(object(7))},
 			}}
 		}, broken + "/results"},
@@ -127,7 +128,7 @@ func TestOutput(t *testing.T) {
 				w := newSpecWorld(t, once(toAlpha), map[string]agentcard.Spec{"alpha": promising(c.schema)})
 				w.say("m1", "find lamps")
 				task := w.onlyTask("alpha")
-				w.publish(&transport.Event{ID: "r", Time: time.Now(), From: "alpha", ContextID: conversation, TaskID: task, Payload: c.result(task)})
+				w.publish(&transport.Event{ID: "r", Time: time.Now(), From: "alpha", ContextID: theContext, TaskID: task, Payload: c.result(task)})
 				if got := w.answers()["m1"]; !strings.HasPrefix(got, c.want) || len(got) > len("alpha FAILED ; ")+300 {
 					t.Errorf("answer %q, want %q", got, c.want)
 				}
@@ -162,7 +163,7 @@ func TestOutputReasonIsBounded(t *testing.T) {
 		w.say("m1", "find lamps")
 		task := w.onlyTask("alpha")
 		w.publish(&transport.Event{
-			ID: "r", Time: time.Now(), From: "alpha", ContextID: conversation, TaskID: task,
+			ID: "r", Time: time.Now(), From: "alpha", ContextID: theContext, TaskID: task,
 			Payload: completed(parts(data(map[string]any{"a": long})), nil)(task),
 		})
 		why := entries(t, w.store)[1].Rejected
@@ -247,7 +248,7 @@ func TestRejectedIsInTheLog(t *testing.T) {
 			w := newSpecWorld(t, once(toAlpha), map[string]agentcard.Spec{"alpha": promising(foundSchema)})
 			w.say("m1", "find lamps")
 			w.finish("alpha", w.onlyTask("alpha"), c.result)
-			conv := cortex.NewConversation("", conversation)
+			conv := conversation.NewConversation("", theContext)
 			for _, e := range entries(t, w.store) {
 				if e.Cause.From == "alpha" {
 					e.Rejected = c.rejected
@@ -310,7 +311,7 @@ func TestTermsAreOfTheirSkill(t *testing.T) {
 		w.stop()
 		w.start(cortex.Config{Decider: decider, Agents: func(string) []prompt.Agent { return agents }})
 		w.say("m1", "go")
-		want := map[string]cortex.Terms{
+		want := map[string]conversation.Terms{
 			"2": {Type: "beta.skill", Timeout: time.Minute, Output: json.RawMessage(`{"type":"string"}`), Retries: 2},
 			"3": {Type: "beta.other", Timeout: time.Minute, Retries: 2},
 			"4": {Timeout: time.Minute, Retries: 2},

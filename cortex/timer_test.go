@@ -97,7 +97,7 @@ func TestTimerThatFiredIsNoTimer(t *testing.T) {
 		at := time.Now().Add(5 * time.Minute)
 		w.sayAndDo("m1")
 		w.publish(&transport.Event{
-			ID: "early", Time: at, From: transport.Cortex, ContextID: conversation, Payload: &transport.Deadline{At: at},
+			ID: "early", Time: at, From: transport.Cortex, ContextID: theContext, Payload: &transport.Deadline{At: at},
 		})
 		pass(time.Second)
 		w.sayAndDo("m2")

@@ -11,19 +11,22 @@ import (
 // maxTrouble bounds what a line of Trouble says of an error, in characters.
 const maxTrouble = 300
 
-// Trouble tells people, in a line each, which events cannot be handled now and are tried again, and how many were given up since Run
-// was called. It is empty when all is well, and when the transport does not tell. It is safe for concurrent use.
+// Trouble tells people, in a line each, which events cannot be handled now and are tried again, how many were given up since Run was
+// called, as far as the transport tells, and how many decisions do not end. It is empty when all is well. It is safe for concurrent use.
 func (o *Orchestrator) Trouble() []string {
+	var lines []string
+	if line := o.stuck.trouble(); line != "" {
+		lines = append(lines, line)
+	}
 	inbox := o.inbox.Load()
 	if inbox == nil {
-		return nil
+		return lines
 	}
 	known, ok := (*inbox).(transport.Troubled)
 	if !ok {
-		return nil
+		return lines
 	}
 	t := known.Trouble()
-	var lines []string
 	for i := range t.Failing {
 		f := &t.Failing[i]
 		lines = append(lines, fmt.Sprintf("%s has failed %d times since %s: %s", eventName(f), f.Times, f.Since.UTC().Format(time.RFC3339), why(f)))

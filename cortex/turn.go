@@ -1,172 +1,204 @@
 package cortex
 
 import (
-	"cmp"
-	"encoding/json"
-	"slices"
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
-	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Turn goes from a user's message to its answer.
-type Turn struct {
-	ID        string // see [transport.TurnID]; in old logs the id of the message
-	Message   string // the id of the message, which its sender chose
-	From      string // who sent it
-	Root      string // the turn that its chain began with, see [Chain]
-	Hops      int    // how many agents handed the request on before it came here
-	Ancestors []string
-	User      string
-	Reply     *Reply // what the message says to a question for a yes; nil when it is none
-	Began     time.Time
-	Seq       uint64 // the entry that began it
-	Steps     []Step
-	Decisions int
+// maxRounds bounds how often one delivery of an event is begun anew since the log has gone on: then the transport delivers it again.
+const maxRounds = 16
 
-	Answer    string
-	AnswerSeq uint64 // the entry that answered; 0 while the turn is open
-	Answered  time.Time
-	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
-	Told      bool      // what is said from now on is said after that question was told
-	Kind      llm.Kind  // of the decision that answered; empty for a failure
-	Failed    bool
-	Reason    string
-	Model     string
-	Usage     llm.Usage // over all its decisions, with those that failed, and the summaries made for them
-	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end. It
-	// has no updates: these are in Conversation.Changes. nil while the turn is open, and again when it has left the window.
-	Past *prompt.Turn
-
-	weighed    *prompt.Turn // the Past that pastWeight is of
-	pastWeight int
+// attempt is what one delivery of an event has come to so far.
+type attempt struct {
+	event      *transport.Event
+	instead    string               // what the turn ends with instead of a decision; "": it is decided
+	conflictAt conversation.Version // behind which an entry came second; 0: none has
+	lost       *lostEntry           // that came second
+	spent      llm.Usage            // on decisions of entries that were not stored
+	kept       unstoredKey          // of an entry that could not be stored at an earlier delivery
 }
 
-// Open reports whether the turn has not been answered.
-func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
-
-// confirms reports whether the turn began with a yes to this task.
-func (t *Turn) confirms(id a2a.TaskID) bool {
-	return t.Reply != nil && t.Reply.Yes && slices.Contains(t.Reply.Tasks, id)
+// handle takes one event of a conversation through a turn: load, plan, decide, append, apply, dispatch. It returns nil, which
+// acknowledges the event, only after everything that follows from it has been sent.
+func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
+	return o.take(ctx, e, "")
 }
 
-// reasonOf returns why the task was given.
-func (t *Turn) reasonOf(id a2a.TaskID) string {
-	for _, step := range t.Steps {
-		if slices.Contains(step.Tasks, id) {
-			return step.Reason
+// take is handle, with what to end the turn with instead of a decision, or "".
+func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead string) error {
+	if err := transport.ForCortex(e); err != nil {
+		return transport.Permanent(err) // see givenUp
+	}
+	a := &attempt{event: e, instead: instead, kept: unstoredKey{o.cfg.Tenant, e.ContextID, conversation.EventKey(e)}}
+	for range maxRounds {
+		if done, err := o.round(ctx, a); done {
+			return err
 		}
 	}
-	return ""
-}
-
-// Step is one decision to delegate.
-type Step struct {
-	Say    string
-	Reason string
-	Tasks  []a2a.TaskID
-}
-
-// Task is one delegation.
-type Task struct {
-	ID        a2a.TaskID
-	Turn      string // the turn it works for
-	Agent     string
-	Skill     string
-	Text      string
-	Input     json.RawMessage `json:",omitempty"` // else a snapshot would turn nil into null
-	DependsOn []a2a.TaskID
-	Terms     Terms
-
-	State      a2a.TaskState
-	Attempt    int       // at it, from 1
-	Tried      []Attempt `json:",omitempty"` // the attempts before, the oldest first
-	Continued  bool      // it went on with its agent after a question
-	SentSeq    uint64    // the entry that sent it, last; 0 while it waits for others
-	SentIndex  int
-	Sent       time.Time
-	Deadline   time.Time
-	Timeout    time.Duration // how much time it was given
-	Latest     time.Time     // until when progress may move the Deadline; zero: it stays
-	TimedSeq   uint64        // the entry that moved the Deadline, last
-	Gone       bool          // no instance of its agent is left
-	SettledSeq uint64        // the entry that settled it, last
-	Settled    time.Time
-	Stopped    bool // settled by Cortex while the agent still had it: the agent is told
-	Result     string
-	Artifacts  []prompt.Artifact
-}
-
-// Running reports whether the task is with its agent.
-func (t *Task) Running() bool {
-	return t.SentSeq != 0 && !t.State.Terminal() && t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired
-}
-
-// allFailed reports whether the last step of turn had tasks and none of them was done.
-func (c *Conversation) allFailed(turn *Turn) bool {
-	if len(turn.Steps) == 0 {
-		return false
+	if a.lost != nil { // what it cost counts when the event comes again
+		o.unstored.put(a.lost.conv, a.conflictAt, a.lost.entry, o.cfg.Now())
 	}
-	for _, id := range turn.Steps[len(turn.Steps)-1].Tasks {
-		if t := c.Tasks[id]; t == nil || t.State == a2a.TaskStateCompleted || t.State == a2a.TaskStateInputRequired {
-			return false
+	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, ErrConflict))
+}
+
+// round is one attempt at handle. It returns false when the log has gone on, and the event is to be looked at anew.
+func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err error) {
+	e := a.event
+	conv, err := o.load(ctx, e)
+	if err == nil && a.conflictAt != 0 && conv.Version == a.conflictAt {
+		// Nothing new to load, and yet a conflict: the snapshot is not of this log.
+		conv.Conversation, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv.fresh = true
+	}
+	if err != nil {
+		return true, unreadable(err)
+	}
+	if _, ok := e.Payload.(*transport.Deadline); ok {
+		conv.timer = time.Time{} // it has fired
+	}
+	now := o.cfg.Now() // one reading: a clock may step back between two
+	plan := conv.Plan(e, now, o.cfg.Authenticated)
+	if plan.Passive() && !conv.fresh {
+		// Nothing may be acknowledged on the strength of a cache that could be stale.
+		if conv, err = o.reload(ctx, e, conv); err != nil {
+			return true, unreadable(err)
+		}
+		plan = conv.Plan(e, now, o.cfg.Authenticated)
+	}
+	switch plan.Do {
+	case conversation.Repeat:
+		o.unstored.take(a.kept) // it was stored after all, or another one was
+		return true, o.repeat(ctx, conv, plan.Seq)
+	case conversation.Full:
+		o.cache.put(conv)
+		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, &failure{plan.Why}))
+	case conversation.Refuse:
+		return true, o.bar(ctx, conv, e, plan.Why, now)
+	case conversation.Ignore:
+		o.unstored.take(a.kept)
+		return true, o.ignore(ctx, conv, e, plan.Why, now)
+	}
+	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: a.instead, Usage: a.spent}
+	if entry.Seq == 1 {
+		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
+	}
+	if kept := o.unstored.take(a.kept); kept != nil && kept.after == conv.Version && a.instead == "" {
+		entry = kept.entry // only to be stored
+	} else if kept != nil {
+		entry.Usage = entry.Usage.Add(kept.entry.Spent())
+	} else if a.lost == nil && a.instead == "" { // else it was let through before
+		if why := o.overRate(conv.Conversation, e); why != "" {
+			return true, o.bar(ctx, conv, e, why, now)
 		}
 	}
-	return true
+	after := conv.Version
+	err = o.advance(ctx, conv, entry, now, a.lost)
+	a.spent = entry.Spent()
+	var left *stuckError
+	switch {
+	case errors.Is(err, ErrConflict):
+		o.stats.Conflicts.Add(1)
+		a.conflictAt, a.lost = after, &lostEntry{entry, conv.Conversation}
+		return false, nil // conv is not in the cache: the next round loads it
+	case errors.As(err, &left):
+		a.instead = left.text
+		return false, nil // with another conv: what was left behind has this one
+	case errors.Is(err, errUnstorable) && a.instead == "":
+		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
+		a.instead = "What came of this does not fit into the conversation's log."
+		return false, nil
+	case errors.Is(err, errUnstorable):
+		return true, transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either
+	}
+	return true, err
 }
 
-func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
-	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
-		t.Hops = int(max(0, min(hops, MaxHops)))
+// unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
+func unreadable(err error) error {
+	if errors.Is(err, conversation.ErrDamaged) {
+		return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{saidOfDamaged})) // it can be replayed when the store is repaired
 	}
-	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {
-		for _, a := range list[:min(len(list), MaxHops)] {
-			if id, ok := a.(string); ok && transport.CheckID(id) == nil {
-				t.Ancestors = append(t.Ancestors, id)
+	return err
+}
+
+// saidOfDamaged is what a user is told whose conversation cannot be read.
+const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
+	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."
+
+// repeat sends once more what an event led to that came again.
+func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, seq uint64) error {
+	err := o.send(ctx, conv, seq)
+	o.cache.put(conv)
+	return err
+}
+
+// errUnstorable marks an entry that no store will keep.
+var errUnstorable = errors.New("entry cannot be stored")
+
+// advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
+// decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
+// now is later than entry.Time when it could not be stored at first, and lost is an entry for the event that came second, or nil.
+func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *conversation.Entry, now time.Time, lost *lostEntry) error {
+	after, e := conv.Version, entry.Cause
+	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
+	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
+		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
+	}
+	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
+		entry.Rejected = reject(conv.Conversation, e)
+		entry.Withheld = o.withhold(conv.Conversation, e)
+		entry.Retries = o.retries(conv.Conversation, entry)
+	}
+	if err := conv.Begin(entry); err != nil {
+		return err
+	}
+	var shown []string
+	if turn := conv.Turn(entry.Turn); turn != nil && turn.Open() && !conv.Outstanding(turn) {
+		shown = o.show(ctx, conv.Conversation, entry.Seq)
+		if entry.Failure == "" && entry.Decision == nil {
+			if o.unstored.full(now) {
+				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
 			}
-		}
-	}
-	return t
-}
-
-// begunBy returns the newest turn that a sender's message with this id began, or nil.
-func (c *Conversation) begunBy(from, messageID string) *Turn {
-	for i := len(c.Turns) - 1; i >= 0; i-- {
-		if t := c.Turns[i]; t.Message == messageID && t.From == from {
-			return t
-		}
-	}
-	return nil
-}
-
-func (c *Conversation) turn(id string) *Turn {
-	for i := len(c.Turns) - 1; i >= 0; i-- {
-		if c.Turns[i].ID == id {
-			return c.Turns[i]
-		}
-	}
-	return nil
-}
-
-// tasksOf returns the tasks that work for turn, in the order in which they were made.
-func (c *Conversation) tasksOf(turn *Turn) []*Task {
-	var tasks []*Task
-	for _, step := range turn.Steps {
-		for _, id := range step.Tasks {
-			if t := c.Tasks[id]; t != nil && t.Turn == turn.ID {
-				tasks = append(tasks, t)
+			if err := o.decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
+				return err
 			}
+			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
+			if decided := o.cfg.Now(); decided.After(now) {
+				now = decided
+			}
+			entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 		}
 	}
-	return tasks
-}
-
-// outstanding reports whether turn still waits for an agent.
-func (c *Conversation) outstanding(turn *Turn) bool {
-	return slices.ContainsFunc(c.tasksOf(turn), (*Task).Running)
+	entry.Due(now, o.cfg.ReplyTimeout)
+	version, err := o.cfg.Store.Append(ctx, conv.Tenant, conv.ContextID, after, entry)
+	switch {
+	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
+		return fmt.Errorf("%w: %w", errUnstorable, err)
+	case err != nil:
+		if !errors.Is(err, ErrConflict) {
+			o.unstored.put(conv.Conversation, after, entry, now)
+		}
+		return transport.Temporary(fmt.Errorf("append to %s: %w", conv.ContextID, err))
+	}
+	entry.Version = version
+	conv.Finish(entry)
+	conv.Version = version
+	o.stats.Entries.Add(1)
+	o.track(conv.Conversation)
+	o.count(conv.Conversation, entry)
+	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
+		o.cache.put(conv) // it stands for the log, and the event comes again
+		return err
+	}
+	o.learn(conv.Conversation, entry) // behind what others wait for
+	o.keep(ctx, conv)
+	return nil
 }

@@ -61,7 +61,7 @@ func benchmarkTurn(b *testing.B, bus transport.Transport, store cortex.Store) {
 	subscribe(transport.Inbox("", "alpha"), &transport.SubscribeOptions{Unordered: true}, func(ctx context.Context, e *transport.Event) error {
 		return bus.Publish(ctx, transport.Inbox("", transport.Cortex), resultEvent("r-"+e.ID, "alpha", e.TaskID, a2a.TaskStateCompleted, "done"))
 	})
-	subscribe(transport.Live("", conversation), nil, func(_ context.Context, e *transport.Event) error {
+	subscribe(transport.Live("", theContext), nil, func(_ context.Context, e *transport.Event) error {
 		if _, ok := e.Payload.(*a2a.Message); ok {
 			answered <- struct{}{}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -61,7 +62,7 @@ func TestSameIDFromAnother(t *testing.T) {
 							t.Errorf("turn %s is answered with %q and with %q", turn, before, transport.Text(m.Parts))
 						}
 						answered[turn] = transport.Text(m.Parts)
-						want := transport.TurnID("", conversation, transport.MetaString(m, transport.MetaRequester), transport.MetaString(m, transport.MetaMessage))
+						want := transport.TurnID("", theContext, transport.MetaString(m, transport.MetaRequester), transport.MetaString(m, transport.MetaMessage))
 						if turn != want {
 							t.Errorf("turn %s is that of %v", turn, m.Metadata)
 						}
@@ -86,7 +87,7 @@ func TestCancelOfTheSameID(t *testing.T) {
 		w.say("m1", "alpha: slowly")
 		w.sayAs("user:bob", "m1", "beta: slowly")
 		w.publish(&transport.Event{
-			ID: "x", From: "user:bob", ContextID: conversation, Payload: &transport.Cancel{Turn: transport.TurnID("", conversation, "user:bob", "m1")},
+			ID: "x", From: "user:bob", ContextID: theContext, Payload: &transport.Cancel{Turn: transport.TurnID("", theContext, "user:bob", "m1")},
 		})
 		conv := w.load()
 		if !conv.Open("user", "m1") || conv.Open("user:bob", "m1") {
@@ -103,13 +104,13 @@ func oldLog(t *testing.T, s cortex.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var after cortex.Version
+	var after conversation.Version
 	for line := range bytes.Lines(b) {
-		var e cortex.Entry
+		var e conversation.Entry
 		if err := json.Unmarshal(line, &e); err != nil {
 			t.Fatal(err)
 		}
-		if after, err = s.Append(t.Context(), "", conversation, after, &e); err != nil {
+		if after, err = s.Append(t.Context(), "", theContext, after, &e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,7 +118,7 @@ func oldLog(t *testing.T, s cortex.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.(cortex.Snapshots).PutSnapshot(t.Context(), "", conversation, after, snapshot); err != nil {
+	if err := s.(cortex.Snapshots).PutSnapshot(t.Context(), "", theContext, after, snapshot); err != nil {
 		t.Fatal(err)
 	}
 }

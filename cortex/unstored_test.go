@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -25,7 +26,7 @@ type full struct {
 
 var errFull = errors.New("no space left on device")
 
-func (s *full) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *full) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	s.tries.Add(1)
 	if !s.room.Load() {
 		return 0, errFull
@@ -78,8 +79,8 @@ func TestFullDiskAndAnother(t *testing.T) {
 		s := w.fill(cortex.Config{Decider: decider})
 		w.say("m1", "a")
 		pass(time.Minute)
-		other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
-		if _, err := w.store.Append(t.Context(), "", conversation, 0, other); err != nil {
+		other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+		if _, err := w.store.Append(t.Context(), "", theContext, 0, other); err != nil {
 			t.Fatal(err)
 		}
 		s.room.Store(true)
@@ -98,8 +99,8 @@ func TestFullDiskAndAnother(t *testing.T) {
 // any more makes room.
 func TestUnstoredIsBounded(t *testing.T) {
 	u := cortex.NewUnstored()
-	paid := func(id string) *cortex.Entry {
-		return &cortex.Entry{Seq: 1, Cause: userEvent(id, "a"), Decision: respond("ok")}
+	paid := func(id string) *conversation.Entry {
+		return &conversation.Entry{Seq: 1, Cause: userEvent(id, "a"), Decision: respond("ok")}
 	}
 	n := 0
 	for ; !u.Full(t0); n++ {
@@ -114,7 +115,7 @@ func TestUnstoredIsBounded(t *testing.T) {
 	if n := u.Len(); n != 4095 {
 		t.Errorf("%d entries are left, want 4095", n)
 	}
-	u.Put("c5000", 0, &cortex.Entry{Seq: 1, Cause: userEvent("m", "a")}, t0)
+	u.Put("c5000", 0, &conversation.Entry{Seq: 1, Cause: userEvent("m", "a")}, t0)
 	if n := u.Len(); n != 4095 {
 		t.Errorf("%d entries are left, want 4095: one that cost nothing is not kept", n)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -34,9 +35,9 @@ func times(n int, u llm.Usage) llm.Usage {
 	return llm.Usage{Input: n * u.Input, Cached: n * u.Cached, Output: n * u.Output, Cost: float64(n) * u.Cost}
 }
 
-func (w *world) load() *cortex.Conversation {
+func (w *world) load() *conversation.Conversation {
 	w.t.Helper()
-	conv, err := cortex.Load(w.t.Context(), w.store, "", conversation)
+	conv, err := cortex.Load(w.t.Context(), w.store, "", theContext)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestUsageOfAnEntryThatWasNotStored(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, decider)
 			w.stop()
-			other := &cortex.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
+			other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
 			w.start(cortex.Config{Decider: decider, Store: accounting{&conflicting{w.store, other}, w.store.(cortex.Ledger)}})
 			w.say("m1", "a")
 			if got := w.load().Usage; got != times(2, each) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -136,7 +137,7 @@ func TestAnswerOutlivesItsTurn(t *testing.T) {
 		for i, task := range w.tasksOf("alpha") {
 			w.finish("alpha", task.TaskID, "done")
 			w.say(fmt.Sprint("n", i), "work") // summarises what was answered
-			conv, err := cortex.Load(t.Context(), w.store, "", conversation)
+			conv, err := cortex.Load(t.Context(), w.store, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,9 +185,9 @@ func TestOneLongTurn(t *testing.T) {
 // TestSummaryOfMoreThanThereIs folds entries that no orchestrator of this build writes.
 func TestSummaryOfMoreThanThereIs(t *testing.T) {
 	for _, turns := range []int{-1, 0, 3, 1 << 40} {
-		conv := cortex.NewConversation("", conversation)
+		conv := conversation.NewConversation("", theContext)
 		for i := range uint64(3) {
-			e := &cortex.Entry{Version: cortex.Version(i + 1), Seq: i + 1, Cause: userEvent(fmt.Sprint("m", i), "u"), Turn: fmt.Sprint("m", i), Decision: respond("ok")}
+			e := &conversation.Entry{Version: conversation.Version(i + 1), Seq: i + 1, Cause: userEvent(fmt.Sprint("m", i), "u"), Turn: fmt.Sprint("m", i), Decision: respond("ok")}
 			if i == 2 {
 				e.Summary, e.Omitted = &llm.Summary{Text: "before", Turns: turns}, -7
 			}

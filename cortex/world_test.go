@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -62,7 +63,7 @@ func delegate(ds ...llm.Delegation) *llm.Decision {
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: ds, Reason: "it fits"}
 }
 
-const conversation = "c1"
+const theContext = "c1"
 
 // agentIDs are the agents that every world offers.
 var agentIDs = []string{"alpha", "beta", "gamma"}
@@ -78,7 +79,7 @@ func offered(string) []prompt.Agent {
 func newWorld(t *testing.T, d llm.Decider) *world {
 	w := &world{t: t, bus: memory.New(nil), store: memstore.New(), work: map[string][]*transport.Event{}}
 	t.Cleanup(func() { w.bus.Close() })
-	w.listen(transport.Live("", conversation), func(e *transport.Event) { w.live = append(w.live, e) })
+	w.listen(transport.Live("", theContext), func(e *transport.Event) { w.live = append(w.live, e) })
 	for _, id := range agentIDs {
 		w.listen(transport.Inbox("", id), func(e *transport.Event) {
 			w.work[id] = append(w.work[id], e)
@@ -172,11 +173,11 @@ func (c compacting) Compact(ctx context.Context, t *llm.Turn, force bool) (*llm.
 // wantFold holds that the fold in the orchestrator's cache is, to the byte, the fold of the log.
 func (w *world) wantFold() {
 	w.t.Helper()
-	live, err := w.orch.Fold(conversation)
+	live, err := w.orch.Fold(theContext)
 	if err != nil || live == nil {
 		w.t.Fatalf("the fold in the cache is %q, %v", live, err)
 	}
-	conv, err := cortex.Load(w.t.Context(), noSnapshots{w.store}, "", conversation)
+	conv, err := cortex.Load(w.t.Context(), noSnapshots{w.store}, "", theContext)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -204,12 +205,12 @@ func (w *world) say(id, text string) {
 }
 
 // turnOf is the turn that the user's message with this id begins.
-func turnOf(id string) string { return transport.TurnID("", conversation, "user", id) }
+func turnOf(id string) string { return transport.TurnID("", theContext, "user", id) }
 
 func userEvent(id, text string) *transport.Event {
 	return &transport.Event{
-		ID: id, Time: time.Now(), From: "user", ContextID: conversation,
-		Payload: &a2a.Message{ID: id, ContextID: conversation, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+		ID: id, Time: time.Now(), From: "user", ContextID: theContext,
+		Payload: &a2a.Message{ID: id, ContextID: theContext, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
 	}
 }
 
@@ -224,8 +225,8 @@ func (w *world) publish(e *transport.Event) {
 // result is the event by which an agent reports on a task.
 func resultEvent(id, agent string, task a2a.TaskID, state a2a.TaskState, text string) *transport.Event {
 	return &transport.Event{
-		ID: id, Time: time.Now(), From: agent, ContextID: conversation, TaskID: task,
-		Payload: &a2a.Task{ID: task, ContextID: conversation, Status: a2a.TaskStatus{
+		ID: id, Time: time.Now(), From: agent, ContextID: theContext, TaskID: task,
+		Payload: &a2a.Task{ID: task, ContextID: theContext, Status: a2a.TaskStatus{
 			State:   state,
 			Message: &a2a.Message{ID: id + "-m", Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
 		}},
@@ -262,9 +263,9 @@ func (w *world) answers() map[string]string {
 
 func answersIn(t *testing.T, s cortex.Store) map[string]string {
 	t.Helper()
-	conv := cortex.NewConversation("", conversation)
+	conv := conversation.NewConversation("", theContext)
 	answers := map[string]string{}
-	for e, err := range s.Load(t.Context(), "", conversation, 0) {
+	for e, err := range s.Load(t.Context(), "", theContext, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,10 +328,10 @@ func (w *world) decisions() []*llm.Turn {
 	return append([]*llm.Turn(nil), w.turns...)
 }
 
-func entries(t *testing.T, s cortex.Store) []*cortex.Entry {
+func entries(t *testing.T, s cortex.Store) []*conversation.Entry {
 	t.Helper()
-	var list []*cortex.Entry
-	for e, err := range s.Load(t.Context(), "", conversation, 0) {
+	var list []*conversation.Entry
+	for e, err := range s.Load(t.Context(), "", theContext, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,9 @@ import (
 
 // board is who works on what in one turn.
 type board struct {
-	now  func() time.Time
-	open []*delegation
+	now   func() time.Time
+	named func(agent string) string // as it is shown; nil: as it is
+	open  []*delegation
 }
 
 // delegation is one task as it is shown. Its texts are sanitized and on one line.
@@ -34,7 +35,7 @@ func (b *board) started(t *a2a.Task) *delegation {
 	if len(b.open) >= maxOpen {
 		return nil
 	}
-	d := &delegation{id: t.ID, agent: oneLine(taskAgent(t)), start: b.now()}
+	d := &delegation{id: t.ID, agent: b.agent(taskAgent(t)), start: b.now()}
 	if len(t.History) > 0 && t.History[0] != nil {
 		d.text = oneLine(transport.Text(t.History[0].Parts))
 	}
@@ -43,6 +44,14 @@ func (b *board) started(t *a2a.Task) *delegation {
 	}
 	b.open = append(b.open, d)
 	return d
+}
+
+// agent returns an agent as it is shown.
+func (b *board) agent(id string) string {
+	if b.named != nil && id != "" {
+		id = b.named(id)
+	}
+	return oneLine(id)
 }
 
 // progressed notes an agent's progress; nil if it says nothing new.
@@ -69,7 +78,7 @@ func (b *board) progressed(e *transport.Event) *delegation {
 
 // retried notes who tries a delegation again, and returns the line that says why.
 func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string {
-	agent := oneLine(transport.MetaString(u, transport.MetaAgentID))
+	agent := b.agent(transport.MetaString(u, transport.MetaAgentID))
 	for _, d := range b.open {
 		if d.id == u.TaskID && agent != "" {
 			d.agent, d.progress = agent, ""
@@ -90,7 +99,7 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	case a2a.TaskStateWorking:
 		return ""
 	}
-	d := &delegation{agent: oneLine(transport.MetaString(u, transport.MetaAgentID))}
+	d := &delegation{agent: b.agent(transport.MetaString(u, transport.MetaAgentID))}
 	for i, open := range b.open {
 		if open.id == u.TaskID {
 			d = open

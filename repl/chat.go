@@ -242,6 +242,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	v := newTurnView(c.ui, c.Client.now)
+	v.board.named = c.present.named
 	ended := make(chan struct{})
 	var clock sync.WaitGroup
 	clock.Go(func() {

@@ -151,6 +151,13 @@ func (p *presence) ids() []string {
 	return ids
 }
 
+// named returns an agent as it is shown: with a mark when it may be taken for another one.
+func (p *presence) named(agent string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.alike.Named(agent)
+}
+
 // list returns the agents for a chat without a registry.
 func (p *presence) list(context.Context) ([]AgentInfo, error) {
 	p.mu.Lock()

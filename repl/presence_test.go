@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -54,6 +55,16 @@ func TestPresence(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"bare"}, p.ids()); diff != "" {
 		t.Errorf("ids (-want +got):\n%s", diff)
+	}
+	// Who works on what is shown with it.
+	b := board{now: time.Now, named: p.named}
+	task := &a2a.Task{ID: "t", Metadata: map[string]any{transport.MetaAgentID: "bar3"}}
+	if got, want := b.started(task).agent, "bar3"; got != want {
+		t.Errorf("it is shown as %q, want %q", got, want)
+	}
+	task.Metadata[transport.MetaAgentID] = "Bare"
+	if got, want := b.started(task).agent, "Bare (looks like bare)"; got != want {
+		t.Errorf("it is shown as %q, want %q", got, want)
 	}
 }
 

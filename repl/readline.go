@@ -1,11 +1,14 @@
 package repl
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"sync/atomic"
 
 	"github.com/chzyer/readline"
+	"github.com/rivo/uniseg"
 )
 
 // lineEditor is the editor on a terminal that understands cursor movements.
@@ -18,6 +21,8 @@ type lineEditor struct {
 	out  *valve
 	keys *keyboard
 	take func() string // notices to show
+
+	prompt int // columns
 
 	length    atomic.Int64 // of the line, in runes
 	searching atomic.Bool  // in the history, which a notice would end
@@ -45,7 +50,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 		HistoryLimit: maxHistory, DisableAutoSaveHistory: true,
 		InterruptPrompt: "^C", EOFPrompt: "\n",
 		AutoComplete:        completion{e, complete},
-		Painter:             painter{},
+		Painter:             painter{e, width},
 		FuncIsTerminal:      func() bool { return true },
 		FuncGetWidth:        width,
 		FuncOnWidthChanged:  func(f func()) { resized = f },
@@ -91,6 +96,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 
 func (e *lineEditor) readLine(prompt string) (string, error) {
 	e.rl.SetPrompt(prompt)
+	e.prompt = textWidth(prompt)
 	_, _ = io.WriteString(e.out, pasteOn)
 	line, err := e.rl.Readline()
 	_, _ = io.WriteString(e.out, pasteOff)
@@ -131,24 +137,76 @@ func (v *valve) Write(b []byte) (int, error) {
 	if v.shut.Load() {
 		return len(b), nil
 	}
-	return v.w.Write(b)
+	shown := b
+	if i := bytes.IndexRune(b, paintedMark); i >= 0 {
+		shown = b[:i]
+	}
+	_, err := v.w.Write(shown)
+	return len(b), err
 }
 
-// painter shows the marks of newlines and tabs, one column each.
-type painter struct{}
+// paintedMark ends what a painter shows. The library moves the cursor back by one column for each rune behind it, also where that is wide
+// or has none: what it writes behind the mark is left out, and the painter moves the cursor itself.
+const paintedMark = '\ufdd3' // no character, as the other marks
 
-func (painter) Paint(line []rune, _ int) []rune {
-	shown := make([]rune, len(line))
+// painter shows the marks of newlines and tabs, one column each, and moves the cursor to its place.
+type painter struct {
+	e     *lineEditor
+	width func() int
+}
+
+func (p painter) Paint(line []rune, pos int) []rune {
+	shown := make([]rune, len(line), len(line)+16)
 	for i, r := range line {
 		switch r {
 		case newlineMark:
 			r = '↵'
-		case tabMark:
+		case tabMark, paintedMark:
 			r = ' '
 		}
 		shown[i] = r
 	}
-	return shown
+	back := toCursor(string(shown[:pos]), string(shown), p.e.prompt, p.width())
+	return append(append(shown, []rune(back)...), paintedMark)
+}
+
+// toCursor returns what moves the cursor from the end of a line of text, which begins in column col, to the end of before, with which the
+// text begins.
+func toCursor(before, text string, col, width int) string {
+	row, at := place(before, col, width)
+	lastRow, last := place(text, col, width)
+	move := ""
+	if last == 0 && lastRow > 0 { // most terminals go to the next line with the next character only
+		move = " \b"
+	}
+	if lastRow == row && last == at {
+		return move
+	}
+	if lastRow > row {
+		move += fmt.Sprintf("\x1b[%dA", lastRow-row)
+	}
+	move += "\r"
+	if at > 0 {
+		move += fmt.Sprintf("\x1b[%dC", at)
+	}
+	return move
+}
+
+// place returns where the cursor is behind text that begins in column col, in rows and columns.
+func place(text string, col, width int) (row, at int) {
+	at = col
+	for state := -1; text != ""; {
+		var w int
+		_, text, w, state = uniseg.FirstGraphemeClusterInString(text, state)
+		if at+w > width { // a wide character is not broken
+			row, at = row+1, 0
+		}
+		at += w
+	}
+	if at >= width {
+		row, at = row+1, 0
+	}
+	return row, at
 }
 
 // completion fits a completer to the library. It completes as far as there is no choice, and lists the choices above the

@@ -105,7 +105,7 @@ func (c *chat) showTasks(ctx context.Context, _ string) error {
 		if task.Attempt > 1 {
 			state += fmt.Sprintf(", attempt %d", task.Attempt)
 		}
-		t.add(string(task.ID), task.Agent, state, took, task.Text)
+		t.add(string(task.ID), c.present.named(task.Agent), state, took, task.Text)
 	}
 	c.table(t, "no tasks in this conversation")
 	return nil

@@ -15,13 +15,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 const (
 	// listTimeout is how long one question about all conversations may take: the server may have to read much to answer it.
 	listTimeout = 30 * time.Second
-	listAhead   = 16 // conversations whose last entries the server looks up at once
+	listAhead   = 64 // conversations whose last entries the server looks up at once; a door lets no more through
 	titlesAhead = 16 // titles read at once; each is a whole entry
 	titleDepth  = 16 // entries of a conversation that are searched for a title
 )
@@ -133,7 +134,7 @@ func (s *Store) title(ctx context.Context, subject string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		e := &cortex.Entry{}
+		e := &conversation.Entry{}
 		if err := e.UnmarshalJSON(m.data); err != nil {
 			return "", nil // the list shows the conversation; loading it tells what is wrong
 		}

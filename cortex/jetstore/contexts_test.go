@@ -32,9 +32,10 @@ func contexts(t *testing.T, s cortex.Store) (entries map[string]int, failed erro
 }
 
 // TestListAFewAtATime holds that a list asks for the last entries of a few conversations at a time: who appends would wait for as long as
-// the server reads. Nor does it, or whoever reads notes, make a consumer, of which a stream has so many and no more.
+// the server reads. Nor does it, or whoever reads notes, make a consumer, of which a stream has so many and no more. A door charges for what
+// an answer may have: nobody asks for more than there can be, or, of a conversation that may be short, for much at once.
 func TestListAFewAtATime(t *testing.T) {
-	const conversations, most = 50, 16
+	const conversations, most, first = 150, 64, 32
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
 	if err != nil {
@@ -67,6 +68,9 @@ func TestListAFewAtATime(t *testing.T) {
 			}
 		}
 	}
+	if n, err := countOf(t.Context(), t, s, "c0"); n != 1 || err != nil {
+		t.Fatalf("%d entries, %v, want 1", n, err)
+	}
 	if err := nc.Publish("$JS.API.the.end", nil); err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +88,17 @@ func TestListAFewAtATime(t *testing.T) {
 		}
 		var asked struct {
 			Last     []string `json:"multi_last"`
+			Next     string   `json:"next_by_subj"`
+			Batch    int      `json:"batch"`
 			MaxBytes int      `json:"max_bytes"`
 		}
-		if json.Unmarshal(m.Data, &asked) != nil || len(asked.Last) == 0 {
+		if err := json.Unmarshal(m.Data, &asked); err == nil && strings.HasPrefix(asked.Next, "cortex.v1.log.") && asked.Batch > first {
+			t.Errorf("the server is asked for %d messages of a conversation at first, want %d at most", asked.Batch, first)
+		} else if err != nil || len(asked.Last) == 0 {
 			continue
 		}
-		if len(asked.Last) > most || asked.MaxBytes == 0 {
-			t.Errorf("the server is asked %s, want at most %d conversations and a bound of bytes", m.Data, most)
+		if len(asked.Last) > most || asked.Batch != len(asked.Last) || asked.MaxBytes == 0 {
+			t.Errorf("the server is asked %s, want at most %d conversations, as many messages, and a bound of bytes", m.Data, most)
 		}
 		for _, subject := range asked.Last {
 			looked[subject] = true

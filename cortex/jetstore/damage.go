@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -44,18 +44,18 @@ type chain struct {
 }
 
 // next returns the entry that m has, which must be the next one; else a *damage.
-func (c *chain) next(m *stored) (*cortex.Entry, error) {
+func (c *chain) next(m *stored) (*conversation.Entry, error) {
 	if m.sum != "" && m.sum != sumOf(m.subject, m.data) {
 		return nil, &damage{m.seq, fmt.Sprintf("the checksum of what is behind entry %d, at version %d, does not fit", c.seq, m.seq)}
 	}
-	e := &cortex.Entry{}
+	e := &conversation.Entry{}
 	if err := e.UnmarshalJSON(m.data); err != nil {
 		return nil, &damage{m.seq, fmt.Sprintf("what is behind entry %d, at version %d, cannot be read: %v", c.seq, m.seq, err)}
 	}
 	if err := c.follow(m.seq, e.Seq); err != nil {
 		return nil, err
 	}
-	e.Version = cortex.Version(m.seq)
+	e.Version = conversation.Version(m.seq)
 	return e, nil
 }
 
@@ -123,7 +123,7 @@ func (s *Store) NoteDamaged(d Damaged) {
 func (s *Store) confirm(ctx context.Context, tenant, contextID string, first *damage) error {
 	subject := subjectOf(tenant, contextID)
 	good := 0
-	err := s.load(ctx, subject, 0, func(*cortex.Entry) bool { good++; return true })
+	err := s.load(ctx, subject, 0, func(*conversation.Entry) bool { good++; return true })
 	var again *damage
 	switch {
 	case err != nil && !errors.As(err, &again):
@@ -132,7 +132,7 @@ func (s *Store) confirm(ctx context.Context, tenant, contextID string, first *da
 		return fmt.Errorf("%w: it was replaced while it was read: %s", transport.ErrUnavailable, first.why)
 	}
 	s.NoteDamaged(Damaged{Tenant: tenant, ContextID: contextID, Why: again.why, Good: good})
-	return fmt.Errorf("%w: %w: `cortex doctor` tells more", cortex.ErrDamaged, again)
+	return fmt.Errorf("%w: %w: `cortex doctor` tells more", conversation.ErrDamaged, again)
 }
 
 // Repair ends a damaged conversation behind its last good entry. The messages behind it are given to keep, the oldest first; when

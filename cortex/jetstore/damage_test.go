@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -123,7 +124,7 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 	s := startChecked(t, dir)
 	store := s.open(t)
 	put := func(id string, n int) {
-		var last cortex.Version
+		var last conversation.Version
 		for i := range n {
 			e := entry(uint64(i + 1))
 			e.Time = time.Unix(int64(i), 0)
@@ -174,7 +175,7 @@ func checkDamaged(t *testing.T, dir string) {
 	for i := range talks {
 		n, err := countOf(ctx, t, store, talk(i))
 		switch {
-		case errors.Is(err, cortex.ErrDamaged):
+		case errors.Is(err, conversation.ErrDamaged):
 			if !said {
 				t.Errorf("conversation %s is damaged, and the check at the start has said nothing", talk(i))
 			}

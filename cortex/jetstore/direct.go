@@ -15,9 +15,13 @@ import (
 )
 
 const (
-	batchMessages = 1024      // messages asked for at once
-	batchBytes    = 1 << 20   // a batch ends with the message that goes over it
-	lastBytes     = 128 << 10 // the same of last messages, of which there are many answers: a door charges what an answer may have
+	batchMessages = 1024    // messages asked for at once
+	batchBytes    = 1 << 20 // a batch ends with the message that goes over it
+
+	// The same of the first batch, and of last messages, of which there are many: a door charges what an answer may have, not what it has,
+	// and most conversations are short.
+	firstMessages = 32
+	firstBytes    = 128 << 10
 
 	// replyTimeout is how long an answer is waited for, and asked for again.
 	replyTimeout = 5 * time.Second
@@ -84,6 +88,7 @@ type reader struct {
 	inbox   *nats.Subscription
 	replies chan *nats.Msg // room for one batch; what finds none is dropped, which batch notices
 	next    uint64         // sequence to go on from
+	batches int            // that were read
 }
 
 func (s *Store) newReader(stream, subject string, from uint64) (*reader, error) {
@@ -100,12 +105,15 @@ func (r *reader) listen() (err error) {
 
 func (r *reader) close() { _ = r.inbox.Unsubscribe() }
 
-// bytes bounds an answer.
-func (r *reader) bytes() int {
-	if len(r.last) > 0 {
-		return lastBytes
+// bounds returns how much the next answer may have.
+func (r *reader) bounds() (messages, bytes int) {
+	switch {
+	case len(r.last) > 0:
+		return len(r.last), firstBytes
+	case r.batches == 0:
+		return firstMessages, firstBytes
 	}
-	return batchBytes
+	return batchMessages, batchBytes
 }
 
 // batch returns the next messages, and how many are left after them. It asks again while nobody answers: of several replicas one
@@ -132,7 +140,8 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 // with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
 // worth nothing: an answer that stops early must not pass for a log that ends there.
 func (r *reader) ask(ctx context.Context, quiet time.Duration) (msgs []stored, left uint64, err error) {
-	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: batchMessages, MaxBytes: r.bytes()})
+	messages, bytes := r.bounds()
+	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: messages, MaxBytes: bytes})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -176,6 +185,7 @@ func (r *reader) ask(ctx context.Context, quiet time.Duration) (msgs []stored, l
 				return nil, 0, errors.New("the server's answer is empty")
 			}
 			r.next = last + 1
+			r.batches++
 			return msgs, left, nil
 		}
 		seq, err := number(m, jetstream.SequenceHeader)

@@ -11,7 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
@@ -35,7 +35,7 @@ func filesWith(t *testing.T, dir, text string) []string {
 	return found
 }
 
-func said(seq uint64, text string) *cortex.Entry {
+func said(seq uint64, text string) *conversation.Entry {
 	e := entry(seq)
 	e.Cause.Payload.(*a2a.Message).Parts = a2a.ContentParts{a2a.NewTextPart(text)}
 	return e
@@ -47,7 +47,7 @@ func TestEraseFromFiles(t *testing.T) {
 	const secret = "xyzzy-plugh"
 	n := open(t, t.TempDir())
 	ctx := t.Context()
-	versions := map[string]cortex.Version{}
+	versions := map[string]conversation.Version{}
 	for i := range 100 {
 		for _, c := range []string{"gone", "kept"} {
 			text := map[string]string{"gone": secret, "kept": "nothing special"}[c]
@@ -148,7 +148,7 @@ func BenchmarkErase(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		round++
-		var last cortex.Version
+		var last conversation.Version
 		for i := range 1000 {
 			var err error
 			if last, err = n.Append(b.Context(), "", "c", last, entry(uint64(i+1))); err != nil {

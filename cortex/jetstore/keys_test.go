@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -34,7 +35,7 @@ func TestStaleKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := func(v cortex.Version) {
+	refused := func(v conversation.Version) {
 		t.Helper()
 		if _, err := stores[0].PutNote(t.Context(), "", cortex.NoteEvidence, note(v, "stale")); !errors.Is(err, cortex.ErrConflict) {
 			t.Errorf("PutNote at version %d = %v, want ErrConflict", v, err)
@@ -222,7 +223,7 @@ func TestNoteBetweenAnySteps(t *testing.T) {
 		return s
 	}
 	other := open()
-	write := func(change func(context.Context, string, string, cortex.Note) (cortex.Version, error), s *jetstore.Store, value string) error {
+	write := func(change func(context.Context, string, string, cortex.Note) (conversation.Version, error), s *jetstore.Store, value string) error {
 		n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
 		if err == nil {
 			_, err = change(t.Context(), "", cortex.NoteEvidence, note(n.Version, value))
@@ -371,7 +372,7 @@ func TestNotesOfSeveralStores(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, change := range []func(context.Context, string, string, cortex.Note) (cortex.Version, error){s.PutNote, s.EraseNote} {
+				for _, change := range []func(context.Context, string, string, cortex.Note) (conversation.Version, error){s.PutNote, s.EraseNote} {
 					wg.Go(func() {
 						for done := 0; done < 30; {
 							n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")

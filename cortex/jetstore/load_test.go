@@ -12,16 +12,17 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func entry(seq uint64) *cortex.Entry {
+func entry(seq uint64) *conversation.Entry {
 	m := &a2a.Message{ID: fmt.Sprint("m-", seq), Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hello")}}
-	return &cortex.Entry{Seq: seq, Cause: &transport.Event{ID: m.ID, From: "user", To: transport.Cortex, ContextID: "c", Payload: m}}
+	return &conversation.Entry{Seq: seq, Cause: &transport.Event{ID: m.ID, From: "user", To: transport.Cortex, ContextID: "c", Payload: m}}
 }
 
-func fill(t *testing.T, s cortex.Store, n int) (last cortex.Version) {
+func fill(t *testing.T, s cortex.Store, n int) (last conversation.Version) {
 	t.Helper()
 	for i := range n {
 		v, err := s.Append(t.Context(), "", "c", last, entry(uint64(i+1)))
@@ -282,7 +283,7 @@ func TestLoadOfUnreadableEntry(t *testing.T) {
 	if _, err := nc.Request("cortex.v1.log._.c", []byte("not an entry"), time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := count(t.Context(), t, s); n != 1 || !errors.Is(err, cortex.ErrDamaged) || !strings.Contains(err.Error(), "at version 2, cannot be read") {
+	if n, err := count(t.Context(), t, s); n != 1 || !errors.Is(err, conversation.ErrDamaged) || !strings.Contains(err.Error(), "at version 2, cannot be read") {
 		t.Errorf("Load ends after %d entries with %v, want 1 and ErrDamaged that names version 2", n, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -21,7 +21,7 @@ const lagStep = 10 * time.Millisecond
 
 // Append implements [cortex.Store]. An entry that is larger than a message may be on this server gives
 // [transport.ErrTooLarge]. An error other than that and ErrConflict leaves open whether e was stored.
-func (s *Store) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *Store) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	v, err := s.append(ctx, subjectOf(tenant, contextID), after, e)
 	if err != nil {
 		return 0, fmt.Errorf("append to %q after version %d: %w", contextID, after, err)
@@ -29,7 +29,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 	return v, nil
 }
 
-func (s *Store) append(ctx context.Context, subject string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *Store) append(ctx context.Context, subject string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	data, err := e.MarshalJSON()
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
@@ -47,7 +47,7 @@ func (s *Store) append(ctx context.Context, subject string, after cortex.Version
 		return 0, fmt.Errorf("%w: the entry is %d bytes, a message on this server at most %d; raise its max_payload (Cortex uses up to 8 MB)",
 			transport.ErrTooLarge, len(data), s.nc.MaxPayload())
 	}
-	return cortex.Version(seq), err
+	return conversation.Version(seq), err
 }
 
 // Load implements [cortex.Store]. It reads in batches of bounded size while the caller goes on.
@@ -56,10 +56,10 @@ func (s *Store) append(ctx context.Context, subject string, after cortex.Version
 // that is all: the server reads its own writes. On several, a direct get may be answered by a follower that is behind, so
 // Load first asks the leader for the conversation's last sequence and reads until it has seen that; when the follower
 // does not catch up in time, that is an error.
-func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
-	return func(yield func(*cortex.Entry, error) bool) {
+func (s *Store) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	return func(yield func(*conversation.Entry, error) bool) {
 		subject := subjectOf(tenant, contextID)
-		err := s.load(ctx, subject, uint64(after), func(e *cortex.Entry) bool { return yield(e, nil) })
+		err := s.load(ctx, subject, uint64(after), func(e *conversation.Entry) bool { return yield(e, nil) })
 		var d *damage
 		if errors.As(err, &d) {
 			err = s.confirm(ctx, tenant, contextID, d)
@@ -71,7 +71,7 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex
 }
 
 // load calls each until it returns false, which is no error. An entry that cannot be the next one is a *damage.
-func (s *Store) load(ctx context.Context, subject string, after uint64, each func(*cortex.Entry) bool) error {
+func (s *Store) load(ctx context.Context, subject string, after uint64, each func(*conversation.Entry) bool) error {
 	var want uint64 // the sequence that must be reached
 	if s.replicated {
 		var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -50,11 +51,11 @@ type note struct {
 }
 
 // version is what callers know it by.
-func (n note) version() cortex.Version {
+func (n note) version() conversation.Version {
 	if !n.there {
 		return 0
 	}
-	return cortex.Version(n.revision)
+	return conversation.Version(n.revision)
 }
 
 // Note implements [cortex.Notes]. On several replicas it may be what it was a moment ago.
@@ -233,7 +234,7 @@ func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
 }
 
 // PutNote implements [cortex.Notes].
-func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, false)
 	if err != nil {
 		return 0, fmt.Errorf("put note of %s %q at version %d: %w", kind, n.Key, n.Version, away(ctx, err))
@@ -243,7 +244,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note)
 
 // EraseNote implements [cortex.Notes]: it replaces the note's key with the note. Notes of older builds were not sealed, and the server's
 // files keep those.
-func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, true)
 	if err != nil {
 		return 0, fmt.Errorf("erase note of %s %q at version %d: %w", kind, n.Key, n.Version, away(ctx, err))
@@ -251,7 +252,7 @@ func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Not
 	return v, nil
 }
 
-func (s *Store) put(ctx context.Context, tenant, kind string, n cortex.Note, erase bool) (cortex.Version, error) {
+func (s *Store) put(ctx context.Context, tenant, kind string, n cortex.Note, erase bool) (conversation.Version, error) {
 	if len(n.Value) > cortex.MaxNote {
 		return 0, fmt.Errorf("%w: %d bytes, at most %d are allowed", transport.ErrTooLarge, len(n.Value), cortex.MaxNote)
 	}
@@ -272,11 +273,11 @@ func (s *Store) put(ctx context.Context, tenant, kind string, n cortex.Note, era
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 		err = fmt.Errorf("%w: %w", cortex.ErrConflict, err)
 	}
-	return cortex.Version(revision), err
+	return conversation.Version(revision), err
 }
 
 // putSealed puts a note as the rules in keys.go want it: at the version that was seen, with that one's key or one that is made now.
-func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase bool) (cortex.Version, error) {
+func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase bool) (conversation.Version, error) {
 	if !s.seals {
 		return 0, errSealed
 	}
@@ -320,7 +321,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase b
 			return 0, fmt.Errorf("it is replaced, but what it was can still be read: %w", err)
 		}
 	}
-	return cortex.Version(ack.Sequence), nil
+	return conversation.Version(ack.Sequence), nil
 }
 
 // DeleteNote implements [cortex.Notes]. What the note was cannot be read any more, if it was sealed.

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 	natsbus "github.com/cortex-orchestrator/cortex/transport/nats"
@@ -22,11 +23,11 @@ import (
 // where the note of the tests is.
 const place = "_." + cortex.NoteEvidence + ".alpha"
 
-func note(v cortex.Version, value string) cortex.Note {
+func note(v conversation.Version, value string) cortex.Note {
 	return cortex.Note{Key: "alpha", Value: []byte(value), Version: v}
 }
 
-func put(t *testing.T, s cortex.Notes, v cortex.Version, value string) cortex.Version {
+func put(t *testing.T, s cortex.Notes, v conversation.Version, value string) conversation.Version {
 	t.Helper()
 	v, err := s.PutNote(t.Context(), "", cortex.NoteEvidence, note(v, value))
 	if err != nil {
@@ -36,7 +37,7 @@ func put(t *testing.T, s cortex.Notes, v cortex.Version, value string) cortex.Ve
 }
 
 // wantNote checks the note alone and among all, and returns its version.
-func wantNote(t *testing.T, s cortex.Notes, want string) cortex.Version {
+func wantNote(t *testing.T, s cortex.Notes, want string) conversation.Version {
 	t.Helper()
 	n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
 	if err != nil || string(n.Value) != want || (n.Version == 0) != (want == "") {
@@ -94,7 +95,7 @@ func keys(t *testing.T, nc *nats.Conn) []message {
 func TestNoteIsUnreadableInFiles(t *testing.T) {
 	const secret = "xyzzy-plugh"
 	n := open(t, t.TempDir())
-	var v cortex.Version
+	var v conversation.Version
 	learn := func() []byte {
 		t.Helper()
 		for i := range 20 {
@@ -153,19 +154,19 @@ func TestOlderNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	kv := bucket(t, nc)
-	for name, change := range map[string]func(context.Context, string, string, cortex.Note) (cortex.Version, error){"put": s.PutNote, "erase": s.EraseNote} {
+	for name, change := range map[string]func(context.Context, string, string, cortex.Note) (conversation.Version, error){"put": s.PutNote, "erase": s.EraseNote} {
 		t.Run(name, func(t *testing.T) {
 			revision, err := kv.Put(t.Context(), place, []byte(`["plain"]`))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if v := wantNote(t, s, `["plain"]`); v != cortex.Version(revision) {
+			if v := wantNote(t, s, `["plain"]`); v != conversation.Version(revision) {
 				t.Errorf("its version is %d, want %d", v, revision)
 			}
 			if _, err := change(t.Context(), "", cortex.NoteEvidence, note(0, "x")); !errors.Is(err, cortex.ErrConflict) {
 				t.Errorf("a change at version 0 = %v, want ErrConflict", err)
 			}
-			if _, err := change(t.Context(), "", cortex.NoteEvidence, note(cortex.Version(revision), "newer")); err != nil {
+			if _, err := change(t.Context(), "", cortex.NoteEvidence, note(conversation.Version(revision), "newer")); err != nil {
 				t.Fatal(err)
 			}
 			wantNote(t, s, "newer")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -63,7 +63,7 @@ func keyOf(tenant, contextID string) string {
 
 // Snapshot implements [cortex.Snapshots]. On several replicas it may be an older one for a moment, which costs the time to
 // read a longer tail.
-func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (cortex.Version, []byte, error) {
+func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (conversation.Version, []byte, error) {
 	kv, err := s.snaps.Get(ctx, keyOf(tenant, contextID))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return 0, nil, nil
@@ -91,12 +91,12 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (cortex.
 			return 0, nil, nil // of one that had the same id
 		}
 	}
-	return cortex.Version(binary.BigEndian.Uint64(version)), data, nil
+	return conversation.Version(binary.BigEndian.Uint64(version)), data, nil
 }
 
 // PutSnapshot implements [cortex.Snapshots]: the value is the version in eight bytes, then data, sealed. One
 // that is not of the log, since that was erased meanwhile, is not kept.
-func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cortex.Version, data []byte) error {
+func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error {
 	seal, first, err := s.sealOf(ctx, tenant, contextID)
 	if errors.Is(err, errNotFound) || v < first {
 		return nil
@@ -118,10 +118,10 @@ func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cor
 
 // sealOf returns what a conversation's snapshots are sealed with, nil when they are not, and the version of its first entry; or
 // errNotFound when it has no log.
-func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal cipher.AEAD, first cortex.Version, err error) {
+func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal cipher.AEAD, first conversation.Version, err error) {
 	m, err := s.get(ctx, subjectOf(tenant, contextID), 1)
 	if err != nil || m.key == "" {
-		return nil, cortex.Version(m.seq), err
+		return nil, conversation.Version(m.seq), err
 	}
 	key, err := base64.StdEncoding.DecodeString(m.key)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal ciph
 		return nil, 0, err
 	}
 	seal, err = cipher.NewGCMWithRandomNonce(block)
-	return seal, cortex.Version(m.seq), err
+	return seal, conversation.Version(m.seq), err
 }
 
 // stands reports whether the log has the entry that a snapshot was made after. After a power cut the log may end before it, and its

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storetest"
 	embedded "github.com/cortex-orchestrator/cortex/transport/nats"
@@ -114,7 +115,7 @@ func TestEntryIsNotWhatWasAppended(t *testing.T) {
 	if _, err := nc.RequestMsg(m, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := count(t.Context(), t, s); n != 2 || !errors.Is(err, cortex.ErrDamaged) {
+	if n, err := count(t.Context(), t, s); n != 2 || !errors.Is(err, conversation.ErrDamaged) {
 		t.Errorf("Load ends after %d entries with %v, want 2 and ErrDamaged", n, err)
 	}
 	if d := s.Damaged(); len(d) != 1 || d[0].ContextID != "c" {

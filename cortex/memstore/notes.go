@@ -8,13 +8,14 @@ import (
 	"slices"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 type (
 	shelf struct{ tenant, kind string }
 	note  struct {
-		version cortex.Version
+		version conversation.Version
 		value   []byte
 	}
 )
@@ -49,7 +50,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 }
 
 // PutNote implements [cortex.Notes].
-func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	switch err := ctx.Err(); {
 	case err != nil:
 		return 0, fmt.Errorf("put note of %s %q: %w", kind, n.Key, err)
@@ -74,7 +75,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note)
 }
 
 // EraseNote implements [cortex.Notes].
-func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	return s.PutNote(ctx, tenant, kind, n) // nothing else has what it was
 }
 

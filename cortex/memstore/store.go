@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -28,8 +29,8 @@ var (
 // make one with [New].
 type Store struct {
 	mu    sync.RWMutex
-	last  cortex.Version // of all conversations, so that a version belongs to one of them only
-	logs  map[key]*conversation
+	last  conversation.Version // of all conversations, so that a version belongs to one of them only
+	logs  map[key]*history
 	snaps map[key]snapshot
 	spent map[account]llm.Usage
 	notes map[shelf]map[string]note
@@ -40,8 +41,8 @@ type (
 	account struct{ tenant, day string }
 )
 
-// conversation is one log. Its records are only ever appended to, so a reader may go on with an old slice of them.
-type conversation struct {
+// history is the log of one conversation. Its records are only ever appended to, so a reader may go on with an old slice of them.
+type history struct {
 	records []record
 	title   string
 	titled  bool
@@ -50,25 +51,25 @@ type conversation struct {
 
 // record holds an entry as JSON, so that nothing is shared with who wrote it or reads it.
 type record struct {
-	version cortex.Version
+	version conversation.Version
 	data    []byte
 }
 
 type snapshot struct {
-	version cortex.Version
+	version conversation.Version
 	data    []byte
 }
 
 // New returns an empty Store.
 func New() *Store {
-	return &Store{logs: map[key]*conversation{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}}
+	return &Store{logs: map[key]*history{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}}
 }
 
 // Load implements [cortex.Store]. It sees the log as it was when the iteration began.
-func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex.Version) iter.Seq2[*cortex.Entry, error] {
-	return func(yield func(*cortex.Entry, error) bool) {
+func (s *Store) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	return func(yield func(*conversation.Entry, error) bool) {
 		for _, r := range s.since(tenant, contextID, after) {
-			e := &cortex.Entry{}
+			e := &conversation.Entry{}
 			err := ctx.Err()
 			if err == nil {
 				err = e.UnmarshalJSON(r.data)
@@ -88,19 +89,19 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after cortex
 	}
 }
 
-func (s *Store) since(tenant, contextID string, after cortex.Version) []record {
+func (s *Store) since(tenant, contextID string, after conversation.Version) []record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	c := s.logs[key{tenant, contextID}]
 	if c == nil {
 		return nil
 	}
-	first, _ := slices.BinarySearchFunc(c.records, after+1, func(r record, v cortex.Version) int { return cmp.Compare(r.version, v) })
+	first, _ := slices.BinarySearchFunc(c.records, after+1, func(r record, v conversation.Version) int { return cmp.Compare(r.version, v) })
 	return c.records[first:]
 }
 
 // Append implements [cortex.Store].
-func (s *Store) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (s *Store) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to %q: %w", contextID, err)
 	}
@@ -114,7 +115,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 	defer s.mu.Unlock()
 	k := key{tenant, contextID}
 	c := s.logs[k]
-	var last cortex.Version
+	var last conversation.Version
 	if c != nil {
 		last = c.records[len(c.records)-1].version
 	}
@@ -122,7 +123,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after cort
 		return 0, fmt.Errorf("append to %q after version %d, the last is %d: %w", contextID, after, last, cortex.ErrConflict)
 	}
 	if c == nil {
-		c = &conversation{}
+		c = &history{}
 		s.logs[k] = c
 	}
 	s.last++
@@ -151,7 +152,7 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.Co
 
 func (s *Store) list(tenant string) []cortex.ContextInfo {
 	type dated struct {
-		last cortex.Version
+		last conversation.Version
 		info cortex.ContextInfo
 	}
 	var all []dated
@@ -172,7 +173,7 @@ func (s *Store) list(tenant string) []cortex.ContextInfo {
 }
 
 // Snapshot implements [cortex.Snapshots].
-func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (cortex.Version, []byte, error) {
+func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (conversation.Version, []byte, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, fmt.Errorf("snapshot of %q: %w", contextID, err)
 	}
@@ -183,7 +184,7 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (cortex.
 }
 
 // PutSnapshot implements [cortex.Snapshots].
-func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v cortex.Version, data []byte) error {
+func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("put snapshot of %q: %w", contextID, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storetest"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -26,7 +27,7 @@ func ExampleStore() {
 	ctx := context.Background()
 	store := memstore.New()
 	hello := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("What time is it?"))
-	entry := &cortex.Entry{
+	entry := &conversation.Entry{
 		Seq:   1,
 		Time:  time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC),
 		Cause: &transport.Event{ID: "m-1", From: "user", To: transport.Cortex, ContextID: "c-1", Payload: hello},

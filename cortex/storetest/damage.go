@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
 // testDamage damages an entry: its conversation is yielded up to there, with ErrDamaged behind it, and others do not suffer.
@@ -22,7 +23,7 @@ func testDamage(t *testing.T, h Harness) {
 			s = h.Damage(t, s, "c", place)
 			for range 2 { // it stays so
 				entries, err := tryLoad(t.Context(), s, "", "c", 0)
-				if !errors.Is(err, cortex.ErrDamaged) || len(entries) >= int(place) {
+				if !errors.Is(err, conversation.ErrDamaged) || len(entries) >= int(place) {
 					t.Errorf("Load yields %d entries and %v, want less than %d and ErrDamaged", len(entries), err, place)
 				}
 			}

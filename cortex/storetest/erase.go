@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
 func erase(t *testing.T, s cortex.Store, tenant, contextID string) {
@@ -77,7 +78,7 @@ func testEraseWritten(t *testing.T, s cortex.Store) {
 				if err != nil {
 					continue // it is being erased
 				}
-				var last cortex.Version
+				var last conversation.Version
 				if n := len(entries); n > 0 {
 					if last = entries[n-1].Version; entries[n-1].Seq != uint64(n) {
 						continue

@@ -14,6 +14,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -31,10 +32,10 @@ func testEmpty(t *testing.T, s cortex.Store) {
 }
 
 func testRoundTrip(t *testing.T, s cortex.Store) {
-	var last cortex.Version
-	var want []*cortex.Entry
+	var last conversation.Version
+	var want []*conversation.Entry
 	for i, p := range payloads() {
-		e := &cortex.Entry{
+		e := &conversation.Entry{
 			Seq:  uint64(i + 1),
 			Time: epoch.Add(time.Duration(i)),
 			Turn: "turn-1",
@@ -51,10 +52,10 @@ func testRoundTrip(t *testing.T, s cortex.Store) {
 				Model: "m", Usage: llm.Usage{Input: 3, Cached: 2, Output: 1}, Repairs: 1,
 			},
 			Roster: roster(t), Summary: &llm.Summary{Text: "they met", Turns: 3, Model: "m", Usage: llm.Usage{Input: 2, Cost: 0.1}}, Omitted: 1,
-			Shortlist: []cortex.Candidate{{ID: "echo", Skill: "say", Score: 0.75, Reason: "fits"}},
-			Terms:     map[string]cortex.Terms{"1": {Type: "say_it", Timeout: time.Minute, Output: json.RawMessage(`{"type":"string"}`)}},
+			Shortlist: []conversation.Candidate{{ID: "echo", Skill: "say", Score: 0.75, Reason: "fits"}},
+			Terms:     map[string]conversation.Terms{"1": {Type: "say_it", Timeout: time.Minute, Output: json.RawMessage(`{"type":"string"}`)}},
 			Consent:   "echo is to say it. Yes?", Asked: epoch.Add(time.Hour), Rejected: "the result is no string", Withheld: map[a2a.TaskID]string{"task-2": "a rule denies it"},
-			Retries: map[a2a.TaskID]cortex.Retry{"task-3": {Agent: "other", Terms: cortex.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
+			Retries: map[a2a.TaskID]conversation.Retry{"task-3": {Agent: "other", Terms: conversation.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
 			Usage:   llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
 			Life:    "l-1",
 			Failure: "no such agent", Sent: epoch.Add(time.Second), Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
@@ -64,7 +65,7 @@ func testRoundTrip(t *testing.T, s cortex.Store) {
 		e.Version = last
 		want = append(want, e)
 	}
-	bare := &cortex.Entry{
+	bare := &conversation.Entry{
 		Seq: uint64(len(want) + 1), Time: epoch,
 		Cause: &transport.Event{ID: "e", Time: epoch, From: "echo", ContextID: "c", Tenant: "t", Payload: &transport.Deadline{At: epoch}},
 	}
@@ -74,9 +75,9 @@ func testRoundTrip(t *testing.T, s cortex.Store) {
 	}
 }
 
-func roster(t *testing.T) *cortex.Roster {
+func roster(t *testing.T) *conversation.Roster {
 	t.Helper()
-	r := &cortex.Roster{}
+	r := &conversation.Roster{}
 	const agents = `{"all": true, "left": ["gone"], "joined": [{"ID": "echo", "Seen": true, "Card": {"name": "Echo",
 		"skills": [{"id": "say", "name": "Say", "tags": ["x"], "examples": ["say it"]}]}}]}`
 	if err := json.Unmarshal([]byte(agents), r); err != nil {
@@ -86,9 +87,9 @@ func roster(t *testing.T) *cortex.Roster {
 }
 
 // wantAllSet keeps the round trip whole when Entry grows.
-func wantAllSet(t *testing.T, e *cortex.Entry) {
+func wantAllSet(t *testing.T, e *conversation.Entry) {
 	t.Helper()
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[cortex.Entry]()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[conversation.Entry]()) {
 		if f.Name != "Version" && reflect.ValueOf(*e).FieldByIndex(f.Index).IsZero() {
 			t.Fatalf("the suite's entry leaves %s empty: set it", f.Name)
 		}
@@ -148,7 +149,7 @@ func testVersions(t *testing.T, s cortex.Store) {
 func testConflict(t *testing.T, s cortex.Store) {
 	versions := fill(t, s, "", "c", 3)
 	other := fill(t, s, "", "other", 2)
-	for _, stale := range []cortex.Version{0, versions[0], versions[1], versions[2] + 1000, other[1]} {
+	for _, stale := range []conversation.Version{0, versions[0], versions[1], versions[2] + 1000, other[1]} {
 		wantConflict(t, s, "", "c", stale)
 	}
 	wantConflict(t, s, "", "new", versions[2])
@@ -162,9 +163,9 @@ func testConflict(t *testing.T, s cortex.Store) {
 
 func testOneWinner(t *testing.T, s cortex.Store) {
 	const rounds, writers = 20, 8
-	var last cortex.Version
+	var last conversation.Version
 	for round := range rounds {
-		won := make([]cortex.Version, writers)
+		won := make([]conversation.Version, writers)
 		errs := make([]error, writers)
 		start := make(chan struct{})
 		var wg sync.WaitGroup
@@ -210,7 +211,7 @@ func testCompetingWriters(t *testing.T, s cortex.Store) {
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
-				var last cortex.Version
+				var last conversation.Version
 				for i, e := range entries {
 					if e.Seq != uint64(i+1) {
 						t.Errorf("writer %d read Seq %d at place %d", w, e.Seq, i+1)
@@ -242,7 +243,7 @@ func oddIDs() []string {
 
 func testSeparate(t *testing.T, s cortex.Store) {
 	ids, tenants := oddIDs(), []string{"", "t", "_", "=", "a.b", "*", strings.Repeat(">", transport.MaxID)}
-	last := map[[2]string]cortex.Version{}
+	last := map[[2]string]conversation.Version{}
 	for seq := range uint64(2) {
 		for _, tenant := range tenants {
 			for _, id := range ids {
@@ -327,7 +328,7 @@ func testLong(t *testing.T, s cortex.Store) {
 
 func testBig(t *testing.T, s cortex.Store) {
 	words := strings.Repeat("sixteen letters ", transport.MaxText/16)
-	var last cortex.Version
+	var last conversation.Version
 	for seq := range uint64(3) {
 		last = add(t, s, "", "c", last, entry(seq+1, words))
 	}
@@ -343,7 +344,7 @@ func testBig(t *testing.T, s cortex.Store) {
 func testNothingShared(t *testing.T, s cortex.Store) {
 	given := entry(1, "as it was")
 	given.Decision = &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Input: json.RawMessage(`"in"`)}}}
-	spoil := func(e *cortex.Entry) {
+	spoil := func(e *conversation.Entry) {
 		e.Failure, e.Cause.From = "spoilt", "spoilt"
 		m := e.Cause.Payload.(*a2a.Message)
 		m.Parts[0].Content = a2a.Text("spoilt")
@@ -366,7 +367,7 @@ func testNothingShared(t *testing.T, s cortex.Store) {
 
 // testUnwritable holds that an entry that no try will ever store is told from one that could not be stored now.
 func testUnwritable(t *testing.T, s cortex.Store) {
-	e := &cortex.Entry{
+	e := &conversation.Entry{
 		Seq: 1, Time: time.Now().In(time.FixedZone("", 24*60*60)), // JSON has no such zone
 		Cause: &transport.Event{ID: "e", From: "user", ContextID: "c", Payload: &transport.Deadline{}},
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func putNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after cortex.Version, value string) cortex.Version {
+func putNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after conversation.Version, value string) conversation.Version {
 	t.Helper()
 	v, err := s.PutNote(t.Context(), tenant, kind, cortex.Note{Key: key, Value: []byte(value), Version: after})
 	if err != nil || v <= after {
@@ -24,7 +25,7 @@ func putNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after corte
 	return v
 }
 
-func eraseNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after cortex.Version, value string) cortex.Version {
+func eraseNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after conversation.Version, value string) conversation.Version {
 	t.Helper()
 	v, err := s.EraseNote(t.Context(), tenant, kind, cortex.Note{Key: key, Value: []byte(value), Version: after})
 	if err != nil || v <= after {
@@ -69,7 +70,7 @@ func testNotes(t *testing.T, store cortex.Store) {
 	copy(value, "XXXXX") // it was not retained
 	wantNotes(t, s, "", "kind", map[string]string{"a": "first"})
 
-	for _, after := range []cortex.Version{0, v + 1} {
+	for _, after := range []conversation.Version{0, v + 1} {
 		if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Value: []byte("stale"), Version: after}); !errors.Is(err, cortex.ErrConflict) {
 			t.Errorf("PutNote at version %d of a note of version %d = %v, want ErrConflict", after, v, err)
 		}
@@ -150,7 +151,7 @@ func testEraseNote(t *testing.T, store cortex.Store) {
 		second := putNote(t, s, "", kind, "a", first, "second")
 		third := eraseNote(t, s, "", kind, "a", second, "third")
 		wantNotes(t, s, "", kind, map[string]string{"a": "third", "b": "other"})
-		for _, after := range []cortex.Version{0, first, second, third + 1} {
+		for _, after := range []conversation.Version{0, first, second, third + 1} {
 			n := cortex.Note{Key: "a", Value: []byte("stale"), Version: after}
 			if _, err := s.EraseNote(t.Context(), "", kind, n); !errors.Is(err, cortex.ErrConflict) {
 				t.Errorf("EraseNote at version %d of a note of version %d = %v, want ErrConflict", after, third, err)

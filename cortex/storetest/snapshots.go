@@ -5,9 +5,10 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
-func wantSnapshot(t *testing.T, s cortex.Snapshots, tenant, contextID string, version cortex.Version, data []byte) {
+func wantSnapshot(t *testing.T, s cortex.Snapshots, tenant, contextID string, version conversation.Version, data []byte) {
 	t.Helper()
 	v, got, err := s.Snapshot(t.Context(), tenant, contextID)
 	if err != nil || v != version || !bytes.Equal(got, data) {
@@ -15,7 +16,7 @@ func wantSnapshot(t *testing.T, s cortex.Snapshots, tenant, contextID string, ve
 	}
 }
 
-func put(t *testing.T, s cortex.Snapshots, tenant, contextID string, v cortex.Version, data []byte) {
+func put(t *testing.T, s cortex.Snapshots, tenant, contextID string, v conversation.Version, data []byte) {
 	t.Helper()
 	if err := s.PutSnapshot(t.Context(), tenant, contextID, v, data); err != nil {
 		t.Fatalf("PutSnapshot(%q, %q, %d) = %v", tenant, contextID, v, err)
@@ -42,7 +43,7 @@ func testSnapshots(t *testing.T, store cortex.Store) {
 	put(t, s, "", "c", of[1], big)
 	wantSnapshot(t, s, "", "c", of[1], big)
 
-	versions := map[string]cortex.Version{}
+	versions := map[string]conversation.Version{}
 	for _, tenant := range []string{"", "t", "a.b"} {
 		for _, id := range oddIDs() {
 			wantSnapshot(t, s, tenant, id, 0, nil)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -92,9 +93,9 @@ func Run(t *testing.T, h Harness) {
 var epoch = time.Date(2026, 11, 20, 18, 0, 0, 123456789, time.UTC)
 
 // entry returns a small entry: the seq-th, a user's message.
-func entry(seq uint64, text string) *cortex.Entry {
+func entry(seq uint64, text string) *conversation.Entry {
 	id := fmt.Sprintf("m-%d", seq)
-	return &cortex.Entry{
+	return &conversation.Entry{
 		Seq: seq, Time: epoch.Add(time.Duration(seq) * time.Second),
 		Cause: &transport.Event{
 			ID: id, Time: epoch, From: "user", To: transport.Cortex, ContextID: "c",
@@ -103,12 +104,12 @@ func entry(seq uint64, text string) *cortex.Entry {
 	}
 }
 
-func text(e *cortex.Entry) string {
+func text(e *conversation.Entry) string {
 	return transport.Text(e.Cause.Payload.(*a2a.Message).Parts)
 }
 
 // load returns the entries after a version, and fails the test when the load does.
-func load(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Version) []*cortex.Entry {
+func load(t testing.TB, s cortex.Store, tenant, contextID string, after conversation.Version) []*conversation.Entry {
 	t.Helper()
 	entries, err := tryLoad(t.Context(), s, tenant, contextID, after)
 	if err != nil {
@@ -118,8 +119,8 @@ func load(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.V
 }
 
 // tryLoad also holds that an error is the last thing yielded.
-func tryLoad(ctx context.Context, s cortex.Store, tenant, contextID string, after cortex.Version) ([]*cortex.Entry, error) {
-	var entries []*cortex.Entry
+func tryLoad(ctx context.Context, s cortex.Store, tenant, contextID string, after conversation.Version) ([]*conversation.Entry, error) {
+	var entries []*conversation.Entry
 	var failed error
 	for e, err := range s.Load(ctx, tenant, contextID, after) {
 		if failed != nil {
@@ -133,7 +134,7 @@ func tryLoad(ctx context.Context, s cortex.Store, tenant, contextID string, afte
 }
 
 // add appends an entry and fails the test when it cannot.
-func add(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Version, e *cortex.Entry) cortex.Version {
+func add(t testing.TB, s cortex.Store, tenant, contextID string, after conversation.Version, e *conversation.Entry) conversation.Version {
 	t.Helper()
 	v, err := s.Append(t.Context(), tenant, contextID, after, e)
 	if err != nil {
@@ -146,10 +147,10 @@ func add(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Ve
 }
 
 // fill appends n small entries, numbered from 1, to a new conversation and returns their versions.
-func fill(t testing.TB, s cortex.Store, tenant, contextID string, n int) []cortex.Version {
+func fill(t testing.TB, s cortex.Store, tenant, contextID string, n int) []conversation.Version {
 	t.Helper()
-	versions := make([]cortex.Version, n)
-	var last cortex.Version
+	versions := make([]conversation.Version, n)
+	var last conversation.Version
 	for i := range n {
 		last = add(t, s, tenant, contextID, last, entry(uint64(i+1), fmt.Sprintf("%s %d", contextID, i+1)))
 		versions[i] = last
@@ -158,7 +159,7 @@ func fill(t testing.TB, s cortex.Store, tenant, contextID string, n int) []corte
 }
 
 // wantSeqs checks that entries are numbered first, first+1 … last and have rising versions.
-func wantSeqs(t testing.TB, entries []*cortex.Entry, first, last uint64) {
+func wantSeqs(t testing.TB, entries []*conversation.Entry, first, last uint64) {
 	t.Helper()
 	if got, want := len(entries), int(last-first+1); got != want {
 		t.Fatalf("loaded %d entries, want %d", got, want)
@@ -174,7 +175,7 @@ func wantSeqs(t testing.TB, entries []*cortex.Entry, first, last uint64) {
 }
 
 // wantConflict appends e and wants ErrConflict.
-func wantConflict(t testing.TB, s cortex.Store, tenant, contextID string, after cortex.Version) {
+func wantConflict(t testing.TB, s cortex.Store, tenant, contextID string, after conversation.Version) {
 	t.Helper()
 	if v, err := s.Append(t.Context(), tenant, contextID, after, entry(99, "stale")); !errors.Is(err, cortex.ErrConflict) {
 		t.Errorf("Append(%q, %q, %d) = %d, %v, want ErrConflict", tenant, contextID, after, v, err)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
@@ -84,7 +85,7 @@ func discovery(ctx context.Context, cfg DiscoveryConfig, dir string) (_ []Figure
 
 // discoverCards measures the time from before a card is published until a prompt with it is rendered.
 func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, arrived *arrivals) ([]Figure, error) {
-	conv, i, largest := cortex.NewConversation("", "discovery"), 0, 0
+	conv, i, largest := conversation.NewConversation("", "discovery"), 0, 0
 	s := &side{width: 1, n: cfg.Cards, do: func(ctx context.Context, _ int) (time.Duration, error) {
 		i++
 		card := crowdCard(i)

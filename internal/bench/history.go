@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
 // HistoryConfig configures History. Entries is required: the length of the conversation that is measured, at least 100.
@@ -121,8 +122,8 @@ func (n *node) historyLoads(cfg HistoryConfig) ([]Figure, error) {
 
 // historyAppends compares an append behind the long conversation with one behind a single entry.
 func (n *node) historyAppends(cfg HistoryConfig) ([]Figure, error) {
-	var last cortex.Version
-	var e *cortex.Entry
+	var last conversation.Version
+	var e *conversation.Entry
 	for entry, err := range n.store.Load(n.ctx, "", "long", 0) {
 		if err != nil {
 			return nil, err

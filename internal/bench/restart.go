@@ -12,7 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
@@ -110,7 +110,7 @@ func (n *node) conversations(count int, progress Progress) error {
 	if _, err := u.turn(n.ctx); err != nil {
 		return err
 	}
-	var model []*cortex.Entry
+	var model []*conversation.Entry
 	for e, err := range n.store.Load(n.ctx, "", "model", 0) {
 		if err != nil {
 			return err
@@ -134,8 +134,8 @@ func (n *node) conversations(count int, progress Progress) error {
 }
 
 // storeCopy stores the entries of one conversation as those of another.
-func (n *node) storeCopy(ctx context.Context, contextID string, model []*cortex.Entry) error {
-	conv := cortex.NewConversation("", contextID)
+func (n *node) storeCopy(ctx context.Context, contextID string, model []*conversation.Entry) error {
+	conv := conversation.NewConversation("", contextID)
 	for _, e := range model {
 		entry, cause := *e, *e.Cause
 		entry.Cause, cause.ContextID = &cause, contextID

@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -304,7 +305,7 @@ func (u *user) lookBack(ctx context.Context) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	conv := cortex.NewConversation("", u.contextID)
+	conv := conversation.NewConversation("", u.contextID)
 	for e, err := range u.n.store.Load(ctx, "", u.contextID, 0) {
 		if err == nil {
 			err = conv.Apply(e)

@@ -36,16 +36,19 @@ func (f *agentFlags) given() bool { return f.card != "" || f.spec != "" }
 
 // loadCard reads the card that the flags name, and tells what of it was left out.
 func (e *env) loadCard(ctx context.Context, f *agentFlags) (*a2a.AgentCard, error) {
-	read, path := agents.LoadCard, f.card
+	read, path, flag := agents.LoadCard, f.card, "card"
 	if f.spec != "" {
 		if f.card != "" {
-			return nil, usagef("--card and --spec say the same: give one of them")
+			return nil, e.settings.wrong("card", " and %s say the same: give one of them", e.settings.called("spec"))
 		}
-		read, path = agents.LoadSpec, f.spec
+		read, path, flag = agents.LoadSpec, f.spec, "spec"
 	}
 	card, warnings, err := read(ctx, path)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
+	}
+	if err != nil && e.settings.given[flag] != fromFlag { // else it is plain which file that is
+		return nil, e.settings.wrong(flag, ": %w", err)
 	}
 	if err != nil {
 		return nil, usageError{err}
@@ -166,11 +169,13 @@ Cards of A2A 1.0 and before, and AgentSpec documents are read too.`,
 				return usagef("--card is missing: a YAML file with at least `name: myagent`")
 			}
 			if len(args) == 0 {
-				flag, file := "--card", f.card
-				if f.spec != "" {
-					flag, file = "--spec", f.spec
+				card := ""
+				for flag, file := range map[string]string{"card": f.card, "spec": f.spec} {
+					if file != "" && e.settings.given[flag] == fromFlag {
+						card = "--" + flag + " " + file + " "
+					}
 				}
-				return usagef("which program? cortex agent exec %s %s -- PROGRAM [ARGS...]", flag, file)
+				return usagef("which program? cortex agent exec %s-- PROGRAM [ARGS...]", card)
 			}
 			return nil
 		},
@@ -187,7 +192,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 		return err
 	}
 	if f.timeout < 0 {
-		return usagef("--timeout %v: it must not be negative", f.timeout)
+		return e.settings.wrong("timeout", " %v: it must not be negative", f.timeout)
 	}
 	o := agents.ExecOptions{Argv: argv, Dir: f.dir, Card: card, JSON: f.json, Timeout: f.timeout}
 	if e.settings.given["timeout"] == 0 {
@@ -203,7 +208,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler, f *agentFlags) error {
 	ctx := cmd.Context()
 	if f.concurrency < 0 {
-		return usagef("--concurrency %d: it must not be negative", f.concurrency)
+		return e.settings.wrong("concurrency", " %d: it must not be negative", f.concurrency)
 	}
 	concurrency := f.concurrency
 	if concurrency == 0 {

@@ -127,15 +127,16 @@ func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
 	if len(shown) == 0 {
 		return nil
 	}
+	alike := newLookalikes(b.registry.Snapshot().Agents())
 	rows := [][]string{{"ABILITY", "AGENTS", "OFFERED BY", "DESCRIPTION"}}
 	for _, a := range shown {
 		var by []string
 		for _, o := range a.Offers[:min(len(a.Offers), 10)] {
-			by = append(by, o.Record.ID)
+			by = append(by, alike.Named(o.Record.ID))
 		}
 		best := a.Offers[0].Skill
 		rows = append(rows, []string{
-			a.ID, fmt.Sprint(len(a.Offers)), prompt.Clean(strings.Join(by, ", "), 40), cmp.Or(best.Description, best.Name),
+			a.ID, fmt.Sprint(len(a.Offers)), prompt.Clean(strings.Join(by, ", "), 80), cmp.Or(best.Description, best.Name),
 		})
 	}
 	return e.printRows(rows, len(abilities)-len(shown))

@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -54,20 +55,21 @@ func (l *link) operator() *repl.Client {
 
 // answer reads the answer to a sender's message from the log, or why it was refused.
 func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
-	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
-	if err != nil {
-		return nil, false, err
-	}
-	m, ok := conv.AnswerOf(from, messageID)
-	if ok || conv.Open(from, messageID) {
-		return m, ok, nil
+	conv, broken := cortex.Load(ctx, l.store, l.tenant, contextID)
+	if broken == nil {
+		if m, ok := conv.AnswerOf(from, messageID); ok {
+			return m, true, nil
+		}
 	}
 	if m, ok, err := cortex.RefusalOf(ctx, l.store, l.tenant, contextID, from, messageID); ok || err != nil {
 		return m, ok, err
 	}
+	if broken != nil || conv.Open(from, messageID) {
+		return nil, false, broken
+	}
 	// Not taken up yet, or answered so long ago that only the log has it.
 	turn := transport.TurnID(l.tenant, contextID, from, messageID)
-	conv = cortex.NewConversation(l.tenant, contextID)
+	conv = conversation.NewConversation(l.tenant, contextID)
 	for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
 		if err != nil {
 			return nil, false, err
@@ -99,6 +101,9 @@ func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
 	return list, nil
 }
 
+// lookalikes has the agents that are online.
+func (b *backend) lookalikes() *lookalikes { return newLookalikes(b.registry.Snapshot().Agents()) }
+
 func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
 	list, _, err := listSessions(ctx, b.link, maxSessions)
 	return list, err
@@ -122,7 +127,7 @@ func listSessions(ctx context.Context, l *link, limit int) (list []repl.Session,
 
 func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {
 	return func(yield func(*repl.Line, error) bool) {
-		if err := transcript(ctx, b.store, b.tenant, contextID, func(l *repl.Line) bool { return yield(l, nil) }); err != nil {
+		if err := transcript(ctx, b.store, b.tenant, contextID, b.lookalikes(), func(l *repl.Line) bool { return yield(l, nil) }); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -137,7 +142,7 @@ func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo,
 }
 
 // taskInfos lists the tasks of the turns that conv still knows. Those of answered turns have the times of their turn.
-func taskInfos(conv *cortex.Conversation) []repl.TaskInfo {
+func taskInfos(conv *conversation.Conversation) []repl.TaskInfo {
 	var list []repl.TaskInfo
 	listed := map[a2a.TaskID]bool{}
 	for _, t := range conv.TaskList() {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -195,7 +196,7 @@ func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth 
 	if err != nil {
 		t.Fatal(err)
 	}
-	conv := cortex.NewConversation("", "preview")
+	conv := conversation.NewConversation("", "preview")
 	for i := 0; i < crowdSize; i += 97 {
 		revision, there := truth[i]
 		text := "do the " + craft(i, revision)
@@ -221,9 +222,9 @@ func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth 
 // wantAnswered holds that each message was answered once, those for the agent that works by it.
 func wantAnswered(t *testing.T, store *memstore.Store, asked int) {
 	t.Helper()
-	answers := map[string]*cortex.Turn{}
+	answers := map[string]*conversation.Turn{}
 	for c := range 7 {
-		conv := cortex.NewConversation("", fmt.Sprint("c", c))
+		conv := conversation.NewConversation("", fmt.Sprint("c", c))
 		for e, err := range store.Load(t.Context(), "", conv.ContextID, 0) {
 			if err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -23,9 +24,9 @@ const (
 )
 
 // busy says what a conversation still waits for, or "".
-func busy(conv *cortex.Conversation) string {
+func busy(conv *conversation.Conversation) string {
 	switch {
-	case slices.ContainsFunc(conv.Turns, (*cortex.Turn).Open):
+	case slices.ContainsFunc(conv.Turns, (*conversation.Turn).Open):
 		return "has a turn that is not answered yet"
 	case len(conv.Running()) > 0:
 		return "has a task that an agent works on"
@@ -121,12 +122,12 @@ func (l *link) cancelAll(ctx context.Context, contextID string) error {
 	if err := l.operator().Cancel(ctx, contextID, transport.Cancel{Reason: "the conversation is deleted"}); err != nil {
 		return err
 	}
-	_, err := l.until(ctx, contextID, func(conv *cortex.Conversation) bool { return busy(conv) == "" })
+	_, err := l.until(ctx, contextID, func(conv *conversation.Conversation) bool { return busy(conv) == "" })
 	return err // when it did not end, no Cortex runs, or it is stuck: then this is the way out
 }
 
 // until waits until a conversation is as Cortex was told to make it, and reports false when that takes too long.
-func (l *link) until(ctx context.Context, contextID string, is func(*cortex.Conversation) bool) (bool, error) {
+func (l *link) until(ctx context.Context, contextID string, is func(*conversation.Conversation) bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, cancelPatience)
 	defer cancel()
 	poll := time.NewTicker(cancelPoll)

@@ -16,7 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -109,11 +109,11 @@ func (k *keyed) serve(id string, h func(bus *nats.Bus, t *agents.Task) (*agents.
 }
 
 // log returns the log of a conversation, as its file has it.
-func (k *keyed) log(contextID string) (entries []*cortex.Entry) {
+func (k *keyed) log(contextID string) (entries []*conversation.Entry) {
 	k.t.Helper()
 	_, out, _ := k.run(auth.Admin(k.keys, ""), "history", contextID, "--json")
 	for line := range strings.Lines(out) {
-		e := new(cortex.Entry)
+		e := new(conversation.Entry)
 		if err := json.Unmarshal([]byte(line), e); err != nil {
 			k.t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 		return agents.Text("bob: " + out + errs), nil
 	})
 	ask(ada, "bob: cortex: the conversation demo ", "@asker do it") // what bob was told
-	taken := slices.ContainsFunc(k.log(demo), func(e *cortex.Entry) bool {
+	taken := slices.ContainsFunc(k.log(demo), func(e *conversation.Entry) bool {
 		_, said := e.Cause.Payload.(*a2a.Message)
 		return said && e.Cause.From == "asker"
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -80,7 +81,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	conv := cortex.NewConversation(b.tenant, "")
+	conv := conversation.NewConversation(b.tenant, "")
 	if contextID != "" {
 		if conv, err = cortex.Load(ctx, b.store, b.tenant, contextID); err != nil {
 			return "", err

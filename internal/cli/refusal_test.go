@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -32,7 +34,7 @@ func (u unheard) Publish(ctx context.Context, t transport.Topic, e *transport.Ev
 // tiny is a store that keeps no entries.
 type tiny struct{ *jetstore.Store }
 
-func (tiny) Append(context.Context, string, string, cortex.Version, *cortex.Entry) (cortex.Version, error) {
+func (tiny) Append(context.Context, string, string, conversation.Version, *conversation.Entry) (conversation.Version, error) {
 	return 0, transport.ErrTooLarge
 }
 
@@ -40,7 +42,7 @@ func (tiny) Append(context.Context, string, string, cortex.Version, *cortex.Entr
 func TestRefusalNobodyHeard(t *testing.T) {
 	t.Run("without keys", func(t *testing.T) {
 		l := newListening(t)
-		refuse(t, l, l)
+		refuse(t, l, l, cortex.Config{Store: tiny{l.store}, Decider: nobody{}}, "too large to be kept")
 	})
 	t.Run("with keys", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "auth")
@@ -72,16 +74,42 @@ func TestRefusalNobodyHeard(t *testing.T) {
 		if _, err := engine.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that lets people in
 			t.Fatal(err)
 		}
-		refuse(t, engine, join(creds))
+		refuse(t, engine, join(creds), cortex.Config{Store: tiny{engine.store}, Decider: nobody{}}, "too large to be kept")
 	})
 }
 
-// refuse has a person's message refused by an orchestrator.
-func refuse(t *testing.T, engine, person *link) {
+// untimed is a store that keeps no deadlines.
+type untimed struct{ *jetstore.Store }
+
+func (s untimed) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
+	if _, ok := e.Cause.Payload.(*transport.Deadline); ok {
+		return 0, transport.Permanent(errors.New("no"))
+	}
+	return s.Store.Append(ctx, tenant, contextID, after, e)
+}
+
+// delegating asks the agent worker.
+type delegating struct{}
+
+func (delegating) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) {
+	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "worker", Task: "x"}}}, nil
+}
+
+// TestTurnEndsBesideItsLog has Cortex fail to end a turn in its log while the client misses what is said on the live topic: it gets the answer,
+// though the log says that the turn is open.
+func TestTurnEndsBesideItsLog(t *testing.T) {
+	l := newListening(t)
+	refuse(t, l, l, cortex.Config{Store: untimed{l.store}, Decider: delegating{}, TaskTimeout: time.Millisecond}, "failed again and again")
+}
+
+// refuse has a person's message refused by an orchestrator, which has the rest from cfg.
+func refuse(t *testing.T, engine, person *link, cfg cortex.Config, want string) {
 	t.Helper()
-	o, err := cortex.New(cortex.Config{
-		Transport: unheard{engine.bus}, Store: tiny{engine.store}, Decider: nobody{}, Agents: func(string) []prompt.Agent { return nil },
-	})
+	cfg.Transport = unheard{engine.bus}
+	cfg.Agents = func(string) []prompt.Agent {
+		return []prompt.Agent{{ID: "worker", Seen: true, Card: &a2a.AgentCard{Name: "worker", Skills: []a2a.AgentSkill{{ID: "s", Name: "S"}}}}}
+	}
+	o, err := cortex.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +128,7 @@ func refuse(t *testing.T, engine, person *link) {
 		last = e
 	}
 	m, ok := last.Payload.(*a2a.Message)
-	if !ok || !strings.Contains(transport.Text(m.Parts), "too large to be kept") || m.Metadata[transport.MetaFailed] != true {
+	if !ok || !strings.Contains(transport.Text(m.Parts), want) || m.Metadata[transport.MetaFailed] != true {
 		t.Errorf("the turn ended with %+v, want the refusal", last.Payload)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -30,7 +31,7 @@ func addTurn(t *testing.T, store cortex.Store, contextID string, at time.Time, a
 		t.Fatal(err)
 	}
 	id := fmt.Sprint(contextID, "-", conv.Seq)
-	e := &cortex.Entry{
+	e := &conversation.Entry{
 		Seq: conv.Seq + 1, Time: at, Turn: id, Sent: at, Deadline: at.Add(5 * time.Minute),
 		Cause: &transport.Event{ID: id, Time: at, From: "user", To: transport.Cortex, ContextID: contextID, Payload: &a2a.Message{
 			ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("hello")},

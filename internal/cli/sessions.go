@@ -148,15 +148,15 @@ func (e *env) newHistory() *cobra.Command {
 		Example: "  cortex history demo\n  cortex history demo --json",
 		Args:    exactArgs("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.history(ctx, l, args[0], asJSON) })
+			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.history(ctx, b, args[0], asJSON) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the log, one entry a line of JSON")
 	return c
 }
 
-func (e *env) history(ctx context.Context, l *link, contextID string, asJSON bool) error {
-	found := false
+func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON bool) error {
+	found, l := false, b.link
 	if asJSON {
 		out := newJSON(e.stdout)
 		for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
@@ -169,7 +169,7 @@ func (e *env) history(ctx context.Context, l *link, contextID string, asJSON boo
 			}
 		}
 	} else {
-		err := transcript(ctx, l.store, l.tenant, contextID, func(line *repl.Line) bool {
+		err := transcript(ctx, l.store, l.tenant, contextID, b.lookalikes(), func(line *repl.Line) bool {
 			found = true
 			e.printLine(line)
 			return true

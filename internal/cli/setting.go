@@ -84,15 +84,23 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 // wrong returns the error of a person who gave a setting a wrong value, wherever that was. format goes on after the setting's name.
 func (s *settings) wrong(flag, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
+	err = fmt.Errorf("%s%w", s.called(flag), err)
+	if s.given[flag] == fromFile {
+		err = fmt.Errorf("%s: %w", s.config, s.doc.Explain(err))
+	}
+	return usageError{err}
+}
+
+// called returns the name of a setting where it was given.
+func (s *settings) called(flag string) string {
 	switch s.given[flag] {
 	case fromEnv:
 		name, _ := lookupEnv(flag)
-		return usagef("%s%w", name, err)
+		return name
 	case fromFile:
-		return usagef("%s: %w", s.config, s.doc.Explain(fmt.Errorf("%s%w", key(flag), err)))
-	default:
-		return usagef("--%s%w", flag, err)
+		return key(flag)
 	}
+	return "--" + flag
 }
 
 func key(flag string) string { return strings.ReplaceAll(flag, "-", "_") }

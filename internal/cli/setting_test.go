@@ -67,8 +67,8 @@ func TestSettingsComeFirst(t *testing.T) {
 		args      []string
 		want      string // on standard error
 	}{
-		"a card":                    {env: "CORTEX_CARD=" + card, args: []string{"agent", "exec"}, want: "which program? cortex agent exec --card " + card + " -- PROGRAM [ARGS...]"},
-		"a card in a file":          {file: "card: " + card, args: []string{"agent", "exec"}, want: "which program? cortex agent exec --card " + card + " -- PROGRAM [ARGS...]"},
+		"a card":                    {env: "CORTEX_CARD=" + card, args: []string{"agent", "exec"}, want: "which program? cortex agent exec -- PROGRAM [ARGS...]"},
+		"a card in a file":          {file: "card: " + card, args: []string{"agent", "exec"}, want: "which program? cortex agent exec -- PROGRAM [ARGS...]"},
 		"a card, and --spec":        {env: "CORTEX_CARD=" + card, args: []string{"agent", "exec", "--spec", "none.yaml"}, want: "which program? cortex agent exec --spec none.yaml -- PROGRAM [ARGS...]"},
 		"all dead letters":          {env: "CORTEX_ALL=true", args: []string{"dead", "remove"}, want: "which ones? cortex dead remove ID..., or --all"},
 		"no agents to measure":      {env: "CORTEX_AGENTS=echo", args: []string{"eval", "routing", "--queries", "none"}, want: "--agents is missing: name a file of agents; `cortex eval routing --help` shows its form"},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -77,8 +78,8 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if conv.Seq == 0 {
 		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
 	}
-	if n := len(conv.Shared); n+len(p.With) > cortex.MaxShared {
-		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, cortex.MaxShared)
+	if n := len(conv.Shared); n+len(p.With) > conversation.MaxShared {
+		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, conversation.MaxShared)
 	}
 	c := l.operator()
 	event := &transport.Event{
@@ -90,7 +91,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	if err := l.bus.Publish(ctx, transport.Inbox(l.tenant, transport.Cortex), event); err != nil {
 		return fmt.Errorf("share %s: %w", contextID, err)
 	}
-	done, err := l.until(ctx, contextID, func(conv *cortex.Conversation) bool { return holds(conv, p) })
+	done, err := l.until(ctx, contextID, func(conv *conversation.Conversation) bool { return holds(conv, p) })
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 }
 
 // holds reports whether a conversation is shared as p wants it.
-func holds(conv *cortex.Conversation, p *transport.Share) bool {
+func holds(conv *conversation.Conversation, p *transport.Share) bool {
 	missing := func(id string) bool { return id != conv.Owner && !slices.Contains(conv.Shared, id) }
 	in := func(id string) bool { return slices.Contains(conv.Shared, id) }
 	return !slices.ContainsFunc(p.With, missing) && !slices.ContainsFunc(p.Revoke, in)

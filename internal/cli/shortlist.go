@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // writeShortlist writes a line for each candidate, with columns for its id, score, skill, and why it is one.
-func writeShortlist(out *strings.Builder, indent string, list []cortex.Candidate) {
+func writeShortlist(out *strings.Builder, indent string, list []conversation.Candidate) {
 	var rows [][]string
 	for _, c := range list {
 		rows = append(rows, []string{prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), c.Reason})
@@ -21,7 +21,7 @@ func writeShortlist(out *strings.Builder, indent string, list []cortex.Candidate
 
 // whyChosen tells which agents a decision was offered out of many, unless it was the same ones as before, and what the model
 // searched for.
-func whyChosen(out *strings.Builder, e *cortex.Entry, before []cortex.Candidate) {
+func whyChosen(out *strings.Builder, e *conversation.Entry, before []conversation.Candidate) {
 	if e.Decision != nil && len(e.Decision.Searches) > 0 {
 		var words []string
 		for _, s := range e.Decision.Searches {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -65,14 +65,14 @@ func TestPromptShowsTheShortlist(t *testing.T) {
 // TestWhyShowsTheShortlist holds that /why tells what a decision was offered, once, and what the model looked for.
 func TestWhyShowsTheShortlist(t *testing.T) {
 	l := newLinked(t)
-	offered := []cortex.Candidate{
+	offered := []conversation.Candidate{
 		{ID: "baker", Skill: "bake", Score: 0.876, Reason: "fits"},
 		{ID: "long-name\x1b[2J", Skill: "file", Score: 0.2, Reason: "close"},
 		{ID: "clerk", Reason: "in use"},
 	}
-	entry := func(seq uint64, d *llm.Decision) *cortex.Entry {
+	entry := func(seq uint64, d *llm.Decision) *conversation.Entry {
 		id := fmt.Sprint("m", seq)
-		return &cortex.Entry{
+		return &conversation.Entry{
 			Seq: seq, Time: time.Unix(0, 0), Turn: "m1", Decision: d, Shortlist: offered,
 			Cause: &transport.Event{
 				ID: id, Time: time.Unix(0, 0), From: "user", ContextID: "c",
@@ -91,14 +91,14 @@ func TestWhyShowsTheShortlist(t *testing.T) {
 	failed := entry(3, nil)
 	failed.Cause.From, failed.Cause.TaskID, failed.Failure = "baker", "t", "nothing came of it"
 	failed.Cause.Payload, failed.Shortlist = second.Cause.Payload, offered[:1]
-	version := cortex.Version(0)
-	for _, e := range []*cortex.Entry{first, second, failed} {
+	version := conversation.Version(0)
+	for _, e := range []*conversation.Entry{first, second, failed} {
 		var err error
 		if version, err = l.store.Append(t.Context(), "", "c", version, e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b := &backend{link: l}
+	b := &backend{link: l, registry: registry.New(registry.Config{})}
 	got, err := b.why(t.Context(), "c")
 	if err != nil {
 		t.Fatal(err)

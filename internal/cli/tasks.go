@@ -20,7 +20,7 @@ const scanned = 1000
 func (e *env) newTasks() *cobra.Command {
 	var asJSON bool
 	list := func(cmd *cobra.Command, _ []string) error {
-		return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listTasks(ctx, l, asJSON) })
+		return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.listTasks(ctx, b, asJSON) })
 	}
 	c := &cobra.Command{
 		Use:     "tasks",
@@ -82,9 +82,9 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) error {
 	return nil
 }
 
-func (e *env) listTasks(ctx context.Context, l *link, asJSON bool) error {
+func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 	list := []openTask{}
-	if err := openTasks(ctx, l, func(t openTask) bool { list = append(list, t); return true }); err != nil {
+	if err := openTasks(ctx, b.link, func(t openTask) bool { list = append(list, t); return true }); err != nil {
 		return err
 	}
 	if asJSON {
@@ -94,14 +94,17 @@ func (e *env) listTasks(ctx context.Context, l *link, asJSON bool) error {
 		fmt.Fprintln(e.stderr, "no agent is working on anything")
 		return nil
 	}
-	now := time.Now()
+	now, alike := time.Now(), b.lookalikes()
+	for i := range list { // some may have left
+		alike.Add(list[i].Agent)
+	}
 	t := newTable(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
 	for _, o := range list {
 		state := stateWord(o.State)
 		if o.Attempt > 1 {
 			state += fmt.Sprintf(", attempt %d", o.Attempt)
 		}
-		t.row(string(o.TaskID), o.Agent, state, ago(o.Sent, now), o.Text)
+		t.row(string(o.TaskID), alike.Named(o.Agent), state, ago(o.Sent, now), o.Text)
 	}
 	return t.flush()
 }

@@ -8,13 +8,15 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // transcript retells a conversation from its log, calling line for each thing said or done, oldest first.
-func transcript(ctx context.Context, store cortex.Store, tenant, contextID string, line func(*repl.Line) bool) error {
-	conv := cortex.NewConversation(tenant, contextID)
+// alike marks the agents in it.
+func transcript(ctx context.Context, store cortex.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
+	conv := conversation.NewConversation(tenant, contextID)
 	for entry, err := range store.Load(ctx, tenant, contextID, 0) {
 		if err != nil {
 			return fmt.Errorf("load %s: %w", contextID, err)
@@ -23,6 +25,10 @@ func transcript(ctx context.Context, store cortex.Store, tenant, contextID strin
 			return err
 		}
 		for _, l := range linesOf(conv, entry) {
+			if l.Kind == repl.LineTask || l.Kind == repl.LineResult {
+				alike.Add(l.Who) // it may have left
+				l.Who = alike.Named(l.Who)
+			}
 			if !line(l) {
 				return nil
 			}
@@ -32,7 +38,7 @@ func transcript(ctx context.Context, store cortex.Store, tenant, contextID strin
 }
 
 // linesOf tells what an entry, the last one of conv, said and did.
-func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
+func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl.Line {
 	var lines []*repl.Line
 	add := func(kind repl.LineKind, who, text string) {
 		lines = append(lines, &repl.Line{Time: entry.Time, Kind: kind, Who: who, Text: text})
@@ -46,7 +52,7 @@ func linesOf(conv *cortex.Conversation, entry *cortex.Entry) []*repl.Line {
 	if entry.Summary != nil {
 		add(repl.LineNote, "", summaryLine(entry))
 	}
-	for _, out := range conv.Outputs(entry.Seq) {
+	for _, out := range conv.Effects(entry.Seq) {
 		switch p := out.Event.Payload.(type) {
 		case *a2a.TaskStatusUpdateEvent:
 			text := ""

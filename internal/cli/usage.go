@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -38,7 +38,7 @@ func costText(cost float64) string {
 }
 
 // summaryLine tells that the older part of a conversation was summarised for the model, or left out.
-func summaryLine(e *cortex.Entry) string {
+func summaryLine(e *conversation.Entry) string {
 	var parts []string
 	if n := e.Summary.Turns - e.Omitted; n > 0 && e.Summary.Text != "" {
 		parts = append(parts, fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", n, e.Summary.Model))

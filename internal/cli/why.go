@@ -9,16 +9,17 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
-	var last []*cortex.Entry
+	var last []*conversation.Entry
+	alike := b.lookalikes()
 	retried := map[uint64]string{} // by the entry that has tasks tried again
-	conv := cortex.NewConversation(b.tenant, contextID)
+	conv := conversation.NewConversation(b.tenant, contextID)
 	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
 		if err != nil {
 			return "", err
@@ -30,10 +31,10 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		if err := conv.Apply(entry); err != nil {
 			return "", err
 		}
-		retried[entry.Seq] = whyRetried(conv, entry)
+		retried[entry.Seq] = whyRetried(conv, entry, alike)
 	}
 	var out strings.Builder
-	var offered []cortex.Candidate
+	var offered []conversation.Candidate
 	step := 0
 	for _, e := range last {
 		out.WriteString(retried[e.Seq])
@@ -55,7 +56,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		step++
 		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
 		for _, del := range d.Delegations {
-			fmt.Fprintf(&out, "\n   → %s: %s", del.Agent, del.Task)
+			fmt.Fprintf(&out, "\n   → %s: %s", alike.Named(del.Agent), del.Task)
 		}
 		if e.Consent != "" {
 			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
@@ -78,17 +79,17 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 }
 
 // whyRetried tells which tasks an entry has tried again: by whom, in whose place, and why. conv has taken the entry just now.
-func whyRetried(conv *cortex.Conversation, e *cortex.Entry) string {
+func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *lookalikes) string {
 	var out strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(e.Retries)) {
 		t := conv.Tasks[id]
 		if t == nil || len(t.Tried) == 0 || t.Tried[len(t.Tried)-1].EndedSeq != e.Seq {
 			continue // the task ended otherwise
 		}
-		before, agent := t.Tried[len(t.Tried)-1], prompt.Clean(t.Agent, 64)
+		before, agent := t.Tried[len(t.Tried)-1], prompt.Clean(alike.Named(t.Agent), 128)
 		by := agent + " once more"
 		if before.Agent != t.Agent {
-			by = agent + " instead of " + prompt.Clean(before.Agent, 64)
+			by = agent + " instead of " + prompt.Clean(alike.Named(before.Agent), 128)
 		}
 		fmt.Fprintf(&out, "   ↻ attempt %d: %s: %s\n", t.Attempt, by, prompt.Clean(before.Why, 160))
 	}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -16,8 +17,8 @@ import (
 func TestWhyTellsOfRetries(t *testing.T) {
 	l := newLinked(t)
 	now := time.Unix(1000, 0).UTC()
-	conv := cortex.NewConversation("", "c")
-	add := func(e *cortex.Entry, id string, p transport.Payload) {
+	conv := conversation.NewConversation("", "c")
+	add := func(e *conversation.Entry, id string, p transport.Payload) {
 		t.Helper()
 		now = now.Add(time.Minute)
 		e.Seq, e.Time, e.Deadline = conv.Seq+1, now, now.Add(3*time.Second)
@@ -33,20 +34,20 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	ask := func(id, turn string, delegations ...llm.Delegation) {
 		t.Helper()
 		d := &llm.Decision{Kind: llm.KindDelegate, Model: "m", Delegations: delegations}
-		add(&cortex.Entry{Turn: turn, Decision: d}, id, &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}})
+		add(&conversation.Entry{Turn: turn, Decision: d}, id, &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}})
 	}
-	again := func(id, turn string, retries map[a2a.TaskID]cortex.Retry) {
+	again := func(id, turn string, retries map[a2a.TaskID]conversation.Retry) {
 		t.Helper()
-		add(&cortex.Entry{Turn: turn, Retries: retries}, id, &transport.Deadline{At: now.Add(time.Hour)})
+		add(&conversation.Entry{Turn: turn, Retries: retries}, id, &transport.Deadline{At: now.Add(time.Hour)})
 	}
 	ask("m1", "m1", llm.Delegation{ID: "a", Agent: "old_scale", Skill: "weigh", Task: "an anchor"}, llm.Delegation{ID: "b", Agent: "booker", Skill: "book", Task: "a table"})
 	anchor := conv.Running()[0].ID
-	again("d1", "m1", map[a2a.TaskID]cortex.Retry{
+	again("d1", "m1", map[a2a.TaskID]conversation.Retry{
 		anchor: {Agent: "new_scale", Why: "no result within 3s"}, "nobody knows it": {Agent: "x", Why: "x"},
 	})
-	again("d2", "m1", map[a2a.TaskID]cortex.Retry{anchor: {Agent: "new_scale", Why: "it failed:\n\x1b[2Jtoo heavy"}})
+	again("d2", "m1", map[a2a.TaskID]conversation.Retry{anchor: {Agent: "new_scale", Why: "it failed:\n\x1b[2Jtoo heavy"}})
 
-	b := &backend{link: l}
+	b := &backend{link: l, registry: registry.New(registry.Config{})}
 	got, err := b.why(t.Context(), "c")
 	if err != nil {
 		t.Fatal(err)
@@ -63,5 +64,9 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	ask("m2", "m2")
 	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   by m" {
 		t.Errorf("why of the next turn = %q, %v", got, err)
+	}
+	ask("m3", "m3", llm.Delegation{ID: "a", Agent: "uSer", Task: "x"})
+	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   → uSer (looks like user): x\n   by m" {
+		t.Errorf("why of an agent that may be taken for a person = %q, %v", got, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -41,7 +42,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	var done Erased
 	worked := map[string]bool{} // agents
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
-		if errors.Is(err, cortex.ErrDamaged) {
+		if errors.Is(err, conversation.ErrDamaged) {
 			break // who worked for it behind that is not known any more
 		}
 		if err != nil {

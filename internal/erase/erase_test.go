@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
@@ -43,7 +44,7 @@ type brittle struct {
 
 var errBrittle = errors.New("no")
 
-func (s *brittle) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (cortex.Version, error) {
+func (s *brittle) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
 	if !s.failed {
 		s.failed = true
 		return 0, errBrittle
@@ -63,13 +64,13 @@ func TestConversationErasesNotes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entry := &cortex.Entry{
+	entry := &conversation.Entry{
 		Seq: 1,
 		Cause: &transport.Event{ID: "m", From: "user", ContextID: "gone", Payload: &a2a.Message{
 			ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("work")},
 		}},
 		Decision: &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "given"}, {ID: "2", Agent: "unknown"}}},
-		Retries:  map[a2a.TaskID]cortex.Retry{"t": {Agent: "tried"}},
+		Retries:  map[a2a.TaskID]conversation.Retry{"t": {Agent: "tried"}},
 	}
 	if _, err := store.Append(ctx, "", "gone", 0, entry); err != nil {
 		t.Fatal(err)

@@ -118,6 +118,14 @@ func (s *Set) Like(name string) string {
 	return ""
 }
 
+// Named returns a name as it is shown to people: with its [Set.Mark] behind it, if it has one.
+func (s *Set) Named(name string) string {
+	if mark := s.Mark(name); mark != "" {
+		return name + " (" + mark + ")"
+	}
+	return name
+}
+
 // Mark returns what to say beside a name that may be taken for another one, or "". The other name is a stranger's too.
 func (s *Set) Mark(name string) string {
 	if other := s.Like(name); other != "" {

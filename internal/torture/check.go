@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
 // Late is how long an answer may take from the moment at which nothing was killed any more.
@@ -42,8 +41,8 @@ type said struct {
 // history is all that is known of one conversation.
 type history struct {
 	talk talk
-	said []said          // in the order in which they were said
-	log  []*cortex.Entry // all of it
+	said []said                // in the order in which they were said
+	log  []*conversation.Entry // all of it
 }
 
 // timing is what the answers of a run took.
@@ -131,13 +130,13 @@ func (h *history) check(disturbed []time.Time, times *timing) []Finding {
 }
 
 // isUser reports whether an entry was caused by what a user said.
-func isUser(e *cortex.Entry) bool {
+func isUser(e *conversation.Entry) bool {
 	m, ok := e.Cause.Payload.(*a2a.Message)
 	return ok && m.Role == a2a.MessageRoleUser
 }
 
 // answers returns what an entry answers its turn with.
-func answers(e *cortex.Entry) (text string, ok bool) {
+func answers(e *conversation.Entry) (text string, ok bool) {
 	switch {
 	case e.Decision != nil && e.Decision.Kind == "delegate":
 		return "", false

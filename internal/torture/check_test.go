@@ -11,7 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -65,7 +65,7 @@ func (f *forged) entry(t *testing.T, id, from, decision, turn string) {
 	if strings.HasPrefix(from, "worker") {
 		m.Role = a2a.MessageRoleAgent
 	}
-	e := &cortex.Entry{Seq: uint64(len(f.log) + 1), Time: epoch, Turn: turn, Cause: &transport.Event{ID: id, From: from, Payload: m}}
+	e := &conversation.Entry{Seq: uint64(len(f.log) + 1), Time: epoch, Turn: turn, Cause: &transport.Event{ID: id, From: from, Payload: m}}
 	if err := json.Unmarshal([]byte(`{"decision":`+decision+`}`), e); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
@@ -57,9 +58,9 @@ func (r *run) judge(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-func readLog(ctx context.Context, store cortex.Store, contextID string) ([]*cortex.Entry, error) {
+func readLog(ctx context.Context, store cortex.Store, contextID string) ([]*conversation.Entry, error) {
 	for try := 0; ; try++ {
-		var log []*cortex.Entry
+		var log []*conversation.Entry
 		var failed error
 		for e, err := range store.Load(ctx, "", contextID, 0) {
 			if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -19,10 +20,10 @@ const seedUser = "user:seed"
 
 // lengthen writes entries to the log of a conversation, so that it is long from the beginning: turns that were answered at once.
 func lengthen(ctx context.Context, store cortex.Store, contextID string, entries int) error {
-	after := cortex.Version(0)
+	after := conversation.Version(0)
 	for n := 1; n <= entries; n++ {
 		id := "seed-" + strconv.Itoa(n)
-		e := &cortex.Entry{
+		e := &conversation.Entry{
 			Seq: uint64(n), Time: time.Now(), Turn: id,
 			Cause: &transport.Event{
 				ID: id, Time: time.Now(), From: seedUser, To: transport.Cortex, ContextID: contextID,
@@ -43,7 +44,7 @@ func lengthen(ctx context.Context, store cortex.Store, contextID string, entries
 
 // add appends e, which nobody else does: a conflict says that it is there already, or that the server has just become the leader, and
 // does not know of everything yet.
-func add(ctx context.Context, store cortex.Store, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func add(ctx context.Context, store cortex.Store, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	for tries := 1; ; tries++ {
 		v, err := store.Append(ctx, "", contextID, after, e)
 		if !errors.Is(err, cortex.ErrConflict) || tries == 10 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 )
 
@@ -14,7 +15,7 @@ type hasty struct {
 	calls int
 }
 
-func (h *hasty) Append(ctx context.Context, tenant, contextID string, after cortex.Version, e *cortex.Entry) (cortex.Version, error) {
+func (h *hasty) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	h.calls++
 	if h.calls == 2 {
 		return 0, cortex.ErrConflict

@@ -17,7 +17,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -164,7 +164,7 @@ type scribe struct {
 // page is what a scribe knows of a log.
 type page struct {
 	seen map[string]bool
-	last cortex.Version
+	last conversation.Version
 }
 
 func (s *scribe) handle(ctx context.Context, e *transport.Event) error {
@@ -183,7 +183,7 @@ func (s *scribe) handle(ctx context.Context, e *transport.Event) error {
 	}
 	known := p.seen[e.ID]
 	if !known {
-		v, err := s.store.Append(ctx, "", e.ContextID, p.last, &cortex.Entry{Seq: uint64(len(p.seen) + 1), Cause: e})
+		v, err := s.store.Append(ctx, "", e.ContextID, p.last, &conversation.Entry{Seq: uint64(len(p.seen) + 1), Cause: e})
 		if err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -61,7 +62,7 @@ func begin(t *testing.T, s *jetstore.Store, contextID string) {
 	t.Helper()
 	e := message(transport.Inbox("", transport.Cortex), contextID, "hello")
 	e.To = transport.Cortex
-	if _, err := s.Append(t.Context(), "", contextID, 0, &cortex.Entry{Seq: 1, Time: time.Now(), Cause: e}); err != nil {
+	if _, err := s.Append(t.Context(), "", contextID, 0, &conversation.Entry{Seq: 1, Time: time.Now(), Cause: e}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -31,7 +31,7 @@ type author struct {
 	padding     string
 	wait        sync.WaitGroup
 	stop        context.CancelFunc
-	lastVersion cortex.Version
+	lastVersion conversation.Version
 }
 
 func startAuthor(t *testing.T, b *Bus, s *jetstore.Store, contextID string) *author {
@@ -42,7 +42,7 @@ func startAuthor(t *testing.T, b *Bus, s *jetstore.Store, contextID string) *aut
 		for i := 0; ctx.Err() == nil; i++ {
 			w.begun.Add(1)
 			e := message(orchestratorInbox, contextID, strconv.Itoa(i)+w.padding)
-			v, err := s.Append(context.Background(), "", contextID, w.lastVersion, &cortex.Entry{Seq: uint64(i + 1), Cause: e})
+			v, err := s.Append(context.Background(), "", contextID, w.lastVersion, &conversation.Entry{Seq: uint64(i + 1), Cause: e})
 			if err != nil {
 				t.Errorf("Append = %v", err)
 				return
@@ -118,7 +118,7 @@ func recoverStore(t *testing.T, dir string, conversations []string) found {
 	}
 	f := found{map[string]int{}, map[string]int{}, map[string]error{}}
 	for _, c := range conversations {
-		last := cortex.Version(0)
+		last := conversation.Version(0)
 		for e, err := range s.Load(t.Context(), "", c, 0) {
 			if err != nil {
 				f.refused[c] = err
@@ -133,7 +133,7 @@ func recoverStore(t *testing.T, dir string, conversations []string) found {
 		if f.refused[c] != nil {
 			continue
 		}
-		next := &cortex.Entry{Seq: uint64(f.logged[c] + 1), Cause: message(orchestratorInbox, c, "it goes on")}
+		next := &conversation.Entry{Seq: uint64(f.logged[c] + 1), Cause: message(orchestratorInbox, c, "it goes on")}
 		if _, err := s.Append(t.Context(), "", c, last, next); err != nil {
 			t.Errorf("Append after the power cut = %v", err)
 		}

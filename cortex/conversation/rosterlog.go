@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -31,14 +31,14 @@ type Change struct {
 }
 
 // size is the number of agents that changed.
-func (u Change) size() int { return len(u.Joined) + len(u.Left) }
+func (u Change) Size() int { return len(u.Joined) + len(u.Left) }
 
 // shareList takes for the list one that says the same, which all conversations share.
-func (c *Conversation) shareList(agents []prompt.Agent) { c.Listed, c.listed = agents, 0 }
+func (c *Conversation) ShareList(agents []prompt.Agent) { c.Listed, c.listed = agents, 0 }
 
 // applyRoster keeps what the entry's decision was shown.
 func (c *Conversation) applyRoster(e *Entry) {
-	r, turn := e.Roster, c.turn(e.Turn)
+	r, turn := e.Roster, c.Turn(e.Turn)
 	switch {
 	case r == nil || turn == nil:
 		return
@@ -59,7 +59,7 @@ func (c *Conversation) weighRoster() {
 	c.listed = 0
 	weigh := func(agents []prompt.Agent) {
 		for i := range agents {
-			c.listed += 512 + agentWeight(&agents[i])
+			c.listed += 512 + AgentWeight(&agents[i])
 		}
 	}
 	weigh(c.Listed)
@@ -68,7 +68,7 @@ func (c *Conversation) weighRoster() {
 	}
 }
 
-func agentWeight(a *prompt.Agent) int {
+func AgentWeight(a *prompt.Agent) int {
 	if a.Card == nil {
 		return len(a.ID)
 	}

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"slices"
@@ -12,17 +12,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Output is an event that follows from an entry, and where it goes.
-type Output struct {
+// Effect is an event that follows from an entry, and where it goes.
+type Effect struct {
 	Topic transport.Topic
 	Event *transport.Event
 }
 
-// Outputs returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
+// Effects returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
 // sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless.
-func (c *Conversation) Outputs(seq uint64) []Output {
-	var out []Output
-	o := outputter{c: c, seq: seq, out: &out}
+func (c *Conversation) Effects(seq uint64) []Effect {
+	var out []Effect
+	o := effects{c: c, seq: seq, out: &out}
 	timed := c.settledQuestion(seq)
 	for _, t := range c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq }) {
 		o.settled(t)
@@ -38,7 +38,7 @@ func (c *Conversation) Outputs(seq uint64) []Output {
 		}
 		timed = timed || t.SentSeq == seq || t.TimedSeq == seq
 	}
-	if at := c.nextDeadline(); timed && !at.IsZero() {
+	if at := c.NextDeadline(); timed && !at.IsZero() {
 		o.timer(at, at)
 	}
 	for _, turn := range c.answered() {
@@ -55,28 +55,28 @@ func (c *Conversation) settledQuestion(seq uint64) bool {
 	return slices.ContainsFunc(append(c.Waiting(), c.Asked()...), func(t *Task) bool { return t.SettledSeq == seq })
 }
 
-type outputter struct {
+type effects struct {
 	c   *Conversation
 	seq uint64
-	out *[]Output
+	out *[]Effect
 }
 
-func (o outputter) add(topic transport.Topic, e transport.Event) {
+func (o effects) add(topic transport.Topic, e transport.Event) {
 	e.From, e.Tenant, e.ContextID = transport.Cortex, o.c.Tenant, o.c.ContextID
 	if topic.Kind == transport.KindInbox {
 		e.To = topic.ID
 	}
-	*o.out = append(*o.out, Output{topic, &e})
+	*o.out = append(*o.out, Effect{topic, &e})
 }
 
-func (o outputter) id(kind string, index int) string {
-	return o.c.id(o.seq, kind, index)
+func (o effects) id(kind string, index int) string {
+	return o.c.ID(o.seq, kind, index)
 }
 
-func (o outputter) live() transport.Topic { return transport.Live(o.c.Tenant, o.c.ContextID) }
+func (o effects) live() transport.Topic { return transport.Live(o.c.Tenant, o.c.ContextID) }
 
 // again shows on Live that a task is tried again, and stops the agent that had it before.
-func (o outputter) again(t *Task, before *Attempt) {
+func (o effects) again(t *Task, before *Attempt) {
 	text := prompt.Clean(t.Agent, maxTriedAgent) + " once more: " + before.Why
 	if before.Agent != t.Agent {
 		text = prompt.Clean(t.Agent, maxTriedAgent) + " instead of " + prompt.Clean(before.Agent, maxTriedAgent) + ": " + before.Why
@@ -98,15 +98,15 @@ func (o outputter) again(t *Task, before *Attempt) {
 }
 
 // stop tells an agent to stop a task.
-func (o outputter) stop(t *Task, agent string, at time.Time, why string) {
+func (o effects) stop(t *Task, agent string, at time.Time, why string) {
 	o.add(transport.Control(o.c.Tenant, agent), transport.Event{
 		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
 	})
 }
 
 // task sends a task to its agent, and shows on Live that it was given.
-func (o outputter) task(t *Task) {
-	turn := o.c.turn(t.Turn)
+func (o effects) task(t *Task) {
+	turn := o.c.Turn(t.Turn)
 	m := &a2a.Message{
 		ID: o.id("message", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleUser,
 		Parts: a2a.ContentParts{a2a.NewTextPart(t.Text)},
@@ -115,7 +115,7 @@ func (o outputter) task(t *Task) {
 			transport.MetaAgentID:   t.Agent,
 			transport.MetaTaskID:    string(t.ID),
 			transport.MetaRequester: turn.From,
-			transport.MetaUserText:  cut(turn.request()),
+			transport.MetaUserText:  cut(turn.Request()),
 			transport.MetaDeadline:  t.Sent.Add(t.Timeout).UTC().Format(time.RFC3339Nano),
 			transport.MetaHops:      turn.Hops + 1,
 			transport.MetaAncestors: append(slices.Clone(turn.Ancestors), ancestor(turn)...),
@@ -135,7 +135,7 @@ func (o outputter) task(t *Task) {
 		if text == "" || room <= 0 {
 			return
 		}
-		part := a2a.NewTextPart(cutTo(text, room))
+		part := a2a.NewTextPart(Truncate(text, room))
 		part.Filename = name
 		part.SetMeta(transport.MetaAgentID, d.Agent)
 		m.Parts = append(m.Parts, part)
@@ -170,14 +170,14 @@ func (o outputter) task(t *Task) {
 }
 
 func ancestor(turn *Turn) []string {
-	if isAgent(turn.From) {
+	if IsAgent(turn.From) {
 		return []string{turn.From}
 	}
 	return nil
 }
 
 // settled shows on Live how a task ended, and stops the agent of one that was canceled.
-func (o outputter) settled(t *Task) {
+func (o effects) settled(t *Task) {
 	status := a2a.TaskStatus{State: t.State, Timestamp: &t.Settled}
 	if t.Result != "" {
 		status.Message = &a2a.Message{
@@ -198,7 +198,7 @@ func (o outputter) settled(t *Task) {
 }
 
 // shownIn returns the turn in which people see that a task was settled: the task's own, or the one whose message was no yes to it.
-func (o outputter) shownIn(t *Task) string {
+func (o effects) shownIn(t *Task) string {
 	for _, turn := range o.c.Turns {
 		if turn.Seq == t.SettledSeq {
 			return turn.ID
@@ -207,15 +207,32 @@ func (o outputter) shownIn(t *Task) string {
 	return t.Turn
 }
 
+// Wake returns the timer for the earliest deadline of the conversation, after d came at time now and was over for no task: the task of
+// that deadline is done, and another one may still have one; or the transport's clock is ahead, and it is asked to wait for as much longer.
+// It reports false when there is no deadline.
+func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool) {
+	at := c.NextDeadline()
+	if at.IsZero() {
+		return Effect{}, false
+	}
+	due := at
+	if early := at.Sub(now); early > 0 && d.At.Equal(at) {
+		due = at.Add(early)
+	}
+	var out []Effect
+	effects{c: c, seq: c.Seq, out: &out}.timer(at, due)
+	return out[0], true
+}
+
 // timer asks to be woken at due for the conversation's earliest deadline. It takes the place of an earlier timer.
-func (o outputter) timer(at, due time.Time) {
+func (o effects) timer(at, due time.Time) {
 	o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 		ID: o.id("timer:"+due.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: due, Payload: &transport.Deadline{At: at},
 	})
 }
 
 // told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
-func (o outputter) told(turn *Turn) {
+func (o effects) told(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
 		o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
@@ -228,7 +245,7 @@ func (o outputter) told(turn *Turn) {
 const metaUsage = "usage"
 
 // answer shows the answer on Live; an agent that asked gets it into its inbox.
-func (o outputter) answer(turn *Turn) {
+func (o effects) answer(turn *Turn) {
 	m := &a2a.Message{
 		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
 		Parts: a2a.ContentParts{a2a.NewTextPart(turn.Answer)},
@@ -244,7 +261,7 @@ func (o outputter) answer(turn *Turn) {
 		}
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
-	if isAgent(turn.From) {
+	if IsAgent(turn.From) {
 		o.add(transport.Inbox(o.c.Tenant, turn.From), e)
 	}
 	o.add(o.live(), e)
@@ -262,24 +279,24 @@ func (c *Conversation) AnswerOf(from, messageID string) (*a2a.Message, bool) {
 	if turn == nil || turn.Open() {
 		return nil, false
 	}
-	var out []Output
-	outputter{c: c, seq: turn.AnswerSeq, out: &out}.answer(turn)
+	var out []Effect
+	effects{c: c, seq: turn.AnswerSeq, out: &out}.answer(turn)
 	return out[len(out)-1].Event.Payload.(*a2a.Message), true
 }
 
 // isAgent reports whether a sender is an agent rather than a person.
-func isAgent(from string) bool {
+func IsAgent(from string) bool {
 	return from != "user" && !strings.HasPrefix(from, "user:")
 }
 
-// recalled is a task in the inbox of an agent that is not to do it any more.
-type recalled struct{ agent, eventID string }
+// Withdrawal is a task in the inbox of an agent that is not to do it any more.
+type Withdrawal struct{ Agent, EventID string }
 
-// recalls returns what entry seq stopped.
-func (c *Conversation) recalls(seq uint64) []recalled {
-	var all []recalled
+// Withdrawals returns what entry seq stopped.
+func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
+	var all []Withdrawal
 	add := func(agent string, sent uint64, index int) {
-		all = append(all, recalled{agent, c.id(sent, "work", index)})
+		all = append(all, Withdrawal{agent, c.ID(sent, "work", index)})
 	}
 	for _, t := range c.Tasks {
 		if t.SettledSeq == seq && t.Stopped {
@@ -290,4 +307,26 @@ func (c *Conversation) recalls(seq uint64) []recalled {
 		}
 	}
 	return all
+}
+
+// Unlogged returns the answer of an open turn that cannot be ended in its log.
+func (c *Conversation) Unlogged(turn *Turn, why string, at time.Time) []Effect {
+	ended := *turn
+	ended.Failed, ended.Answer, ended.Answered = true, why, at
+	var out []Effect
+	effects{c: c, seq: c.Seq, out: &out}.answer(&ended)
+	return out
+}
+
+// Refusal returns what is sent in answer to a message that is in no log: as if its turn had ended at once.
+func Refusal(tenant string, e *transport.Event, why string, at time.Time) []Effect {
+	m, ok := transport.Request(e)
+	if !ok {
+		m = &a2a.Message{}
+	}
+	turn := newTurn(&Entry{Cause: e, Time: at, Turn: transport.TurnID(tenant, e.ContextID, e.From, e.ID)}, m)
+	turn.Failed, turn.Answer, turn.Answered = true, why, at
+	var out []Effect
+	effects{c: NewConversation(tenant, e.ContextID), out: &out}.answer(turn)
+	return out
 }

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"strings"
@@ -23,12 +23,9 @@ type result struct {
 	Artifacts []prompt.Artifact
 }
 
-// userMessage returns the message of an event by which somebody asks for something.
-func userMessage(e *transport.Event) (*a2a.Message, bool) { return transport.Request(e) }
-
 // resultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
 // agents do, a message that names the task.
-func resultOf(e *transport.Event) (result, bool) {
+func ResultOf(e *transport.Event) (result, bool) {
 	task, ok := transport.ResultTask(e)
 	if !ok {
 		return result{}, false
@@ -41,8 +38,8 @@ func resultOf(e *transport.Event) (result, bool) {
 			if a == nil || room <= 0 || len(r.Artifacts) == 32 {
 				continue
 			}
-			text := cutTo(partsText(a.Parts), min(maxResult, room))
-			r.Artifacts = append(r.Artifacts, prompt.Artifact{Name: cutTo(a.Name, 256), Text: text})
+			text := Truncate(partsText(a.Parts), min(maxResult, room))
+			r.Artifacts = append(r.Artifacts, prompt.Artifact{Name: Truncate(a.Name, 256), Text: text})
 			room -= len(text)
 		}
 		r.State = asQuestion(r.State)
@@ -64,7 +61,7 @@ func asQuestion(s a2a.TaskState) a2a.TaskState {
 }
 
 // settles reports whether r ends its task or asks something back, rather than reporting progress.
-func (r result) settles() bool { return r.State.Terminal() || r.State == a2a.TaskStateInputRequired }
+func (r result) Settles() bool { return r.State.Terminal() || r.State == a2a.TaskStateInputRequired }
 
 func messageText(m *a2a.Message) string {
 	if m == nil {
@@ -100,10 +97,10 @@ func partsText(parts a2a.ContentParts) string {
 	return strings.Join(lines, "\n")
 }
 
-func cut(s string) string { return cutTo(s, maxResult) }
+func cut(s string) string { return Truncate(s, maxResult) }
 
-// cutTo returns s, or its beginning with a mark when it has more than limit bytes.
-func cutTo(s string, limit int) string {
+// truncate returns s, or its beginning with a mark when it has more than limit bytes.
+func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"time"
@@ -63,12 +63,12 @@ func NewConversation(tenant, contextID string) *Conversation {
 
 // SeenEntry returns the place of the entry that an event led to, if the event is one of the newest.
 func (c *Conversation) SeenEntry(e *transport.Event) (seq uint64, ok bool) {
-	seq, ok = c.seen[eventKey(e)]
+	seq, ok = c.seen[EventKey(e)]
 	return seq, ok
 }
 
 // eventKey names an event among those of its conversation. Two senders may choose the same id.
-func eventKey(e *transport.Event) string { return e.From + " " + e.ID }
+func EventKey(e *transport.Event) string { return e.From + " " + e.ID }
 
 func (c *Conversation) remember(eventID string, seq uint64) {
 	if len(c.Seen) < maxSeen {
@@ -83,8 +83,11 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 	c.named += len(eventID)
 }
 
+// Undated reports whether it is not known when the last entry was made, as behind a snapshot.
+func (c *Conversation) Undated() bool { return c.at.IsZero() }
+
 // endsWith reports whether e is the last entry applied. After a power cut another one may have its version.
-func (c *Conversation) endsWith(e *Entry) bool {
+func (c *Conversation) EndsWith(e *Entry) bool {
 	if e.Cause == nil || e.Version != c.Version || e.Seq != c.Seq || !e.Time.Equal(c.at) {
 		return false
 	}

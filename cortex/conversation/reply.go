@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"slices"
@@ -47,7 +47,7 @@ func (c *Conversation) Asked() []*Task {
 // question returns the turn that asked from for a yes, and the tasks that wait for it; nil when nothing is asked.
 func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
 	for _, t := range c.Asked() {
-		if turn := c.turn(t.Turn); turn != nil && turn.From == from {
+		if turn := c.Turn(t.Turn); turn != nil && turn.From == from {
 			asked, tasks = turn, append(tasks, t)
 		}
 	}
@@ -60,7 +60,7 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	if asked == nil {
 		return
 	}
-	r := &Reply{Request: asked.request()}
+	r := &Reply{Request: asked.Request()}
 	for _, t := range tasks {
 		r.Tasks = append(r.Tasks, t.ID)
 	}
@@ -104,7 +104,7 @@ func (c *Conversation) told(e *transport.Event) *Turn {
 
 // toldID is the id of the note that turn's question was told.
 func (c *Conversation) toldID(turn *Turn) string {
-	return c.id(turn.AnswerSeq, "told:"+turn.ID, 0)
+	return c.ID(turn.AnswerSeq, "told:"+turn.ID, 0)
 }
 
 // wordOf returns a short text in lower case, without the punctuation around it: a question mark stays, since "ok?" is no yes.
@@ -137,7 +137,7 @@ func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Kind, turn.Reason, turn.Asked = llm.KindClarify, d.Reason, e.Asked
 	c.answer(e, turn, e.Consent)
 	for _, t := range c.Asked() {
-		if before := c.turn(t.Turn); before == nil || (before != turn && before.From == turn.From) {
+		if before := c.Turn(t.Turn); before == nil || (before != turn && before.From == turn.From) {
 			c.withdraw(e, []*Task{t}, "not confirmed before something else was asked")
 		}
 	}
@@ -169,7 +169,7 @@ func (c *Conversation) closeReply(e *Entry, turn *Turn) {
 
 // amend shows in the history how a task ended that was waiting for a yes when its turn was answered.
 func (c *Conversation) amend(t *Task) {
-	turn := c.turn(t.Turn)
+	turn := c.Turn(t.Turn)
 	if turn == nil || turn.Past == nil {
 		return
 	}
@@ -179,14 +179,14 @@ func (c *Conversation) amend(t *Task) {
 		tasks := past.Steps[i].Tasks
 		if at := slices.IndexFunc(tasks, func(p prompt.Task) bool { return p.ID == t.ID }); at >= 0 {
 			past.Steps[i].Tasks = slices.Clone(tasks)
-			past.Steps[i].Tasks[at] = promptTask(t)
+			past.Steps[i].Tasks[at] = PromptTask(t)
 		}
 	}
 	turn.Past = &past
 }
 
 // request returns what the user asked for: of a turn that began with a yes, what the yes was said to.
-func (t *Turn) request() string {
+func (t *Turn) Request() string {
 	if t.Reply != nil {
 		return t.Reply.Request
 	}
@@ -194,7 +194,7 @@ func (t *Turn) request() string {
 }
 
 // due sets until when the question of an entry, which is about to be stored, can be answered.
-func (e *Entry) due(now time.Time, timeout time.Duration) {
+func (e *Entry) Due(now time.Time, timeout time.Duration) {
 	if e.Consent == "" {
 		return
 	}

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"encoding/json"
@@ -10,18 +10,18 @@ import (
 // snapshotForm changes whenever the fold does, so that a snapshot of another build is not taken for one of this.
 const snapshotForm = 6
 
-type snapshot struct {
+type snapshotFile struct {
 	Form         int           `json:"form"`
 	Conversation *Conversation `json:"conversation"`
 }
 
-func (c *Conversation) marshal() ([]byte, error) {
-	return json.Marshal(snapshot{snapshotForm, c})
+func (c *Conversation) Snapshot() ([]byte, error) {
+	return json.Marshal(snapshotFile{snapshotForm, c})
 }
 
-// unmarshalConversation reads a snapshot. An error means that it is of no use; the log has everything.
-func unmarshalConversation(b []byte) (*Conversation, error) {
-	var s snapshot
+// readSnapshot reads a snapshot. An error means that it is of no use; the log has everything.
+func ReadSnapshot(b []byte) (*Conversation, error) {
+	var s snapshotFile
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}

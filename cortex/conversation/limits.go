@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"fmt"
@@ -6,10 +6,10 @@ import (
 
 // overLimit returns why turn cannot go on, or "". People and agents have places of their own for open turns, so that agents leave some to
 // whose conversation it is.
-func (c *Conversation) overLimit(turn *Turn) string {
+func (c *Conversation) OverLimit(turn *Turn) string {
 	open := 0
 	for _, t := range c.Turns {
-		if t.Open() && isAgent(t.From) == isAgent(turn.From) {
+		if t.Open() && IsAgent(t.From) == IsAgent(turn.From) {
 			open++
 		}
 	}

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"fmt"
@@ -33,7 +33,7 @@ type Chain struct {
 // join lets turn, which e has just begun, be part of a chain.
 func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 	turn.Root = turn.ID
-	if parent := c.parentOf(e, m); parent != nil {
+	if parent := c.ParentOf(e, m); parent != nil {
 		claimed := turn.Ancestors
 		turn.Root, turn.Hops, turn.Ancestors = parent.Root, max(turn.Hops, parent.Hops+1), nil
 		for _, id := range slices.Concat(parent.Ancestors, ancestor(parent), claimed) {
@@ -44,20 +44,20 @@ func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 	}
 	chain := c.counts(turn)
 	chain.Turns++
-	if turn.Root == turn.ID && isAgent(turn.From) {
+	if turn.Root == turn.ID && IsAgent(turn.From) {
 		chain.Agent = turn.From
 	}
 }
 
 // parentOf returns the turn in whose course an agent sent e, or nil.
-func (c *Conversation) parentOf(e *transport.Event, m *a2a.Message) *Turn {
-	if !isAgent(e.From) {
+func (c *Conversation) ParentOf(e *transport.Event, m *a2a.Message) *Turn {
+	if !IsAgent(e.From) {
 		return nil
 	}
 	names := append([]a2a.TaskID{e.TaskID, m.TaskID, a2a.TaskID(transport.MetaString(m, transport.MetaTaskID))}, m.ReferenceTasks...)
 	var parent *Turn
 	for _, t := range c.Running() {
-		turn := c.turn(t.Turn)
+		turn := c.Turn(t.Turn)
 		if t.Agent != e.From || turn == nil {
 			continue
 		}
@@ -72,7 +72,7 @@ func (c *Conversation) parentOf(e *transport.Event, m *a2a.Message) *Turn {
 }
 
 // chain returns what came of the root of an open turn.
-func (c *Conversation) chain(turn *Turn) Chain {
+func (c *Conversation) Chain(turn *Turn) Chain {
 	if chain := c.Chains[turn.Root]; chain != nil {
 		return *chain
 	}
@@ -108,12 +108,12 @@ func (c *Conversation) unchain(root string) {
 
 // overrun returns why e, a message of an agent, cannot be part of the chain that it would continue, or "".
 func (c *Conversation) overrun(e *transport.Event) string {
-	m, ok := userMessage(e)
+	m, ok := transport.Request(e)
 	if !ok {
 		return ""
 	}
-	parent := c.parentOf(e, m)
-	if parent == nil || c.chain(parent).Turns < MaxChain {
+	parent := c.ParentOf(e, m)
+	if parent == nil || c.Chain(parent).Turns < MaxChain {
 		return ""
 	}
 	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more are not allowed.", MaxChain-1)

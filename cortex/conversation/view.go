@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"slices"
@@ -8,18 +8,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// llmTurn returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
-func (c *Conversation) llmTurn(turn *Turn, now time.Time) *llm.Turn {
+// view returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
+func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
-	history := c.history()
+	history := c.History()
 	t.History = slices.Grow(t.History, len(history))
 	for _, past := range history {
 		t.History = append(t.History, *past.Past)
 	}
 	t.Steps = c.promptSteps(turn)
 	for _, w := range c.Waiting() {
-		t.Waiting = append(t.Waiting, promptTask(w))
+		t.Waiting = append(t.Waiting, PromptTask(w))
 	}
 	return t
 }
@@ -30,7 +30,7 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 		step := prompt.Step{Say: s.Say}
 		for _, id := range s.Tasks {
 			if t := c.Tasks[id]; t != nil {
-				step.Tasks = append(step.Tasks, promptTask(t))
+				step.Tasks = append(step.Tasks, PromptTask(t))
 			}
 		}
 		steps = append(steps, step)
@@ -38,7 +38,7 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 	return steps
 }
 
-func promptTask(t *Task) prompt.Task {
+func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
 		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn,
 		State: t.State, Result: t.Result, Artifacts: t.Artifacts,

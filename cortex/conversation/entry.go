@@ -1,9 +1,10 @@
-package cortex
+package conversation
 
 import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -170,7 +171,7 @@ type Candidate struct {
 }
 
 // maxTitle bounds a title, in bytes.
-const maxTitle = 80
+const MaxTitle = 80
 
 // Title returns the title that e gives its conversation, see [ContextInfo], and whether it gives one: a user's message
 // does. Runs of space become one; what does not print is left out, since a title is shown on a terminal.
@@ -178,13 +179,13 @@ func (e *Entry) Title() (title string, ok bool) {
 	if e.Cause == nil {
 		return "", false
 	}
-	m, ok := userMessage(e.Cause)
+	m, ok := transport.Request(e.Cause)
 	if !ok {
 		return "", false
 	}
 	var b strings.Builder
 	gap := "" // the space before the next word
-	for _, r := range prompt.CleanText(transport.Text(m.Parts), 64*maxTitle) {
+	for _, r := range prompt.CleanText(transport.Text(m.Parts), 64*MaxTitle) {
 		switch {
 		case unicode.IsSpace(r):
 			if b.Len() > 0 {
@@ -194,7 +195,7 @@ func (e *Entry) Title() (title string, ok bool) {
 		case !unicode.IsGraphic(r) || r == utf8.RuneError:
 			continue
 		}
-		if b.Len()+len(gap)+utf8.RuneLen(r) > maxTitle {
+		if b.Len()+len(gap)+utf8.RuneLen(r) > MaxTitle {
 			break
 		}
 		b.WriteString(gap)
@@ -202,4 +203,26 @@ func (e *Entry) Title() (title string, ok bool) {
 		gap = ""
 	}
 	return b.String(), true
+}
+
+// spent returns all that an entry cost.
+func (e *Entry) Spent() llm.Usage {
+	if e.Decision == nil {
+		return Credible(e.Usage)
+	}
+	return Credible(e.Usage).Add(Credible(e.Decision.Usage))
+}
+
+const maxTokens = 1 << 40
+
+const maxCost = 1e12
+
+// credible returns u as far as it can be: an endpoint may report anything, and what is not a number cannot be stored.
+func Credible(u llm.Usage) llm.Usage {
+	tokens := func(n int) int { return max(0, min(n, maxTokens)) }
+	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {
+		u.Cost = 0
+	}
+	u.Input, u.Cached, u.Output, u.Cost = tokens(u.Input), tokens(u.Cached), tokens(u.Output), min(u.Cost, maxCost)
+	return u
 }

@@ -1,6 +1,7 @@
-package cortex
+package conversation
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 // delegate adds the tasks of a decision, and sends those that wait for nothing.
 func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	step := Step{Say: d.Say, Reason: d.Reason}
-	ids := c.taskIDs(e.Seq, turn, d)
+	ids := c.TaskIDs(e.Seq, turn, d)
 	for i, del := range d.Delegations {
 		id := ids[del.ID]
 		t := c.Tasks[id]
@@ -44,15 +45,15 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 }
 
 // taskIDs returns the tasks of the delegations that entry seq decides for turn, by their ids: new ones, and those that go on.
-func (c *Conversation) taskIDs(seq uint64, turn *Turn, d *llm.Decision) map[string]a2a.TaskID {
+func (c *Conversation) TaskIDs(seq uint64, turn *Turn, d *llm.Decision) map[string]a2a.TaskID {
 	ids := map[string]a2a.TaskID{}
 	for i, del := range d.Delegations {
 		id := a2a.TaskID(del.ID)
-		if w := c.Tasks[id]; w != nil && (w.State == a2a.TaskStateInputRequired || w.State == a2a.TaskStateAuthRequired && turn.confirms(id)) {
+		if w := c.Tasks[id]; w != nil && (w.State == a2a.TaskStateInputRequired || w.State == a2a.TaskStateAuthRequired && turn.Confirms(id)) {
 			ids[del.ID] = id
 			continue
 		}
-		ids[del.ID] = a2a.TaskID(c.id(seq, "task", i))
+		ids[del.ID] = a2a.TaskID(c.ID(seq, "task", i))
 	}
 	return ids
 }
@@ -77,7 +78,7 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 	if t.State.Terminal() {
 		return
 	}
-	if r, ok := resultOf(e.Cause); (!ok || r.TaskID != t.ID) && state != a2a.TaskStateCompleted {
+	if r, ok := ResultOf(e.Cause); (!ok || r.TaskID != t.ID) && state != a2a.TaskStateCompleted {
 		t.Stopped = t.SentSeq != 0
 	}
 	asked := t.State == a2a.TaskStateAuthRequired
@@ -92,11 +93,11 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 		}
 		return
 	}
-	turn := c.turn(t.Turn)
+	turn := c.Turn(t.Turn)
 	if turn == nil || !turn.Open() {
 		return
 	}
-	for _, w := range c.tasksOf(turn) {
+	for _, w := range c.TasksOf(turn) {
 		if w.SentSeq != 0 || w.State.Terminal() || !slices.Contains(w.DependsOn, t.ID) {
 			continue
 		}
@@ -142,9 +143,9 @@ func (c *Conversation) tasks(want func(*Task) bool, seq func(*Task) uint64) []*T
 	return tasks
 }
 
-// expired returns the open tasks that are over by a deadline that came at time now, the earliest first. A deadline that
+// Expired returns the open tasks that are over by a deadline that came at time now, the earliest first. A deadline that
 // came too early, by a clock that is ahead, is over for none.
-func (c *Conversation) expired(d *transport.Deadline, now time.Time) []*Task {
+func (c *Conversation) Expired(d *transport.Deadline, now time.Time) []*Task {
 	if d.At.Before(now) {
 		now = d.At
 	}
@@ -154,8 +155,8 @@ func (c *Conversation) expired(d *transport.Deadline, now time.Time) []*Task {
 	return tasks
 }
 
-// nextDeadline returns the earliest deadline of an open task, or zero.
-func (c *Conversation) nextDeadline() time.Time {
+// NextDeadline returns the earliest deadline of an open task, or zero.
+func (c *Conversation) NextDeadline() time.Time {
 	var next time.Time
 	for _, t := range c.Tasks {
 		open := t.Running() || t.State == a2a.TaskStateInputRequired || t.State == a2a.TaskStateAuthRequired
@@ -164,4 +165,21 @@ func (c *Conversation) nextDeadline() time.Time {
 		}
 	}
 	return next
+}
+
+// Terms are what an agent asks of, and promises to, whoever gives it work for one of its skills, as its card said it when the
+// work was given.
+type Terms struct {
+	Type    string          `json:"type,omitempty"`    // the task's type when it is not the skill
+	Timeout time.Duration   `json:"timeout,omitempty"` // how long the agent takes at most; 0: not said
+	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
+	Retries int             `json:"retries,omitempty"` // how often the agent may be given again what it did not do
+}
+
+// taskType is what the task's agent knows the work by.
+func (t *Task) taskType() string {
+	if t.Terms.Type != "" {
+		return t.Terms.Type
+	}
+	return t.Skill
 }

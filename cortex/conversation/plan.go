@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"slices"
@@ -37,7 +37,7 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	if seq, ok := c.SeenEntry(e); ok {
 		return Plan{Do: Repeat, Seq: seq}
 	}
-	if _, ok := userMessage(e); ok && c.Seq >= MaxEntries {
+	if _, ok := transport.Request(e); ok && c.Seq >= MaxEntries {
 		return Plan{Do: Full, Why: "This conversation is full. Begin another one with /new, and say it again there."}
 	}
 	if authenticated {
@@ -57,10 +57,10 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 
 // meaning returns the turn that e belongs to, "" for none or several, or why it changes nothing.
 func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why string) {
-	if _, ok := userMessage(e); ok {
+	if _, ok := transport.Request(e); ok {
 		return transport.TurnID(c.Tenant, c.ContextID, e.From, e.ID), ""
 	}
-	if r, ok := resultOf(e); ok {
+	if r, ok := ResultOf(e); ok {
 		return c.meaningOfResult(e, r, now)
 	}
 	switch p := e.Payload.(type) {
@@ -68,7 +68,7 @@ func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why str
 		if told := c.told(e); told != nil {
 			return told.ID, ""
 		}
-		expired := c.expired(p, now)
+		expired := c.Expired(p, now)
 		if len(expired) == 0 {
 			return "", "deadline of a finished task"
 		}
@@ -106,7 +106,7 @@ func (c *Conversation) meaningOfResult(e *transport.Event, r result, now time.Ti
 	case t.State.Terminal():
 		return "", "second result"
 	case r.State == a2a.TaskStateWorking && t.Running() && t.moves(now):
-	case !r.settles():
+	case !r.Settles():
 		return "", "progress that moves no deadline belongs on the live topic"
 	case r.State.Terminal() && r.State != a2a.TaskStateCompleted && c.gaveUp(t, e):
 		return "", "an attempt at the task failed that was given up before"
@@ -122,25 +122,25 @@ func (c *Conversation) meaningOfCancel(from string, p *transport.Cancel) (turn, 
 		if t == nil || t.State.Terminal() {
 			return "", "nothing to cancel: unknown or finished task"
 		}
-		if turn := c.turn(t.Turn); !mayCancel(from, "") && (turn == nil || !mayCancel(from, turn.From)) {
+		if turn := c.Turn(t.Turn); !MayCancel(from, "") && (turn == nil || !MayCancel(from, turn.From)) {
 			return "", "an agent cancels what it did not ask for"
 		}
 		return t.Turn, ""
 	}
 	for _, t := range c.Turns {
-		if t.Open() && (p.Turn == "" || t.ID == p.Turn) && mayCancel(from, t.From) {
+		if t.Open() && (p.Turn == "" || t.ID == p.Turn) && MayCancel(from, t.From) {
 			return "", ""
 		}
 	}
-	if p.Turn == "" && mayCancel(from, "") && len(c.Waiting())+len(c.Asked()) > 0 {
+	if p.Turn == "" && MayCancel(from, "") && len(c.Waiting())+len(c.Asked()) > 0 {
 		return "", ""
 	}
 	return "", "nothing to cancel"
 }
 
 // mayCancel reports whether a sender may cancel a turn that owner began: people may, whoever runs Cortex, and an agent its own.
-func mayCancel(sender, owner string) bool {
-	return !isAgent(sender) || sender == transport.Cortex || sender == owner
+func MayCancel(sender, owner string) bool {
+	return !IsAgent(sender) || sender == transport.Cortex || sender == owner
 }
 
 // speaksFor returns the agent in whose place Cortex says how a task ended, or "".

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"slices"
@@ -28,7 +28,7 @@ import (
 
 const MaxExtension = 4 // progress can move a task's deadline to so many times its timeout
 
-const maxWhy = 160 // characters of the reason why an attempt was given up
+const MaxWhy = 160 // characters of the reason why an attempt was given up
 
 const maxTriedAgent = 64 // characters of an agent's id beside it
 
@@ -49,7 +49,7 @@ type Attempt struct {
 }
 
 // triedBy returns an earlier attempt of an agent, or nil.
-func (t *Task) triedBy(agent string) *Attempt {
+func (t *Task) TriedBy(agent string) *Attempt {
 	if i := slices.IndexFunc(t.Tried, func(a Attempt) bool { return a.Agent == agent }); i >= 0 {
 		return &t.Tried[i]
 	}
@@ -66,7 +66,7 @@ func (t *Task) again(seq uint64) *Attempt {
 
 // notFrom says why a result from an agent that does not have the task counts for nothing.
 func (t *Task) notFrom(agent string) string {
-	if a := t.triedBy(agent); a != nil {
+	if a := t.TriedBy(agent); a != nil {
 		return "too late: the task was given to " + t.Agent + " instead (" + a.Why + ")"
 	}
 	return "the task was given to " + t.Agent
@@ -82,7 +82,7 @@ func (c *Conversation) gaveUp(t *Task, e *transport.Event) bool {
 		message = transport.MetaString(p, transport.MetaOriginalMessage)
 	}
 	return message != "" && slices.ContainsFunc(t.Tried, func(a Attempt) bool {
-		return message == c.id(a.SentSeq, "message", a.SentIndex)
+		return message == c.ID(a.SentSeq, "message", a.SentIndex)
 	})
 }
 
@@ -103,7 +103,7 @@ func (t *Task) moves(now time.Time) bool {
 }
 
 // missing says what became of t at its deadline.
-func (t *Task) missing() string {
+func (t *Task) Missing() string {
 	if t.Gone {
 		return "the agent has gone"
 	}
@@ -132,7 +132,7 @@ func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.A
 		c.settle(e, t, a2a.TaskStateFailed, t.told(why), artifacts)
 		return
 	}
-	if turn := c.turn(t.Turn); turn != nil && r.Agent != t.Agent && t.triedBy(r.Agent) == nil {
+	if turn := c.Turn(t.Turn); turn != nil && r.Agent != t.Agent && t.TriedBy(r.Agent) == nil {
 		c.give(turn, r.Agent)
 	}
 	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why})
@@ -170,8 +170,8 @@ func (c *Conversation) gone(e *Entry, agent string) {
 }
 
 // lapsing returns the tasks that end with an entry's cause and may be tried again, the one that is due first first.
-func (c *Conversation) lapsing(entry *Entry) []*Task {
-	if r, ok := resultOf(entry.Cause); ok {
+func (c *Conversation) Lapsing(entry *Entry) []*Task {
+	if r, ok := ResultOf(entry.Cause); ok {
 		t := c.Tasks[r.TaskID]
 		if t == nil || r.State != a2a.TaskStateFailed || !t.Running() || (t.Terms.Retries == 0 && entry.Time.Before(t.Deadline)) {
 			return nil
@@ -182,5 +182,5 @@ func (c *Conversation) lapsing(entry *Entry) []*Task {
 	if !ok {
 		return nil
 	}
-	return slices.DeleteFunc(c.expired(p, entry.Time), func(t *Task) bool { return t.Turn != entry.Turn || !t.Running() })
+	return slices.DeleteFunc(c.Expired(p, entry.Time), func(t *Task) bool { return t.Turn != entry.Turn || !t.Running() })
 }

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"fmt"
@@ -14,17 +14,17 @@ import (
 
 // Apply folds the next entry of the log into c. An error means that the entry does not fit: c is then unusable.
 func (c *Conversation) Apply(e *Entry) error {
-	if err := c.applyCause(e); err != nil {
+	if err := c.Begin(e); err != nil {
 		return err
 	}
-	c.applyDecision(e)
+	c.Finish(e)
 	c.Version = e.Version
 	return nil
 }
 
-// applyCause is the first half of Apply: what follows from the event alone. Between the two halves it can be seen
+// Begin is the first half of Apply: what follows from the event alone. Between the two halves it can be seen
 // whether a decision is needed.
-func (c *Conversation) applyCause(e *Entry) error {
+func (c *Conversation) Begin(e *Entry) error {
 	if e.Seq != c.Seq+1 {
 		return fmt.Errorf("%w: conversation %s: entry %d follows entry %d", ErrDamaged, c.ContextID, e.Seq, c.Seq)
 	}
@@ -36,13 +36,13 @@ func (c *Conversation) applyCause(e *Entry) error {
 	if e.Seq == 1 {
 		c.Life, c.Owner = e.Life, e.Cause.From
 	}
-	c.remember(eventKey(e.Cause), e.Seq)
-	if m, ok := userMessage(e.Cause); ok {
+	c.remember(EventKey(e.Cause), e.Seq)
+	if m, ok := transport.Request(e.Cause); ok {
 		turn := newTurn(e, m)
 		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
 		c.reply(e, turn)
-	} else if r, ok := resultOf(e.Cause); ok {
+	} else if r, ok := ResultOf(e.Cause); ok {
 		if t := c.Tasks[r.TaskID]; t != nil {
 			c.result(e, t, r)
 		}
@@ -52,7 +52,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 		if told := c.told(e.Cause); told != nil {
 			told.Told = true
 		}
-		for _, t := range c.expired(p, e.Time) {
+		for _, t := range c.Expired(p, e.Time) {
 			if t.Turn != e.Turn {
 				continue
 			}
@@ -62,7 +62,7 @@ func (c *Conversation) applyCause(e *Entry) error {
 			case a2a.TaskStateAuthRequired:
 				c.settle(e, t, a2a.TaskStateCanceled, noYes, nil)
 			default:
-				c.lapse(e, t, t.missing(), nil)
+				c.lapse(e, t, t.Missing(), nil)
 			}
 		}
 	case *transport.AgentEvent:
@@ -75,11 +75,11 @@ func (c *Conversation) applyCause(e *Entry) error {
 	return nil
 }
 
-// applyDecision is the second half of Apply.
-func (c *Conversation) applyDecision(e *Entry) {
+// Finish is the second half of Apply.
+func (c *Conversation) Finish(e *Entry) {
 	c.applySummary(e)
 	c.applyRoster(e)
-	turn, spent := c.turn(e.Turn), e.spent()
+	turn, spent := c.Turn(e.Turn), e.Spent()
 	c.Usage = c.Usage.Add(spent)
 	if turn == nil || !turn.Open() {
 		return
@@ -123,16 +123,16 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 		return
 	}
 	for _, turn := range slices.Clone(c.Turns) {
-		if !turn.Open() || (p.Turn != "" && turn.ID != p.Turn) || !mayCancel(e.Cause.From, turn.From) {
+		if !turn.Open() || (p.Turn != "" && turn.ID != p.Turn) || !MayCancel(e.Cause.From, turn.From) {
 			continue
 		}
-		for _, t := range c.tasksOf(turn) {
+		for _, t := range c.TasksOf(turn) {
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}
 		turn.Failed = true
 		c.answer(e, turn, Canceled)
 	}
-	if p.Turn == "" && mayCancel(e.Cause.From, "") {
+	if p.Turn == "" && MayCancel(e.Cause.From, "") {
 		for _, t := range append(c.Waiting(), c.Asked()...) {
 			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
 		}
@@ -146,7 +146,7 @@ const Canceled = "Canceled."
 func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD") // or no transport would take it
 	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
-	for _, t := range c.tasksOf(turn) {
+	for _, t := range c.TasksOf(turn) {
 		if t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired { // those may go on in a later turn
 			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
 		}

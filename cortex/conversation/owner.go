@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"fmt"
@@ -16,12 +16,15 @@ import (
 //   - People of these cancel what is open in it. Everybody cancels what they asked for themselves.
 //   - The owner says who is let in, and whoever runs Cortex, who speaks as [transport.Cortex].
 
+// maxIDShown bounds an id in words for people, in characters.
+const maxIDShown = 1000
+
 // MaxShared bounds with how many others a conversation is shared.
 const MaxShared = 256
 
 // Admits reports whether somebody may speak in the conversation, where senders prove who they are.
 func (c *Conversation) Admits(from string) bool {
-	return c.Seq == 0 || c.letsIn(from) || isAgent(from) && c.works(from)
+	return c.Seq == 0 || c.letsIn(from) || IsAgent(from) && c.works(from)
 }
 
 // works reports whether an agent has a task that is not done.
@@ -43,14 +46,14 @@ func (c *Conversation) letsIn(from string) bool {
 func (c *Conversation) Bars(e *transport.Event) string {
 	switch p := e.Payload.(type) {
 	case *transport.Cancel:
-		if isAgent(e.From) || c.letsIn(e.From) || c.Seq == 0 {
+		if IsAgent(e.From) || c.letsIn(e.From) || c.Seq == 0 {
 			return "" // agents cancel what is theirs anyway
 		}
 		id := p.Turn
 		if t := c.Tasks[p.TaskID]; t != nil {
 			id = t.Turn
 		}
-		if turn := c.turn(id); turn != nil && turn.From == e.From {
+		if turn := c.Turn(id); turn != nil && turn.From == e.From {
 			return ""
 		}
 	case *transport.Share:
@@ -59,23 +62,23 @@ func (c *Conversation) Bars(e *transport.Event) string {
 		}
 		return c.belongs() + "."
 	default:
-		if _, ok := userMessage(e); !ok || c.Admits(e.From) {
+		if _, ok := transport.Request(e); !ok || c.Admits(e.From) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s, who can let you in: cortex sessions share %s %s", c.belongs(), prompt.Clean(c.ContextID, maxAsked), shareName(e.From))
+	return fmt.Sprintf("%s, who can let you in: cortex sessions share %s %s", c.belongs(), prompt.Clean(c.ContextID, maxIDShown), shareName(e.From))
 }
 
 func (c *Conversation) belongs() string {
-	return fmt.Sprintf("The conversation %s belongs to %s", prompt.Clean(c.ContextID, maxAsked), prompt.Clean(c.Owner, maxAsked))
+	return fmt.Sprintf("The conversation %s belongs to %s", prompt.Clean(c.ContextID, maxIDShown), prompt.Clean(c.Owner, maxIDShown))
 }
 
 // shareName is what the command line calls somebody who is to be let in.
 func shareName(from string) string {
-	if isAgent(from) {
+	if IsAgent(from) {
 		from = "agent:" + from
 	}
-	return prompt.Clean(strings.TrimPrefix(from, "user:"), maxAsked)
+	return prompt.Clean(strings.TrimPrefix(from, "user:"), maxIDShown)
 }
 
 // share lets others in, or no longer.

@@ -1,4 +1,4 @@
-package cortex
+package conversation
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 func (c *Conversation) forget() {
 	for _, turn := range c.Turns {
 		if !turn.Open() && turn.AnswerSeq == c.Seq {
-			for _, t := range c.tasksOf(turn) {
+			for _, t := range c.TasksOf(turn) {
 				if t.State.Terminal() {
 					delete(c.Tasks, t.ID)
 				}
@@ -19,7 +19,7 @@ func (c *Conversation) forget() {
 	}
 	for id, t := range c.Tasks { // a question that was settled after its turn
 		if t.State.Terminal() && t.SettledSeq == c.Seq {
-			if turn := c.turn(t.Turn); turn == nil || !turn.Open() {
+			if turn := c.Turn(t.Turn); turn == nil || !turn.Open() {
 				delete(c.Tasks, id)
 			}
 		}
@@ -34,14 +34,14 @@ func (c *Conversation) answered() []*Turn {
 }
 
 // history returns the answered turns of the window, which prompts show.
-func (c *Conversation) history() []*Turn {
+func (c *Conversation) History() []*Turn {
 	return slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil })
 }
 
 // shrink leaves out the older half of the window when it has too many turns or they are too long. How long the newest one is
 // does not count yet, so that the next decision can have the older ones summarised.
 func (c *Conversation) shrink() {
-	turns := c.history()
+	turns := c.History()
 	n := len(turns)
 	if n < 2 || (n <= maxWindow && weightOf(turns[:n-1]) <= maxWeight) {
 		return
@@ -53,8 +53,8 @@ func (c *Conversation) shrink() {
 // crowded reports whether it is time to have the window summarised, of which the first turns are already, before shrink
 // leaves something out. When no summary can be made, turn's later decisions and those of the next turns do not try in vain: it is
 // time again when another eighth of the window is full.
-func (c *Conversation) crowded(turn *Turn, summarised int) bool {
-	turns := c.history()[summarised:]
+func (c *Conversation) Crowded(turn *Turn, summarised int) bool {
+	turns := c.History()[summarised:]
 	n := len(turns)
 	if n == 0 || (turn.Decisions > 0 && turns[n-1].Answered.Before(turn.Began)) {
 		return false
@@ -91,7 +91,7 @@ func (c *Conversation) applySummary(e *Entry) {
 	if s == nil {
 		return
 	}
-	turns := c.history()
+	turns := c.History()
 	n := max(0, min(s.Turns, len(turns)))
 	c.drop(turns[:n])
 	if s.Text == "" {
@@ -116,7 +116,7 @@ func (c *Conversation) drop(turns []*Turn) {
 }
 
 // weight estimates the memory that c takes, in bytes.
-func (c *Conversation) weight() int {
+func (c *Conversation) Weight() int {
 	n := 1024 + 100*len(c.Seen) + c.named + len(c.Summary) + c.listed
 	for _, t := range c.Turns {
 		n += 512 + turnWeight(t)
@@ -125,7 +125,7 @@ func (c *Conversation) weight() int {
 		n += 256 + 64*len(chain.Given)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + taskWeight(promptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried)
+		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried)
 	}
 	return n
 }

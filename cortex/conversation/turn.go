@@ -1,0 +1,172 @@
+package conversation
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Turn goes from a user's message to its answer.
+type Turn struct {
+	ID        string // see [transport.TurnID]; in old logs the id of the message
+	Message   string // the id of the message, which its sender chose
+	From      string // who sent it
+	Root      string // the turn that its chain began with, see [Chain]
+	Hops      int    // how many agents handed the request on before it came here
+	Ancestors []string
+	User      string
+	Reply     *Reply // what the message says to a question for a yes; nil when it is none
+	Began     time.Time
+	Seq       uint64 // the entry that began it
+	Steps     []Step
+	Decisions int
+
+	Answer    string
+	AnswerSeq uint64 // the entry that answered; 0 while the turn is open
+	Answered  time.Time
+	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
+	Told      bool      // what is said from now on is said after that question was told
+	Kind      llm.Kind  // of the decision that answered; empty for a failure
+	Failed    bool
+	Reason    string
+	Model     string
+	Usage     llm.Usage // over all its decisions, with those that failed, and the summaries made for them
+	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end. It
+	// has no updates: these are in Conversation.Changes. nil while the turn is open, and again when it has left the window.
+	Past *prompt.Turn
+
+	weighed    *prompt.Turn // the Past that pastWeight is of
+	pastWeight int
+}
+
+// Open reports whether the turn has not been answered.
+func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
+
+// confirms reports whether the turn began with a yes to this task.
+func (t *Turn) Confirms(id a2a.TaskID) bool {
+	return t.Reply != nil && t.Reply.Yes && slices.Contains(t.Reply.Tasks, id)
+}
+
+// reasonOf returns why the task was given.
+func (t *Turn) reasonOf(id a2a.TaskID) string {
+	for _, step := range t.Steps {
+		if slices.Contains(step.Tasks, id) {
+			return step.Reason
+		}
+	}
+	return ""
+}
+
+// Step is one decision to delegate.
+type Step struct {
+	Say    string
+	Reason string
+	Tasks  []a2a.TaskID
+}
+
+// Task is one delegation.
+type Task struct {
+	ID        a2a.TaskID
+	Turn      string // the turn it works for
+	Agent     string
+	Skill     string
+	Text      string
+	Input     json.RawMessage `json:",omitempty"` // else a snapshot would turn nil into null
+	DependsOn []a2a.TaskID
+	Terms     Terms
+
+	State      a2a.TaskState
+	Attempt    int       // at it, from 1
+	Tried      []Attempt `json:",omitempty"` // the attempts before, the oldest first
+	Continued  bool      // it went on with its agent after a question
+	SentSeq    uint64    // the entry that sent it, last; 0 while it waits for others
+	SentIndex  int
+	Sent       time.Time
+	Deadline   time.Time
+	Timeout    time.Duration // how much time it was given
+	Latest     time.Time     // until when progress may move the Deadline; zero: it stays
+	TimedSeq   uint64        // the entry that moved the Deadline, last
+	Gone       bool          // no instance of its agent is left
+	SettledSeq uint64        // the entry that settled it, last
+	Settled    time.Time
+	Stopped    bool // settled by Cortex while the agent still had it: the agent is told
+	Result     string
+	Artifacts  []prompt.Artifact
+}
+
+// Running reports whether the task is with its agent.
+func (t *Task) Running() bool {
+	return t.SentSeq != 0 && !t.State.Terminal() && t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired
+}
+
+// allFailed reports whether the last step of turn had tasks and none of them was done.
+func (c *Conversation) allFailed(turn *Turn) bool {
+	if len(turn.Steps) == 0 {
+		return false
+	}
+	for _, id := range turn.Steps[len(turn.Steps)-1].Tasks {
+		if t := c.Tasks[id]; t == nil || t.State == a2a.TaskStateCompleted || t.State == a2a.TaskStateInputRequired {
+			return false
+		}
+	}
+	return true
+}
+
+func newTurn(e *Entry, m *a2a.Message) *Turn {
+	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
+	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
+		t.Hops = int(max(0, min(hops, MaxHops)))
+	}
+	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {
+		for _, a := range list[:min(len(list), MaxHops)] {
+			if id, ok := a.(string); ok && transport.CheckID(id) == nil {
+				t.Ancestors = append(t.Ancestors, id)
+			}
+		}
+	}
+	return t
+}
+
+// begunBy returns the newest turn that a sender's message with this id began, or nil.
+func (c *Conversation) begunBy(from, messageID string) *Turn {
+	for i := len(c.Turns) - 1; i >= 0; i-- {
+		if t := c.Turns[i]; t.Message == messageID && t.From == from {
+			return t
+		}
+	}
+	return nil
+}
+
+func (c *Conversation) Turn(id string) *Turn {
+	for i := len(c.Turns) - 1; i >= 0; i-- {
+		if c.Turns[i].ID == id {
+			return c.Turns[i]
+		}
+	}
+	return nil
+}
+
+// tasksOf returns the tasks that work for turn, in the order in which they were made.
+func (c *Conversation) TasksOf(turn *Turn) []*Task {
+	var tasks []*Task
+	for _, step := range turn.Steps {
+		for _, id := range step.Tasks {
+			if t := c.Tasks[id]; t != nil && t.Turn == turn.ID {
+				tasks = append(tasks, t)
+			}
+		}
+	}
+	return tasks
+}
+
+// outstanding reports whether turn still waits for an agent.
+func (c *Conversation) Outstanding(turn *Turn) bool {
+	return slices.ContainsFunc(c.TasksOf(turn), (*Task).Running)
+}
