@@ -573,11 +573,11 @@ func TestQuestionCannotBeForged(t *testing.T) {
 func TestQuestionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
-		for i := range 40 {
+		for i := range 520 {
 			w.sayAs(fmt.Sprintf("user:%d", i), fmt.Sprintf("m%d", i), "pay Bob")
 		}
-		if n := len(w.load().Asked()); n != 32 {
-			t.Errorf("%d tasks wait for a yes, want 32", n)
+		if n := len(w.load().Asked()); n != 512 {
+			t.Errorf("%d tasks wait for a yes, want 512", n)
 		}
 		w.wantFold()
 	})

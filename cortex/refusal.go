@@ -1,6 +1,7 @@
 package cortex
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -18,14 +19,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// NoteRefusal is the kind of the notes that say what became of messages that are in no log, since they were conversation.Refusal. They name no
+// NoteRefusal is the kind of the notes that say what became of messages that are in no log, since they were refused. They name no
 // message but by its digest, and hold Cortex's own words only: everybody of the tenant may read them.
 const NoteRefusal = "refusal"
 
-// Bounds of the refusals that are kept. A digest says which of the notes has its refusal, so that there are no more than so many.
+// Bounds of the refusals that are kept. A digest of the sender says which of the notes has theirs, so that there are no more than so many
+// and who is refused often pushes out nothing but their own.
 const (
 	refusalNotes = 1024
-	maxRefusals  = 32             // in a note; when more, the oldest is forgotten
+	maxRefusals  = 64             // in a note; when more, the oldest of who has the most is forgotten
 	refusalFor   = 24 * time.Hour // nobody waits for longer
 	refusalTries = 16             // at a note that others change, too
 )
@@ -33,18 +35,24 @@ const (
 // refusalNote says what became of a message.
 type refusalNote struct {
 	Of   string    `json:"of"` // the message's digest
+	By   string    `json:"by"` // the sender's
 	Time time.Time `json:"time"`
 	Text string    `json:"text"`
 }
 
-// refusalOf returns the key of the note with the refusal of a message, and the message's digest.
-func refusalOf(contextID, from, id string) (key, of string) {
-	var name []byte
-	for _, part := range []string{contextID, from, id} {
-		name = strconv.AppendQuote(name, part)
+// refusalOf returns the key of the note with the refusal of a message, and the digests of the message and its sender.
+func refusalOf(contextID, from, id string) (key, of, by string) {
+	digest := func(parts ...string) []byte {
+		var name []byte
+		for _, part := range parts {
+			name = strconv.AppendQuote(name, part)
+		}
+		sum := sha256.Sum256(name)
+		return sum[:16]
 	}
-	sum := sha256.Sum256(name)
-	return strconv.Itoa(int(binary.BigEndian.Uint16(sum[:])) % refusalNotes), hex.EncodeToString(sum[2:18])
+	sender := digest(from)
+	key = strconv.Itoa(int(binary.BigEndian.Uint16(sender)) % refusalNotes)
+	return key, hex.EncodeToString(digest(contextID, from, id)), hex.EncodeToString(sender)
 }
 
 // givenUp tells who waits for an event that it is a dead letter, and why. A turn whose agent's result it is goes on at once; who asked
@@ -56,7 +64,14 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 	case e.From == transport.Cortex:
 		err = o.endWithout(ctx, e, reason)
 	default:
-		if task := resultFor(e); task != "" {
+		task := resultFor(e)
+		if task == "" {
+			task, err = o.guess(ctx, e)
+		}
+		if err != nil {
+			return err
+		}
+		if task != "" {
 			err = o.failTask(ctx, e, task, reason)
 		} else if e.ID != "" && asks(e) {
 			err = o.refuse(ctx, e, inWords(e, reason))
@@ -81,6 +96,31 @@ func resultFor(e *transport.Event) a2a.TaskID {
 		return e.TaskID
 	}
 	return ""
+}
+
+// guess returns the task that e, an agent's, is most likely about, when e cannot be read and nothing beside it says so: of those that the
+// agent has in the conversation the one that e has the id of, or the only one, if e is of a kind that is always about a task.
+func (o *Orchestrator) guess(ctx context.Context, e *transport.Event) (a2a.TaskID, error) {
+	p, ok := e.Payload.(*transport.Opaque)
+	if !ok || !conversation.IsAgent(e.From) || !slices.Contains(resultKinds, p.Kind) {
+		return "", nil
+	}
+	conv, err := Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	if errors.Is(err, conversation.ErrDamaged) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	has := slices.DeleteFunc(conv.Running(), func(t *conversation.Task) bool { return t.Agent != e.From })
+	named := slices.DeleteFunc(slices.Clone(has), func(t *conversation.Task) bool { return !bytes.Contains(p.Data, []byte(t.ID)) })
+	switch {
+	case len(named) == 1:
+		return named[0].ID, nil
+	case len(named) == 0 && len(has) == 1 && p.Kind != "message" && p.Kind != "":
+		return has[0].ID, nil
+	}
+	return "", nil
 }
 
 // asks reports whether e wants an answer, as far as that is known.
@@ -167,7 +207,7 @@ func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport
 // keepRefusal puts r among the refusals that are kept.
 func (o *Orchestrator) keepRefusal(ctx context.Context, notes Notes, e *transport.Event, r refusalNote) error {
 	var key string
-	key, r.Of = refusalOf(e.ContextID, e.From, e.ID)
+	key, r.Of, r.By = refusalOf(e.ContextID, e.From, e.ID)
 	for range refusalTries {
 		n, err := notes.Note(ctx, o.cfg.Tenant, NoteRefusal, key)
 		if err != nil {
@@ -176,7 +216,10 @@ func (o *Orchestrator) keepRefusal(ctx context.Context, notes Notes, e *transpor
 		var kept []refusalNote
 		_ = json.Unmarshal(n.Value, &kept) // what nobody can read is of no use to anybody
 		kept = slices.DeleteFunc(kept, func(k refusalNote) bool { return k.Of == r.Of || r.Time.Sub(k.Time) > refusalFor })
-		kept = append(kept[max(0, len(kept)-maxRefusals+1):], r)
+		kept = append(kept, r)
+		if len(kept) > maxRefusals {
+			kept = withoutOldest(kept)
+		}
 		if n.Value, err = json.Marshal(kept); err != nil {
 			return err
 		}
@@ -187,14 +230,28 @@ func (o *Orchestrator) keepRefusal(ctx context.Context, notes Notes, e *transpor
 	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, ErrConflict))
 }
 
-// RefusalOf returns the answer to a message of a person that was conversation.Refusal, and so is in no log. It is kept for a day, in a store that
+// withoutOldest leaves out the oldest refusal of the sender who has the most of them.
+func withoutOldest(kept []refusalNote) []refusalNote {
+	count := map[string]int{}
+	most := ""
+	for _, k := range kept {
+		count[k.By]++
+		if count[k.By] > count[most] {
+			most = k.By
+		}
+	}
+	i := slices.IndexFunc(kept, func(k refusalNote) bool { return k.By == most })
+	return slices.Delete(kept, i, i+1)
+}
+
+// RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
 // is a [Notes].
 func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	notes, ok := s.(Notes)
 	if !ok {
 		return nil, false, nil
 	}
-	key, of := refusalOf(contextID, from, messageID)
+	key, of, _ := refusalOf(contextID, from, messageID)
 	n, err := notes.Note(ctx, tenant, NoteRefusal, key)
 	if err != nil || len(n.Value) == 0 {
 		return nil, false, err

@@ -3,6 +3,7 @@ package cortex_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -263,13 +264,62 @@ func TestRefusalsAreBounded(t *testing.T) {
 			}
 			notes, most = notes+1, max(most, strings.Count(string(note.Value), `"of"`))
 		}
-		if notes > 1024 || most != 32 {
-			t.Errorf("%d notes, with up to %d refusals, want at most 1024, with 32", notes, most)
+		if notes > 1024 || most != 64 {
+			t.Errorf("%d notes, with up to %d refusals, want at most 1024, with 64", notes, most)
 		}
 		if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", id(n-1)); !ok || err != nil {
 			t.Errorf("the last one: %v, %v", ok, err)
 		}
 	})
+}
+
+// TestRefusalsOfOthersAreKept has somebody be refused again and again: what was said to others, and is in the same note, is still there.
+func TestRefusalsOfOthersAreKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		for i := range 2000 { // more than there are notes: some share the flooder's
+			if err := w.orch.KeepRefusal(t.Context(), "user:"+strconv.Itoa(i), "m"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 500 {
+			if err := w.orch.KeepRefusal(t.Context(), "user:flood", "m"+strconv.Itoa(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 2000 {
+			if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user:"+strconv.Itoa(i), "m"); !ok || err != nil {
+				t.Errorf("the refusal of user %d: %v, %v, want it kept", i, ok, err)
+			}
+		}
+	})
+}
+
+// TestUnreadableResultWithoutTask has what an agent says of a task be unreadable, and nothing beside it name the task: it is the one whose
+// id is in it, or the only one that the agent has.
+func TestUnreadableResultWithoutTask(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, data string // %s: the task
+		want       bool
+	}{
+		"the only task":            {"task", `{"status":NaN`, true},
+		"named, as a task":         {"task", `{"id":"%s","status":NaN`, true},
+		"named, as a message":      {"message", `{"taskId":"%s","parts":[null`, true},
+		"a message, which may ask": {"message", `{"parts":[null`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, once(toAlpha))
+				w.say("m1", "go")
+				e := unreadable("r1", "alpha", c.kind, "")
+				e.Payload.(*transport.Opaque).Data = []byte(strings.ReplaceAll(c.data, "%s", string(w.onlyTask("alpha"))))
+				w.publish(e)
+				if got := w.answers()["m1"]; strings.HasPrefix(got, "alpha FAILED "+cannotTake) != c.want {
+					t.Errorf("answer %q, want the task failed: %v", got, c.want)
+				}
+			})
+		})
+	}
 }
 
 // TestPanicIsGivenUp has a result whose handling panics: what is behind it goes on, and its turn is told.

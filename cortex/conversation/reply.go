@@ -141,7 +141,7 @@ func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
 			c.withdraw(e, []*Task{t}, "not confirmed before something else was asked")
 		}
 	}
-	for asked := c.Asked(); len(asked) > maxWaiting; asked = c.Asked() {
+	for asked := c.Asked(); len(asked) > maxAsked; asked = c.Asked() {
 		c.withdraw(e, c.askedIn(asked[0].Turn), "too many questions wait for an answer")
 	}
 }

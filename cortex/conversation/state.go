@@ -14,7 +14,8 @@ import (
 const (
 	maxSeen    = 2048    // event ids by which a repeated event is recognised
 	maxWindow  = 64      // answered turns; when more, the older half is left out, so that the prompt's prefix changes rarely
-	maxWaiting = 32      // questions that wait for the user; when more, the oldest is given up
+	maxWaiting = 32      // questions that wait for one and the same; when more, their oldest is given up
+	maxAsked   = 512     // questions that wait for anybody; likewise
 	maxWeight  = 1 << 20 // bytes of text in them; likewise
 )
 

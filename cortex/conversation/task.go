@@ -88,8 +88,8 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 	}
 	if state == a2a.TaskStateInputRequired {
 		t.Deadline = e.ReplyBy
-		if waiting := c.Waiting(); len(waiting) > maxWaiting {
-			c.settle(e, waiting[0], a2a.TaskStateCanceled, "too many questions wait for an answer", nil)
+		if oldest := c.tooMany(c.Waiting(), t); oldest != nil {
+			c.settle(e, oldest, a2a.TaskStateCanceled, "too many questions wait for an answer", nil)
 		}
 		return
 	}
@@ -115,6 +115,28 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 			c.send(e, w)
 		}
 	}
+}
+
+// tooMany returns which of the tasks that wait for replies is given up for t, the newest one, or nil: the oldest one of whoever t asks, so
+// that nobody's questions push out those of others.
+func (c *Conversation) tooMany(waiting []*Task, t *Task) *Task {
+	if len(waiting) > maxAsked {
+		return waiting[0]
+	}
+	asker := c.askerOf(t)
+	waiting = slices.DeleteFunc(waiting, func(w *Task) bool { return c.askerOf(w) != asker })
+	if len(waiting) > maxWaiting {
+		return waiting[0]
+	}
+	return nil
+}
+
+// askerOf returns who asked for what a task is done for; "" when it is not known any more.
+func (c *Conversation) askerOf(t *Task) string {
+	if turn := c.Turn(t.Turn); turn != nil {
+		return turn.From
+	}
+	return ""
 }
 
 // Waiting returns the tasks whose agent waits for the user's reply, the oldest question first.
