@@ -48,7 +48,7 @@ type Attempt struct {
 	Why       string
 }
 
-// triedBy returns an earlier attempt of an agent, or nil.
+// TriedBy returns an earlier attempt of an agent, or nil.
 func (t *Task) TriedBy(agent string) *Attempt {
 	if i := slices.IndexFunc(t.Tried, func(a Attempt) bool { return a.Agent == agent }); i >= 0 {
 		return &t.Tried[i]
@@ -102,7 +102,7 @@ func (t *Task) moves(now time.Time) bool {
 	return by > 0 && (by >= t.Timeout/4 || at.Equal(t.Latest))
 }
 
-// missing says what became of t at its deadline.
+// Missing says what became of t at its deadline.
 func (t *Task) Missing() string {
 	if t.Gone {
 		return "the agent has gone"
@@ -169,7 +169,7 @@ func (c *Conversation) gone(e *Entry, agent string) {
 	}
 }
 
-// lapsing returns the tasks that end with an entry's cause and may be tried again, the one that is due first first.
+// Lapsing returns the tasks that end with an entry's cause and may be tried again, the one that is due first first.
 func (c *Conversation) Lapsing(entry *Entry) []*Task {
 	if r, ok := ResultOf(entry.Cause); ok {
 		t := c.Tasks[r.TaskID]

@@ -49,7 +49,7 @@ func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 	}
 }
 
-// parentOf returns the turn in whose course an agent sent e, or nil.
+// ParentOf returns the turn in whose course an agent sent e, or nil.
 func (c *Conversation) ParentOf(e *transport.Event, m *a2a.Message) *Turn {
 	if !IsAgent(e.From) {
 		return nil
@@ -71,7 +71,7 @@ func (c *Conversation) ParentOf(e *transport.Event, m *a2a.Message) *Turn {
 	return parent
 }
 
-// chain returns what came of the root of an open turn.
+// Chain returns what came of the root of an open turn.
 func (c *Conversation) Chain(turn *Turn) Chain {
 	if chain := c.Chains[turn.Root]; chain != nil {
 		return *chain

@@ -30,10 +30,10 @@ func (c *Conversation) Effects(seq uint64) []Effect {
 		timed = timed || t.Stopped || t.SentSeq == 0 && t.State == a2a.TaskStateCanceled
 	}
 	for _, t := range c.Running() {
-		if a := t.again(seq); a != nil {
-			o.again(t, a)
-		}
 		if t.SentSeq == seq {
+			if a := t.again(seq); a != nil {
+				o.again(t, a)
+			}
 			o.task(t)
 		}
 		timed = timed || t.SentSeq == seq || t.TimedSeq == seq
@@ -86,7 +86,7 @@ func (o effects) again(t *Task, before *Attempt) {
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID,
 			Status: a2a.TaskStatus{State: a2a.TaskStateSubmitted, Timestamp: &t.Sent, Message: &a2a.Message{
-				ID: o.id("again", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,
+				ID: o.id("again words:"+string(t.ID), 0), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,
 				Parts: a2a.ContentParts{a2a.NewTextPart(text)},
 			}},
 			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: t.Turn, transport.MetaAttempt: t.Attempt},
@@ -181,7 +181,7 @@ func (o effects) settled(t *Task) {
 	status := a2a.TaskStatus{State: t.State, Timestamp: &t.Settled}
 	if t.Result != "" {
 		status.Message = &a2a.Message{
-			ID: o.id("words", t.SentIndex), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,
+			ID: o.id("words:"+string(t.ID), 0), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,
 			Parts: a2a.ContentParts{a2a.NewTextPart(t.Result)},
 		}
 	}
@@ -284,7 +284,7 @@ func (c *Conversation) AnswerOf(from, messageID string) (*a2a.Message, bool) {
 	return out[len(out)-1].Event.Payload.(*a2a.Message), true
 }
 
-// isAgent reports whether a sender is an agent rather than a person.
+// IsAgent reports whether a sender is an agent rather than a person.
 func IsAgent(from string) bool {
 	return from != "user" && !strings.HasPrefix(from, "user:")
 }

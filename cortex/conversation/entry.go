@@ -170,7 +170,7 @@ type Candidate struct {
 	Reason string  `json:"reason"`          // "fits", "close" (does not quite, but others do even less), "named", "in use"
 }
 
-// maxTitle bounds a title, in bytes.
+// MaxTitle bounds a title, in bytes.
 const MaxTitle = 80
 
 // Title returns the title that e gives its conversation, see [ContextInfo], and whether it gives one: a user's message
@@ -205,7 +205,7 @@ func (e *Entry) Title() (title string, ok bool) {
 	return b.String(), true
 }
 
-// spent returns all that an entry cost.
+// Spent returns all that an entry cost.
 func (e *Entry) Spent() llm.Usage {
 	if e.Decision == nil {
 		return Credible(e.Usage)
@@ -217,7 +217,7 @@ const maxTokens = 1 << 40
 
 const maxCost = 1e12
 
-// credible returns u as far as it can be: an endpoint may report anything, and what is not a number cannot be stored.
+// Credible returns u as far as it can be: an endpoint may report anything, and what is not a number cannot be stored.
 func Credible(u llm.Usage) llm.Usage {
 	tokens := func(n int) int { return max(0, min(n, maxTokens)) }
 	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {

@@ -138,7 +138,7 @@ func (c *Conversation) meaningOfCancel(from string, p *transport.Cancel) (turn, 
 	return "", "nothing to cancel"
 }
 
-// mayCancel reports whether a sender may cancel a turn that owner began: people may, whoever runs Cortex, and an agent its own.
+// MayCancel reports whether a sender may cancel a turn that owner began: people may, whoever runs Cortex, and an agent its own.
 func MayCancel(sender, owner string) bool {
 	return !IsAgent(sender) || sender == transport.Cortex || sender == owner
 }

@@ -185,7 +185,7 @@ func (c *Conversation) amend(t *Task) {
 	turn.Past = &past
 }
 
-// request returns what the user asked for: of a turn that began with a yes, what the yes was said to.
+// Request returns what the user asked for: of a turn that began with a yes, what the yes was said to.
 func (t *Turn) Request() string {
 	if t.Reply != nil {
 		return t.Reply.Request
@@ -193,7 +193,7 @@ func (t *Turn) Request() string {
 	return t.User
 }
 
-// due sets until when the question of an entry, which is about to be stored, can be answered.
+// Due sets until when the question of an entry, which is about to be stored, can be answered.
 func (e *Entry) Due(now time.Time, timeout time.Duration) {
 	if e.Consent == "" {
 		return

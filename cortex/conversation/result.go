@@ -23,7 +23,7 @@ type result struct {
 	Artifacts []prompt.Artifact
 }
 
-// resultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
+// ResultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
 // agents do, a message that names the task.
 func ResultOf(e *transport.Event) (result, bool) {
 	task, ok := transport.ResultTask(e)
@@ -60,7 +60,7 @@ func asQuestion(s a2a.TaskState) a2a.TaskState {
 	return s
 }
 
-// settles reports whether r ends its task or asks something back, rather than reporting progress.
+// Settles reports whether r ends its task or asks something back, rather than reporting progress.
 func (r result) Settles() bool { return r.State.Terminal() || r.State == a2a.TaskStateInputRequired }
 
 func messageText(m *a2a.Message) string {
@@ -99,7 +99,7 @@ func partsText(parts a2a.ContentParts) string {
 
 func cut(s string) string { return Truncate(s, maxResult) }
 
-// truncate returns s, or its beginning with a mark when it has more than limit bytes.
+// Truncate returns s, or its beginning with a mark when it has more than limit bytes.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s

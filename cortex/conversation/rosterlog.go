@@ -30,10 +30,10 @@ type Change struct {
 	prompt.Update
 }
 
-// size is the number of agents that changed.
+// Size is the number of agents that changed.
 func (u Change) Size() int { return len(u.Joined) + len(u.Left) }
 
-// shareList takes for the list one that says the same, which all conversations share.
+// ShareList takes for the list one that says the same, which all conversations share.
 func (c *Conversation) ShareList(agents []prompt.Agent) { c.Listed, c.listed = agents, 0 }
 
 // applyRoster keeps what the entry's decision was shown.

@@ -19,7 +19,7 @@ func (c *Conversation) Snapshot() ([]byte, error) {
 	return json.Marshal(snapshotFile{snapshotForm, c})
 }
 
-// readSnapshot reads a snapshot. An error means that it is of no use; the log has everything.
+// ReadSnapshot reads a snapshot. An error means that it is of no use; the log has everything.
 func ReadSnapshot(b []byte) (*Conversation, error) {
 	var s snapshotFile
 	if err := json.Unmarshal(b, &s); err != nil {

@@ -68,7 +68,7 @@ func (c *Conversation) SeenEntry(e *transport.Event) (seq uint64, ok bool) {
 	return seq, ok
 }
 
-// eventKey names an event among those of its conversation. Two senders may choose the same id.
+// EventKey names an event among those of its conversation. Two senders may choose the same id.
 func EventKey(e *transport.Event) string { return e.From + " " + e.ID }
 
 func (c *Conversation) remember(eventID string, seq uint64) {
@@ -87,7 +87,7 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 // Undated reports whether it is not known when the last entry was made, as behind a snapshot.
 func (c *Conversation) Undated() bool { return c.at.IsZero() }
 
-// endsWith reports whether e is the last entry applied. After a power cut another one may have its version.
+// EndsWith reports whether e is the last entry applied. After a power cut another one may have its version.
 func (c *Conversation) EndsWith(e *Entry) bool {
 	if e.Cause == nil || e.Version != c.Version || e.Seq != c.Seq || !e.Time.Equal(c.at) {
 		return false

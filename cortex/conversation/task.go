@@ -44,7 +44,7 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Steps = append(turn.Steps, step)
 }
 
-// taskIDs returns the tasks of the delegations that entry seq decides for turn, by their ids: new ones, and those that go on.
+// TaskIDs returns the tasks of the delegations that entry seq decides for turn, by their ids: new ones, and those that go on.
 func (c *Conversation) TaskIDs(seq uint64, turn *Turn, d *llm.Decision) map[string]a2a.TaskID {
 	ids := map[string]a2a.TaskID{}
 	for i, del := range d.Delegations {
@@ -160,7 +160,10 @@ func (c *Conversation) tasks(want func(*Task) bool, seq func(*Task) uint64) []*T
 		if d := int(seq(a)) - int(seq(b)); d != 0 {
 			return d
 		}
-		return a.SentIndex - b.SentIndex
+		if d := a.SentIndex - b.SentIndex; d != 0 {
+			return d
+		}
+		return strings.Compare(string(a.ID), string(b.ID)) // of several decisions: a map has no order
 	})
 	return tasks
 }

@@ -49,7 +49,7 @@ type Turn struct {
 // Open reports whether the turn has not been answered.
 func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
 
-// confirms reports whether the turn began with a yes to this task.
+// Confirms reports whether the turn began with a yes to this task.
 func (t *Turn) Confirms(id a2a.TaskID) bool {
 	return t.Reply != nil && t.Reply.Yes && slices.Contains(t.Reply.Tasks, id)
 }
@@ -153,7 +153,7 @@ func (c *Conversation) Turn(id string) *Turn {
 	return nil
 }
 
-// tasksOf returns the tasks that work for turn, in the order in which they were made.
+// TasksOf returns the tasks that work for turn, in the order in which they were made.
 func (c *Conversation) TasksOf(turn *Turn) []*Task {
 	var tasks []*Task
 	for _, step := range turn.Steps {
@@ -166,7 +166,7 @@ func (c *Conversation) TasksOf(turn *Turn) []*Task {
 	return tasks
 }
 
-// outstanding reports whether turn still waits for an agent.
+// Outstanding reports whether turn still waits for an agent.
 func (c *Conversation) Outstanding(turn *Turn) bool {
 	return slices.ContainsFunc(c.TasksOf(turn), (*Task).Running)
 }

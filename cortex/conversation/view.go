@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// view returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
+// View returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now

@@ -33,7 +33,7 @@ func (c *Conversation) answered() []*Turn {
 	return turns
 }
 
-// history returns the answered turns of the window, which prompts show.
+// History returns the answered turns of the window, which prompts show.
 func (c *Conversation) History() []*Turn {
 	return slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil })
 }
@@ -50,7 +50,7 @@ func (c *Conversation) shrink() {
 	c.Omitted += n / 2
 }
 
-// crowded reports whether it is time to have the window summarised, of which the first turns are already, before shrink
+// Crowded reports whether it is time to have the window summarised, of which the first turns are already, before shrink
 // leaves something out. When no summary can be made, turn's later decisions and those of the next turns do not try in vain: it is
 // time again when another eighth of the window is full.
 func (c *Conversation) Crowded(turn *Turn, summarised int) bool {
@@ -115,7 +115,7 @@ func (c *Conversation) drop(turns []*Turn) {
 	c.Relist = c.Relist || len(turns) > 0
 }
 
-// weight estimates the memory that c takes, in bytes.
+// Weight estimates the memory that c takes, in bytes.
 func (c *Conversation) Weight() int {
 	n := 1024 + 100*len(c.Seen) + c.named + len(c.Summary) + c.listed
 	for _, t := range c.Turns {
