@@ -236,7 +236,7 @@ func (s *stage) do(line string) {
 	case "extended":
 		s.wait(line, func() bool {
 			for _, t := range s.load(name).Running() {
-				if first := t.Sent.Add(t.Timeout); t.State == a2a.TaskStateWorking && time.Now().After(first) && t.Deadline.After(first) {
+				if first := t.Sent.Add(t.Timeout); t.State() == a2a.TaskStateWorking && time.Now().After(first) && t.Deadline.After(first) {
 					return true
 				}
 			}

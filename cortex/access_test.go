@@ -185,7 +185,7 @@ func TestStrangersInterruptNothing(t *testing.T) {
 		w.sayAs("user:ada", "m2", "hello")
 		w.sayAs("user:ada", "m3", "hello")
 		pass(3 * time.Second)
-		for id, want := range map[string]string{"m1": "ok", "m2": conversation.Canceled, "m3": "ok"} {
+		for id, want := range map[string]string{"m1": "ok", "m2": conversation.AnswerCanceled, "m3": "ok"} {
 			if got := w.shownTo("user:ada", id); got != want {
 				t.Errorf("%s is answered %q, want %q", id, got, want)
 			}

@@ -25,7 +25,7 @@ func TestCancelTurn(t *testing.T) {
 		w.say("m1", "go")
 		w.finish("beta", w.onlyTask("beta"), "B")
 		w.publish(cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")}))
-		w.wantAnswer("m1", conversation.Canceled)
+		w.wantAnswer("m1", conversation.AnswerCanceled)
 		if got := w.stopped(); !slices.Equal(got, []a2a.TaskID{w.onlyTask("alpha")}) {
 			t.Errorf("told to stop: %v, want alpha's task only", got)
 		}
@@ -69,7 +69,7 @@ func TestCancelWhileDeciding(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.wantAnswer("m1", conversation.Canceled)
+		w.wantAnswer("m1", conversation.AnswerCanceled)
 	})
 }
 
@@ -80,12 +80,12 @@ func TestCancelBeforeDeciding(t *testing.T) {
 		by   []string
 		want string
 	}{
-		"by the user":               {[]string{"user"}, conversation.Canceled},
+		"by the user":               {[]string{"user"}, conversation.AnswerCanceled},
 		"by an agent":               {[]string{"beta"}, "done"},
-		"by an agent and the user":  {[]string{"beta", "user"}, conversation.Canceled},
+		"by an agent and the user":  {[]string{"beta", "user"}, conversation.AnswerCanceled},
 		"of another turn":           {nil, "done"},
-		"by the user and an agent":  {[]string{"user", "beta"}, conversation.Canceled},
-		"by the user, a while back": {[]string{"user", "", ""}, conversation.Canceled},
+		"by the user and an agent":  {[]string{"user", "beta"}, conversation.AnswerCanceled},
+		"by the user, a while back": {[]string{"user", "", ""}, conversation.AnswerCanceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestInterruptsAreBounded(t *testing.T) {
 		}
 		w.say("m10", "go")
 		w.say("m2990", "go")
-		if a := w.answers(); a["m10"] != "done" || a["m2990"] != conversation.Canceled {
+		if a := w.answers(); a["m10"] != "done" || a["m2990"] != conversation.AnswerCanceled {
 			t.Errorf("answers are %v, want the oldest of 3000 interrupts forgotten and the newest kept", a)
 		}
 	})
@@ -179,7 +179,7 @@ func TestAgentsCancelOnlyTheirOwn(t *testing.T) {
 			w.publish(x)
 		}
 		a := w.answers()
-		if _, ok := a["m1"]; ok || a["m2"] != conversation.Canceled {
+		if _, ok := a["m1"]; ok || a["m2"] != conversation.AnswerCanceled {
 			t.Errorf("answers %v, want only that m2 was canceled", a)
 		}
 	})

@@ -128,7 +128,7 @@ func (p *places) follow(conv *conversation.Conversation, now time.Time) {
 		p.put(k, t.ID, t.Agent, until.Add(placeMargin))
 	}
 	for _, t := range conv.Tasks {
-		if t.SentSeq == 0 && t.State == a2a.TaskStateSubmitted { // it waits for others, and is sent without a decision
+		if t.Phase == conversation.Blocked { // it waits for others, and is sent without a decision
 			p.put(k, t.ID, t.Agent, last.Add(placeMargin))
 		}
 	}

@@ -380,7 +380,7 @@ func TestCancelDuringASummary(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		w.wantAnswer("m1", conversation.Canceled)
+		w.wantAnswer("m1", conversation.AnswerCanceled)
 		if n := len(w.decisions()); n != 1 {
 			t.Errorf("%d calls of the decider, want only that for the first message", n)
 		}

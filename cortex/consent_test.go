@@ -83,7 +83,7 @@ func (w *world) wantStates(want ...string) {
 	w.t.Helper()
 	got := []string{}
 	for _, t := range w.load().TaskList() {
-		got = append(got, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", t.Agent, strings.TrimPrefix(string(t.State), "TASK_STATE_"), t.Result), ": "))
+		got = append(got, strings.TrimSuffix(fmt.Sprintf("%s %s: %s", t.Agent, strings.TrimPrefix(string(t.State()), "TASK_STATE_"), t.Result), ": "))
 	}
 	slices.Sort(got)
 	slices.Sort(want)

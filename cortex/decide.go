@@ -91,7 +91,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *conversation.Conversati
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, errCanceled):
-		entry.Failure = conversation.Canceled
+		entry.Failure = conversation.AnswerCanceled
 		return nil
 	case err != nil:
 		o.stats.Failures.Add(1)

@@ -77,7 +77,7 @@ var killedScenarios = map[string]killedScenario{
 	},
 	"cancel": {
 		steps:   []func(w *world){says("m1", "go"), func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{Turn: turnOf("m1")})) }},
-		answers: map[string]string{"m1": conversation.Canceled}, tasks: map[string]int{"alpha": 1}, entries: 2, atLeast: 15, stopped: "alpha",
+		answers: map[string]string{"m1": conversation.AnswerCanceled}, tasks: map[string]int{"alpha": 1}, entries: 2, atLeast: 15, stopped: "alpha",
 	},
 	"question of the second agent": {
 		steps: []func(w *world){

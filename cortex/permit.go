@@ -104,7 +104,7 @@ func (o *Orchestrator) withhold(conv *conversation.Conversation, e *transport.Ev
 	d := &decision{o: o, conv: conv, turn: conv.Turn(done.Turn), policy: p, all: o.cfg.Agents(conv.Tenant)}
 	var all map[a2a.TaskID]string
 	for _, w := range conv.TasksOf(d.turn) {
-		if w.SentSeq != 0 || w.State.Terminal() || !slices.Contains(w.DependsOn, done.ID) {
+		if w.Phase != conversation.Blocked || !slices.Contains(w.DependsOn, done.ID) {
 			continue
 		}
 		why := d.veto(w.Agent, w.Skill)
@@ -130,7 +130,7 @@ func (o *Orchestrator) withhold(conv *conversation.Conversation, e *transport.Ev
 // foreign reports whether a task waits for a reply that is not t's to give, though t may know its id from the history.
 func (d *decision) foreign(t *llm.Turn, id a2a.TaskID) bool {
 	w := d.conv.Tasks[id]
-	return w != nil && w.State == a2a.TaskStateInputRequired && !slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return w.ID == id })
+	return w != nil && w.Phase == conversation.Asking && !slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return w.ID == id })
 }
 
 // forbids returns why the turn may not ask an agent for a skill, or "".

@@ -166,7 +166,7 @@ func TestDeniedInTheMeantime(t *testing.T) {
 				}
 				for _, task := range w.load().TaskList() {
 					if task.Agent == "beta" && task.Result != "not started: "+why {
-						t.Errorf("beta's task is %s: %s", task.State, task.Result)
+						t.Errorf("beta's task is %s: %s", task.State(), task.Result)
 					}
 				}
 				w.wantTasks("alpha", 1)

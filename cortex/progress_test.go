@@ -36,8 +36,8 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 			pass(95 * time.Second)
 			w.publish(working(fmt.Sprint("p", i), "alpha", id))
 			want := min(time.Since(began)+5*time.Minute, conversation.MaxExtension*5*time.Minute)
-			if at := w.load().Tasks[id]; at.Deadline.Sub(began) != want || at.State != a2a.TaskStateWorking {
-				t.Fatalf("after %v: %s until %v, want until %v", time.Since(began), at.State, at.Deadline.Sub(began), want)
+			if at := w.load().Tasks[id]; at.Deadline.Sub(began) != want || at.State() != a2a.TaskStateWorking {
+				t.Fatalf("after %v: %s until %v, want until %v", time.Since(began), at.State(), at.Deadline.Sub(began), want)
 			}
 			w.wantFold()
 			if i == 5 {

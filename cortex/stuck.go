@@ -112,7 +112,7 @@ func (d *decision) leave(ctx context.Context, why error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	text := conversation.Canceled
+	text := conversation.AnswerCanceled
 	if !errors.Is(why, errCanceled) {
 		d.o.stats.Failures.Add(1)
 		text = d.explain(fmt.Errorf("%w, and %w", why, errStuck))

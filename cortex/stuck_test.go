@@ -52,7 +52,7 @@ func TestDeciderThatStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(11 * time.Second)
-		w.wantAnswer("m4", conversation.Canceled)
+		w.wantAnswer("m4", conversation.AnswerCanceled)
 		if got := w.orch.Trouble(); len(got) != 1 || !strings.Contains(got[0], "does not heed its time limit: 2; at 32") {
 			t.Errorf("trouble %q, want two decisions that do not end", got)
 		}

@@ -30,7 +30,7 @@ func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 		del := &decided.Delegations[i]
 		a, ok := findSorted(d.agents, del.Agent)
 		w := d.conv.Tasks[a2a.TaskID(del.ID)]
-		if !ok || a.Card == nil || (w != nil && w.State == a2a.TaskStateInputRequired) {
+		if !ok || a.Card == nil || (w != nil && w.Phase == conversation.Asking) {
 			continue
 		}
 		t := termsOf(a.Card, del)

@@ -64,7 +64,7 @@ func TestFullDisk(t *testing.T) {
 		if n := len(w.decisions()); n != 2 {
 			t.Errorf("%d decisions, want 2", n)
 		}
-		if conv := w.load(); conv.Usage != times(2, each) || conv.Tasks[w.onlyTask("alpha")].State != a2a.TaskStateCompleted {
+		if conv := w.load(); conv.Usage != times(2, each) || conv.Tasks[w.onlyTask("alpha")].State() != a2a.TaskStateCompleted {
 			t.Errorf("the conversation cost %+v, its task is %+v", conv.Usage, conv.Tasks[w.onlyTask("alpha")])
 		}
 		w.wantFold()

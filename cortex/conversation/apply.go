@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -56,11 +54,11 @@ func (c *Conversation) Begin(e *Entry) error {
 			if t.Turn != e.Turn {
 				continue
 			}
-			switch t.State {
-			case a2a.TaskStateInputRequired:
-				c.settle(e, t, a2a.TaskStateCanceled, "nobody replied in time", nil)
-			case a2a.TaskStateAuthRequired:
-				c.settle(e, t, a2a.TaskStateCanceled, noYes, nil)
+			switch t.Phase {
+			case Asking:
+				c.settle(e, t, Canceled, "nobody replied in time", nil)
+			case Held:
+				c.settle(e, t, Canceled, noYes, nil)
 			default:
 				c.lapse(e, t, t.Missing(), nil)
 			}
@@ -115,10 +113,10 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	}
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
-			if t.State == a2a.TaskStateAuthRequired { // a question is about all of its tasks or none
+			if t.Phase == Held { // a question is about all of its tasks or none
 				c.withdraw(e, c.askedIn(t.Turn), reason)
 			}
-			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
+			c.settle(e, t, Canceled, reason, nil)
 		}
 		return
 	}
@@ -127,28 +125,28 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 			continue
 		}
 		for _, t := range c.TasksOf(turn) {
-			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
+			c.settle(e, t, Canceled, reason, nil)
 		}
 		turn.Failed = true
-		c.answer(e, turn, Canceled)
+		c.answer(e, turn, AnswerCanceled)
 	}
 	if p.Turn == "" && MayCancel(e.Cause.From, "") {
 		for _, t := range append(c.Waiting(), c.Asked()...) {
-			c.settle(e, t, a2a.TaskStateCanceled, reason, nil)
+			c.settle(e, t, Canceled, reason, nil)
 		}
 	}
 }
 
-// Canceled is the answer of a turn that the user canceled.
-const Canceled = "Canceled."
+// AnswerCanceled is the answer of a turn that the user canceled.
+const AnswerCanceled = "Canceled."
 
 // answer ends a turn.
 func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	text = strings.ToValidUTF8(text, "\uFFFD") // or no transport would take it
 	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
 	for _, t := range c.TasksOf(turn) {
-		if t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired { // those may go on in a later turn
-			c.settle(e, t, a2a.TaskStateCanceled, "the turn was answered without it", nil)
+		if t.Phase != Asking && t.Phase != Held { // those may go on in a later turn
+			c.settle(e, t, Canceled, "the turn was answered without it", nil)
 		}
 	}
 	c.unchain(turn.Root)

@@ -114,14 +114,15 @@ func (t *Task) Missing() string {
 func (c *Conversation) result(e *Entry, t *Task, r result) {
 	switch {
 	case r.State == a2a.TaskStateWorking:
-		t.State, t.Gone, t.TimedSeq = a2a.TaskStateWorking, false, e.Seq
+		t.move(Working)
+		t.Gone, t.TimedSeq = false, e.Seq
 		t.Deadline = t.extended(e.Time)
 	case e.Rejected != "":
-		c.settle(e, t, a2a.TaskStateFailed, t.told(e.Rejected), nil)
+		c.settle(e, t, Failed, t.told(e.Rejected), nil)
 	case r.State == a2a.TaskStateFailed:
 		c.lapse(e, t, r.Text, r.Artifacts)
 	default:
-		c.settle(e, t, r.State, r.Text, r.Artifacts)
+		c.settle(e, t, phaseOf(r.State), r.Text, r.Artifacts)
 	}
 }
 
@@ -129,14 +130,14 @@ func (c *Conversation) result(e *Entry, t *Task, r result) {
 func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.Artifact) {
 	r, ok := e.Retries[t.ID]
 	if !ok || !t.Running() {
-		c.settle(e, t, a2a.TaskStateFailed, t.told(why), artifacts)
+		c.settle(e, t, Failed, t.told(why), artifacts)
 		return
 	}
 	if turn := c.Turn(t.Turn); turn != nil && r.Agent != t.Agent && t.TriedBy(r.Agent) == nil {
 		c.give(turn, r.Agent)
 	}
 	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why})
-	t.Agent, t.Terms, t.State = r.Agent, r.Terms, a2a.TaskStateSubmitted
+	t.Agent, t.Terms = r.Agent, r.Terms
 	t.Attempt++
 	c.send(e, t)
 }

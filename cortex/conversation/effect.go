@@ -27,7 +27,7 @@ func (c *Conversation) Effects(seq uint64) []Effect {
 	for _, t := range c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq }) {
 		o.settled(t)
 		// Its timer has fired; another task may have the same deadline.
-		timed = timed || t.Stopped || t.SentSeq == 0 && t.State == a2a.TaskStateCanceled
+		timed = timed || t.Stopped || t.SentSeq == 0 && t.Phase == Canceled
 	}
 	for _, t := range c.Running() {
 		if t.SentSeq == seq {
@@ -178,7 +178,7 @@ func ancestor(turn *Turn) []string {
 
 // settled shows on Live how a task ended, and stops the agent of one that was canceled.
 func (o effects) settled(t *Task) {
-	status := a2a.TaskStatus{State: t.State, Timestamp: &t.Settled}
+	status := a2a.TaskStatus{State: t.State(), Timestamp: &t.Settled}
 	if t.Result != "" {
 		status.Message = &a2a.Message{
 			ID: o.id("words:"+string(t.ID), 0), ContextID: o.c.ContextID, TaskID: t.ID, Role: a2a.MessageRoleAgent,

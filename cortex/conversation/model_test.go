@@ -297,8 +297,8 @@ func (m *model) silence() {
 		}
 	}
 	for _, t := range m.conv.TaskList() {
-		if !t.State.Terminal() {
-			m.t.Fatalf("task %s stays %s for ever", t.ID, t.State)
+		if !t.Phase.Over() {
+			m.t.Fatalf("task %s stays %s for ever", t.ID, t.State())
 		}
 	}
 }

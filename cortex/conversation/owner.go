@@ -30,7 +30,7 @@ func (c *Conversation) Admits(from string) bool {
 // works reports whether an agent has a task that is not done.
 func (c *Conversation) works(agent string) bool {
 	for _, t := range c.Tasks {
-		if t.Agent == agent && t.SentSeq != 0 && !t.State.Terminal() {
+		if t.Agent == agent && t.SentSeq != 0 && !t.Phase.Over() {
 			return true
 		}
 	}

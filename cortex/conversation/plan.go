@@ -99,18 +99,18 @@ func (c *Conversation) meaningOfResult(e *transport.Event, r result, now time.Ti
 		return "", t.notFrom(e.From)
 	case speaksFor(e) != "" && speaksFor(e) != t.Agent:
 		return "", t.notFrom(speaksFor(e))
-	case t.State == a2a.TaskStateAuthRequired:
+	case t.Phase == Held:
 		return "", "the task waits for the user's yes"
-	case t.SentSeq == 0:
+	case t.Phase == Blocked:
 		return "", "the task was not sent yet"
-	case t.State.Terminal():
+	case t.Phase.Over():
 		return "", "second result"
 	case r.State == a2a.TaskStateWorking && t.Running() && t.moves(now):
 	case !r.Settles():
 		return "", "progress that moves no deadline belongs on the live topic"
 	case r.State.Terminal() && r.State != a2a.TaskStateCompleted && c.gaveUp(t, e):
 		return "", "an attempt at the task failed that was given up before"
-	case t.State == a2a.TaskStateInputRequired && r.State == a2a.TaskStateInputRequired:
+	case t.Phase == Asking && r.State == a2a.TaskStateInputRequired:
 		return "", "the question was asked already"
 	}
 	return t.Turn, ""
@@ -119,7 +119,7 @@ func (c *Conversation) meaningOfResult(e *transport.Event, r result, now time.Ti
 func (c *Conversation) meaningOfCancel(from string, p *transport.Cancel) (turn, why string) {
 	if p.TaskID != "" {
 		t := c.Tasks[p.TaskID]
-		if t == nil || t.State.Terminal() {
+		if t == nil || t.Phase.Over() {
 			return "", "nothing to cancel: unknown or finished task"
 		}
 		if turn := c.Turn(t.Turn); !MayCancel(from, "") && (turn == nil || !MayCancel(from, turn.From)) {

@@ -80,10 +80,10 @@ func TestQuestionsOfOthersStay(t *testing.T) {
 	for i := range 40 {
 		s.asks("evil", "beta", fmt.Sprint("evil", i))
 	}
-	if task := s.conv.Tasks[hers]; task == nil || task.State != a2a.TaskStateInputRequired {
+	if task := s.conv.Tasks[hers]; task == nil || task.Phase != conversation.Asking {
 		t.Errorf("the task that waits for ada is %+v, want it to wait still", task)
 	}
-	if task := s.conv.Tasks[first]; task != nil && task.State == a2a.TaskStateInputRequired {
+	if task := s.conv.Tasks[first]; task != nil && task.Phase == conversation.Asking {
 		t.Error("all tasks of who asks again and again wait, want the oldest given up")
 	}
 	if n := len(s.conv.Waiting()); n != 33 {

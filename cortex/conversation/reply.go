@@ -41,7 +41,7 @@ type Reply struct {
 
 // Asked returns the tasks that wait for the user's yes, the oldest question first.
 func (c *Conversation) Asked() []*Task {
-	return c.tasks(func(t *Task) bool { return t.State == a2a.TaskStateAuthRequired }, func(t *Task) uint64 { return t.SettledSeq })
+	return c.tasks(func(t *Task) bool { return t.Phase == Held }, func(t *Task) uint64 { return t.SettledSeq })
 }
 
 // question returns the turn that asked from for a yes, and the tasks that wait for it; nil when nothing is asked.
@@ -121,8 +121,8 @@ func wordOf(text string) string {
 // withdraw cancels tasks that wait for a yes.
 func (c *Conversation) withdraw(e *Entry, tasks []*Task, why string) {
 	for _, t := range tasks {
-		if t.State == a2a.TaskStateAuthRequired {
-			c.settle(e, t, a2a.TaskStateCanceled, why, nil)
+		if t.Phase == Held {
+			c.settle(e, t, Canceled, why, nil)
 		}
 	}
 }
@@ -148,7 +148,8 @@ func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
 
 // hold lets a task wait for the yes that entry e asks for. One that its agent had before is told when there is none.
 func (t *Task) hold(e *Entry) {
-	t.State, t.Deadline, t.SettledSeq, t.Settled = a2a.TaskStateAuthRequired, e.ReplyBy, e.Seq, e.Time
+	t.move(Held)
+	t.Deadline, t.SettledSeq, t.Settled = e.ReplyBy, e.Seq, e.Time
 }
 
 // closeReply cancels what turn's yes should have let go and did not, whatever the reason.

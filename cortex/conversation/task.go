@@ -36,7 +36,10 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 			t.hold(e)
 			continue
 		}
-		t.State, t.SentSeq, t.SettledSeq = a2a.TaskStateSubmitted, 0, 0
+		if t.Phase != Blocked {
+			t.move(Blocked)
+		}
+		t.SentSeq, t.SettledSeq = 0, 0
 		if len(t.DependsOn) == 0 {
 			c.send(e, t)
 		}
@@ -49,7 +52,7 @@ func (c *Conversation) TaskIDs(seq uint64, turn *Turn, d *llm.Decision) map[stri
 	ids := map[string]a2a.TaskID{}
 	for i, del := range d.Delegations {
 		id := a2a.TaskID(del.ID)
-		if w := c.Tasks[id]; w != nil && (w.State == a2a.TaskStateInputRequired || w.State == a2a.TaskStateAuthRequired && turn.Confirms(id)) {
+		if w := c.Tasks[id]; w != nil && (w.Phase == Asking || w.Phase == Held && turn.Confirms(id)) {
 			ids[del.ID] = id
 			continue
 		}
@@ -59,6 +62,7 @@ func (c *Conversation) TaskIDs(seq uint64, turn *Turn, d *llm.Decision) map[stri
 }
 
 func (c *Conversation) send(e *Entry, t *Task) {
+	t.move(Given)
 	t.SentSeq, t.Sent, t.Deadline = e.Seq, e.Sent, e.Deadline
 	if t.Sent.IsZero() {
 		t.Sent = e.Time
@@ -72,24 +76,23 @@ func (c *Conversation) send(e *Entry, t *Task) {
 	}
 }
 
-// settle moves a task to a terminal state, or to input-required, and lets go or fails those that waited for it. The first
-// terminal state wins.
-func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result string, artifacts []prompt.Artifact) {
-	if t.State.Terminal() {
+// settle ends a task, or lets it ask the user, and lets go or fails those that waited for it. The first end wins.
+func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifacts []prompt.Artifact) {
+	asked := t.Phase == Held
+	if !t.move(to) {
 		return
 	}
-	if r, ok := ResultOf(e.Cause); (!ok || r.TaskID != t.ID) && state != a2a.TaskStateCompleted {
+	if r, ok := ResultOf(e.Cause); (!ok || r.TaskID != t.ID) && to != Completed {
 		t.Stopped = t.SentSeq != 0
 	}
-	asked := t.State == a2a.TaskStateAuthRequired
-	t.State, t.Result, t.Artifacts, t.SettledSeq, t.Settled = state, result, artifacts, e.Seq, e.Time
+	t.Result, t.Artifacts, t.SettledSeq, t.Settled = result, artifacts, e.Seq, e.Time
 	if asked {
 		c.amend(t)
 	}
-	if state == a2a.TaskStateInputRequired {
+	if to == Asking {
 		t.Deadline = e.ReplyBy
 		if oldest := c.tooMany(c.Waiting(), t); oldest != nil {
-			c.settle(e, oldest, a2a.TaskStateCanceled, "too many questions wait for an answer", nil)
+			c.settle(e, oldest, Canceled, "too many questions wait for an answer", nil)
 		}
 		return
 	}
@@ -98,18 +101,18 @@ func (c *Conversation) settle(e *Entry, t *Task, state a2a.TaskState, result str
 		return
 	}
 	for _, w := range c.TasksOf(turn) {
-		if w.SentSeq != 0 || w.State.Terminal() || !slices.Contains(w.DependsOn, t.ID) {
+		if w.Phase != Blocked || !slices.Contains(w.DependsOn, t.ID) {
 			continue
 		}
 		switch {
-		case state != a2a.TaskStateCompleted:
-			c.settle(e, w, a2a.TaskStateFailed, "not started, because the work of "+t.Agent+" that it needs was not done", nil)
+		case to != Completed:
+			c.settle(e, w, Failed, "not started, because the work of "+t.Agent+" that it needs was not done", nil)
 		case !slices.ContainsFunc(w.DependsOn, func(id a2a.TaskID) bool {
 			d := c.Tasks[id]
-			return d == nil || d.State != a2a.TaskStateCompleted
+			return d == nil || d.Phase != Completed
 		}):
 			if why := e.Withheld[w.ID]; why != "" {
-				c.settle(e, w, a2a.TaskStateFailed, "not started: "+why, nil)
+				c.settle(e, w, Failed, "not started: "+why, nil)
 				continue
 			}
 			c.send(e, w)
@@ -141,7 +144,7 @@ func (c *Conversation) askerOf(t *Task) string {
 
 // Waiting returns the tasks whose agent waits for the user's reply, the oldest question first.
 func (c *Conversation) Waiting() []*Task {
-	return c.tasks(func(t *Task) bool { return t.State == a2a.TaskStateInputRequired }, func(t *Task) uint64 { return t.SettledSeq })
+	return c.tasks(func(t *Task) bool { return t.Phase == Asking }, func(t *Task) uint64 { return t.SettledSeq })
 }
 
 // Running returns the tasks that are with their agents, the oldest first.
@@ -184,8 +187,7 @@ func (c *Conversation) Expired(d *transport.Deadline, now time.Time) []*Task {
 func (c *Conversation) NextDeadline() time.Time {
 	var next time.Time
 	for _, t := range c.Tasks {
-		open := t.Running() || t.State == a2a.TaskStateInputRequired || t.State == a2a.TaskStateAuthRequired
-		if open && !t.Deadline.IsZero() && (next.IsZero() || t.Deadline.Before(next)) {
+		if t.Phase.Waits() && !t.Deadline.IsZero() && (next.IsZero() || t.Deadline.Before(next)) {
 			next = t.Deadline
 		}
 	}

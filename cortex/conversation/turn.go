@@ -82,7 +82,7 @@ type Task struct {
 	DependsOn []a2a.TaskID
 	Terms     Terms
 
-	State      a2a.TaskState
+	Phase      Phase
 	Attempt    int       // at it, from 1
 	Tried      []Attempt `json:",omitempty"` // the attempts before, the oldest first
 	Continued  bool      // it went on with its agent after a question
@@ -102,9 +102,7 @@ type Task struct {
 }
 
 // Running reports whether the task is with its agent.
-func (t *Task) Running() bool {
-	return t.SentSeq != 0 && !t.State.Terminal() && t.State != a2a.TaskStateInputRequired && t.State != a2a.TaskStateAuthRequired
-}
+func (t *Task) Running() bool { return t.Phase.Running() }
 
 // allFailed reports whether the last step of turn had tasks and none of them was done.
 func (c *Conversation) allFailed(turn *Turn) bool {
@@ -112,7 +110,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 		return false
 	}
 	for _, id := range turn.Steps[len(turn.Steps)-1].Tasks {
-		if t := c.Tasks[id]; t == nil || t.State == a2a.TaskStateCompleted || t.State == a2a.TaskStateInputRequired {
+		if t := c.Tasks[id]; t == nil || t.Phase == Completed || t.Phase == Asking {
 			return false
 		}
 	}

@@ -41,7 +41,7 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
 		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn,
-		State: t.State, Result: t.Result, Artifacts: t.Artifacts,
+		State: t.State(), Result: t.Result, Artifacts: t.Artifacts,
 	}
 }
 

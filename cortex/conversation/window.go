@@ -11,14 +11,14 @@ func (c *Conversation) forget() {
 	for _, turn := range c.Turns {
 		if !turn.Open() && turn.AnswerSeq == c.Seq {
 			for _, t := range c.TasksOf(turn) {
-				if t.State.Terminal() {
+				if t.Phase.Over() {
 					delete(c.Tasks, t.ID)
 				}
 			}
 		}
 	}
 	for id, t := range c.Tasks { // a question that was settled after its turn
-		if t.State.Terminal() && t.SettledSeq == c.Seq {
+		if t.Phase.Over() && t.SettledSeq == c.Seq {
 			if turn := c.Turn(t.Turn); turn == nil || !turn.Open() {
 				delete(c.Tasks, id)
 			}

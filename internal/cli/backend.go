@@ -162,7 +162,7 @@ func taskInfos(conv *conversation.Conversation) []repl.TaskInfo {
 		}
 	}
 	for _, t := range conv.TaskList() {
-		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State, Attempt: t.Attempt, Text: t.Text, Started: t.Sent, Ended: t.Settled})
+		list = append(list, repl.TaskInfo{ID: t.ID, Agent: t.Agent, State: t.State(), Attempt: t.Attempt, Text: t.Text, Started: t.Sent, Ended: t.Settled})
 	}
 	return list
 }

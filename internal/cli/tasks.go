@@ -70,7 +70,7 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) error {
 			return err
 		}
 		for _, t := range slices.Concat(conv.Running(), conv.Waiting(), conv.Asked()) {
-			o := openTask{info.ContextID, t.ID, t.Agent, t.State, max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
+			o := openTask{info.ContextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
 			for _, a := range t.Tried {
 				o.Tried = append(o.Tried, a.Agent)
 			}
