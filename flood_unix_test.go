@@ -25,7 +25,7 @@ func TestFlood(t *testing.T) {
 	for _, keys := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keys=%v", keys), func(t *testing.T) {
 			t.Parallel()
-			s := serveLimited(t, keys)
+			s := serveLimited(t, keys, 512)
 			s.isReady()
 			s.answers()
 			web, bus := s.address(`http://([0-9.:]+)/readyz`), s.address(`url=nats://([0-9.:]+)`)
@@ -64,8 +64,28 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// files is how many the service may have open, and how often each flood connects.
-const files, connections = 512, 200
+// TestFewFiles holds that a service that may have fewer files open than it can need says so, as long as it runs.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	s := serveLimited(t, false, 100)
+	s.isReady()
+	if text := s.log.String(); !strings.Contains(text, "few files may be open") || !strings.Contains(text, "ulimit -n") {
+		t.Errorf("the log says:\n%s", text)
+	}
+	res, err := http.Get("http://" + s.address(`http://([0-9.:]+)/readyz`) + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || !strings.Contains(string(body), "this process may have 100 files open") {
+		t.Errorf("/readyz says %q, %v", body, err)
+	}
+	s.stop()
+}
+
+// connections is how often each flood connects.
+const connections = 200
 
 // flood is one who connects again and again, says something, and waits.
 type flood struct{ address, says string }
@@ -107,7 +127,7 @@ type service struct {
 	ended chan struct{}
 }
 
-func serveLimited(t *testing.T, keys bool) *service {
+func serveLimited(t *testing.T, keys bool, files int) *service {
 	t.Helper()
 	path, err := exec.LookPath("cortex")
 	if err != nil {

@@ -20,9 +20,6 @@ const (
 	// seenLag is how old a snapshot may be that misses nothing but that agents were seen: thousands of agents are seen
 	// all the time, and nobody needs to know it sooner.
 	seenLag = time.Second
-
-	maxAgents    = 20_000 // of a registry
-	maxInstances = 1_000  // of an agent
 )
 
 // Config configures a Registry. The zero value is right for the default tenant.
@@ -60,14 +57,14 @@ type Registry struct {
 	applying sync.Mutex // keeps changes in order; held while OnEvent runs
 	begun    bool       // guarded by applying
 
-	mu      sync.Mutex
-	agents  map[string]*agent
-	order   []*agent          // by id
-	claims  map[string]string // the agent that an ability belongs to, with Config.StrictAbilities
-	serial  uint64            // of what was announced
-	ignored int
-	swept   time.Time // when time was last looked at; zero: not yet
-	paused  bool
+	mu     sync.Mutex
+	agents map[string]*agent
+	order  []*agent          // by id
+	claims map[string]string // the agent that an ability belongs to, with Config.StrictAbilities
+	serial uint64            // of what was announced
+	full   overfull
+	swept  time.Time // when time was last looked at; zero: not yet
+	paused bool
 
 	// A snapshot is built when somebody asks for it, from these counts: of changes, and of agents merely seen.
 	changes   atomic.Uint64
@@ -246,7 +243,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.full(c) {
+	if r.isFull(c) {
 		return nil
 	}
 	retained := !r.isSynced()
@@ -301,23 +298,6 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	}
 	in.draining = c.Draining
 	return r.changed(a, before, in.id, "", now)
-}
-
-// full reports whether c would be one too many, and tells the operator now and then.
-func (r *Registry) full(c *transport.Card) bool {
-	a := r.agents[c.AgentID]
-	switch {
-	case a == nil && len(r.agents) >= maxAgents:
-	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
-	default:
-		return false
-	}
-	if r.ignored%1000 == 0 {
-		r.cfg.Logger.Warn("card is ignored: there are too many", "agent", c.AgentID, "instance", c.Instance,
-			"max_agents", maxAgents, "max_instances", maxInstances, "ignored", r.ignored+1)
-	}
-	r.ignored++
-	return true
 }
 
 // gone takes in that an instance said goodbye, or that the transport has found its time to be over.

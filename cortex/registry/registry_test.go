@@ -272,8 +272,12 @@ func TestIgnored(t *testing.T) {
 func TestBounds(t *testing.T) {
 	const agents, instances = 20_000, 1_000
 	var log bytes.Buffer
-	r := registry.New(registry.Config{Tenant: "t", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	now := time.Now()
+	r := registry.New(registry.Config{Tenant: "t", Logger: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
 	card := agentCard("x", "")
+	if got := r.Trouble(); len(got) > 0 {
+		t.Errorf("an empty registry has trouble: %q", got)
+	}
 	for i := range instances + 5 {
 		r.Apply(cardEvent(&transport.Card{AgentID: "many", Instance: fmt.Sprint(i), Card: card}))
 	}
@@ -290,9 +294,16 @@ func TestBounds(t *testing.T) {
 	if got := strings.Count(log.String(), "too many"); got != 1 {
 		t.Errorf("the log has %d warnings, want 1:\n%s", got, &log)
 	}
+	if got := r.Trouble(); len(got) != 1 || !strings.Contains(got[0], `11 cards were ignored, the last one of "a20004"`) {
+		t.Errorf("Trouble() = %q", got)
+	}
 	r.Apply(cardEvent(&transport.Card{AgentID: "many", Instance: "0", Card: agentCard("x", "known ones still change")}))
 	if many, _ = r.Snapshot().Get("many"); many.Card.Description == "" {
 		t.Error("a full registry does not take the new card of an agent that it has")
+	}
+	now = now.Add(time.Hour)
+	if got := r.Trouble(); len(got) > 0 {
+		t.Errorf("an hour later: Trouble() = %q", got)
 	}
 }
 

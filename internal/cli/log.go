@@ -6,14 +6,15 @@ import (
 	"log/slog"
 )
 
-// logger writes the program's log to w, from level on unless --log-level says otherwise.
+// logger writes the program's log to w, from level on unless --log-level says otherwise. What strangers can make it write is bounded, by the
+// line and in lines.
 func (s *settings) logger(w io.Writer, level slog.Level) *slog.Logger {
 	l, _ := parseLevel(s.logLevel, level) // checked when the settings were read
 	o := &slog.HandlerOptions{Level: l}
 	if s.logFormat == "json" {
-		return slog.New(boundedLog{slog.NewJSONHandler(w, o)})
+		return slog.New(paced(boundedLog{slog.NewJSONHandler(w, o)}))
 	}
-	return slog.New(boundedLog{slog.NewTextHandler(w, o)})
+	return slog.New(paced(boundedLog{slog.NewTextHandler(w, o)}))
 }
 
 func parseLevel(s string, fallback slog.Level) (slog.Level, error) {

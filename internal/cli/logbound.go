@@ -16,7 +16,7 @@ const (
 	minLogText = 64
 )
 
-// boundedLog is a handler of lines of bounded length, without what acts on a terminal. No line is left out.
+// boundedLog is a handler of lines of bounded length, without what acts on a terminal.
 type boundedLog struct{ slog.Handler }
 
 // Handle implements [slog.Handler].

@@ -38,7 +38,8 @@ func (e *env) newServe() *cobra.Command {
 folder; others by --nats with the address given to --listen.
 
 /healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
-names events that cannot be handled now, says how many were given up, and what of the store is damaged.
+names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
+are more agents than there may be, or too few files.
 
 At the start the store is checked. What is damaged is set aside, named in the log, and kept in the data folder; the rest works. What
 is lost, and how conversations are repaired, tells: cortex doctor.`,
@@ -58,6 +59,9 @@ func (e *env) serve(ctx context.Context, addr string) error {
 	log := e.settings.logger(e.stderr, slog.LevelInfo)
 	if addr != "none" && !isAddress(addr) {
 		return e.settings.wrong("http", " %q: want host:port, such as 127.0.0.1:8420, or none", addr)
+	}
+	if few := openfiles.Few(); few != "" {
+		log.Warn("few files may be open: who only connects can use them up", "advice", few)
 	}
 	var health net.Listener
 	if addr != "none" {
@@ -252,12 +256,20 @@ func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running 
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
-		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.damage()) {
+		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), scarce()) {
 			fmt.Fprintln(w, line)
 		}
 	})
 	if err := httpserver.Serve(ctx, l, mux, &httpserver.Options{Connections: openfiles.HTTP(1), Logger: log}); err != nil {
 		return fmt.Errorf("health endpoint: %w", err)
+	}
+	return nil
+}
+
+// scarce tells of what the process has too little.
+func scarce() []string {
+	if few := openfiles.Few(); few != "" {
+		return []string{few}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
@@ -119,6 +120,34 @@ func TestReadyWhileTheServerIsThere(t *testing.T) {
 	if code := stop(); code != 0 {
 		t.Errorf("exit status %d after a stop in good order, want 0; log:\n%s", code, log)
 	}
+}
+
+// TestReadyTellsOfTooManyAgents has more instances of an agent announced than are taken.
+func TestReadyTellsOfTooManyAgents(t *testing.T) {
+	t.Parallel()
+	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown()
+	log, _ := start(t, "serve", "--data", t.TempDir(), "--nats", server.URL(), "--http", "127.0.0.1:0")
+	eventually(t, "the service starts", func() bool { return readyURL.MatchString(log.String()) })
+	bus, err := nats.Dial(t.Context(), &nats.Options{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	card := &a2a.AgentCard{Name: "many", Description: "d", Version: "1"}
+	for i := range 1005 {
+		e := &transport.Event{ID: fmt.Sprint(i), Time: time.Now(), From: "many", Payload: &transport.Card{AgentID: "many", Instance: fmt.Sprint(i), Card: card, TTL: time.Hour}}
+		if err := bus.Publish(t.Context(), transport.Cards(""), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "it is told", func() bool {
+		code, body := status(t, readyURL.FindString(log.String()))
+		return code == http.StatusOK && strings.Contains(body, `too many agents: 5 cards were ignored, the last one of "many"`)
+	})
 }
 
 // TestReadyTellsTrouble has an event be given up: the service is ready, and says so.

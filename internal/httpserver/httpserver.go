@@ -1,8 +1,10 @@
 // Package httpserver is the one HTTP server of Cortex: everything that answers on a port is served by it. Whoever reaches the port,
 // with or without a key, can take a bounded number of connections, for a bounded time, with requests of a bounded size.
 //
-// Of a listener whose connections are all taken, the one that nothing was heard of for longest is closed in favour of a new one; one for which
-// a handler is at work goes last. So those who connect and say nothing do not keep out those who ask.
+// Of a listener whose connections are all taken, one is closed in favour of each new one: that which waits for a request for longest, and one
+// for which a handler is at work last. None is closed before it had the time to ask, or while its request has just begun; rather, the new
+// one waits. And while all are taken, each has one answer. So neither those who connect and say nothing, nor those who come again and again,
+// keep out those who ask.
 //
 // A handler has 30 seconds from the first byte of its request to read all of it, and as long to write its answer. One that streams, or
 // waits for something, gives itself more, a piece at a time:
@@ -71,6 +73,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 	s := &http.Server{
 		Handler:           guarded.mark(http.MaxBytesHandler(h, opts.MaxBody)),
 		ConnContext:       withConn,
+		ConnState:         note,
 		ReadHeaderTimeout: headerTime,
 		ReadTimeout:       readTime,
 		WriteTimeout:      writeTime,

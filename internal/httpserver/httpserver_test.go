@@ -177,6 +177,69 @@ func TestHandlersAtWorkGoLast(t *testing.T) {
 	})
 }
 
+// TestThoseWhoComeAgain has forty who connect again as soon as they are closed, at a listener for eight: whoever connects, and asks as soon
+// as a network lets it, is answered, in its turn.
+func TestThoseWhoComeAgain(t *testing.T) {
+	for name, do := range map[string]func(net.Conn){
+		"with nothing":           func(net.Conn) {},
+		"with half a header":     func(c net.Conn) { go trickle(c, "GET / HTTP/1.1\r\nX: ") },
+		"with too long a header": func(c net.Conn) { io.WriteString(c, "GET / HTTP/1.1\r\nX: "+strings.Repeat("y", 40_000)) }, //nolint:errcheck // it is closed
+		"with a body":            func(c net.Conn) { go trickle(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n") },
+		"and read no answer": func(c net.Conn) {
+			for err := error(nil); err == nil; {
+				_, err = io.WriteString(c, get) // blocks until it is closed
+			}
+		},
+		"with many requests": func(c net.Conn) {
+			go func() {
+				for err := error(nil); err == nil; {
+					_, err = io.WriteString(c, get)
+				}
+			}()
+		},
+		"and go": func(c net.Conn) { c.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					time.Sleep(300 * time.Millisecond)
+					hello(w, r)
+				}, &httpserver.Options{Connections: 8})
+				var strangers sync.WaitGroup
+				for range 40 {
+					strangers.Go(func() {
+						for ; ; time.Sleep(10 * time.Millisecond) {
+							here, there := net.Pipe()
+							select {
+							case w.conns <- there:
+								do(here)
+								io.Copy(io.Discard, here) //nolint:errcheck // until it is closed
+							case <-w.closed:
+								return
+							}
+						}
+					})
+				}
+				for range 20 {
+					began := time.Now()
+					c := w.dial()
+					time.Sleep(50 * time.Millisecond)
+					if code, body := ask(t, c, get); code != 200 || body != "hello" {
+						t.Errorf("who asks gets %d %s", code, body)
+					}
+					if took := time.Since(began); took > 5*time.Second {
+						t.Errorf("the answer took %v", took)
+					}
+					c.Close()
+				}
+				stop()
+				strangers.Wait()
+				time.Sleep(2 * time.Second) // until they have seen it
+			})
+		})
+	}
+}
+
 // TestTimes holds that nobody has a connection for longer than a request takes.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

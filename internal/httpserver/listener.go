@@ -21,6 +21,12 @@ const (
 	maxPause = time.Second
 )
 
+// How long a connection cannot be closed for another: a request comes with a connection or right behind it, and Cortex answers at once.
+const (
+	askGrace  = 100 * time.Millisecond
+	workGrace = time.Second // while a handler is at work
+)
+
 // listener bounds the connections of another one.
 type listener struct {
 	net.Listener
@@ -29,6 +35,7 @@ type listener struct {
 
 	closed chan struct{}
 	once   sync.Once
+	freed  chan struct{} // holds one when a place was given free
 
 	failing, full rate.Sometimes // what is told
 
@@ -38,7 +45,7 @@ type listener struct {
 
 func newListener(l net.Listener, most int, logger *slog.Logger) *listener {
 	return &listener{
-		Listener: l, most: most, logger: logger, closed: make(chan struct{}), conns: make(map[*conn]struct{}),
+		Listener: l, most: most, logger: logger, closed: make(chan struct{}), freed: make(chan struct{}, 1), conns: make(map[*conn]struct{}),
 		failing: rate.Sometimes{First: 1, Interval: toldTime}, full: rate.Sometimes{First: 1, Interval: toldTime},
 	}
 }
@@ -48,7 +55,10 @@ func (l *listener) Accept() (net.Conn, error) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		c, err := l.Listener.Accept()
 		if err == nil {
-			return l.admit(c), nil
+			if n := l.admit(c); n != nil {
+				return n, nil
+			}
+			return nil, net.ErrClosed
 		}
 		if errors.Is(err, net.ErrClosed) {
 			return nil, err
@@ -74,35 +84,70 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
+// admit finds a place for c; nil when l is closed before there is one. When all others are owed time it waits, and those who come later wait in
+// the queue of the system, in which who comes first is first.
 func (l *listener) admit(c net.Conn) *conn {
 	n := &conn{Conn: c, of: l}
-	n.hear()
 	for {
 		l.mu.Lock()
 		if len(l.conns) < l.most {
+			n.hear()
+			n.step()
 			l.conns[n] = struct{}{}
 			l.mu.Unlock()
 			return n
 		}
-		old := l.quietest()
+		old, wait := l.dispensable(time.Now())
 		l.mu.Unlock()
 		l.full.Do(func() {
 			l.logger.Warn("all connections are taken: those that nothing is heard of are closed", "address", l.Addr().String(), "connections", l.most)
 		})
-		old.Close() //nolint:errcheck // it is gone either way
+		if old != nil {
+			old.Close() //nolint:errcheck // it is gone either way
+			continue
+		}
+		again := time.NewTimer(wait)
+		select {
+		case <-l.freed:
+		case <-again.C:
+		case <-l.closed:
+		}
+		again.Stop()
+		if l.isClosed() {
+			c.Close() //nolint:errcheck // nobody was told of it
+			return nil
+		}
 	}
 }
 
-// quietest returns the connection that nothing was heard of for longest, one that waits for an answer only when all do. l.mu is held, and
-// there is one.
-func (l *listener) quietest() *conn {
-	var found *conn
+func (l *listener) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// dispensable returns the connection that is to be closed in favour of a new one: that which has waited longest for a request, and when all are
+// being answered, that which nothing was heard of for longest. It returns none when all are owed time, and how long. l.mu is held.
+func (l *listener) dispensable(now time.Time) (found *conn, wait time.Duration) {
+	wait = workGrace
 	for c := range l.conns {
-		if found == nil || c.before(found) {
+		if owed := c.owed(now); owed > 0 {
+			wait = min(wait, owed)
+		} else if found == nil || c.before(found) {
 			found = c
 		}
 	}
-	return found
+	return found, wait
+}
+
+// crowded reports whether all places are taken.
+func (l *listener) crowded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.conns) >= l.most
 }
 
 // conn is a connection that counts.
@@ -111,18 +156,40 @@ type conn struct {
 	of *listener
 
 	heard   atomic.Int64 // when something was read or written last
+	stepped atomic.Int64 // when it began, or a handler, or when one ended
 	serving atomic.Int32 // handlers at work
+	idle    atomic.Bool  // has had a whole answer, and the next request is not there yet
 	once    sync.Once
 }
 
 func (c *conn) hear() { c.heard.Store(time.Now().UnixNano()) }
 
-// before reports whether c is to be closed rather than d.
-func (c *conn) before(d *conn) bool {
-	if busy, other := c.serving.Load() > 0, d.serving.Load() > 0; busy != other {
-		return other
+func (c *conn) step() { c.stepped.Store(time.Now().UnixNano()) }
+
+// owed returns for how long c may not be closed for another, whatever it is: it has to be seen whether it asks, and who has asked is
+// to be answered.
+func (c *conn) owed(now time.Time) time.Duration {
+	grace := askGrace
+	switch {
+	case c.idle.Load():
+		return 0
+	case c.serving.Load() > 0:
+		grace = workGrace
 	}
-	return c.heard.Load() < d.heard.Load()
+	return time.Unix(0, c.stepped.Load()).Add(grace).Sub(now)
+}
+
+// before reports whether c is to be closed rather than d. What comes of a request that is not whole does not count.
+func (c *conn) before(d *conn) bool {
+	busy, other := c.serving.Load() > 0, d.serving.Load() > 0
+	switch {
+	case busy != other:
+		return other
+	case busy:
+		return c.heard.Load() < d.heard.Load()
+	default:
+		return c.stepped.Load() < d.stepped.Load()
+	}
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -148,6 +215,10 @@ func (c *conn) Close() error {
 		c.of.mu.Lock()
 		delete(c.of.conns, c)
 		c.of.mu.Unlock()
+		select {
+		case c.of.freed <- struct{}{}:
+		default:
+		}
 	})
 	return err
 }
@@ -159,13 +230,24 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// mark marks connections for which h is at work.
+// note notes what net/http says of a connection.
+func note(c net.Conn, state http.ConnState) {
+	if c, ok := c.(*conn); ok {
+		c.idle.Store(state == http.StateIdle)
+	}
+}
+
+// mark marks connections for which h is at work. Of who takes the last place none has more than one answer.
 func (l *listener) mark(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.crowded() {
+			w.Header().Set("Connection", "close")
+		}
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
+			c.step()
 			c.serving.Add(1)
 			defer func() {
-				c.hear() // the server writes the end of the answer behind the handler
+				c.step() // the server writes the end of the answer behind the handler
 				c.serving.Add(-1)
 			}()
 		}

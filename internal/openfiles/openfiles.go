@@ -37,6 +37,20 @@ func web(limit, listeners int) int {
 // open returns what is left for those who come from outside.
 func open(limit int) int { return limit - min(max(limit/4, minReserve), maxReserve) }
 
+// Few returns what to do when the listeners, with the fewest connections that they need, can leave the store less than it needs; "" otherwise.
+func Few() string { return few(Limit()) }
+
+func few(limit int) string {
+	needed := limit
+	for needed-bus(needed)-web(needed, 1) < minReserve {
+		needed++
+	}
+	if needed == limit {
+		return ""
+	}
+	return fmt.Sprintf("this process may have %d files open, and needs %d: allow more with `ulimit -n` (LimitNOFILE= in a unit of systemd) and start again", limit, needed)
+}
+
 // None reports whether err, or its text where it comes from elsewhere, says that there are no files left: to this process, or to all.
 func None(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || err != nil && strings.Contains(err.Error(), "too many open files")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -23,6 +24,16 @@ func TestDivide(t *testing.T) {
 	}
 	if Limit() < 1 || Bus() < minBus || HTTP(1) < minHTTP {
 		t.Errorf("Limit() = %d, Bus() = %d, HTTP(1) = %d", Limit(), Bus(), HTTP(1))
+	}
+}
+
+// TestFew holds that it is told when all listeners together can leave the store less than it needs.
+func TestFew(t *testing.T) {
+	for limit := range 1024 {
+		got := few(limit)
+		if short := limit-bus(limit)-web(limit, 1) < minReserve; short != (got != "") || short && !strings.Contains(got, fmt.Sprintf("%d files", limit)) {
+			t.Errorf("few(%d) = %q, and the listeners leave %d", limit, got, limit-bus(limit)-web(limit, 1))
+		}
 	}
 }
 

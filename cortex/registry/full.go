@@ -1,0 +1,52 @@
+package registry
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	maxAgents    = 20_000 // of a registry
+	maxInstances = 1_000  // of an agent
+
+	// Cards come again within this: when none was ignored for so long, there is room again.
+	fullFor = 2 * time.Minute
+)
+
+// overfull is what a registry has ignored for want of room.
+type overfull struct {
+	cards int
+	last  string // the agent of the last one
+	at    time.Time
+}
+
+// isFull reports whether c would be one too many, and tells the operator now and then. r.mu is held.
+func (r *Registry) isFull(c *transport.Card) bool {
+	a := r.agents[c.AgentID]
+	switch {
+	case a == nil && len(r.agents) >= maxAgents:
+	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
+	default:
+		return false
+	}
+	if r.full.cards%1000 == 0 {
+		r.cfg.Logger.Warn("card is ignored: there are too many", "agent", c.AgentID, "instance", c.Instance,
+			"max_agents", maxAgents, "max_instances", maxInstances, "ignored", r.full.cards+1)
+	}
+	r.full = overfull{r.full.cards + 1, c.AgentID, r.now()}
+	return true
+}
+
+// Trouble returns lines that tell what the registry cannot do now, for those who look after Cortex: none when all is well.
+func (r *Registry) Trouble() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.full.cards == 0 || r.now().Sub(r.full.at) > fullFor {
+		return nil
+	}
+	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each",
+		r.full.cards, prompt.Clean(r.full.last, 64), maxAgents, maxInstances)}
+}
