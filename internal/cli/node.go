@@ -50,7 +50,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		if err != nil || !ok {
 			return nil, err
 		}
-		o.URL, o.Locate = a.URL, func() (string, error) { return whereNow(s.data) }
+		o.URL, o.Locate = a.URL, func() (nats.Place, error) { return whereNow(s.data) }
 		if s.node.wellKnown == "" {
 			s.node.wellKnown = a.Node.of("well-known")
 		}
@@ -355,7 +355,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		if err != nil {
 			return nil, err
 		}
-		a := address{URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: h}
+		a := address{URL: n.server.URL(), Server: n.server.ID(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: h}
 		if err := leaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // A running chat or serve holds the lock of its data folder and leaves its address there, so that other commands find it.
@@ -21,6 +22,8 @@ import (
 type address struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
+	// Server is the ID of its server: who finds another one at the URL is not where they wanted to be.
+	Server string `json:"server,omitempty"`
 	// Passing says that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
 	// LLM is what decides, for people; Node is how the node is set.
@@ -121,8 +124,8 @@ func lastAddress(data string) (a address, ok bool) {
 
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
 // for one that is just starting.
-func findAddress(ctx context.Context, data string) (address, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+func findAddress(caller context.Context, data string) (address, bool, error) {
+	ctx, cancel := context.WithTimeout(caller, 10*time.Second)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -137,6 +140,9 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 		}
 		select {
 		case <-ctx.Done():
+			if caller.Err() != nil {
+				return address{}, false, caller.Err()
+			}
 			return address{}, false, fmt.Errorf("%w %s but does not say where it listens: stop it, or choose another folder with --data", errSilent, data)
 		case <-poll.C:
 		}
@@ -145,16 +151,16 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 
 // whereNow returns where a process can be reached that has joined the data folder before, and was lost. It does not wait, nor ask for
 // the lock, which many who do so at the same time would keep from whoever wants to run.
-func whereNow(data string) (string, error) {
+func whereNow(data string) (nats.Place, error) {
 	var a address
 	b, err := readLeft(addressFile(data))
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
+		return nats.Place{}, fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
 	}
-	return a.URL, nil
+	return nats.Place{URL: a.URL, Server: a.Server}, nil
 }
 
 // held reports whether a running process holds the data folder.
