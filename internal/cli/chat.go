@@ -191,7 +191,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if s.node.llm != "fake" {
 			where += ", deciding with " + s.describeLLM()
 		}
-		own := func(context.Context) (*handover, error) { return s.handover() }
+		own := func(context.Context) (*handover, error) { return n.set, nil }
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })

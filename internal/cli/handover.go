@@ -19,6 +19,8 @@ type handover struct {
 	Flags  map[string]string    `json:"flags,omitempty"` // by name; those that are as they are by default are left out
 	LLMs   map[string]*endpoint `json:"llms,omitempty"`
 	Budget cortex.Budget        `json:"budget"`
+	// Templates is the sum of those of --prompts as the node has read them, once, when it started.
+	Templates string `json:"templates,omitempty"`
 }
 
 // serverFlags are those of the flags of every command that say how the server of a node is. The others are about the process alone, or are

@@ -212,6 +212,7 @@ type node struct {
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
+	set          *handover // how it is set
 
 	work, agents, watch *errgroup.Group // ended one after the other, in this order
 	stopWork            context.CancelFunc
@@ -247,11 +248,21 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			n.Close()
 		}
 	}()
+	if n.set, err = s.handover(); err != nil {
+		return nil, err
+	}
 	conn := new(outage)
 	if err := n.open(ctx, s, conn.onConn); err != nil {
 		return nil, err
 	}
-	decider, closeLLM, err := s.openDecider(ctx, log)
+	templates, err := prompt.New(s.node.prompts)
+	if err != nil {
+		return nil, s.wrong("prompts", ": %w", err)
+	}
+	if s.node.prompts != "" {
+		n.set.Templates = templates.Sum()
+	}
+	decider, closeLLM, err := s.openDecider(ctx, templates, log)
 	if err != nil {
 		return nil, err
 	}
@@ -351,11 +362,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	if n.server != nil && n.server.URL() != "" {
-		h, err := s.handover()
-		if err != nil {
-			return nil, err
-		}
-		a := address{URL: n.server.URL(), Server: n.server.ID(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: h}
+		a := address{URL: n.server.URL(), Server: n.server.ID(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
 		if err := leaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
