@@ -388,6 +388,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 			return err
 		}
 		n.claim, n.release, n.health = c, c.release, newStoreHealth()
+		if err := s.keepKeys(); err != nil {
+			return err
+		}
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
 			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
 			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,10 +52,10 @@ func sameListen(ctx context.Context, data, listen string) string {
 	return again
 }
 
-// keepPort remembers the port of url for sameListen.
-func keepPort(data, url string) {
-	if _, port, err := net.SplitHostPort(strings.TrimPrefix(url, "nats://")); err == nil {
-		leave(portFile(data), []byte(port+"\n")) //nolint:errcheck // costs only the convenience
+// keepPort remembers the port of a server's address for sameListen.
+func keepPort(data, at string) {
+	if u, err := url.Parse(at); err == nil && u.Port() != "" {
+		leave(portFile(data), []byte(u.Port()+"\n")) //nolint:errcheck // costs only the convenience
 	}
 }
 
@@ -93,6 +94,9 @@ func leave(path string, b []byte) error {
 		return err
 	}
 	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync() // a machine that fails must not forget, for example, that there are keys
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -120,6 +124,31 @@ func lastAddress(data string) (a address, ok bool) {
 		}
 	}
 	return a, false
+}
+
+// errKeyed is for a Cortex that would let in everybody, where the one before let in only whom its keys know.
+var errKeyed = errors.New("had keys")
+
+// keepKeys refuses to run a Cortex without keys on a data folder where the last one had some, unless --auth none says that this is meant:
+// whoever had to show credentials counts on everybody else having to. The caller holds the folder.
+func (s *settings) keepKeys() error {
+	if s.node.auth != "" || s.node.keyless {
+		return nil
+	}
+	const both = "give --auth DIR, or --auth none to let everybody in"
+	b, err := readLeft(lastFile(s.data))
+	var last address
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read (%w): %s", s.data, errKeyed, err, both)
+	case json.Unmarshal(b, &last) != nil:
+		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read in %s: %s", s.data, errKeyed, lastFile(s.data), both)
+	case last.Node.of("auth") == "":
+		return nil
+	}
+	return fmt.Errorf("the cortex that ran last on %s %w, and lets in only whom they know: start it again with --auth %s, or with --auth none to let everybody in", s.data, errKeyed, shellWord(last.Node.of("auth")))
 }
 
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
@@ -174,20 +203,4 @@ func locked(path string) bool {
 	}
 	defer f.Close() // lets go of the lock, if this took it
 	return errors.Is(tryLock(f), errLocked)
-}
-
-// queueFile is locked by a service that waits for the data folder. It comes before the chats that would take over.
-func queueFile(data string) string { return filepath.Join(data, "queue") }
-
-// queue says to chats that this process waits for the data folder, until leave is called.
-func queue(data string) (leave func()) {
-	f, err := os.OpenFile(queueFile(data), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return func() {} // it is its turn all the same, only not for sure
-	}
-	if tryLock(f) != nil { // another service waits too
-		f.Close()
-		return func() {}
-	}
-	return func() { f.Close() }
 }
