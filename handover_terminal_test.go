@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,17 +146,72 @@ func TestChatTakesOverLater(t *testing.T) {
 	first.types("\x04")
 	first.ends(0)
 	second.shows("no cortex runs now: --policy: ")
+	newcomer := open(t, "ask", "--data", data, "hello") // would run it without the policy
+	newcomer.ends(1)
+	newcomer.shows("a chat that is open")
 	if err := os.WriteFile(policy, rules, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	second.shows("cortex is back")
 	second.types("echo the house\r")
 	second.shows("Echo: echo the house")
-	if after := whoRuns(data); after.PID == before.PID || after.URL != before.URL {
+	after := whoRuns(data)
+	if after.PID == before.PID || after.URL != before.URL {
 		t.Errorf("%+v runs, before it was %+v", after, before)
+	}
+	if diff := cmp.Diff(before.Node.Flags, after.Node.Flags); diff != "" {
+		t.Errorf("its settings (-before +after):\n%s", diff)
 	}
 	second.types("\x04")
 	second.ends(0)
+}
+
+// TestChatTakesOverWithItsOwn has a chat join one that is set otherwise. It says in full what of its own settings is not used, however wide the
+// screen, and takes over with them, and with what else the first was set.
+func TestChatTakesOverWithItsOwn(t *testing.T) {
+	data := t.TempDir()
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("rules:\n  - agents: [clock]\n    at_once: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := open(t, "chat", "--data", data, "--retain", "30d", "--shortlist", "7", "--agents", "echo")
+	first.shows("1 agent online")
+	second := open(t, "chat", "--data", data, "--policy", policy, "--retain", "1d", "--sync", "200ms", "--task-timeout", "77s", "--learning=false")
+	second.shows("1 agent online")
+	const warning = "warning: --learning, --policy, --retain, --sync and --task-timeout are not used until this one takes over: the cortex that runs is set otherwise"
+	if got := strings.Join(strings.Fields(second.text()), " "); !strings.Contains(got, warning) {
+		t.Errorf("the chat does not say %q:\n%s", warning, second.text())
+	}
+	first.types("\x04")
+	first.ends(0)
+	second.shows("this one runs cortex now, with its own --learning, --policy, --retain, --sync and --task-timeout")
+	second.shows("cortex is back")
+	want := map[string]string{"agents": "echo", "shortlist": "7", "policy": policy, "retain": "1d", "sync": "200ms", "task-timeout": "1m17s", "learning": "false"}
+	if diff := cmp.Diff(want, whoRuns(data).Node.Flags); diff != "" {
+		t.Errorf("its settings (-want +got):\n%s", diff)
+	}
+	second.types("\x04")
+	second.ends(0)
+}
+
+// TestKeysWaitForAChat has a question that is given keys come while a chat runs Cortex without. It waits for that to end, as a service does.
+func TestKeysWaitForAChat(t *testing.T) {
+	data, keys := t.TempDir(), filepath.Join(t.TempDir(), "keys")
+	cortex, err := exec.LookPath("cortex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), cortex, "auth", "init", keys).CombinedOutput(); err != nil {
+		t.Fatalf("auth init: %v: %s", err, out)
+	}
+	chat := open(t, "chat", "--data", data)
+	chat.shows("3 agents online")
+	ask := open(t, "ask", "--data", data, "--auth", keys, "echo the house")
+	ask.shows("cortex: waiting for the data folder: a chat or a question")
+	chat.types("\x04")
+	chat.ends(0)
+	ask.shows("Echo: echo the house")
+	ask.ends(0)
 }
 
 // TestChatSucceedsTheNext has a chat join a service. It does not take over from that one, but from the chat that comes after. What is said

@@ -1,7 +1,9 @@
 package prompt
 
 import (
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
@@ -58,6 +60,15 @@ func New(dir string) (*Templates, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// Sum returns a text that is another one for other templates.
+func (t *Templates) Sum() string {
+	h := sha256.New()
+	for _, name := range names {
+		fmt.Fprintf(h, "%s\n%q\n", name, t.set.Lookup(name).Root.String())
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // try renders the samples.

@@ -32,6 +32,8 @@ type Config struct {
 	Name    string // of the program, for the banner; "" is "cortex"
 	Version string // likewise; may be empty
 	Where   string // where it runs, one line for the banner; may be empty
+	// Warning is what the chat begins with, beside that: such as settings that are not used. It may be empty.
+	Warning string
 	// Notices are lines that the chat shows when they come, such as that the connection was lost; nil: none.
 	Notices <-chan string
 	// History is the file that keeps what was typed; "" keeps nothing. It is readable by its owner only.

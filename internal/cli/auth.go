@@ -29,7 +29,7 @@ talk to Cortex and read conversations and cards, and nobody can speak in another
 	c.PersistentFlags().StringVar(&dir, "auth", "", "`DIR` of the keys (default auth in the data folder)")
 	setting(c.PersistentFlags(), "auth")
 	folder := func() (string, error) {
-		if dir == "" {
+		if dir == "" || dir == none { // as of a Cortex that has none yet
 			return filepath.Join(e.settings.data, "auth"), nil
 		}
 		return filepath.Abs(dir)

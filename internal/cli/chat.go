@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,14 +71,14 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
-	b, where, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
+	b, where, warning, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
 		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
-		Version: buildVersion(), Where: where, History: filepath.Join(e.settings.data, "history"),
+		Version: buildVersion(), Where: where, Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
 	err = talk(ctx, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -117,25 +119,35 @@ func (e *env) notify(notices chan<- string) func(line string) {
 	}
 }
 
-// attach joins the Cortex that runs, or starts one in this process: on the data folder only, and never on a server of others.
-func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (b *backend, where string, closeAll func() error, err error) {
+// attach joins the Cortex that runs, or starts one in this process: on the data folder only, and never on a server of others. warning says
+// what of the settings is not used.
+func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (b *backend, where, warning string, closeAll func() error, err error) {
 	s := &e.settings
 	s.node.passing = true
+	fail := func(err error) (*backend, string, string, func() error, error) { return nil, "", "", nil, err }
 	// What is wrong with the settings is said also when another process has its own.
 	if err := s.checkLLM(); err != nil {
-		return nil, "", nil, err
+		return fail(err)
 	}
 	if _, err := s.builtin(); err != nil {
-		return nil, "", nil, err
+		return fail(err)
 	}
 	if _, err := s.loadPolicy(log); err != nil {
-		return nil, "", nil, err
+		return fail(err)
 	}
 	given, err := s.handover()
 	if err != nil {
-		return nil, "", nil, err
+		return fail(err)
 	}
+	before, wellKnown := s.creds, s.node.wellKnown
+	turn := e.newTurn()
 	for end := time.Now().Add(syncTimeout); ; {
+		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.of("strict-abilities") == "true" // those of another are of no use
+		if s.nats == "" {
+			if err := turn.await(ctx); err != nil {
+				return fail(err)
+			}
+		}
 		conn := new(outage)
 		l, err := s.enter(ctx, log, func(up bool, err error) {
 			conn.onConn(up, err)
@@ -144,58 +156,56 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			}
 		})
 		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && !refusesTLS(err) && time.Now().Before(end) {
-			select { // it is just ending: start one, or join the next
-			case <-time.After(50 * time.Millisecond):
-				continue
-			case <-ctx.Done():
+			if err := rest(ctx, 50*time.Millisecond); err != nil { // it is just ending: start one, or join the next
+				return fail(err)
 			}
+			continue
 		}
 		if err != nil {
-			return nil, "", nil, err
+			return fail(err)
 		}
 		if s.nats != "" { // the server is there; is there an orchestrator on it?
 			if err := l.awaitCortex(ctx); err != nil {
 				l.Close()
-				return nil, "", nil, err
+				return fail(err)
 			}
 		}
 		if l != nil {
 			unused, err := s.unused(ctx, given)
 			if err != nil {
 				l.Close()
-				return nil, "", nil, err
+				return fail(err)
 			}
 			abdicate := s.succeed(ctx, log)
 			b, unwatch, err := s.watch(ctx, l, log)
 			if err != nil {
-				return nil, "", nil, errors.Join(err, abdicate())
+				return fail(errors.Join(err, abdicate()))
 			}
 			conn.tell(b.registry)
 			decides, other := s.whoDecides(ctx)
-			if unused != "" {
-				decides, other = decides+unused, true
+			warning = strings.Join(slices.DeleteFunc([]string{other, unused}, func(s string) bool { return s == "" }), "; ")
+			where := "joined " + l.url + decides
+			if warning != "" && !e.onTerminal() { // else the chat begins with it
+				fmt.Fprintf(e.stderr, "cortex: %s: %s\n", where, warning)
 			}
-			if other && !e.onTerminal() { // else the chat begins with it
-				fmt.Fprintf(e.stderr, "cortex: joined %s%s\n", l.url, decides)
-			}
-			return b, "joined " + l.url + decides, func() error { return errors.Join(unwatch(), abdicate()) }, nil
+			return b, where, warning, func() error { return errors.Join(unwatch(), abdicate()) }, nil
 		}
 		n, err := s.startNode(ctx, log, nil)
 		if errors.Is(err, errLocked) {
 			continue // somebody else was faster: join it
 		}
 		if err != nil {
-			return nil, "", nil, err
+			return fail(err)
 		}
 		where = "started on " + n.url
 		if s.node.llm != "fake" {
 			where += ", deciding with " + s.describeLLM()
 		}
-		own := func(context.Context) (*handover, error) { return s.handover() }
+		own := func(context.Context) (*handover, error) { return n.set, nil }
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })
-		return &backend{n.link, n.Registry, own, "", n.Index}, where, func() error {
+		return &backend{n.link, n.Registry, own, "", n.Index}, where, "", func() error {
 			unwatch()
 			watched.Wait()
 			return n.Close()
@@ -224,30 +234,38 @@ func (s *settings) enter(ctx context.Context, log *slog.Logger, onConn func(up b
 	return l, err
 }
 
-// whoDecides says which model the Cortex that was joined decides with, where it is not fake, and whether it is another one
-// than this command was told to use.
-func (s *settings) whoDecides(ctx context.Context) (text string, other bool) {
+// whoDecides says which model the Cortex that was joined decides with, where it is not fake, and warns when it is another one than this
+// command was told to use.
+func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
+	if s.node.llm != "fake" {
+		warning = fmt.Sprintf("--llm %s is not used", s.node.llm)
+	}
 	if s.nats != "" {
-		if s.node.llm != "fake" {
-			return fmt.Sprintf(", which has its own model: --llm %s is not used", s.node.llm), true
+		if warning != "" {
+			text = ", which has its own model"
 		}
-		return "", false
+		return text, warning
 	}
 	a, ok, err := findAddress(ctx, s.data)
-	if err != nil || !ok || a.LLM == "" {
-		return "", false
+	switch {
+	case err != nil || !ok || a.LLM == "":
+		return "", ""
+	case s.describeLLM() == a.LLM:
+		warning = ""
+	case warning != "" && a.Passing:
+		warning += untilSucceeded
 	}
-	if s.node.llm != "fake" && s.describeLLM() != a.LLM {
-		return fmt.Sprintf(", which decides with %s: --llm %s is not used", a.LLM, s.node.llm), true
+	if a.LLM != "fake" || warning != "" {
+		text = ", which decides with " + a.LLM
 	}
-	if a.LLM != "fake" {
-		return ", which decides with " + a.LLM, false
-	}
-	return "", false
+	return text, warning
 }
 
+// untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.
+const untilSucceeded = " until this one takes over"
+
 // succeed makes this process the next to run the Cortex of the data folder, when the chat that does ends while this one
-// goes on. The new server has the address of the old one, and all its settings, so that everybody finds it again. A service that ends is not
+// goes on. The new server has the address of the old one, and all its settings but those that this process was given, so that everybody finds it again. A service that ends is not
 // succeeded: it is about to be started again. But a chat may run one by the time that this matters. The function that is returned ends that.
 func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
 	if s.nats != "" {
@@ -255,8 +273,11 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	go func() { done <- s.reign(ctx, log) }()
+	enter, leave := inherit(s.data)
+	enter()
+	go func() { done <- s.reign(ctx, log, enter) }()
 	return func() error {
+		defer leave()
 		stop()
 		return <-done
 	}
@@ -264,7 +285,8 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 
 // reign waits for the data folder to be free, and then runs a node like the one before until ctx ends. When that was a service, it is
 // about to be started again, and reign goes on to wait. So it does when no node can be started: what is in the way may be taken out of it.
-func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
+// It calls enter again and again.
+func (s *settings) reign(ctx context.Context, log *slog.Logger, enter func()) error {
 	var told string
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -274,6 +296,7 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 			return nil
 		case <-poll.C:
 		}
+		enter()
 		if held(s.data) || locked(queueFile(s.data)) {
 			continue
 		}
@@ -281,7 +304,7 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 		if !ok || !last.Passing {
 			continue
 		}
-		next, err := s.successor(last.Node)
+		next, own, err := s.successor(last.Node)
 		var n *node
 		if err == nil {
 			n, err = next.startNode(ctx, log, nil)
@@ -300,6 +323,9 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger) error {
 				return nil //nolint:nilerr // the chat ends
 			}
 			continue
+		}
+		if len(own) > 0 && s.node.tell != nil {
+			s.node.tell("this one runs cortex now, with its own " + listed(own))
 		}
 		next.report(ctx, n)
 		return n.Close()

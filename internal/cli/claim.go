@@ -68,7 +68,7 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 // has noticed. Until then it writes.
 func awaitSilence(ctx context.Context, data string) {
 	at, err := whereNow(data)
-	u, perr := url.Parse(at)
+	u, perr := url.Parse(at.URL)
 	if err != nil || perr != nil {
 		return
 	}

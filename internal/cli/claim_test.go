@@ -72,8 +72,8 @@ func TestClaimLostLeavesOthersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.release()
-	if at, err := whereNow(data); err != nil || at != "nats://127.0.0.1:1" {
-		t.Errorf("the address of the new owner is %q, %v", at, err)
+	if at, err := whereNow(data); err != nil || at.URL != "nats://127.0.0.1:1" {
+		t.Errorf("the address of the new owner is %+v, %v", at, err)
 	}
 	if !held(data) {
 		t.Error("the folder of the new owner is free")

@@ -39,6 +39,9 @@ remove them when they are of no more use. What is missing is taken note of, and 
 			if e.settings.nats != "" {
 				return usagef("--nats: the files of a server are looked at where they are: use its own tools, or let Cortex keep them in its --data")
 			}
+			if e.settings.node.auth == none {
+				e.settings.node.auth = ""
+			}
 			return e.doctor(cmd.Context(), repair, asJSON)
 		},
 	}

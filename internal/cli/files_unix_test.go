@@ -62,6 +62,7 @@ func TestFilesThatDoNotEnd(t *testing.T) {
 }
 
 // TestFilesOfOthersThatDoNotEnd has a pipe wherever a process leaves something for the next: nobody waits at it, and what is left replaces it.
+// Whether there were keys is not known then, and has to be said.
 func TestFilesOfOthersThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -73,7 +74,7 @@ func TestFilesOfOthersThatDoNotEnd(t *testing.T) {
 	var stdout, stderr strings.Builder
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Run(t.Context(), []string{"ask", "--data", data, "Echo this!"}, strings.NewReader(""), &stdout, &stderr)
+		code <- cli.Run(t.Context(), []string{"ask", "--data", data, "--auth", "none", "Echo this!"}, strings.NewReader(""), &stdout, &stderr)
 	}()
 	select {
 	case got := <-code:

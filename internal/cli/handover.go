@@ -19,6 +19,8 @@ type handover struct {
 	Flags  map[string]string    `json:"flags,omitempty"` // by name; those that are as they are by default are left out
 	LLMs   map[string]*endpoint `json:"llms,omitempty"`
 	Budget cortex.Budget        `json:"budget"`
+	// Templates is the sum of those of --prompts as the node has read them, once, when it started.
+	Templates string `json:"templates,omitempty"`
 }
 
 // serverFlags are those of the flags of every command that say how the server of a node is. The others are about the process alone, or are
@@ -37,9 +39,7 @@ func (s *settings) handover() (*handover, error) {
 		if v == f.DefValue {
 			return
 		}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			v = strings.Join(list.GetSlice(), ",")
-		}
+		v = written(f)
 		if slices.Contains(pathFlags, f.Name) && v != "" {
 			path, err := filepath.Abs(v)
 			if err != nil {
@@ -52,10 +52,20 @@ func (s *settings) handover() (*handover, error) {
 	return h, bad
 }
 
+// written is the value of a flag as it is given on a command line.
+func written(f *pflag.Flag) string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return strings.Join(list.GetSlice(), ",")
+	}
+	return f.Value.String()
+}
+
 // unused says which settings that this command was given are not those of the Cortex that was joined, or "". It refuses keys where that one
-// has none: who gives them counts on them. own is how this command was set before it joined. Of a server elsewhere nothing is known, and what is set for all commands may be meant for others.
+// has none: who gives them counts on them. own is how this command was set before it joined. Of a server elsewhere nothing is known, and what
+// is set for all commands may be meant for others.
 func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	var theirs *handover
+	until := ""
 	if s.nats == "" {
 		a, ok, err := findAddress(ctx, s.data)
 		if err != nil || !ok || a.Node == nil { // it has just ended, or does not say
@@ -63,27 +73,47 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 		}
 		theirs = a.Node
 		if s.node.auth != "" && theirs.of("auth") == "" {
-			return "", fmt.Errorf("the cortex (process %d) that runs on %s has no keys: stop it, or leave --auth out", a.PID, s.data)
+			return "", s.errNoKeys(a)
+		}
+		if a.Passing {
+			until = untilSucceeded
 		}
 	}
-	var names []string
+	var names, said []string
 	s.node.flags.VisitAll(func(f *pflag.Flag) {
 		given := s.given[f.Name] != 0 && own.of(f.Name) != theirs.of(f.Name)
 		if s.nats != "" {
 			given = s.given[f.Name] == fromFlag || f.Name == "policy" && s.node.policy != ""
 		}
-		if given && !slices.Contains(joinFlags, f.Name) {
+		switch {
+		case given && f.Name == "auth": // which is not used later either
+			said = append(said, "--auth is not used: the cortex that runs has other keys")
+		case given && !slices.Contains(joinFlags, f.Name):
 			names = append(names, "--"+f.Name)
 		}
 	})
-	switch len(names) {
-	case 0:
-		return "", nil
-	case 1:
-		return ", which is set otherwise: " + names[0] + " is not used", nil
+	if theirs != nil && s.budget != (cortex.Budget{}) && s.budget != theirs.Budget {
+		names = append(names, "budget")
+	}
+	if len(names) > 0 {
+		are := map[bool]string{true: " is", false: " are"}[len(names) == 1]
+		said = append(said, listed(names)+are+" not used"+until+": the cortex that runs is set otherwise")
+	}
+	return strings.Join(said, "; "), nil
+}
+
+// errNoKeys is for --auth where a runs without.
+func (s *settings) errNoKeys(a address) error {
+	return fmt.Errorf("the cortex (process %d) that runs on %s has no keys: stop it, or leave --auth out", a.PID, s.data)
+}
+
+// listed writes names as people do.
+func listed(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
 	}
 	last := len(names) - 1
-	return ", which is set otherwise: " + strings.Join(names[:last], ", ") + " and " + names[last] + " are not used", nil
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // joinFlags are about a model, see whoDecides, or also about what this process lists.
@@ -99,19 +129,33 @@ func (s *settings) nodeFlags(f func(*pflag.Flag)) {
 	s.node.flags.VisitAll(f)
 }
 
-// successor returns the settings of a node that takes over from the one that left h on the data folder of s. None of them are s's own.
-func (s *settings) successor(h *handover) (*settings, error) {
+// successor returns the settings of a node that takes over from the one that left h on the data folder of s: those of that node, but for what
+// s was given, which it returns the names of. Keys are never changed so: nobody could go on who knows the Cortex by them.
+func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 	next := &settings{llms: maps.Clone(h.LLMs), budget: h.Budget, node: newNodeSettings(ownAgents...)}
+	values, own, err := s.override(h)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.given["llm"] != 0 && s.llms != nil { // what it names goes with it
+		if next.llms == nil {
+			next.llms = map[string]*endpoint{}
+		}
+		maps.Copy(next.llms, s.llms)
+	}
+	if s.budget != (cortex.Budget{}) && s.budget != h.Budget {
+		next.budget, own = s.budget, append(own, "budget")
+	}
 	next.common(pflag.NewFlagSet("common", pflag.ContinueOnError))
 	flags := map[string]*pflag.Flag{}
 	next.nodeFlags(func(f *pflag.Flag) { flags[f.Name] = f })
-	for name, v := range h.Flags {
+	for name, v := range values {
 		f, ok := flags[name]
 		if !ok {
-			return nil, fmt.Errorf("it was set by --%s, which this version of cortex does not know", name)
+			return nil, nil, fmt.Errorf("it was set by --%s, which this version of cortex does not know", name)
 		}
 		if err := f.Value.Set(v); err != nil {
-			return nil, fmt.Errorf("it was set by --%s: %w", name, err)
+			return nil, nil, fmt.Errorf("it was set by --%s: %w", name, err)
 		}
 	}
 	for name, ep := range next.llms {
@@ -119,7 +163,39 @@ func (s *settings) successor(h *handover) (*settings, error) {
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
 	next.node.passing, next.node.tell, next.node.fail = true, s.node.tell, s.node.fail
-	return next, nil
+	return next, own, nil
+}
+
+// override returns the flags of h, with those in their place that s was given, whose names it returns too.
+func (s *settings) override(h *handover) (values map[string]string, names []string, _ error) {
+	values = maps.Clone(h.Flags)
+	if len(s.given) == 0 {
+		return values, nil, nil
+	}
+	own, err := s.handover()
+	if err != nil {
+		return nil, nil, err
+	}
+	put := func(name string) bool {
+		v, ok := own.Flags[name]
+		if values[name] == v {
+			return false
+		}
+		delete(values, name) // it is as by default
+		if ok {
+			values[name] = v
+		}
+		return true
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.given)) {
+		if s.node.flags.Lookup(name) != nil && name != "auth" && put(name) {
+			names = append(names, "--"+name)
+		}
+	}
+	if s.given["llm"] != 0 {
+		put("model") // it is one of the other's
+	}
+	return values, names, nil
 }
 
 // of returns how a flag of the node is set; "" is as by default.

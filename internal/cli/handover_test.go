@@ -18,8 +18,7 @@ import (
 // notHandedOver are the settings of a chat that say nothing of the node which others take over: each process has its own, or the same.
 var notHandedOver = []string{"data", "nats", "log-format", "log-level"}
 
-// TestNodeIsHandedOverWhole gives each setting of a chat a value, and wants it in the node that takes over from it, whatever that chat
-// itself was given.
+// TestNodeIsHandedOverWhole gives each setting of a chat a value, and wants it in the node that takes over from it.
 func TestNodeIsHandedOverWhole(t *testing.T) {
 	e := &env{settings: settings{node: new(nodeSettings)}}
 	chat, _, err := e.newRoot().Find([]string{"chat"})
@@ -62,9 +61,12 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	heir := &settings{data: "/data", logFormat: "json", tenant: "own", creds: "own", node: &nodeSettings{policy: "own", tell: func(string) {}}}
-	next, err := heir.successor(&read)
+	next, own, err := heir.successor(&read)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(own) > 0 {
+		t.Errorf("its own are %v", own)
 	}
 	got := map[string]string{}
 	next.nodeFlags(func(f *pflag.Flag) { got[f.Name] = f.Value.String() })
@@ -82,11 +84,46 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	}
 }
 
+// TestHeirHasItsOwn has a chat take over that was given settings: these are its own, with what they name, and the rest, keys among them, are as
+// they were.
+func TestHeirHasItsOwn(t *testing.T) {
+	heir := &settings{node: newNodeSettings(ownAgents...), llms: map[string]*endpoint{"mine": {Model: "m"}}, budget: cortex.Budget{Turn: llm.Budget{Tokens: 5}}}
+	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
+	heir.flags.AddFlagSet(heir.node.flags)
+	t.Setenv("CORTEX_POLICY", "/own")
+	if err := heir.flags.Parse([]string{"--llm", "mine", "--auth", "/other", "--agents", "clock", "--shortlist", "20", "--sync", "2s"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := heir.take(heir.flags, nil); err != nil {
+		t.Fatal(err)
+	}
+	next, own, err := heir.successor(&handover{
+		Flags: map[string]string{"llm": "theirs", "model": "big", "auth": "/keys", "retain": "30d", "agents": "echo", "shortlist": "7", "sync": "2s"},
+		LLMs:  map[string]*endpoint{"theirs": {Model: "t"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := next.handover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"llm": "mine", "auth": "/keys", "retain": "30d", "agents": "clock", "sync": "2s", "policy": "/own"}, got.Flags); diff != "" {
+		t.Errorf("its settings (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"--agents", "--llm", "--policy", "--shortlist", "budget"}, own); diff != "" {
+		t.Errorf("its own (-want +got):\n%s", diff)
+	}
+	if next.llms["mine"] == nil || next.llms["theirs"] == nil || next.budget != heir.budget {
+		t.Errorf("it has %v and %+v", next.llms, next.budget)
+	}
+}
+
 // TestHandoverOfAnotherVersion holds that nothing is left out that a chat does not understand: an --auth of tomorrow, for example.
 func TestHandoverOfAnotherVersion(t *testing.T) {
 	s := &settings{node: newNodeSettings()}
 	for flags, want := range map[string]string{"none": "does not know", "sync": "", "retain": "--retain"} {
-		_, err := s.successor(&handover{Flags: map[string]string{flags: "strange"}})
+		_, _, err := s.successor(&handover{Flags: map[string]string{flags: "strange"}})
 		if got := err == nil; got != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("successor of --%s: %v, want %q", flags, err, want)
 		}
@@ -128,12 +165,12 @@ func TestUnusedSettingsAreNamed(t *testing.T) {
 		"nothing given":   {running: map[string]string{"retain": "30d"}},
 		"the same":        {args: []string{"--retain", "720h", "--policy", "/p"}, running: map[string]string{"retain": "30d", "policy": "/p"}},
 		"as by default":   {args: []string{"--sync", "1s"}},
-		"another":         {args: []string{"--retain", "7d"}, running: map[string]string{"retain": "30d"}, want: ", which is set otherwise: --retain is not used"},
-		"others":          {args: []string{"--sync", "2s", "--listen", ":1", "--prompts", "/x"}, want: ", which is set otherwise: --listen, --prompts and --sync are not used"},
-		"by a variable":   {env: []string{"CORTEX_POLICY", "/p"}, want: ", which is set otherwise: --policy is not used"},
-		"other keys":      {args: []string{"--auth", "/mine"}, running: map[string]string{"auth": "/theirs"}, want: ", which is set otherwise: --auth is not used"},
+		"another":         {args: []string{"--retain", "7d"}, running: map[string]string{"retain": "30d"}, want: "--retain is not used until this one takes over: the cortex that runs is set otherwise"},
+		"others":          {args: []string{"--sync", "2s", "--listen", ":1", "--prompts", "/x"}, want: "--listen, --prompts and --sync are not used until this one takes over: the cortex that runs is set otherwise"},
+		"by a variable":   {env: []string{"CORTEX_POLICY", "/p"}, want: "--policy is not used until this one takes over: the cortex that runs is set otherwise"},
+		"other keys":      {args: []string{"--auth", "/mine"}, running: map[string]string{"auth": "/theirs"}, want: "--auth is not used: the cortex that runs has other keys"},
 		"no keys":         {args: []string{"--auth", "/mine"}, want: "has no keys: stop it, or leave --auth out"},
-		"elsewhere":       {args: []string{"--nats", "h", "--sync", "1s"}, want: ", which is set otherwise: --sync is not used"},
+		"elsewhere":       {args: []string{"--nats", "h", "--sync", "1s"}, want: "--sync is not used: the cortex that runs is set otherwise"},
 		"elsewhere, both": {args: []string{"--nats", "h"}, env: []string{"CORTEX_SYNC", "2s"}},
 	} {
 		t.Run(name, func(t *testing.T) {

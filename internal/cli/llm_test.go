@@ -268,9 +268,9 @@ func TestTakeover(t *testing.T) {
 	config := writeFile(t, "cortex.yaml", "llm: openai\nllm_timeout: 30s\nllms: {openai: {model: big, timeout: 20s}}\nbudget: {conversation: {tokens: 7000}}")
 	first, _, firstDone := startChat(t, "--data", data, "--config", config)
 	eventually(t, "the first runs", func() bool { return run(t, "sessions", "--data", data).code == 0 })
-	second, said, secondDone := startChat(t, "--data", data, "--context", "c", "--llm", "gemini")
+	second, said, secondDone := startChat(t, "--data", data, "--context", "c", "--retain", "30d")
 	eventually(t, "the second has joined", func() bool {
-		return strings.Contains(said.String(), "decides with openai big: --llm gemini is not used")
+		return strings.Contains(said.String(), "decides with openai big: --retain is not used until this one takes over")
 	})
 	io.WriteString(first, "hello\n")
 	first.Close()

@@ -90,18 +90,14 @@ func (s *settings) checkLLM() error {
 	return err
 }
 
-// openDecider makes what --llm names. The function that is returned ends its connections.
-func (s *settings) openDecider(ctx context.Context, log *slog.Logger) (_ llm.Decider, closeAll func() error, err error) {
+// openDecider makes what --llm names, which is told by templates. The function that is returned ends its connections.
+func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates, log *slog.Logger) (_ llm.Decider, closeAll func() error, err error) {
 	if err := s.checkLLM(); err != nil {
 		return nil, nil, err
 	}
 	chain, err := s.chain()
 	if err != nil || len(chain) == 0 {
 		return fake.New(nil), func() error { return nil }, err
-	}
-	templates, err := prompt.New(s.node.prompts)
-	if err != nil {
-		return nil, nil, s.wrong("prompts", ": %w", err)
 	}
 	var closers []io.Closer
 	closeAll = func() error {

@@ -10,7 +10,16 @@ import (
 
 // tryLock locks f until it is closed or the process ends. It returns errLocked when another open file has the lock.
 func tryLock(f *os.File) error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	return flock(f, syscall.LOCK_EX)
+}
+
+// shareLock is tryLock for a lock that several have at the same time.
+func shareLock(f *os.File) error {
+	return flock(f, syscall.LOCK_SH)
+}
+
+func flock(f *os.File, how int) error {
+	err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return errLocked
 	}

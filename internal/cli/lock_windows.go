@@ -9,7 +9,16 @@ import (
 
 // tryLock locks f until it is closed or the process ends. It returns errLocked when another open file has the lock.
 func tryLock(f *os.File) error {
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+	return lockFileEx(f, windows.LOCKFILE_EXCLUSIVE_LOCK)
+}
+
+// shareLock is tryLock for a lock that several have at the same time.
+func shareLock(f *os.File) error {
+	return lockFileEx(f, 0)
+}
+
+func lockFileEx(f *os.File, how uint32) error {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return errLocked
 	}

@@ -50,7 +50,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		if err != nil || !ok {
 			return nil, err
 		}
-		o.URL, o.Locate = a.URL, func() (string, error) { return whereNow(s.data) }
+		o.URL, o.Locate = a.URL, func() (nats.Place, error) { return whereNow(s.data) }
 		if s.node.wellKnown == "" {
 			s.node.wellKnown = a.Node.of("well-known")
 		}
@@ -212,6 +212,7 @@ type node struct {
 	release      func()
 	closeLLM     func() error
 	log          *slog.Logger
+	set          *handover // how it is set
 
 	work, agents, watch *errgroup.Group // ended one after the other, in this order
 	stopWork            context.CancelFunc
@@ -247,11 +248,21 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			n.Close()
 		}
 	}()
+	if n.set, err = s.handover(); err != nil {
+		return nil, err
+	}
 	conn := new(outage)
 	if err := n.open(ctx, s, conn.onConn); err != nil {
 		return nil, err
 	}
-	decider, closeLLM, err := s.openDecider(ctx, log)
+	templates, err := prompt.New(s.node.prompts)
+	if err != nil {
+		return nil, s.wrong("prompts", ": %w", err)
+	}
+	if s.node.prompts != "" {
+		n.set.Templates = templates.Sum()
+	}
+	decider, closeLLM, err := s.openDecider(ctx, templates, log)
 	if err != nil {
 		return nil, err
 	}
@@ -351,11 +362,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	if n.server != nil && n.server.URL() != "" {
-		h, err := s.handover()
-		if err != nil {
-			return nil, err
-		}
-		a := address{URL: n.server.URL(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: h}
+		a := address{URL: n.server.URL(), Server: n.server.ID(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
 		if err := leaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}
@@ -381,6 +388,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 			return err
 		}
 		n.claim, n.release, n.health = c, c.release, newStoreHealth()
+		if err := s.keepKeys(); err != nil {
+			return err
+		}
 		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
 			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
 			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -77,7 +78,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	templates, err := prompt.New(cmp.Or(b.prompts, h.of("prompts")))
+	templates, err := b.templates(h)
 	if err != nil {
 		return "", err
 	}
@@ -109,6 +110,25 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 		fmt.Fprintf(&out, "── not known here · %s\n", unknown)
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// templates returns those that are tried out, else those that the node has read when it started; it is an error when its folder has others
+// by now.
+func (b *backend) templates(h *handover) (*prompt.Templates, error) {
+	dir := h.of("prompts")
+	if b.prompts != "" || dir == "" {
+		return prompt.New(b.prompts)
+	}
+	t, err := prompt.New(dir)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("cannot be read now: %w", err)
+	case h.Templates != "" && h.Templates != t.Sum(): // an older one does not say
+		err = errors.New("have been changed since")
+	default:
+		return t, nil
+	}
+	return nil, fmt.Errorf("what the model is told is not known here: the cortex that runs goes on with the templates that were in %s when it started, and these %w; start it again, or try templates out: cortex prompt --prompts DIR", dir, err)
 }
 
 // permitted leaves the agents that the rules of the node let this user ask.

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // A running chat or serve holds the lock of its data folder and leaves its address there, so that other commands find it.
@@ -21,6 +23,8 @@ import (
 type address struct {
 	URL string `json:"url"`
 	PID int    `json:"pid"`
+	// Server is the ID of its server: who finds another one at the URL is not where they wanted to be.
+	Server string `json:"server,omitempty"`
 	// Passing says that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
 	// LLM is what decides, for people; Node is how the node is set.
@@ -48,10 +52,10 @@ func sameListen(ctx context.Context, data, listen string) string {
 	return again
 }
 
-// keepPort remembers the port of url for sameListen.
-func keepPort(data, url string) {
-	if _, port, err := net.SplitHostPort(strings.TrimPrefix(url, "nats://")); err == nil {
-		leave(portFile(data), []byte(port+"\n")) //nolint:errcheck // costs only the convenience
+// keepPort remembers the port of a server's address for sameListen.
+func keepPort(data, at string) {
+	if u, err := url.Parse(at); err == nil && u.Port() != "" {
+		leave(portFile(data), []byte(u.Port()+"\n")) //nolint:errcheck // costs only the convenience
 	}
 }
 
@@ -90,6 +94,9 @@ func leave(path string, b []byte) error {
 		return err
 	}
 	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync() // a machine that fails must not forget, for example, that there are keys
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
@@ -119,10 +126,35 @@ func lastAddress(data string) (a address, ok bool) {
 	return a, false
 }
 
+// errKeyed is for a Cortex that would let in everybody, where the one before let in only whom its keys know.
+var errKeyed = errors.New("had keys")
+
+// keepKeys refuses to run a Cortex without keys on a data folder where the last one had some, unless --auth none says that this is meant:
+// whoever had to show credentials counts on everybody else having to. The caller holds the folder.
+func (s *settings) keepKeys() error {
+	if s.node.auth != "" || s.node.keyless {
+		return nil
+	}
+	const both = "give --auth DIR, or --auth none to let everybody in"
+	b, err := readLeft(lastFile(s.data))
+	var last address
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read (%w): %s", s.data, errKeyed, err, both)
+	case json.Unmarshal(b, &last) != nil:
+		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read in %s: %s", s.data, errKeyed, lastFile(s.data), both)
+	case last.Node.of("auth") == "":
+		return nil
+	}
+	return fmt.Errorf("the cortex that ran last on %s %w, and lets in only whom they know: start it again with --auth %s, or with --auth none to let everybody in", s.data, errKeyed, shellWord(last.Node.of("auth")))
+}
+
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
 // for one that is just starting.
-func findAddress(ctx context.Context, data string) (address, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+func findAddress(caller context.Context, data string) (address, bool, error) {
+	ctx, cancel := context.WithTimeout(caller, 10*time.Second)
 	defer cancel()
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -137,6 +169,9 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 		}
 		select {
 		case <-ctx.Done():
+			if caller.Err() != nil {
+				return address{}, false, caller.Err()
+			}
 			return address{}, false, fmt.Errorf("%w %s but does not say where it listens: stop it, or choose another folder with --data", errSilent, data)
 		case <-poll.C:
 		}
@@ -145,16 +180,16 @@ func findAddress(ctx context.Context, data string) (address, bool, error) {
 
 // whereNow returns where a process can be reached that has joined the data folder before, and was lost. It does not wait, nor ask for
 // the lock, which many who do so at the same time would keep from whoever wants to run.
-func whereNow(data string) (string, error) {
+func whereNow(data string) (nats.Place, error) {
 	var a address
 	b, err := readLeft(addressFile(data))
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
+		return nats.Place{}, fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
 	}
-	return a.URL, nil
+	return nats.Place{URL: a.URL, Server: a.Server}, nil
 }
 
 // held reports whether a running process holds the data folder.
@@ -168,20 +203,4 @@ func locked(path string) bool {
 	}
 	defer f.Close() // lets go of the lock, if this took it
 	return errors.Is(tryLock(f), errLocked)
-}
-
-// queueFile is locked by a service that waits for the data folder. It comes before the chats that would take over.
-func queueFile(data string) string { return filepath.Join(data, "queue") }
-
-// queue says to chats that this process waits for the data folder, until leave is called.
-func queue(data string) (leave func()) {
-	f, err := os.OpenFile(queueFile(data), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return func() {} // it is its turn all the same, only not for sure
-	}
-	if tryLock(f) != nil { // another service waits too
-		f.Close()
-		return func() {}
-	}
-	return func() { f.Close() }
 }

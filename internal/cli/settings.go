@@ -73,6 +73,7 @@ type nodeSettings struct {
 
 	// Not settings.
 	flags   *pflag.FlagSet
+	keyless bool              // --auth none: everybody is let in, also where there were keys
 	passing bool              // the node ends with its user
 	tell    func(line string) // what the user of a chat is told; nil where there is none
 	fail    func(error)       // called when a node that a chat runs has failed; likewise
@@ -144,7 +145,7 @@ func newNodeSettings(agents ...string) *nodeSettings {
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
 	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
 	f.Var(&n.replicas, "replicas", "on how many `SERVERS` of a cluster everything is kept, such as 3 (default: as it is, 1 at first)")
-	f.StringVar(&n.auth, "auth", "", "`DIR` made by `cortex auth init`: the embedded server lets in only whom it knows")
+	f.StringVar(&n.auth, "auth", "", "`DIR` made by `cortex auth init`: the embedded server lets in only whom it knows; none for everybody, also after it had keys")
 	f.Var(&n.retain, "retain", "how long a conversation is kept after its last message, such as 30d (default: for ever)")
 	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents a prompt shows when there are more than 40")
 	f.BoolVar(&n.learning, "learning", true, "learn from what is done which agents fit which requests")
@@ -154,9 +155,15 @@ func newNodeSettings(agents ...string) *nodeSettings {
 	return n
 }
 
+// none is the value of a setting that is meant to be nothing.
+const none = "none"
+
 // checkNode checks what can be checked before anything is started, joined or waited for.
 func (s *settings) checkNode() error {
 	n := s.node
+	if n.auth == none {
+		n.auth, n.keyless = "", true
+	}
 	if n.shortlist < 1 || n.shortlist > cortex.MaxAgents {
 		return s.wrong("shortlist", " %d: it is from 1 to %d", n.shortlist, cortex.MaxAgents)
 	}

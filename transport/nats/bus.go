@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,7 +34,7 @@ type Options struct {
 	URL string
 	// Locate, if set, is asked before each attempt to connect where the server is: it may have come back elsewhere than at URL. An
 	// error says that it is not there. It must not block.
-	Locate func() (string, error)
+	Locate func() (Place, error)
 	// Server is a server in this process; the connection needs no network.
 	Server *Server
 	// Name tells connections apart in the server's monitoring; empty is "cortex".
@@ -47,7 +46,7 @@ type Options struct {
 	// time, each of the others may go over it by a sixteenth. The inbox of one agent takes a twentieth part of it. 0 is 1,000,000.
 	MaxInbox int
 	// Creds is a file of credentials, made by package auth or by nsc; empty: none, or with Server those of the orchestrator of
-	// Tenant, from the server's folder.
+	// Tenant, from the server's folder. A server that does not ask for any is not the one that they are for, and is refused.
 	Creds string
 	// Tenant is whose orchestrator connects to Server; "" is the default tenant.
 	Tenant string
@@ -74,6 +73,8 @@ type Bus struct {
 	dialed    atomic.Bool // Dial has not failed, and will not
 	anonymous bool        // it has shown no credentials
 
+	reached atomic.Bool // something has taken a connection
+
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
 	opening sync.Mutex                              // one of them is made after the other
 
@@ -98,8 +99,8 @@ var (
 )
 
 // Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, or none that
-// its certificate proves to be the one, ErrForbidden when it does not accept the credentials, and ErrIncompatible when it is too
-// old, has no JetStream, or keeps the streams differently than they are needed.
+// its certificate proves to be the one, ErrForbidden when it does not accept the credentials or asks for none, and ErrIncompatible when
+// it is too old, has no JetStream, or keeps the streams differently than they are needed. When ctx ends, so does Dial, with ctx's error.
 //
 // With credentials of an agent or a person, everything but listening goes through a running orchestrator, and Dial does not wait for
 // one: what needs it fails with ErrUnavailable while there is none.
@@ -128,8 +129,14 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if who.Limited() {
 		b.nc.door = auth.Door(who)
 	}
-	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(ctx, o), how...)...); err != nil {
-		return nil, dialError(o, err)
+	how = append(how, b.expectQuestion)
+	dialing, done := context.WithCancel(ctx)
+	defer done()
+	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(dialing, o), how...)...); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, dialError(o, err, b.reached.Load())
 	}
 	url, name := o.URL, cmp.Or(o.Name, "cortex")
 	b.connect = func(what string) (*natsgo.Conn, error) {
@@ -138,8 +145,8 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	b.mu.Lock()
 	b.look = time.AfterFunc(peersEvery, b.lookAround)
 	b.mu.Unlock()
-	expecting, done := b.nc.expect(ctx, func(subject string) bool { return subject != peersSubject })
-	defer done()
+	expecting, expected := b.nc.expect(ctx, func(subject string) bool { return subject != peersSubject })
+	defer expected()
 	asking, cancel := context.WithCancel(expecting)
 	defer cancel()
 	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
@@ -192,6 +199,9 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		}),
 		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.lookIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
+			if errors.Is(err, errUnasked) { // which is told once
+				return
+			}
 			if refusesLogin(err) {
 				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // once, and not at each attempt; Dial says it itself
 					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
@@ -212,8 +222,8 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 			b.log.Warn("nats connection", "err", err, "subject", subject)
 		}),
 	}
-	if o.Locate != nil {
-		opts = append(opts, natsgo.SetCustomDialer(&locator{net.Dialer{Timeout: timeout}, o.Locate}))
+	if o.Server == nil {
+		opts = append(opts, natsgo.SetCustomDialer(b.dialer(ctx, o.Locate, timeout)), natsgo.SkipHostLookup()) // the dialer looks them up
 	}
 	return opts
 }

@@ -94,6 +94,8 @@ func (b *Bus) whyAway(err error) error {
 	none := errors.Is(err, natsgo.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrJetStreamNotEnabled)
 	failed := b.nc.failed.Load()
 	switch {
+	case !b.nc.IsConnected() && failed != nil && errors.Is(*failed, errUnasked):
+		return fmt.Errorf("%w: the NATS server that answers now is not gone on with: %w, so it is not the one that there are keys for", transport.ErrForbidden, *failed)
 	case !b.nc.IsConnected() && failed != nil:
 		return b.notLetIn(*failed)
 	case none && b.who.Limited():

@@ -21,7 +21,7 @@ func (b *Bus) Healthy(ctx context.Context) error {
 		return transport.ErrClosed
 	}
 	if s := b.nc.Status(); s != natsgo.CONNECTED {
-		return fmt.Errorf("%w: connection to the NATS server is %s", transport.ErrUnavailable, strings.ToLower(s.String()))
+		return b.whyAway(fmt.Errorf("%w: connection to the NATS server is %s", transport.ErrUnavailable, strings.ToLower(s.String())))
 	}
 	b.lookNow()
 	if err := b.tooOld(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"syscall"
 
@@ -49,8 +50,32 @@ func login(ctx context.Context, o *Options) ([]natsgo.Option, *auth.Identity, er
 	return opts, who, nil
 }
 
-// dialError says why no connection could be made, and what to do.
-func dialError(o *Options, err error) error {
+// errUnasked is for a server that does not ask who connects. Whoever has keys counts on it that nobody is there without; such a server
+// lets in everybody, and may be somebody else's who has taken the address.
+var errUnasked = errors.New("it asks nobody for credentials")
+
+// expectQuestion wants each server to ask for a signature, where there are credentials; see natsgo.Option. It is noticed before anything is
+// sent to it.
+func (b *Bus) expectQuestion(o *natsgo.Options) error {
+	sign := o.SignatureCB
+	if sign == nil {
+		return nil
+	}
+	o.SignatureCB = func(nonce []byte) ([]byte, error) {
+		if len(nonce) > 0 {
+			return sign(nonce)
+		}
+		err := errUnasked
+		if b.nc.failed.Swap(&err) == nil && b.dialed.Load() {
+			b.log.Warn("nats server is not connected to", "err", errUnasked)
+		}
+		return nil, errUnasked
+	}
+	return nil
+}
+
+// dialError says why no connection could be made, and what to do. reached says that something has taken a connection.
+func dialError(o *Options, err error, reached bool) error {
 	addr := redact(o.URL)
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError
@@ -63,6 +88,8 @@ func dialError(o *Options, err error) error {
 	switch {
 	case errors.Is(err, natsgo.ErrMaxConnectionsExceeded), strings.Contains(err.Error(), "maximum connections exceeded"):
 		return unavailable("it has as many connections as it may: try again, or allow it more")
+	case errors.Is(err, errUnasked):
+		return fmt.Errorf("%w: NATS server %s asks nobody for credentials: it is not the one that %s is for; leave --creds out if it is to be joined", transport.ErrForbidden, addr, o.Creds)
 	case refusesLogin(err) && o.Creds == "":
 		return fmt.Errorf("%w: NATS server %s wants to know who you are: give credentials with --creds (`cortex auth` makes them): %w",
 			transport.ErrForbidden, addr, err)
@@ -82,6 +109,10 @@ func dialError(o *Options, err error) error {
 		return unavailable("it ended the TLS connection: does it want a certificate (--tls-cert and --tls-key), or one from another authority?")
 	case o.URL == "":
 		return fmt.Errorf("%w: the NATS server in this process: %w", transport.ErrUnavailable, err)
+	}
+	var silent net.Error
+	if reached && (errors.Is(err, natsgo.ErrTimeout) || errors.As(err, &silent) && silent.Timeout()) {
+		return unavailable("it takes connections and does not answer: its process may be stopped, or has too much to do")
 	}
 	return fmt.Errorf("%w: no NATS server answers at %s: start one with `cortex serve`, or check --nats: %w", transport.ErrUnavailable, addr, err)
 }

@@ -132,6 +132,9 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 // URL returns the address for clients in other processes, or "" when the server does not listen.
 func (s *Server) URL() string { return s.url }
 
+// ID tells the server from every other one, also from another start on the same store; see [Place].
+func (s *Server) ID() string { return s.current().ID() }
+
 // Broken has an error when the server can no longer write what it should keep, since its disk is full or fails. It says so once; the
 // server has to be started again, also when there is room by then. What was accepted is kept.
 func (s *Server) Broken() <-chan error { return s.log.broken }

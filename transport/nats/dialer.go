@@ -1,0 +1,107 @@
+package nats
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"time"
+)
+
+// Place is where a server is.
+type Place struct {
+	URL string
+	// Server is the ID of the server that is there, see [Server.ID]; no other one is connected to. Empty: any is.
+	Server string
+}
+
+// maxInfo bounds what a server says of itself, in bytes.
+const maxInfo = 64 << 10
+
+// dialFunc implements [natsgo.CustomDialer].
+type dialFunc func(network, addr string) (net.Conn, error)
+
+// Dial implements [natsgo.CustomDialer].
+func (f dialFunc) Dial(network, addr string) (net.Conn, error) { return f(network, addr) }
+
+// dialer returns how the client connects to a server. Until b is dialed that ends with ctx, which the client itself does not know: it would
+// wait for one that cannot be reached, or that takes a connection and says nothing.
+func (b *Bus) dialer(ctx context.Context, locate func() (Place, error), timeout time.Duration) dialFunc {
+	return func(network, addr string) (net.Conn, error) {
+		ctx := ctx
+		if b.dialed.Load() {
+			ctx = context.WithoutCancel(ctx)
+		}
+		var at Place
+		if locate != nil { // it may have come back elsewhere
+			var err error
+			if at, err = locate(); err != nil {
+				return nil, err
+			}
+			u, err := url.Parse(at.URL)
+			if err != nil || u.Port() == "" {
+				return nil, fmt.Errorf("%s is no address of a NATS server", redact(at.URL))
+			}
+			addr = u.Host
+		}
+		c, err := (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		b.reached.Store(true)
+		context.AfterFunc(ctx, func() {
+			if !b.dialed.Load() {
+				c.Close()
+			}
+		})
+		if at.Server == "" {
+			return c, nil
+		}
+		heard, err := recognise(c, at.Server, timeout)
+		if err != nil {
+			c.Close()
+			return nil, fmt.Errorf("%s: %w", redact(at.URL), err)
+		}
+		return heard, nil
+	}
+}
+
+// heard is a connection on which the server has spoken already.
+type heard struct {
+	net.Conn
+	said io.Reader
+}
+
+func (h *heard) Read(b []byte) (int, error) { return h.said.Read(b) }
+
+// recognise returns a connection to the server with this ID, which a server says before anything else. At the address of one that was killed
+// there may be a stranger's, to which nothing is said.
+func recognise(c net.Conn, id string, timeout time.Duration) (net.Conn, error) {
+	if err := c.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	r := bufio.NewReaderSize(c, maxInfo)
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	var info struct {
+		ID string `json:"server_id"`
+	}
+	text, ok := bytes.CutPrefix(line, []byte("INFO "))
+	if !ok || json.Unmarshal(text, &info) != nil {
+		return nil, errors.New("what listens there is no NATS server")
+	}
+	if info.ID != id {
+		return nil, errors.New("another server listens there")
+	}
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	return &heard{c, io.MultiReader(bytes.NewReader(bytes.Clone(line)), r)}, nil
+}

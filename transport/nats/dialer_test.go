@@ -1,0 +1,275 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+)
+
+// TestStranger has a server be killed, and another one take its address, which is still what everybody is told: nobody goes on with that one.
+// Over TLS, a server says who it is before that begins.
+func TestStranger(t *testing.T) {
+	ca := newAuthority(t)
+	own := ca.issue(t, "server", here)
+	for name, with := range map[string]struct{ server, client TLS }{"plain": {}, "TLS": {own, ca.with(TLS{})}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := func(listen string) *Server {
+				s, err := StartServer(t.Context(), &ServerOptions{Dir: t.TempDir(), Listen: listen, TLS: with.server})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(s.Shutdown)
+				return s
+			}
+			first := start("127.0.0.1:0")
+			at := make(chan Place, 1)
+			at <- Place{URL: first.URL(), Server: first.ID()}
+			asked := make(chan struct{}, 100)
+			locate := func() (Place, error) {
+				p := <-at
+				at <- p
+				select {
+				case asked <- struct{}{}:
+				default:
+				}
+				return p, nil
+			}
+			conn := make(chan bool, 10)
+			bus, err := Dial(t.Context(), &Options{
+				URL: first.URL(), Locate: locate, TLS: with.client, OnConn: func(up bool, _ error) { conn <- up },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer bus.Close()
+			first.Shutdown()
+			_, address, _ := strings.Cut(first.URL(), "://")
+			second := start(address)
+			if <-conn {
+				t.Fatal("it is connected to a server that has ended")
+			}
+			for range len(asked) {
+				<-asked
+			}
+			for range 3 { // attempts
+				select {
+				case <-asked:
+				case <-conn:
+					t.Fatal("it is connected to a stranger")
+				}
+			}
+			<-at
+			at <- Place{URL: second.URL(), Server: second.ID()}
+			if up := <-conn; !up {
+				t.Fatal("it lost a connection that it did not have")
+			}
+			if got := bus.Conn().ConnectedServerId(); got != second.ID() {
+				t.Errorf("it is connected to %s, want %s", got, second.ID())
+			}
+		})
+	}
+}
+
+// TestUnasked has a server come back without keys. Who has shown some does not go on with it, says why, and does with the next that asks for them.
+func TestUnasked(t *testing.T) {
+	keys, dir := t.TempDir(), t.TempDir()
+	if err := auth.Init(keys, ""); err != nil {
+		t.Fatal(err)
+	}
+	start := func(listen, keys string) *Server {
+		s, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: listen, Auth: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+	first := start("127.0.0.1:0", keys)
+	address := first.URL()[len("nats://"):]
+	conn := make(chan bool, 10)
+	o := &Options{URL: first.URL(), Creds: auth.Admin(keys, ""), OnConn: func(up bool, _ error) { conn <- up }}
+	bus, err := Dial(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+	first.Shutdown()
+	second := start(address, "")
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for end := time.Now().Add(30 * time.Second); ; <-poll.C {
+		if err = bus.Healthy(t.Context()); errors.Is(err, transport.ErrForbidden) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Healthy() = %v, want %v", err, transport.ErrForbidden)
+		}
+	}
+	if !strings.Contains(err.Error(), "asks nobody for credentials") || len(conn) != 1 || <-conn {
+		t.Errorf("Healthy() = %v, or it is connected", err)
+	}
+	if _, err := Dial(t.Context(), o); !errors.Is(err, transport.ErrForbidden) || !strings.Contains(err.Error(), "leave --creds out") {
+		t.Errorf("Dial() = %v, want %v", err, transport.ErrForbidden)
+	}
+	second.Shutdown()
+	start(address, keys)
+	if up := <-conn; !up {
+		t.Fatal("it lost a connection that it did not have")
+	}
+}
+
+// TestSilent dials something that takes connections and says nothing. Dial ends with its caller, and else says that somebody is there.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, o := range map[string]*Options{
+		"by its address": {URL: "nats://" + l.Addr().String()},
+		"by its ID": {URL: "nats://" + l.Addr().String(), Locate: func() (Place, error) {
+			return Place{URL: "nats://" + l.Addr().String(), Server: "SOME"}, nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan error)
+			go func() {
+				_, err := Dial(ctx, o)
+				ended <- err
+			}()
+			c, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			stop()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("Dial() = %v, want %v", err, context.Canceled)
+			}
+			_, err = Dial(t.Context(), o)
+			if !errors.Is(err, transport.ErrUnavailable) || !strings.Contains(err.Error(), "takes connections and does not answer") {
+				t.Errorf("Dial() = %v, want %v", err, transport.ErrUnavailable)
+			}
+		})
+	}
+}
+
+// TestDialerEndsWithItsCaller connects to something that says nothing, which the client would wait for.
+func TestDialerEndsWithItsCaller(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for name, locate := range map[string]func() (Place, error){
+		"by its address": nil,
+		"by its ID":      func() (Place, error) { return Place{URL: "nats://" + l.Addr().String(), Server: "SOME"}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended, b := make(chan error, 1), new(Bus)
+			go func() {
+				c, err := b.dialer(ctx, locate, time.Hour)("tcp", l.Addr().String())
+				if err == nil {
+					_, err = c.Read(make([]byte, 1)) // as the client does
+				}
+				ended <- err
+			}()
+			c, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			poll := time.NewTicker(time.Millisecond)
+			defer poll.Stop()
+			for !b.reached.Load() { // the other side knows of it, too
+				<-poll.C
+			}
+			stop()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Error("it has read something")
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("it waits, though nobody waits for it")
+			}
+		})
+	}
+}
+
+// TestLocate has a server come back at another port, while a stranger's listens on the old one: who asks where it is finds it, and
+// connects to nobody else meanwhile.
+func TestLocate(t *testing.T) {
+	dir := t.TempDir()
+	start := func(dir, listen string) *Server {
+		s, err := StartServer(t.Context(), &ServerOptions{Dir: dir, Listen: listen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+	first := start(dir, "127.0.0.1:0")
+	at := make(chan string, 1)
+	at <- first.URL()
+	asked := make(chan struct{}, 100)
+	locate := func() (Place, error) {
+		url := <-at
+		at <- url
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		if url == "" {
+			return Place{}, errors.New("nobody runs")
+		}
+		return Place{URL: url}, nil
+	}
+	conn := make(chan bool, 10)
+	bus, err := Dial(t.Context(), &Options{URL: first.URL(), Locate: locate, OnConn: func(up bool, _ error) { conn <- up }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close()
+
+	<-at
+	at <- ""
+	first.Shutdown()
+	start(t.TempDir(), first.URL()[len("nats://"):]) // a stranger
+	if <-conn {
+		t.Fatal("it is connected to a server that has ended")
+	}
+	for range len(asked) {
+		<-asked
+	}
+	for range 3 { // attempts
+		<-asked
+	}
+	if len(conn) > 0 {
+		t.Fatal("it is connected to a stranger")
+	}
+	second := start(dir, "127.0.0.1:0")
+	<-at
+	at <- second.URL()
+	if up := <-conn; !up {
+		t.Fatal("it lost a connection that it did not have")
+	}
+	if got := bus.Conn().ConnectedServerId(); got == "" {
+		t.Error("it is not connected")
+	}
+	if err := bus.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy() = %v", err)
+	}
+}
