@@ -4,24 +4,20 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/rivo/uniseg"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 const (
-	plainWidth     = 100 // columns of a table that is not on a terminal
-	minDescription = 12  // columns that are left for the last cell of a table, however wide the others are
-	screenful      = 100 // rows of a table on a terminal unless --limit says otherwise
-	noLimit        = math.MinInt
+	plainWidth = 100 // columns of a table that is not on a terminal
+	screenful  = 100 // rows of a table on a terminal unless --limit says otherwise
+	noLimit    = math.MinInt
 )
 
 // listFlags are the flags that choose agents, and how many.
@@ -152,42 +148,18 @@ func (e *env) atMost(limit, n int, asJSON bool) int {
 	return n
 }
 
-// printRows prints a table whose last column is cut to what the width leaves, and how many rows are missing from it. Cells may
-// hold anybody's text.
+// printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text.
 func (e *env) printRows(rows [][]string, missing int) error {
-	width := plainWidth
-	if f, ok := e.stdout.(*os.File); ok && isTerminal(f) {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			width = w
-		}
+	width := cmp.Or(screenWidth(e.stdout), plainWidth)
+	clean := make([][]string, len(rows))
+	for i, row := range rows {
+		clean[i] = cleanRow(row, width)
 	}
-	if _, err := fmt.Fprint(e.stdout, fit(rows, width)); err != nil {
+	if err := writeColumns(e.stdout, "", fit(clean, width, 0)); err != nil {
 		return err
 	}
 	if missing > 0 && isTerminal(e.stdout) {
 		fmt.Fprintf(e.stdout, "… and %d more: use --limit 0 or a filter\n", missing)
 	}
 	return nil
-}
-
-// fit aligns the columns of rows, which all have as many cells. Each row is a line of at most width columns of a terminal, unless the
-// columns before the last are too wide for that.
-func fit(rows [][]string, width int) string {
-	last := len(rows[0]) - 1
-	left := width
-	for i := range last {
-		widest := 0
-		for _, row := range rows {
-			row[i] = cleanCell(row[i])
-			widest = max(widest, uniseg.StringWidth(row[i]))
-		}
-		left -= widest + gap
-	}
-	left = max(left, minDescription)
-	for _, row := range rows {
-		row[last] = cut(prompt.Clean(row[last], left), left)
-	}
-	var b strings.Builder
-	writeColumns(&b, "", rows) //nolint:errcheck // a builder takes everything
-	return b.String()
 }

@@ -95,7 +95,7 @@ func (e *env) listTasks(ctx context.Context, l *link, asJSON bool) error {
 		return nil
 	}
 	now := time.Now()
-	t := newTable(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
+	t := newList(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
 	for _, o := range list {
 		state := stateWord(o.State)
 		if o.Attempt > 1 {
