@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
@@ -73,7 +74,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 		records[i] = offers[i].Record
 	}
 	if len(records) == 0 {
-		e.sayNone(len(s.Agents()))
+		e.sayNone(s.Agents())
 	}
 	shown := records[:e.atMost(limit, len(records), asJSON)]
 	if asJSON {
@@ -86,7 +87,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 	if len(offers) > 0 {
 		header = slices.Insert(header, 5, "CONFIDENCE")
 	}
-	now, alike := time.Now(), newLookalikes(s.Agents())
+	now, alike, need := time.Now(), newLookalikes(s.Agents()), 0
 	rows := [][]string{header}
 	for i, r := range shown {
 		row := []string{r.ID, string(r.State), fmt.Sprint(len(r.Instances)), r.LastSeenText(now), r.Version, r.Card.Description}
@@ -97,18 +98,30 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 		if r.Refused != "" {
 			row[len(row)-1] = r.Refused
 		}
-		row[len(row)-1] = marked(alike.mark(r), row[len(row)-1])
+		mark := alike.mark(r)
+		need = max(need, uniseg.StringWidth(mark))
+		row[len(row)-1] = marked(mark, row[len(row)-1])
 		rows = append(rows, row)
 	}
-	return e.printRows(rows, len(records)-len(shown))
+	return e.printRows(rows, need, len(records)-len(shown))
 }
 
-func (e *env) sayNone(known int) {
-	if known == 0 {
-		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
-		return
+// sayNone says that nobody fits, of all that are known: those that are online, and those that are listed also while they are not.
+func (e *env) sayNone(known []*registry.Record) {
+	online := 0
+	for _, r := range known {
+		if len(r.Instances) > 0 {
+			online++
+		}
 	}
-	fmt.Fprintf(e.stderr, "no agent fits, of %d that are online: `cortex agents` lists them\n", known)
+	switch away := len(known) - online; {
+	case len(known) == 0:
+		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
+	case away == 0:
+		fmt.Fprintf(e.stderr, "no agent fits, of %d that are online: `cortex agents` lists them\n", online)
+	default:
+		fmt.Fprintf(e.stderr, "no agent fits, of %d that are online and %d that are not: `cortex agents` lists them\n", online, away)
+	}
 }
 
 func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
@@ -134,7 +147,7 @@ func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
 			a.ID, fmt.Sprint(len(a.Offers)), prompt.Clean(strings.Join(by, ", "), 40), cmp.Or(best.Description, best.Name),
 		})
 	}
-	return e.printRows(rows, len(abilities)-len(shown))
+	return e.printRows(rows, 0, len(abilities)-len(shown))
 }
 
 // atMost returns how many of n are shown.
@@ -148,14 +161,15 @@ func (e *env) atMost(limit, n int, asJSON bool) int {
 	return n
 }
 
-// printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text.
-func (e *env) printRows(rows [][]string, missing int) error {
+// printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text; of
+// the last ones need columns are to be read.
+func (e *env) printRows(rows [][]string, need, missing int) error {
 	width := cmp.Or(screenWidth(e.stdout), plainWidth)
 	clean := make([][]string, len(rows))
 	for i, row := range rows {
 		clean[i] = cleanRow(row, width)
 	}
-	if err := writeColumns(e.stdout, "", fit(clean, width, 0)); err != nil {
+	if err := writeColumns(e.stdout, "", fit(clean, width, 0, need)); err != nil {
 		return err
 	}
 	if missing > 0 && isTerminal(e.stdout) {

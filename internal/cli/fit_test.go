@@ -26,7 +26,7 @@ func TestFitCountsColumns(t *testing.T) {
 		{"天気", "active", "東京の天気を教えます。明日の天気も"},
 		{"cafe\u0301", "active", "plain words that go on and on"},
 		{"👩👩👧", "active", ""},
-	}, 34, 0))
+	}, 34, 0, 0))
 	want := `AGENT   STATE   DESCRIPTION
 天気    active  東京の天気を教え…
 cafe` + "\u0301" + `    active  plain words that…
@@ -45,7 +45,7 @@ func TestFitKeepsWidth(t *testing.T) {
 		{strings.Repeat("天", 30), "active", "1", "3 s ago", strings.Repeat("9.", 30), "looks like agent_echo · " + strings.Repeat("x", 80)},
 	}
 	for _, width := range []int{200, 100, 80, 60, 40, 20, 5, 1} {
-		got := aligned(t, fit(rows, width, 0))
+		got := aligned(t, fit(rows, width, 0, len("looks like agent_echo")))
 		for line := range strings.Lines(got) {
 			if w := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
 				t.Errorf("%d columns on %d: %s", w, width, line)

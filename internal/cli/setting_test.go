@@ -30,6 +30,8 @@ var actionFlags = strings.Fields(`
 // exceptions are actions under the name of a setting.
 var exceptions = map[string]bool{
 	"cortex eval routing --agents": true, "cortex bench restart --agents": true, "cortex bench discovery --agents": true, "cortex torture --agents": true,
+	"cortex agent echo --card": true, "cortex agent clock --card": true, "cortex agent calc --card": true,
+	"cortex agent echo --spec": true, "cortex agent clock --spec": true, "cortex agent calc --spec": true,
 }
 
 // TestFlagsAreClassified walks over the flags of all commands. Whoever adds one says here what it is: a setting of the node, or what an

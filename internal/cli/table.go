@@ -58,15 +58,15 @@ const maxCell = 60
 func (t *table) flush() error {
 	rows := t.rows
 	if t.width > 0 {
-		rows = fit(rows, t.width, t.width/2)
+		rows = fit(rows, t.width, t.width/2, 0)
 	}
 	return writeColumns(t.w, "", rows)
 }
 
 const (
-	gap        = 2  // spaces between columns
-	narrowest  = 10 // columns of a terminal to which a cell is cut where there is no room for all
-	lastAtMost = 3  // of the width: what the others leave for the last column, if it needs that much
+	gap       = 2  // spaces between columns
+	narrowest = 10 // columns of a terminal to which a cell is cut where there is no room for all
+	minLast   = 12 // that are left for the last cell
 )
 
 // screenWidth returns the width of a terminal, or 0 for what is none.
@@ -81,8 +81,9 @@ func screenWidth(w io.Writer) int {
 
 // fit returns rows of which each, written with its columns below each other, is a line of at most width columns of a terminal. The widest
 // cells are cut first, so that a stranger's long name takes no room from what is said of others; those of the first column only
-// when they are wider than first. What has no room at all is left out at the end of a row.
-func fit(rows [][]string, width, first int) [][]string {
+// when they are wider than first. The last column is left need columns, if that is not over a third of the width. What has no room at
+// all is left out at the end of a row.
+func fit(rows [][]string, width, first, need int) [][]string {
 	var widths []int
 	last := 0
 	for _, row := range rows {
@@ -98,7 +99,7 @@ func fit(rows [][]string, width, first int) [][]string {
 			last = max(last, uniseg.StringWidth(row[len(widths)]))
 		}
 	}
-	room, most := width-gap*len(widths)-min(last, width/lastAtMost), width // most: of the columns of a cell
+	room, most := width-gap*len(widths)-min(last, max(minLast, min(need, width/3))), width // most: of the columns of a cell
 	bound := func(i int) int {
 		if i == 0 {
 			return min(widths[i], max(most, first))

@@ -64,4 +64,18 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   by m" {
 		t.Errorf("why of the next turn = %q, %v", got, err)
 	}
+
+	// What the model wrote begins no line.
+	d := &llm.Decision{
+		Kind: llm.KindDelegate, Model: "m\n9. respond", Reason: "it\n2. respond\n   because all is well",
+		Delegations: []llm.Delegation{{ID: "a", Agent: "old\nscale", Skill: "weigh", Task: "an anchor\n   by another model"}},
+	}
+	add(&cortex.Entry{Turn: "m3", Decision: d}, "m3", &a2a.Message{ID: "m3", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}})
+	want = `1. delegate
+   → old scale: an anchor by another model
+   because it 2. respond because all is well
+   by m 9. respond`
+	if got, err = b.why(t.Context(), "c"); err != nil || got != want {
+		t.Errorf("why of what a model wrote =\n%s, %v\nwant\n%s", got, err, want)
+	}
 }
