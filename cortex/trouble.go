@@ -44,8 +44,19 @@ func (o *Orchestrator) Trouble() []string {
 	return lines
 }
 
+// eventName names an event by what is known of it: of one that could not be read that may be nothing.
 func eventName(f *transport.Failure) string {
-	return fmt.Sprintf("event %s of %s in conversation %s", prompt.Clean(f.ID, 64), prompt.Clean(f.From, 64), prompt.Clean(f.ContextID, 64))
+	name := "an event"
+	if f.ID != "" {
+		name = "event " + prompt.Clean(f.ID, 64)
+	}
+	if f.From != "" {
+		name += " of " + prompt.Clean(f.From, 64)
+	}
+	if f.ContextID != "" {
+		name += " in conversation " + prompt.Clean(f.ContextID, 64)
+	}
+	return name
 }
 
 func why(f *transport.Failure) string { return prompt.Clean(f.Err.Error(), maxTrouble) }

@@ -93,17 +93,19 @@ func (t *Templates) try() error {
 }
 
 // replace reads the templates of dir. A file whose name is none of ours is an error: most likely it is misspelled, and
-// would silently do nothing.
+// would silently do nothing. So is a folder without any template: most likely it is another one than was meant.
 func (t *Templates) replace(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("prompt templates: %w", err)
 	}
+	replaced := false
 	for _, e := range entries {
 		name := e.Name()
 		if filepath.Ext(name) != ".tmpl" {
 			continue
 		}
+		replaced = true
 		path := filepath.Join(dir, name)
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("prompt template %s: no such template, there are %s", path, strings.Join(names, ", "))
@@ -116,6 +118,9 @@ func (t *Templates) replace(dir string) error {
 		if _, err := t.set.New(name).Parse(text + `{{""}}`); err != nil {
 			return fmt.Errorf("prompt template %s: %w", path, err)
 		}
+	}
+	if !replaced {
+		return fmt.Errorf("prompt templates: %s has none: name a folder with files such as %s", dir, names[0])
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (c *chat) export(ctx context.Context, path string) error { return c.exportT
 func (c *chat) exportOver(ctx context.Context, path string) error { return c.exportTo(ctx, path, true) }
 
 // exportTo writes the conversation to a file that only its owner can read. A file that exists is replaced, whole, if over
-// says so.
+// says so; through a link it is the file that the link names. Nothing else is ever replaced.
 func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	if path == "" {
 		return errors.New("to which file? /export FILE.md")
@@ -26,15 +26,15 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	if c.Backend.History == nil {
 		return errMissing
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a folder; name a file in it", path)
+	target, err := exportTarget(path)
+	if err != nil {
+		return err
 	}
 	var f *os.File
-	var err error
 	if over {
-		f, err = os.CreateTemp(filepath.Dir(path), ".export-*") // readable by its owner only
+		f, err = os.CreateTemp(filepath.Dir(target), ".export-*") // readable by its owner only
 	} else {
-		f, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err = os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists; /export! %s replaces it", path, path)
@@ -44,17 +44,42 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	}
 	size, err := c.writeMarkdown(ctx, f)
 	if err = errors.Join(err, f.Close()); err == nil && over {
-		err = os.Rename(f.Name(), path)
+		err = os.Rename(f.Name(), target)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // nothing is better than half
 		return err
 	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
+	if abs, err := filepath.Abs(target); err == nil {
+		target = abs
 	}
-	c.ui.Print(c.ui.style.dim(fmt.Sprintf("wrote %s (%s)", Sanitize(path), count(int(size), "byte"))))
+	c.ui.Print(c.ui.style.dim(fmt.Sprintf("wrote %s (%s)", Sanitize(target), count(int(size), "byte"))))
 	return nil
+}
+
+// exportTarget returns the file that path names, which need not be there.
+func exportTarget(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return path, nil // what else is wrong with it is said when it is opened
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return "", fmt.Errorf("%s is a link to nothing; name a file", path)
+		}
+		if info, err = os.Lstat(target); err != nil {
+			return "", err
+		}
+		path = target
+	}
+	switch {
+	case info.IsDir():
+		return "", fmt.Errorf("%s is a folder; name a file in it", path)
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is no file but a pipe, a socket or a device; name a file", path)
+	}
+	return path, nil
 }
 
 // writeMarkdown writes the conversation: what people and Cortex said as it is, what agents were asked and returned as

@@ -33,6 +33,9 @@ const (
 	deleteKey  = "\x1b[3~"
 )
 
+// jumps are Home and End as tmux, screen and rxvt send them, which the editor does not know: Ctrl-A and Ctrl-E do the same.
+var jumps = map[string]byte{"\x1b[1~": 0x01, "\x1b[7~": 0x01, "\x1b[4~": 0x05, "\x1b[8~": 0x05}
+
 // maxInline is the size of a paste that appears in the line as it is. The line is redrawn with each rune, so that larger
 // ones appear as a label.
 const maxInline = 512
@@ -176,6 +179,8 @@ func (k *keyboard) feed(b []byte) {
 		case r == 0, r == 0x1a:
 			// Likewise for NUL (Ctrl-Space); and Ctrl-Z would stop the parent process as well.
 		case r >= 0xfdd0 && r <= 0xfdef:
+		case jumps[string(key)] != 0:
+			k.ready = append(k.ready, jumps[string(key)])
 		default:
 			k.ready = append(k.ready, key...)
 		}

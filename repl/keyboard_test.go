@@ -41,6 +41,8 @@ func TestKeyboard(t *testing.T) {
 		{"split rune", []string{"\xe2", "\x82", "\xacx"}, "€x"},
 		{"split sequence", []string{"\x1b", "[", "1;5", "Cx"}, "\x1b[1;5Cx"},
 		{"SS3", []string{"\x1b", "O", "Hx"}, "\x1bOHx"},
+		{"Home and End of tmux", []string{"a\x1b[1~b\x1b[", "4~c"}, "a\x01b\x05c"},
+		{"Home and End of rxvt", []string{"a\x1b[7~b\x1b[8~c"}, "a\x01b\x05c"},
 		{"meta", []string{"\x1bbx"}, "\x1bbx"},
 		{"paste", []string{"a\x1b[200~b\rc\r\nd\te\x1b[201~f"}, "ab\nc\nd\tef"},
 		{"paste in pieces", []string{"\x1b[2", "00~b", "\r", "c\x1b", "[201", "~f"}, "b\ncf"},

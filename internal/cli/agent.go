@@ -28,7 +28,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.spec, "spec", "", "`FILE` with the agent's AgentSpec, YAML or JSON, in place of a card")
 	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "tasks to work on at once (default: what the card says, else 8)")
 	c.Flags().BoolVar(&f.once, "once", false, "do the tasks that wait, then exit")
-	setting(c.Flags(), "card", "spec", "concurrency")
+	setting(c.Flags(), "concurrency")
 }
 
 // given reports whether there is a card to load.
@@ -72,7 +72,7 @@ func (f *execFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` to run the program in")
 	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
 	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this long (default: what the card says, else the task's deadline)")
-	setting(c.Flags(), "timeout")
+	setting(c.Flags(), "card", "spec", "timeout") // not of a built-in agent, which would announce itself by the card of a program
 }
 
 func (e *env) newAgent() *cobra.Command {

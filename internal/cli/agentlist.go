@@ -4,24 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 const (
-	plainWidth     = 100 // columns of a table that is not on a terminal
-	minDescription = 12  // columns that are left for the last cell of a table, however wide the others are
-	screenful      = 100 // rows of a table on a terminal unless --limit says otherwise
-	noLimit        = math.MinInt
+	plainWidth = 100 // columns of a table that is not on a terminal
+	screenful  = 100 // rows of a table on a terminal unless --limit says otherwise
+	noLimit    = math.MinInt
 )
 
 // listFlags are the flags that choose agents, and how many.
@@ -77,7 +74,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 		records[i] = offers[i].Record
 	}
 	if len(records) == 0 {
-		e.sayNone(len(s.Agents()))
+		e.sayNone(s.Agents())
 	}
 	shown := records[:e.atMost(limit, len(records), asJSON)]
 	if asJSON {
@@ -90,7 +87,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 	if len(offers) > 0 {
 		header = slices.Insert(header, 5, "CONFIDENCE")
 	}
-	now, alike := time.Now(), newLookalikes(s.Agents())
+	now, alike, need := time.Now(), newLookalikes(s.Agents()), 0
 	rows := [][]string{header}
 	for i, r := range shown {
 		row := []string{r.ID, string(r.State), fmt.Sprint(len(r.Instances)), r.LastSeenText(now), r.Version, r.Card.Description}
@@ -101,18 +98,30 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 		if r.Refused != "" {
 			row[len(row)-1] = r.Refused
 		}
-		row[len(row)-1] = marked(alike.mark(r), row[len(row)-1])
+		mark := alike.mark(r)
+		need = max(need, uniseg.StringWidth(mark))
+		row[len(row)-1] = marked(mark, row[len(row)-1])
 		rows = append(rows, row)
 	}
-	return e.printRows(rows, len(records)-len(shown))
+	return e.printRows(rows, need, len(records)-len(shown))
 }
 
-func (e *env) sayNone(known int) {
-	if known == 0 {
-		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
-		return
+// sayNone says that nobody fits, of all that are known: those that are online, and those that are listed also while they are not.
+func (e *env) sayNone(known []*registry.Record) {
+	online := 0
+	for _, r := range known {
+		if len(r.Instances) > 0 {
+			online++
+		}
 	}
-	fmt.Fprintf(e.stderr, "no agent fits, of %d that are online: `cortex agents` lists them\n", known)
+	switch away := len(known) - online; {
+	case len(known) == 0:
+		fmt.Fprintln(e.stderr, "no agent is online: start one with `cortex agent echo`")
+	case away == 0:
+		fmt.Fprintf(e.stderr, "no agent fits, of %d that are online: `cortex agents` lists them\n", online)
+	default:
+		fmt.Fprintf(e.stderr, "no agent fits, of %d that are online and %d that are not: `cortex agents` lists them\n", online, away)
+	}
 }
 
 func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
@@ -139,7 +148,7 @@ func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
 			a.ID, fmt.Sprint(len(a.Offers)), prompt.Clean(strings.Join(by, ", "), 80), cmp.Or(best.Description, best.Name),
 		})
 	}
-	return e.printRows(rows, len(abilities)-len(shown))
+	return e.printRows(rows, 0, len(abilities)-len(shown))
 }
 
 // atMost returns how many of n are shown.
@@ -153,42 +162,19 @@ func (e *env) atMost(limit, n int, asJSON bool) int {
 	return n
 }
 
-// printRows prints a table whose last column is cut to what the width leaves, and how many rows are missing from it. Cells may
-// hold anybody's text.
-func (e *env) printRows(rows [][]string, missing int) error {
-	width := plainWidth
-	if f, ok := e.stdout.(*os.File); ok && isTerminal(f) {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			width = w
-		}
+// printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text; of
+// the last ones need columns are to be read.
+func (e *env) printRows(rows [][]string, need, missing int) error {
+	width := cmp.Or(screenWidth(e.stdout), plainWidth)
+	clean := make([][]string, len(rows))
+	for i, row := range rows {
+		clean[i] = cleanRow(row, width)
 	}
-	if _, err := fmt.Fprint(e.stdout, fit(rows, width)); err != nil {
+	if err := writeColumns(e.stdout, "", fit(clean, width, 0, need)); err != nil {
 		return err
 	}
 	if missing > 0 && isTerminal(e.stdout) {
 		fmt.Fprintf(e.stdout, "… and %d more: use --limit 0 or a filter\n", missing)
 	}
 	return nil
-}
-
-// fit aligns the columns of rows, which all have as many cells. Each row is a line of at most width columns of a terminal, unless the
-// columns before the last are too wide for that.
-func fit(rows [][]string, width int) string {
-	last := len(rows[0]) - 1
-	left := width
-	for i := range last {
-		widest := 0
-		for _, row := range rows {
-			row[i] = cleanCell(row[i])
-			widest = max(widest, uniseg.StringWidth(row[i]))
-		}
-		left -= widest + gap
-	}
-	left = max(left, minDescription)
-	for _, row := range rows {
-		row[last] = cut(prompt.Clean(row[last], left), left)
-	}
-	var b strings.Builder
-	writeColumns(&b, "", rows) //nolint:errcheck // a builder takes everything
-	return b.String()
 }

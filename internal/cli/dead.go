@@ -115,7 +115,7 @@ func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) err
 		return nil
 	}
 	now := time.Now()
-	t := newTable(e.stdout, "ID", "WHEN", "INBOX", "FROM", "KIND", "REASON")
+	t := newList(e.stdout, "ID", "WHEN", "INBOX", "FROM", "KIND", "REASON")
 	for _, d := range all {
 		t.row(d.ID, ago(d.Time, now), d.Inbox, d.Event.From, kindOf(d.Event), d.Reason)
 	}

@@ -46,7 +46,8 @@ type endpoint struct {
 	openAIKeys
 	googleKeys
 
-	local bool // runs on this machine, and may have to be loaded first
+	aside string // where a model was given that is not asked; see settings
+	local bool   // runs on this machine, and may have to be loaded first
 }
 
 // openAIKeys are for endpoints that speak OpenAI's protocol.
@@ -88,7 +89,7 @@ func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
 	var head struct {
 		Provider string `json:"provider"`
 	}
-	if err := json.Unmarshal(raw, &head); err != nil {
+	if err := json.Unmarshal(raw, &head); err != nil || string(raw) == "null" {
 		return nil, fmt.Errorf("llms.%s: want keys and values, such as `provider: openai`", name)
 	}
 	all := providers()

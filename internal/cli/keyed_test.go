@@ -268,6 +268,11 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	share(ada, "is nobody's name", "agent:user:bob")
 	share(ada, "user:bob may speak here", "bob")
 	share(ada, "user:bob may speak here", "bob") // once more
+	share(ada, "user:bоb may speak here\nwarning: user:bоb looks like bob\n", "bоb")
+	share(ada, "may speak here no longer", "bоb", "--revoke")
+	if code, _, errs := k.run(ada, "sessions", "share", demo, "bob"); code != 0 || errs != "" {
+		t.Errorf("share with somebody who has keys = %d, %q", code, errs)
+	}
 	ask(bob, "No agent", "hello")
 	if _, out, _ := k.run(bob, "sessions"); !strings.Contains(out, "user:ada, shared with user:bob") {
 		t.Errorf("sessions says %q, want whose it is", out)

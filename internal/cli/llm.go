@@ -108,10 +108,7 @@ func (s *settings) listLLMs() []endpointJSON {
 				l.BaseURL = r.BaseURL
 			}
 			one := settings{llms: s.llms, node: &nodeSettings{llm: name}}
-			switch err := one.checkLLM(); {
-			case ep.Model == "":
-				l.Ready, l.Missing = false, "needs --model"
-			case err != nil:
+			if err := one.checkLLM(); err != nil {
 				l.Ready, l.Missing = false, missing(err)
 			}
 		}
@@ -122,13 +119,9 @@ func (s *settings) listLLMs() []endpointJSON {
 
 // missing is the short form of what keeps an endpoint from being asked.
 func missing(err error) string {
-	var noKey errNoKey
-	var noProject errNoProject
-	switch {
-	case errors.As(err, &noKey):
-		return "needs " + noKey.variable
-	case errors.As(err, &noProject):
-		return "needs GOOGLE_CLOUD_PROJECT"
+	var lack *lackError
+	if errors.As(err, &lack) {
+		return lack.short
 	}
 	return strings.TrimSpace(strings.TrimPrefix(err.Error(), "llms."))
 }
@@ -147,9 +140,11 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 			s.node.model = model
 			if len(args) > 0 && args[0] != s.node.llm {
 				s.node.llm = args[0]
-				if !cmd.Flags().Changed("model") {
-					s.node.model = "" // the one of the file is meant for the llm of the file
+				if !cmd.Flags().Changed("model") && model != "" {
+					s.node.model = "" // it is meant for the llm that is given beside it
+					s.setAside()
 				}
+				s.given["llm"] = fromFlag // or what is as good
 			}
 			chain, err := s.chain()
 			if err != nil {
@@ -173,6 +168,9 @@ const checkTimeout = 5 * time.Minute
 // checkEndpoint calls ep and prints what works. When it refuses the request, a few more calls find out which setting it
 // minds.
 func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
+	if err := ep.ready(); err != nil {
+		return usageError{err}
+	}
 	limited, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	fmt.Fprintf(e.stderr, "asking %s …\n", repl.Sanitize(strings.TrimSpace(ep.Name+" "+ep.Model)))

@@ -56,7 +56,7 @@ func (s *settings) chain() ([]*endpoint, error) {
 		return nil, nil
 	}
 	named := *first
-	named.Model = cmp.Or(s.node.model, named.Model)
+	named.Model, named.aside = cmp.Or(s.node.model, named.Model), s.aside
 	chain := []*endpoint{&named}
 	for _, name := range named.Fallback {
 		next, ok := all[name]
@@ -81,13 +81,22 @@ func (s *settings) checkLLM() error {
 	chain, err := s.chain()
 	for _, ep := range chain {
 		if err := ep.ready(); err != nil {
-			return usageError{err}
+			return s.notReady(err)
 		}
 		if b := s.budget; ep.Price == nil && !ep.local && b.Turn.Cost+b.Conversation.Cost+b.Day.Cost > 0 {
 			return usagef("budget: a cost cannot be bounded without prices: set price for %s in the config file, or bound tokens", ep.Name)
 		}
 	}
 	return err
+}
+
+// notReady says which setting named the endpoint that cannot be asked for err.
+func (s *settings) notReady(err error) error {
+	var lack *lackError
+	if errors.As(err, &lack) {
+		return s.wrong("llm", " %w", err)
+	}
+	return usageError{err}
 }
 
 // openDecider makes what --llm names, which is told by templates. The function that is returned ends its connections.

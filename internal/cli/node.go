@@ -44,6 +44,9 @@ func (l *link) Close() { l.bus.Close() }
 // join connects to a running server, by --nats or by what a node left in the data folder. It returns nil when none runs.
 // onConn, unless nil, is told when the connection is lost and made again.
 func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
+	if err := s.checkFiles(); err != nil {
+		return nil, err
+	}
 	o := &nats.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}
 	if s.nats == "" {
 		a, ok, err := findAddress(ctx, s.data)
@@ -381,6 +384,9 @@ func (n *node) leads() bool {
 
 // open connects to the external server, or claims the data folder and starts an embedded one.
 func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
+	if err := s.checkFiles(); err != nil {
+		return err
+	}
 	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
 		c, err := claimData(ctx, s.data)

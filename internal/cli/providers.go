@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"strings"
 
@@ -89,13 +88,13 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
 	}
 	if r.Model == "" {
-		return nil, "", fmt.Errorf("--llm %s: which model? name it with --model, or `model` in the config file", ep.Name)
+		return nil, "", lacksModel(ep.Name, ep.aside)
 	}
 	if r.Project != "" && r.KeyFile == "" {
 		r.KeyEnv = "" // it was chosen
 	}
 	if r.Provider == "azure" && r.BaseURL == "" {
-		return nil, "", fmt.Errorf("--llm %s: base_url is missing: set AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com/openai/v1", r.Name)
+		return nil, "", lacks(r.Name, "AZURE_OPENAI_ENDPOINT", "base_url is missing: set AZURE_OPENAI_ENDPOINT to https://NAME.openai.azure.com/openai/v1")
 	}
 	key, err := r.key()
 	if project, _ := r.googleProject(); err != nil && p.google && project != "" && r.KeyFile == "" {
@@ -103,7 +102,7 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 	}
 	if err == nil && p.google && key == "" {
 		if project, _ := r.googleProject(); project == "" {
-			err = errNoProject{ep.Name}
+			err = lacksProject(ep.Name)
 		}
 	}
 	return &r, key, err

@@ -68,11 +68,15 @@ type env struct {
 
 // Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, out := checked(stdout)
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
 	e.settings.node, e.interrupted = new(nodeSettings), func() bool { return false }
 	root := e.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = out.failed()
+	}
 	if err == nil {
 		return exitOK
 	}

@@ -34,7 +34,7 @@ func (ep *endpoint) key() (string, error) {
 			return key, checkKey(name, key)
 		}
 	}
-	return "", errNoKey{ep.Name, names[0]}
+	return "", lacksKey(ep.Name, names[0])
 }
 
 // checkKey finds what people paste with a key.
@@ -46,18 +46,31 @@ func checkKey(from, key string) error {
 	return nil
 }
 
-// errNoKey says that a key is not there.
-type errNoKey struct{ name, variable string }
+// lackError says what an endpoint lacks, so that it cannot be asked. It stands behind the setting that names the endpoint.
+type lackError struct{ name, what, short string }
 
-func (e errNoKey) Error() string {
-	return fmt.Sprintf("--llm %s: %s is not set: `export %[2]s=…` with your key, or set api_key_file for %[1]s in the config file", e.name, e.variable)
+func (e *lackError) Error() string { return e.name + ": " + e.what }
+
+func lacks(name, short, format string, args ...any) error {
+	return &lackError{name, fmt.Sprintf(format, args...), "needs " + short}
 }
 
-// errNoProject says that Google's project is not known.
-type errNoProject struct{ name string }
+func lacksKey(name, variable string) error {
+	return lacks(name, variable, "%s is not set: `export %[1]s=…` with your key, or set api_key_file for %s in the config file", variable, name)
+}
 
-func (e errNoProject) Error() string {
-	return fmt.Sprintf("--llm %s: which project? `export GOOGLE_CLOUD_PROJECT=…`, or set project for %[1]s in the config file", e.name)
+func lacksProject(name string) error {
+	const variable = "GOOGLE_CLOUD_PROJECT"
+	return lacks(name, variable, "which project? `export %s=…`, or set project for %s in the config file", variable, name)
+}
+
+// lacksModel also says where a model was given that is not asked, unless that is nowhere.
+func lacksModel(name, aside string) error {
+	what := "which model? name it with --model, or `model` in the config file"
+	if aside != "" {
+		what += "; " + aside + " is left aside, since it is meant for the llm that is given beside it"
+	}
+	return lacks(name, "--model", "%s", what)
 }
 
 // readSecret reads a file that only its owner can read.
@@ -87,7 +100,7 @@ func (ep *endpoint) allHeaders() (map[string]string, error) {
 	for h, name := range ep.HeadersEnv {
 		v := os.Getenv(name)
 		if v == "" {
-			return nil, fmt.Errorf("--llm %s: %s is not set: it holds a header of the config file", ep.Name, name)
+			return nil, lacks(ep.Name, name, "%s is not set: it holds a header of the config file", name)
 		}
 		all[h] = v
 	}

@@ -137,6 +137,10 @@ func (s *starting) Error() string {
 // serveNode runs a node until ctx ends, and tells ready when it takes work.
 func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, ready func(*node)) error {
 	n, err := e.settings.claimNode(ctx, log, waits, logEvent(log))
+	if err != nil && ctx.Err() != nil {
+		log.Info("cortex has stopped", "err", oneLine(waits)) // it was told to, before it was ready
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -245,7 +247,23 @@ func TestReadyNamesTheServerItWaitsFor(t *testing.T) {
 		!strings.Contains(body, "nats://"+free[0]) || strings.Count(body, "\n") != 1 {
 		t.Errorf("readyz = %d, %q, want one line that names %s", code, body, free[0])
 	}
-	stop()
+	if code := stop(); code != 0 {
+		t.Errorf("exit status %d of a service that is stopped while it waits for its server, want 0; log:\n%s", code, log)
+	}
+}
+
+// TestStopWhileTheFolderIsTaken stops a service that waits for somebody else's data folder.
+func TestStopWhileTheFolderIsTaken(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	chat, _, ended := startChat(t, "--data", data, "--agents", "none")
+	defer func() { chat.Close(); <-ended }()
+	eventually(t, "the chat has the folder", func() bool { _, err := os.Stat(filepath.Join(data, "server.json")); return err == nil })
+	log, stop := start(t, "serve", "--data", data, "--http", "none")
+	eventually(t, "it waits", func() bool { return strings.Contains(log.String(), "waiting for the data folder") })
+	if code := stop(); code != 0 {
+		t.Errorf("exit status %d, want 0; log:\n%s", code, log)
+	}
 }
 
 // TestAgentWaitsForCortex lets an agent that reaches its server through a Cortex only be there first.

@@ -56,7 +56,7 @@ func (e *env) newSessions() *cobra.Command {
 				if owned {
 					columns = slices.Insert(columns, 1, "OWNER")
 				}
-				t := newTable(e.stdout, columns...)
+				t := newList(e.stdout, columns...)
 				for _, s := range list {
 					d := known[s.ContextID]
 					row := []string{s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), tokensText(d.usage), costText(d.usage.Cost), s.Title}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -43,7 +45,9 @@ const (
 
 // take fills in the settings among the flags that were not given, from the environment and from file, by keys.
 func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
-	s.given = map[string]source{}
+	if s.given == nil {
+		s.given = map[string]source{}
+	}
 	var bad error
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
@@ -52,9 +56,13 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 		if f.Changed || bad != nil || !hasSettingMark(f) {
 			return
 		}
-		_, v := lookupEnv(f.Name)
-		if v != "" {
+		name, v := lookupEnv(f.Name)
+		if _, set := os.LookupEnv(name); set {
 			s.given[f.Name] = fromEnv
+			if v == "" { // as `CORTEX_AUTH=$KEYS` is when nobody has set KEYS
+				bad = s.wrong(f.Name, ": %w", errEmpty)
+				return
+			}
 		} else if value, ok := file[key(f.Name)]; ok {
 			s.given[f.Name], v = fromFile, value
 		} else {
@@ -73,9 +81,37 @@ func (s *settings) take(flags *pflag.FlagSet, file map[string]string) error {
 		{"spec", "card"},
 	} {
 		if f := flags.Lookup(p[0]); f != nil && s.given[p[0]] < s.given[p[1]] {
+			if p[0] == "model" && f.Value.String() != "" {
+				s.setAside()
+			}
 			if err := f.Value.Set(""); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// setAside notes that the model that was given is meant for another llm than the one that is asked.
+func (s *settings) setAside() {
+	s.aside = "--model"
+	switch s.given["model"] {
+	case fromEnv:
+		s.aside, _ = lookupEnv("model")
+	case fromFile:
+		s.aside = "model in " + s.config
+	}
+}
+
+// checkFiles checks that the files of credentials and certificates which were given are there.
+func (s *settings) checkFiles() error {
+	for flag, path := range map[string]string{"creds": s.creds, "tls-ca": s.tls.CA, "tls-cert": s.tls.Cert, "tls-key": s.tls.Key} {
+		if s.given[flag] == 0 {
+			continue // it is none, or Cortex's own choice
+		}
+		var failed *fs.PathError
+		if _, err := os.Stat(path); errors.As(err, &failed) {
+			return s.wrong(flag, ": %s: %w", path, failed.Err)
 		}
 	}
 	return nil
@@ -113,14 +149,13 @@ func envName(flag string) string {
 	return "CORTEX_" + strings.ToUpper(key(flag))
 }
 
-// lookupEnv returns the variable of a setting, and its value; "" is none.
+// lookupEnv returns the variable of a setting, which may not be set, and its value.
 func lookupEnv(flag string) (name, v string) {
 	name = envName(flag)
-	if v = os.Getenv(name); v == "" && flag == "nats" {
+	if _, set := os.LookupEnv(name); !set && flag == "nats" {
 		name = "CORTEX_NATS" // as of the other flags
-		v = os.Getenv(name)
 	}
-	return name, v
+	return name, os.Getenv(name)
 }
 
 // kind says whether a key of the config file stands for a setting.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,6 +30,8 @@ var actionFlags = strings.Fields(`
 // exceptions are actions under the name of a setting.
 var exceptions = map[string]bool{
 	"cortex eval routing --agents": true, "cortex bench restart --agents": true, "cortex bench discovery --agents": true, "cortex torture --agents": true,
+	"cortex agent echo --card": true, "cortex agent clock --card": true, "cortex agent calc --card": true,
+	"cortex agent echo --spec": true, "cortex agent clock --spec": true, "cortex agent calc --spec": true,
 }
 
 // TestFlagsAreClassified walks over the flags of all commands. Whoever adds one says here what it is: a setting of the node, or what an
@@ -96,12 +100,42 @@ func TestSettingsComeFirst(t *testing.T) {
 		"no port for health":        {env: "CORTEX_HTTP=8420", args: []string{"serve"}, want: `CORTEX_HTTP "8420": want host:port, such as 127.0.0.1:8420, or none`},
 		"now and then":              {file: "sync: often", args: []string{"serve", "--http", "none"}, want: `config.yaml: sync "often": it is a time, such as 30s or 5m, or always (line 1)`},
 		"no folder of keys":         {env: "CORTEX_AUTH=/none", args: []string{"chat"}, want: "CORTEX_AUTH: there are no keys in /none: `cortex auth init` makes some"},
+		"an empty variable":         {env: "CORTEX_AUTH=", args: []string{"serve"}, want: "CORTEX_AUTH: it is empty: give a value, or leave it out"},
+		"an empty policy":           {env: "CORTEX_POLICY=", args: []string{"chat"}, want: "CORTEX_POLICY: it is empty: give a value, or leave it out"},
+		"an empty time":             {env: "CORTEX_RETAIN=", args: []string{"serve"}, want: "CORTEX_RETAIN: it is empty: give a value, or leave it out"},
+		"an empty switch":           {env: "CORTEX_LEARNING=", args: []string{"serve"}, want: "CORTEX_LEARNING: it is empty: give a value, or leave it out"},
+		"an empty server":           {env: "CORTEX_NATS_URL= CORTEX_NATS=nats://h", args: []string{"version"}, want: "CORTEX_NATS_URL: it is empty: give a value, or leave it out"},
+		"an empty variable, a key":  {env: "CORTEX_AUTH=", file: "auth: keys", args: []string{"serve"}, want: "CORTEX_AUTH: it is empty: give a value, or leave it out"},
+		"no file at all":            {env: "CORTEX_CONFIG=", args: []string{"version"}, want: "CORTEX_CONFIG: it is empty: give a value, or leave it out"},
+		"no file, and another":      {env: "CORTEX_CONFIG=other.yaml", args: []string{"version", "--config", ""}, want: "--config: it is empty: give a value, or leave it out"},
+		"no such file":              {env: "CORTEX_CONFIG=nope.yaml", args: []string{"version"}, want: "CORTEX_CONFIG: nope.yaml: no such file or directory"},
+		"nothing in a file":         {file: " ", args: []string{"version"}, want: "config.yaml: it says nothing: give keys and values, such as `llm: openai`, or leave the file out"},
+		"comments only":             {file: "# auth: keys", args: []string{"version"}, want: "config.yaml: it says nothing: give keys and values, such as `llm: openai`, or leave the file out"},
+		"null":                      {file: "# nothing\nnull", args: []string{"version"}, want: "config.yaml: it says nothing: give keys and values, such as `llm: openai`, or leave the file out (line 2)"},
+		"no keys and values":        {file: "{}", args: []string{"version"}, want: "config.yaml: it says nothing: give keys and values, such as `llm: openai`, or leave the file out"},
+		"no models":                 {file: "llm: fake\nllms:", args: []string{"version"}, want: "config.yaml: llms: want names, each with its settings (line 2)"},
+		"models, of none":           {file: "llms: {}", args: []string{"version"}, want: "config.yaml: llms: want names, each with its settings (line 1)"},
+		"nothing of a model":        {file: "llms:\n  openai:", args: []string{"version"}, want: "config.yaml: llms.openai: want keys and values, such as `provider: openai` (line 2)"},
+		"a list":                    {file: "# all\n- llm: fake", args: []string{"version"}, want: "config.yaml: want keys and values, such as `llm: openai` (line 2)"},
+		"a text":                    {file: "fake", args: []string{"version"}, want: "config.yaml: want keys and values, such as `llm: openai` (line 1)"},
+		"a control character":       {file: "llm: fake\ntenant: a\x00b", args: []string{"version"}, want: "config.yaml: line 2: control characters are not allowed"},
+		"no key of a model":         {env: "CORTEX_LLM=openai", args: []string{"serve", "--http", "none"}, want: "CORTEX_LLM openai: OPENAI_API_KEY is not set: `export OPENAI_API_KEY=…` with your key, or set api_key_file for openai in the config file"},
+		"no model":                  {file: "llm: ollama", args: []string{"serve", "--http", "none"}, want: "config.yaml: llm ollama: which model? name it with --model, or `model` in the config file (line 1)"},
+		"another model":             {env: "CORTEX_MODEL=qwen3", args: []string{"llm", "check", "ollama"}, want: "ollama: which model? name it with --model, or `model` in the config file; CORTEX_MODEL is left aside, since it is meant for the llm that is given beside it"},
+		"another model, chat":       {env: "CORTEX_MODEL=qwen3", args: []string{"chat", "--llm", "ollama"}, want: "--llm ollama: which model? name it with --model, or `model` in the config file; CORTEX_MODEL is left aside, since it is meant for the llm that is given beside it"},
+		"another model in a file":   {file: "model: qwen3", args: []string{"chat", "--llm", "ollama"}, want: "--llm ollama: which model? name it with --model, or `model` in the config file; model in config.yaml is left aside, since it is meant for the llm that is given beside it"},
+		"no credentials":            {env: "CORTEX_CREDS=/none", args: []string{"agents", "--nats", "nats://127.0.0.1:1"}, want: "CORTEX_CREDS: /none: no such file or directory"},
+		"no credentials, a flag":    {args: []string{"agent", "echo", "--creds", "/none", "--nats", "nats://127.0.0.1:1"}, want: "--creds: /none: no such file or directory"},
+		"no certificates":           {file: "tls_ca: /none", args: []string{"serve", "--http", "none", "--nats", "nats://127.0.0.1:1"}, want: "config.yaml: tls_ca: /none: no such file or directory (line 1)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
-			if variable, value, ok := strings.Cut(test.env, "="); ok {
-				t.Setenv(variable, value)
+			t.Setenv("OPENAI_API_KEY", "")
+			for _, variable := range strings.Split(test.env, " ") {
+				if name, value, ok := strings.Cut(variable, "="); ok {
+					t.Setenv(name, value)
+				}
 			}
 			args := append([]string{"--data", dir}, test.args...)
 			if test.file != "" {
@@ -110,8 +144,10 @@ func TestSettingsComeFirst(t *testing.T) {
 				}
 				args = append(args, "--config", "config.yaml")
 			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for what is taken and runs
+			defer cancel()
 			var stdout, stderr bytes.Buffer
-			code := Run(t.Context(), args, strings.NewReader(""), &stdout, &stderr)
+			code := Run(ctx, args, strings.NewReader(""), &stdout, &stderr)
 			if got := strings.TrimSpace(stderr.String()); code != exitUsage || got != "cortex: "+test.want {
 				t.Errorf("exit status %d, want 2; it says\n%s\nwant\ncortex: %s", code, got, test.want)
 			}

@@ -33,6 +33,7 @@ import (
 type settings struct {
 	flags *pflag.FlagSet     // those of every command
 	given map[string]source  // by the name of the flag
+	aside string             // where a model was given that is not asked, since it is meant for another llm; "" is nowhere
 	doc   *document.Document // of the file, if there is one
 
 	config    string
@@ -211,6 +212,7 @@ func absolute(path *string) (err error) {
 
 // complete fills in what was not given as a flag, and checks what can be checked.
 func (s *settings) complete(cmd *cobra.Command) error {
+	s.given = map[string]source{}
 	file, doc, err := s.readConfig(cmd)
 	if err != nil {
 		return err
@@ -285,17 +287,22 @@ func addresses(list string) (string, error) {
 // readConfig reads the settings of the file: those that flags have are returned as text. Keys that no command knows are
 // errors.
 func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
-	if s.config == "" {
-		if s.config = os.Getenv("CORTEX_CONFIG"); s.config == "" {
+	if f := cmd.Flags().Lookup("config"); f != nil && !f.Changed {
+		var set bool
+		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); !set {
 			return nil, nil, nil
 		}
+		s.given["config"] = fromEnv
+	}
+	if s.config == "" {
+		return nil, nil, s.wrong("config", ": %w", errEmpty)
 	}
 	b, err := document.Read(cmd.Context(), s.config, maxConfig)
 	if cmd.Context().Err() != nil {
 		return nil, nil, cmd.Context().Err()
 	}
 	if err != nil {
-		return nil, nil, usagef("--config: %w", err)
+		return nil, nil, s.wrong("config", ": %w", err)
 	}
 	d, err := document.Parse(b)
 	if err != nil {
@@ -312,7 +319,10 @@ func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.
 func (s *settings) readKeys(plain []byte, known map[string]kind) (map[string]string, error) {
 	raw := map[string]json.RawMessage{}
 	if err := json.Unmarshal(plain, &raw); err != nil {
-		return nil, errors.New("want keys and values, such as `llm: openai`")
+		return nil, errNoKeys
+	}
+	if len(raw) == 0 {
+		return nil, errSaysNothing
 	}
 	values := map[string]string{}
 	for _, k := range slices.Sorted(maps.Keys(raw)) {
@@ -346,6 +356,12 @@ const maxConfig = 256 << 10
 // errEmpty is for a value of which one cannot tell what it is to do: `auth: ""` may be a template that nobody has filled in, and would
 // run a server without keys.
 var errEmpty = errors.New("it is empty: give a value, or leave it out")
+
+// errNoKeys and errSaysNothing are for a file that has no settings: it may be another one than was meant, or one that nobody has filled in.
+var (
+	errNoKeys      = errors.New("want keys and values, such as `llm: openai`")
+	errSaysNothing = errors.New("it says nothing: give keys and values, such as `llm: openai`, or leave the file out")
+)
 
 // plainValue returns a value as a flag would be given it; list says that it may be one.
 func plainValue(raw json.RawMessage, list bool) (string, error) {
@@ -389,7 +405,7 @@ func plainValue(raw json.RawMessage, list bool) (string, error) {
 
 func (s *settings) readEndpoints(raw json.RawMessage) error {
 	all := map[string]json.RawMessage{}
-	if err := json.Unmarshal(raw, &all); err != nil {
+	if err := json.Unmarshal(raw, &all); err != nil || len(all) == 0 {
 		return errors.New("llms: want names, each with its settings")
 	}
 	s.llms = make(map[string]*endpoint, len(all))

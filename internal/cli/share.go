@@ -13,8 +13,10 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 func (e *env) newSessionsShare() *cobra.Command {
@@ -99,7 +101,34 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 		return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex sessions` shows it", contextID)
 	}
 	fmt.Fprintln(e.stdout, shareLine(p))
+	e.warnOfNames(ctx, conv, p.With)
 	return nil
+}
+
+// warnOfNames says which of the names that were let in are most likely not those that were meant: they may be taken for others, or
+// nobody has keys with them. Who has keys is only known where their folder is.
+func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, ids []string) {
+	var issued []string
+	if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && e.settings.nats == "" {
+		all, err := auth.List(a.Node.of("auth"))
+		for _, i := range all {
+			if err == nil && i.Tenant == e.settings.tenant {
+				issued = append(issued, i.ID)
+			}
+		}
+	}
+	var alike lookalike.Set
+	for _, id := range slices.Concat(issued, conv.Shared, ids, []string{conv.Owner}) {
+		alike.Add(strings.TrimPrefix(id, "user:"))
+	}
+	for _, id := range ids {
+		if mark := alike.Mark(strings.TrimPrefix(id, "user:")); mark != "" {
+			fmt.Fprintf(e.stderr, "warning: %s %s\n", prompt.Clean(id, pageWord), prompt.Clean(mark, pageWord))
+		}
+		if issued != nil && !slices.Contains(issued, id) {
+			fmt.Fprintf(e.stderr, "warning: nobody has keys as %s: `cortex auth list` has the names\n", prompt.Clean(id, pageWord))
+		}
+	}
 }
 
 // holds reports whether a conversation is shared as p wants it.

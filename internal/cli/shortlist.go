@@ -14,7 +14,7 @@ import (
 func writeShortlist(out *strings.Builder, indent string, list []conversation.Candidate) {
 	var rows [][]string
 	for _, c := range list {
-		rows = append(rows, []string{prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), c.Reason})
+		rows = append(rows, []string{prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), prompt.Clean(c.Reason, maxSaid)})
 	}
 	_ = writeColumns(out, indent, rows) // a builder never fails
 }

@@ -3,19 +3,22 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rivo/uniseg"
+	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // table prints aligned columns. Cells may hold anybody's text: each becomes one clean line of at most 60 characters.
 type table struct {
-	w    io.Writer
-	rows [][]string
+	w     io.Writer
+	rows  [][]string
+	width int // columns of the terminal that it keeps; 0 is as wide as it likes
 }
 
 func newTable(w io.Writer, header ...string) *table {
@@ -24,23 +27,112 @@ func newTable(w io.Writer, header ...string) *table {
 	return t
 }
 
-func (t *table) row(cells ...string) {
+// newList returns a table whose rows keep to a line of the terminal each. The first column has what other commands call a row by: it is
+// the last that is cut.
+func newList(w io.Writer, header ...string) *table {
+	t := newTable(w, header...)
+	t.width = screenWidth(w)
+	return t
+}
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cleanRow(cells, maxCell)) }
+
+// cleanRow returns the cells of a row as they are shown, without what is empty at its end. last bounds the last one, in characters.
+func cleanRow(cells []string, last int) []string {
 	row, full := make([]string, len(cells)), 0
-	for i := range cells {
-		if row[i] = cleanCell(cells[i]); row[i] != "" {
+	for i, text := range cells {
+		most := maxCell
+		if i == len(cells)-1 {
+			most = last
+		}
+		if row[i] = prompt.Clean(text, most); row[i] != "" {
 			full = i + 1
 		}
 	}
-	t.rows = append(t.rows, row[:full])
+	return row[:full]
 }
 
-// cleanCell is what a table shows of anybody's text.
-func cleanCell(text string) string { return prompt.Clean(text, 60) }
+// maxCell is how many characters a table shows of anybody's text.
+const maxCell = 60
 
-func (t *table) flush() error { return writeColumns(t.w, "", t.rows) }
+func (t *table) flush() error {
+	rows := t.rows
+	if t.width > 0 {
+		rows = fit(rows, t.width, t.width/2, 0)
+	}
+	return writeColumns(t.w, "", rows)
+}
 
-// gap is how many spaces are between columns.
-const gap = 2
+const (
+	gap       = 2  // spaces between columns
+	narrowest = 10 // columns of a terminal to which a cell is cut where there is no room for all
+	minLast   = 12 // that are left for the last cell
+)
+
+// screenWidth returns the width of a terminal, or 0 for what is none.
+func screenWidth(w io.Writer) int {
+	if f, ok := w.(*os.File); ok && isTerminal(f) {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return max(width, 0)
+		}
+	}
+	return 0
+}
+
+// fit returns rows of which each, written with its columns below each other, is a line of at most width columns of a terminal. The widest
+// cells are cut first, so that a stranger's long name takes no room from what is said of others; those of the first column only
+// when they are wider than first. The last column is left need columns, if that is not over a third of the width. What has no room at
+// all is left out at the end of a row.
+func fit(rows [][]string, width, first, need int) [][]string {
+	var widths []int
+	last := 0
+	for _, row := range rows {
+		for i := range max(0, len(row)-1) {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], uniseg.StringWidth(row[i]))
+		}
+	}
+	for _, row := range rows {
+		if len(row) > len(widths) {
+			last = max(last, uniseg.StringWidth(row[len(widths)]))
+		}
+	}
+	room, most := width-gap*len(widths)-min(last, max(minLast, min(need, width/3))), width // most: of the columns of a cell
+	bound := func(i int) int {
+		if i == 0 {
+			return min(widths[i], max(most, first))
+		}
+		return min(widths[i], most)
+	}
+	for ; most > narrowest; most-- {
+		used := 0
+		for i := range widths {
+			used += bound(i)
+		}
+		if used <= room {
+			break
+		}
+	}
+	out := make([][]string, len(rows))
+	for n, row := range rows {
+		left := width
+		for i, cell := range row {
+			if i > 0 && left < min(narrowest, uniseg.StringWidth(cell)) {
+				break
+			}
+			if i < len(row)-1 {
+				cell = cut(cell, min(bound(i), left))
+				left -= bound(i) + gap
+			} else {
+				cell = cut(cell, left)
+			}
+			out[n] = append(out[n], cell)
+		}
+	}
+	return out
+}
 
 // writeColumns writes rows with their cells below each other. A column is as wide as its widest cell that is not the last of its row. What
 // follows an empty row has columns of its own.

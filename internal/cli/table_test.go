@@ -32,21 +32,3 @@ func TestTableOfWideText(t *testing.T) {
 		t.Errorf("the table (-want +got):\n%s", diff)
 	}
 }
-
-// TestFitCountsColumns holds that the lists of agents and abilities count columns of a terminal too, also where they cut.
-func TestFitCountsColumns(t *testing.T) {
-	got := fit([][]string{
-		{"AGENT", "STATE", "DESCRIPTION"},
-		{"天気", "active", "東京の天気を教えます。明日の天気も"},
-		{"cafe\u0301", "active", "plain words that go on and on"},
-		{"👩👩👧", "active", ""},
-	}, 34)
-	want := `AGENT   STATE   DESCRIPTION
-天気    active  東京の天気を教え…
-cafe` + "\u0301" + `    active  plain words that…
-👩👩👧  active
-`
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the table (-want +got):\n%s", diff)
-	}
-}

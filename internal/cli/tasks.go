@@ -98,7 +98,7 @@ func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 	for i := range list { // some may have left
 		alike.Add(list[i].Agent)
 	}
-	t := newTable(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
+	t := newList(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
 	for _, o := range list {
 		state := stateWord(o.State)
 		if o.Attempt > 1 {

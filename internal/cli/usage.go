@@ -6,6 +6,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // usageLine is what was read and written, and what it cost.
@@ -41,7 +42,7 @@ func costText(cost float64) string {
 func summaryLine(e *conversation.Entry) string {
 	var parts []string
 	if n := e.Summary.Turns - e.Omitted; n > 0 && e.Summary.Text != "" {
-		parts = append(parts, fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", n, e.Summary.Model))
+		parts = append(parts, fmt.Sprintf("the oldest %d turns were summarised for the prompt by %s", n, prompt.Clean(e.Summary.Model, maxSaid)))
 	}
 	if e.Omitted > 0 {
 		parts = append(parts, fmt.Sprintf("%d turns were left out of the prompt: the model could not summarise them", e.Omitted))

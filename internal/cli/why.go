@@ -14,6 +14,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
+// maxSaid bounds what is told of a text that a model wrote, in characters.
+const maxSaid = 4000
+
 // why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var last []*conversation.Entry
@@ -36,10 +39,11 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var out strings.Builder
 	var offered []conversation.Candidate
 	step := 0
+	said := func(text string) string { return prompt.Clean(text, maxSaid) } // by strangers: no line of theirs stands for one of ours
 	for _, e := range last {
 		out.WriteString(retried[e.Seq])
 		if e.Failure != "" {
-			fmt.Fprintf(&out, "failed   %s\n", e.Failure)
+			fmt.Fprintf(&out, "failed   %s\n", said(e.Failure))
 			whyChosen(&out, e, offered)
 			offered = e.Shortlist
 		}
@@ -56,13 +60,13 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		step++
 		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
 		for _, del := range d.Delegations {
-			fmt.Fprintf(&out, "\n   → %s: %s", alike.Named(del.Agent), del.Task)
+			fmt.Fprintf(&out, "\n   → %s: %s", said(alike.Named(del.Agent)), said(del.Task))
 		}
 		if e.Consent != "" {
 			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
 		}
 		if d.Reason != "" {
-			fmt.Fprintf(&out, "\n   because %s", d.Reason)
+			fmt.Fprintf(&out, "\n   because %s", said(d.Reason))
 		}
 		out.WriteString("\n")
 		whyChosen(&out, e, offered)
@@ -97,7 +101,7 @@ func whyRetried(conv *conversation.Conversation, e *conversation.Entry, alike *l
 }
 
 func costLine(d *llm.Decision) string {
-	parts := []string{"by " + d.Model}
+	parts := []string{"by " + prompt.Clean(d.Model, maxSaid)}
 	if d.Usage != (llm.Usage{}) {
 		parts = append(parts, usageLine(d.Usage))
 	}

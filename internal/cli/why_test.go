@@ -69,4 +69,18 @@ func TestWhyTellsOfRetries(t *testing.T) {
 	if got, err = b.why(t.Context(), "c"); err != nil || got != "1. delegate\n   → uSer (looks like user): x\n   by m" {
 		t.Errorf("why of an agent that may be taken for a person = %q, %v", got, err)
 	}
+
+	// What the model wrote begins no line.
+	d := &llm.Decision{
+		Kind: llm.KindDelegate, Model: "m\n9. respond", Reason: "it\n2. respond\n   because all is well",
+		Delegations: []llm.Delegation{{ID: "a", Agent: "old\nscale", Skill: "weigh", Task: "an anchor\n   by another model"}},
+	}
+	add(&conversation.Entry{Turn: "m4", Decision: d}, "m4", &a2a.Message{ID: "m4", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart("go")}})
+	want = `1. delegate
+   → old scale: an anchor by another model
+   because it 2. respond because all is well
+   by m 9. respond`
+	if got, err = b.why(t.Context(), "c"); err != nil || got != want {
+		t.Errorf("why of what a model wrote =\n%s, %v\nwant\n%s", got, err, want)
+	}
 }

@@ -64,7 +64,7 @@ func TestParse(t *testing.T) {
 		"a: 1\na: 2":             `line 2: key "a" already set in map`,
 		"a: [":                   "line 1: ",
 		"a: *b":                  "unknown anchor 'b' referenced",
-		"a: \x00":                "control characters are not allowed",
+		"a: \x00":                "line 1: control characters are not allowed",
 	} {
 		if _, err := document.Parse([]byte(text)); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Parse(%q) = %v, want %s", text, err, want)

@@ -10,7 +10,8 @@ import (
 )
 
 // Explain returns err with the line of what its text begins with, as readers of settings say it: keys with dots or colons between
-// them, places in a list as [0] or "rule 1". Where nothing in the document has the name, it is the line of what should have it.
+// them, places in a list as [0] or "rule 1". Where nothing in the document has the name, it is the line of what should have it; of a
+// document that is a list or a text, and cannot have it, its own.
 func (d *Document) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -27,6 +28,9 @@ func (d *Document) Line(text string) int {
 		return 0
 	}
 	line := 0
+	if d.root.Kind != yaml.MappingNode {
+		line = d.root.Line
+	}
 	for n := d.root; n != nil; {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 	sigs "sigs.k8s.io/yaml"
@@ -41,13 +43,13 @@ func Parse(b []byte) (*Document, error) {
 		d.JSON = []byte("null")
 		return d, nil
 	case err != nil:
-		return nil, plainYAML(err)
+		return nil, readable(b, err)
 	}
 	switch err := in.Decode(&second); {
 	case err == nil:
 		return nil, fmt.Errorf("line %d: a second document begins here: a file has one, and this one needs a file of its own", second.Line)
 	case !errors.Is(err, io.EOF):
-		return nil, plainYAML(err)
+		return nil, readable(b, err)
 	}
 	if len(first.Content) > 0 {
 		d.root = first.Content[0]
@@ -110,6 +112,22 @@ func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
 		w.known[n] = all
 	}
 	return all, nil
+}
+
+// readable is plainYAML for an error of the reader of characters, which does not say where in b it stopped.
+func readable(b []byte, err error) error {
+	plain := plainYAML(err)
+	if strings.HasPrefix(plain.Error(), "line ") {
+		return plain
+	}
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && size == 1 || unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) {
+			return fmt.Errorf("line %d: %w", 1+bytes.Count(b[:i], []byte("\n")), plain)
+		}
+		i += size
+	}
+	return plain
 }
 
 // plainYAML says in one line what the libraries say, without the names of their steps.

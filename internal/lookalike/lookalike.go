@@ -2,46 +2,84 @@
 // and 1 for l, by marks above letters and by characters that show nothing. An agent may have any name, so wherever names are shown
 // one that looks like another's is marked.
 //
-// It is the skeleton algorithm of Unicode's UTS #39 with a table of the letters of Greek, Cyrillic and Armenian, and of Latin beyond
-// ASCII, that are drawn as those of ASCII; what Unicode calls compatible, such as full-width and mathematical letters, is
-// folded by its normal form. Two names look alike when their skeletons are the same. More is taken for alike than in UTS #39:
-// case, and all punctuation that joins words.
+// It is the skeleton algorithm of Unicode's UTS #39 with Unicode's table of what is drawn alike, see gen.go; what Unicode calls
+// compatible, such as full-width and mathematical letters, is folded by its normal form. Two names look alike when their skeletons are
+// the same. More is taken for alike than in UTS #39: case, small capitals, some letters of a font that is not the best, and all
+// punctuation that joins words.
 package lookalike
 
 import (
+	_ "embed"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 )
 
-// drawn has, before each =, what is drawn as the letters after it.
+//go:generate sh -c "go run gen.go confusables-15.0.txt Unihan_Variants-15.0.txt > confusables.txt"
+
+//go:embed confusables.txt
+var confusables string
+
+// drawn has, before each =, what is drawn as the letter after it, beside what is in confusables.txt: small capitals, which look like
+// small letters where a font has none of its own, letters with a little more or less, what joins words, and the characters of Chinese
+// that differ in the length of a stroke. Each is there as its prototype in the file, so that it speaks for all that look like it.
 const drawn = `
-аạα⍺ɑ=a вьβϐß=b сϲⅽ=c ԁ=d еҽ℮є=e ғ=f ɡց=g һհ=h іıιⅰ=i јϳ=j кκҡ=k ӏⅼ|ǀ=l м=m пոռη=n оοσօ٥०๐=o рρϱ=p ԛգ=q г=r ѕꜱ=s тτ=t υսʋц=u νѵⅴ=v ѡшωԝա=w хχⅹ×=x уүγʏ=y ᴢʐ=z
-АΑ=a ВΒ=b СϹⅭ=c ᎠⅮ=d ЕΕ=e Ғ=f Ԍ=g НΗ=h ІΙӀⅠ=i Ј=j КΚ=k Ⅼ=l МΜⅯ=m Ν=n ОΟՕ=o РΡ=p Ԛ=q Ꮢ=r ЅՏ=s ТΤ=t ՍԱ=u Ѵ=v Ԝ=w ХΧⅩ=x УΥҮ=y ΖᏃ=z
-зЗӡʒ=3 чЧ=4 бБ=6 øØ=o đĐ=d łŁ=l ħĦ=h ŧŦ=t ƅ=b æ=ae œ=oe ⁄∕╱=/ ․‧·•∙⋅=. ꞉：∶=: ʹʼ’‘＇ˈ′=' ‐‑‒–—―−﹣_.~:=- `
+ᴀ=a ʙßƅ=b ᴅ=d ᴇꞓ=e ꜰғҒ=f ɢ=g ʜ=h ᴊ=j ĸҡ=k ʟ=l ʍ=m ɴπ=n ᴘ=p ꞯ=q ʀ=r ᴛ=t цԱ=u шω=w χ=x ɜȝ=3 ч=4 Б=6 ·=. ー_.~:=-
+曰=日 入=人 末=未 土=士 已巳=己 戌戍=戊 夭=天 壬=王 冶=治 淮=准 刁=刀 母=毋 祟=崇`
 
 // alike are the letters of ASCII that are taken for each other, after the case is gone.
 var alike = strings.NewReplacer("0", "o", "1", "l", "i", "l", "!", "l", "m", "rn", "w", "vv")
 
-var table = readTable()
+// table has what a character is drawn as.
+var table = sync.OnceValue(readTable)
 
 func readTable() map[rune]string {
-	t := map[rune]string{}
+	own := map[rune]string{}
 	for pair := range strings.FieldsSeq(drawn) {
 		from, to, _ := strings.Cut(pair, "=")
 		for _, r := range from {
-			t[r] = to
+			own[r] = to
 		}
 	}
+	t := make(map[rune]string, 8<<10)
+	for line := range strings.Lines(confusables) {
+		to, from, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=") // 006F=0585 05E1 0647
+		if !ok {
+			continue
+		}
+		proto := draw(codePoints(strings.ReplaceAll(to, "+", " ")), own)
+		for _, r := range codePoints(from) {
+			t[r] = proto
+		}
+	}
+	for r, to := range own {
+		t[r] = to
+	}
 	return t
+}
+
+// codePoints returns the text that is written as numbers with spaces between them.
+func codePoints(list string) string {
+	var b strings.Builder
+	for c := range strings.FieldsSeq(list) {
+		n, err := strconv.ParseUint(c, 16, 21)
+		if err != nil {
+			panic(err) // the file is part of the program
+		}
+		b.WriteRune(rune(n))
+	}
+	return b.String()
 }
 
 // Skeleton returns what two names have in common that look alike.
 func Skeleton(name string) string {
 	var b strings.Builder
-	for _, r := range norm.NFKD.String(draw(name)) { // some are drawn as a letter with a mark
+	t := table()
+	for _, r := range norm.NFKD.String(draw(name, t)) { // some are drawn as a letter with a mark
 		switch {
 		case unicode.In(r, unicode.M, unicode.C) || r == '\u3164' || r == '\uffa0' || r == '\u115f' || r == '\u1160' || r == '\u2800':
 			// shows nothing of its own
@@ -51,14 +89,14 @@ func Skeleton(name string) string {
 			b.WriteRune(r)
 		}
 	}
-	return alike.Replace(strings.ToLower(draw(b.String())))
+	return alike.Replace(draw(strings.ToLower(draw(b.String(), t)), t))
 }
 
-// draw replaces what is drawn as something else.
-func draw(s string) string {
+// draw replaces what is drawn as something else by a table.
+func draw(s string, by map[rune]string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if to, ok := table[r]; ok {
+		if to, ok := by[r]; ok {
 			b.WriteString(to)
 		} else {
 			b.WriteRune(r)
@@ -67,15 +105,48 @@ func draw(s string) string {
 	return b.String()
 }
 
-// Mixed reports whether a name has letters of several of the alphabets whose letters are taken for each other.
+// withLatin are scripts whose letters people write beside Latin ones in one name. It is Unicode's table of recommended scripts, without
+// those that have many letters of the same form.
+var withLatin = []string{
+	"Arabic", "Bengali", "Bopomofo", "Devanagari", "Ethiopic", "Georgian", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew", "Hiragana",
+	"Kannada", "Katakana", "Khmer", "Lao", "Malayalam", "Myanmar", "Oriya", "Sinhala", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan",
+}
+
+// eastAsian are scripts that are written together.
+var eastAsian = []string{"Han", "Hiragana", "Katakana", "Bopomofo", "Hangul"}
+
+// Mixed reports whether a name has letters of several alphabets that nobody writes together: the moderately restrictive level of UTS #39.
 func Mixed(name string) bool {
-	n := 0
-	for _, script := range []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Armenian, unicode.Cherokee} {
-		if strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(script, r) }) {
-			n++
+	latin, other := false, ""
+	for _, r := range name {
+		if r < unicode.MaxASCII {
+			latin = latin || 'a' <= r|0x20 && r|0x20 <= 'z'
+			continue
+		}
+		switch script := scriptOf(r); {
+		case script == "":
+		case script == "Latin":
+			latin = true
+		case other == "" || slices.Contains(eastAsian, script) && slices.Contains(eastAsian, other):
+			other = script
+		case script != other:
+			return true
 		}
 	}
-	return n > 1
+	return latin && other != "" && !slices.Contains(withLatin, other)
+}
+
+// scriptOf returns the script that a character is a part of, or "" for one of several.
+func scriptOf(r rune) string {
+	if unicode.In(r, unicode.Common, unicode.Inherited) {
+		return ""
+	}
+	for name, script := range unicode.Scripts {
+		if unicode.Is(script, r) {
+			return name
+		}
+	}
+	return "" // not assigned
 }
 
 // Set is names that are shown together. The zero value is empty. It is not safe for concurrent use.

@@ -32,13 +32,28 @@ func TestSkeleton(t *testing.T) {
 		{"søk", "sok"},
 		{"straße", "strabe"},
 		{"a-b", "a—b"},
+		{"agent_echo", "agent_eᴄhᴏ"}, // small capitals
+		{"zap", "zaⲣ"},               // Coptic
+		{"zap", "zᴀp"},
+		{"wow", "ᴡᴏᴡ"},
+		{"vizo", "ᴠizᴏ"},
+		{"bank", "ꓐꓮꓠꓗ"}, // Lisu
+		{"cop", "ⲥⲟⲣ"},
+		{"sos", "ꮪꮎꮪ"}, // small letters of Cherokee
+		{"LLM", "𑢲𑢲M"}, // Warang Citi
+		{"the-bank", "ᴛʜᴇ-ʙᴀɴᴋ"},
+		{"a-b", "aーb"},
+		{"a-b", "a一b"},
+		{"日本", "曰本"},
+		{"ロ", "口"},
+		{"味噌", "𠰌噌"}, // of the table of Chinese characters
 	} {
 		if a, b := lookalike.Skeleton(pair[0]), lookalike.Skeleton(pair[1]); a != b {
 			t.Errorf("%q and %q have skeletons %q and %q, want the same", pair[0], pair[1], a, b)
 		}
 	}
 	for _, pair := range [][2]string{
-		{"pay-bot", "play-bot"}, {"agent_echo", "agent_clock"}, {"worker-2", "worker-3"}, {"a", "b"}, {"天気", "天文"}, {"погода", "дорога"}, {"", "a"},
+		{"pay-bot", "play-bot"}, {"agent_echo", "agent_clock"}, {"worker-2", "worker-3"}, {"a", "b"}, {"天気", "天文"}, {"погода", "дорога"}, {"", "a"}, {"東京", "東亰都"}, {"worker", "walker"}, {"now", "vow"},
 	} {
 		if a, b := lookalike.Skeleton(pair[0]), lookalike.Skeleton(pair[1]); a == b {
 			t.Errorf("%q and %q have the same skeleton %q", pair[0], pair[1], a)
@@ -47,7 +62,11 @@ func TestSkeleton(t *testing.T) {
 }
 
 func TestMixed(t *testing.T) {
-	for name, want := range map[string]bool{"pay-bot": false, "погода-7": false, "pаy": true, "天気-agent": false, "αbc": true, "": false, "wetter-für-süd": false} {
+	for name, want := range map[string]bool{
+		"pay-bot": false, "погода-7": false, "pаy": true, "天気-agent": false, "αbc": true, "": false, "wetter-für-süd": false,
+		"zaⲣ": true, "𑢲𑢲M": true, "agent_Ꮪ": true, "ꓐank": true, "ձay": true, "погодаπ": true, "ไทย天": true,
+		"天気をおしえるエージェント": false, "날씨 agent": false, "東京 날씨": false, "מזג-weather": false, "مساعد-2": false, "मौसम": false, "e\u0301clair": false, "x²·5": false, "\U000e0fff": false,
+	} {
 		if got := lookalike.Mixed(name); got != want {
 			t.Errorf("Mixed(%q) = %v, want %v", name, got, want)
 		}
