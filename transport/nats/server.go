@@ -100,12 +100,16 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("start NATS server: reading the store in %s: %w", o.Dir, ctx.Err())
 	}
 	// Start reports what stops it in its log only.
-	if err := log.fatal(); err != nil || !ns.ReadyForConnections(5*time.Second) {
+	err = log.fatal()
+	if err == nil && !ns.ReadyForConnections(5*time.Second) {
+		err = errors.New("it does not accept connections")
+	}
+	if err == nil {
+		err = opened(ns, report.Open)
+	}
+	if err != nil {
 		ns.Shutdown()
 		ns.WaitForShutdown()
-		if err == nil {
-			err = errors.New("it does not accept connections")
-		}
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
 	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
