@@ -78,6 +78,9 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if err := putBack(o.Dir, log); err != nil { // of a start that did not end
+		return nil, err
+	}
 	aside := filepath.Join(o.Dir, "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
 	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
 	damaged := report != nil && errors.Is(err, files.ErrForgotten)
