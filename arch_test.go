@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 
 // vendors lists the modules that only one package may import outside tests.
 var vendors = map[string][]string{
-	"github.com/nats-io/nats-server":    {"transport/nats"},
+	"github.com/nats-io/nats-server":    {"transport/nats", "transport/nats/files"},
 	"github.com/nats-io/nats.go":        {"transport/nats", "cortex/jetstore", "internal/bench"},
 	"github.com/minio/highwayhash":      {"transport/nats/files"},
 	"github.com/nats-io/jwt":            {"transport/nats/auth"},

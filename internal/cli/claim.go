@@ -130,6 +130,7 @@ func (c *claim) watch(ctx context.Context) error {
 func (c *claim) release() {
 	if c.lost() == nil {
 		withdrawAddress(c.data)
+		giveBack(c.data)
 	}
 	c.close()
 }

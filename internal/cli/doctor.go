@@ -78,6 +78,9 @@ type repaired struct {
 func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	data := e.settings.data
 	if _, err := os.Stat(storeDir(data)); err != nil {
+		if missing := missingStore(data); missing != nil {
+			return missing
+		}
 		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
 	}
 	c, err := claimData(ctx, data)
@@ -94,6 +97,9 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 		return err
 	}
 	d, err := examine(ctx, data)
+	if missing := missingStore(data); missing != nil {
+		err = missing
+	}
 	c.release()
 	if err == nil && repair && d.Damaged {
 		err = e.repair(ctx, d)

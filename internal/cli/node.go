@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -397,13 +398,17 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		if err := s.keepKeys(); err != nil {
 			return err
 		}
-		n.server, err = nats.StartServer(ctx, &nats.ServerOptions{
-			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
-			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,
-		})
-		if err != nil {
+		if err := missingStore(s.data); err != nil {
 			return err
 		}
+		so := &nats.ServerOptions{
+			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
+			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,
+		}
+		if n.server, err = startServer(ctx, so, s.node.listen); err != nil {
+			return err
+		}
+		markStore(s.data, n.log)
 		if err := c.keep(storeDir(s.data)); err != nil {
 			return err
 		}
@@ -433,6 +438,16 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		n.health.tell(n.log, n.store)
 	}
 	return err
+}
+
+// startServer starts a server, at another address when the first one is taken.
+func startServer(ctx context.Context, o *nats.ServerOptions, other string) (*nats.Server, error) {
+	srv, err := nats.StartServer(ctx, o)
+	if !errors.Is(err, syscall.EADDRINUSE) || o.Listen == other {
+		return srv, err
+	}
+	o.Listen = other // the port of the last time is only a convenience, and was free just now
+	return nats.StartServer(ctx, o)
 }
 
 // await waits until the built-in agents can be given work, so that a first question finds them.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -60,6 +62,9 @@ func (e *env) newSessions() *cobra.Command {
 				for _, s := range list {
 					d := known[s.ContextID]
 					row := []string{s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), tokensText(d.usage), costText(d.usage.Cost), s.Title}
+					if d.damaged {
+						row[3], row[4], row[5] = "?", "?", "(damaged: see cortex doctor) "+s.Title
+					}
 					if owned {
 						row = slices.Insert(row, 1, d.whose())
 					}
@@ -93,17 +98,22 @@ type sessionJSON struct {
 	Usage     llm.Usage `json:"usage"`
 	Owner     string    `json:"owner"`
 	Shared    []string  `json:"sharedWith"`
+	Damaged   bool      `json:"damaged,omitempty"` // neither usage nor owner is known
 }
 
 // details are what only the log of a conversation knows of it.
 type details struct {
-	usage  llm.Usage // spent on it
-	owner  string
-	shared []string
+	usage   llm.Usage // spent on it
+	owner   string
+	shared  []string
+	damaged bool // nothing else is known
 }
 
 // whose says on a line to whom a conversation belongs.
 func (d *details) whose() string {
+	if d.damaged {
+		return "?"
+	}
 	if len(d.shared) == 0 {
 		return d.owner
 	}
@@ -115,10 +125,14 @@ func detailsOf(ctx context.Context, l *link, list []repl.Session) (map[string]*d
 	all := make(map[string]*details, len(list))
 	for _, s := range list {
 		conv, err := cortex.Load(ctx, l.store, l.tenant, s.ContextID)
-		if err != nil {
+		switch {
+		case errors.Is(err, conversation.ErrDamaged):
+			all[s.ContextID] = &details{damaged: true}
+		case err != nil:
 			return nil, err
+		default:
+			all[s.ContextID] = &details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
 		}
-		all[s.ContextID] = &details{conv.Usage, conv.Owner, conv.Shared}
 	}
 	return all, nil
 }
@@ -134,7 +148,7 @@ func sessionsJSON(list []repl.Session, known map[string]*details) []sessionJSON 
 	out := make([]sessionJSON, len(list))
 	for i, s := range list {
 		d := known[s.ContextID]
-		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries, d.usage, d.owner, append([]string{}, d.shared...)}
+		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries, d.usage, d.owner, append([]string{}, d.shared...), d.damaged}
 	}
 	return out
 }

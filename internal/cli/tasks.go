@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -55,19 +56,24 @@ type openTask struct {
 	Deadline  time.Time     `json:"deadline"`
 }
 
-// openTasks calls f for each open task of the conversations changed last, until it returns false.
-func openTasks(ctx context.Context, l *link, f func(openTask) bool) error {
+// openTasks calls f for each open task of the conversations changed last, until it returns false. It returns how many of the conversations are
+// damaged, whose tasks are not known.
+func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int, err error) {
 	n := 0
 	for info, err := range l.store.Contexts(ctx, l.tenant) {
 		if err != nil {
-			return err
+			return damaged, err
 		}
 		if n++; n > scanned {
-			return nil
+			return damaged, nil
 		}
 		conv, err := cortex.Load(ctx, l.store, l.tenant, info.ContextID)
+		if errors.Is(err, conversation.ErrDamaged) {
+			damaged++
+			continue
+		}
 		if err != nil {
-			return err
+			return damaged, err
 		}
 		for _, t := range slices.Concat(conv.Running(), conv.Waiting(), conv.Asked()) {
 			o := openTask{info.ContextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
@@ -75,18 +81,27 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) error {
 				o.Tried = append(o.Tried, a.Agent)
 			}
 			if !f(o) {
-				return nil
+				return damaged, nil
 			}
 		}
 	}
-	return nil
+	return damaged, nil
+}
+
+// tellDamaged says that there may be more tasks than are known.
+func (e *env) tellDamaged(damaged int) {
+	if damaged > 0 {
+		fmt.Fprintf(e.stderr, "%d of the conversations are damaged, and their tasks are not known: see `cortex doctor`\n", damaged)
+	}
 }
 
 func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 	list := []openTask{}
-	if err := openTasks(ctx, b.link, func(t openTask) bool { list = append(list, t); return true }); err != nil {
+	damaged, err := openTasks(ctx, b.link, func(t openTask) bool { list = append(list, t); return true })
+	if err != nil {
 		return err
 	}
+	defer e.tellDamaged(damaged)
 	if asJSON {
 		return writeJSON(e, list)
 	}
@@ -113,15 +128,17 @@ var errNoTask = errors.New("no such open task: `cortex tasks` lists them")
 
 func (e *env) cancelTask(ctx context.Context, l *link, id a2a.TaskID) error {
 	var found openTask
-	if err := openTasks(ctx, l, func(t openTask) bool {
+	damaged, err := openTasks(ctx, l, func(t openTask) bool {
 		if t.TaskID == id {
 			found = t
 		}
 		return found.TaskID == ""
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if found.TaskID == "" {
+		e.tellDamaged(damaged)
 		return fmt.Errorf("%s: %w", id, errNoTask)
 	}
 	x, c := transport.Cancel{TaskID: id}, l.operator()

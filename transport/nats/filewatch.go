@@ -61,7 +61,7 @@ func (w *fileWatch) look() {
 			now[name] = again
 			if again && !told {
 				level := slog.LevelError
-				if convenient(s.Name) {
+				if files.Convenient(s.Name) {
 					level = slog.LevelWarn
 				}
 				w.log.Log(context.Background(), level, "the files of a stream were removed or emptied while the server runs: what it holds ends with this process",
@@ -91,7 +91,7 @@ func (w *fileWatch) missing() (streams []string, serious bool) {
 	for _, name := range slices.Sorted(maps.Keys(w.before)) {
 		if stream := streamOf(name); w.before[name] {
 			streams = append(streams, stream)
-			serious = serious || !convenient(stream)
+			serious = serious || !files.Convenient(stream)
 		}
 	}
 	return slices.Compact(streams), serious

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 )
 
 // rememberEvery is how often it is looked at what has to be remembered of the store.
-const rememberEvery = 5 * time.Second
+const rememberEvery = time.Second
 
 // memory keeps beside the store what cannot be seen in it, see [files.Memory].
 type memory struct {
@@ -50,11 +51,17 @@ func ReadMemory(dir string) (*files.Memory, error) { return files.ReadMemory(mem
 // CheckStore reads the store in dir as StartServer does before it opens it, which no server may have open. Nothing is changed unless
 // aside names a folder for what is damaged. It returns [files.ErrForgotten] beside a report when what was remembered is damaged, too.
 func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*files.Report, error) {
-	m, forgotten := files.ReadMemory(memoryFile(dir))
+	path := memoryFile(dir)
+	m, forgotten := files.ReadMemory(path)
 	if forgotten != nil && !errors.Is(forgotten, files.ErrForgotten) {
 		return nil, forgotten
 	}
-	o := files.Options{Memory: m, Aside: aside}
+	if forgotten != nil && aside != "" { // nothing can be written over a folder
+		if err := errors.Join(os.MkdirAll(aside, 0o700), os.Rename(path, filepath.Join(aside, filepath.Base(path)))); err != nil {
+			return nil, fmt.Errorf("%w, nor set aside: %w", forgotten, err)
+		}
+	}
+	o := files.Options{Memory: m, Aside: aside, Note: func(m *files.Memory) error { return m.Write(path) }}
 	if inspect != nil {
 		o.Inspect = inspect
 	}
@@ -62,9 +69,7 @@ func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*fil
 	if err != nil {
 		return nil, err
 	}
-	if m == nil {
-		report.Forgotten = true
-	}
+	report.Forgotten = m == nil || len(m.Streams) == 0 && m.Unfinished
 	return report, forgotten
 }
 
@@ -74,14 +79,15 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if err := putBack(o.Dir, log); err != nil { // of a start that did not end
+		return nil, err
+	}
 	aside := filepath.Join(o.Dir, "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
 	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
-	damaged := errors.Is(err, files.ErrForgotten)
+	damaged := report != nil && errors.Is(err, files.ErrForgotten)
 	if damaged {
 		log.Warn("what is missing from the store cannot be told", "err", err)
-		if err = os.MkdirAll(aside, 0o700); err == nil { // nothing can be written over a folder
-			err = os.Rename(memoryFile(o.Dir), filepath.Join(aside, filepath.Base(memoryFile(o.Dir))))
-		}
+		err = nil
 	}
 	if err != nil {
 		return nil, err
@@ -99,9 +105,9 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 			text = "a write to the store was not finished"
 		case f.Level == files.Recent:
 			level, text = slog.LevelWarn, "the end of the store is lost"
-		case f.Level == files.Lost && !convenient(f.Stream):
+		case f.Level == files.Lost && !files.Convenient(f.Stream):
 			level = slog.LevelError
-		case f.Level == files.Lost || !convenient(f.Stream):
+		case f.Level == files.Lost || !files.Convenient(f.Stream):
 			level = slog.LevelWarn
 		}
 		attrs := []any{"stream", f.Stream, "file", f.File, "what", f.What}
@@ -115,11 +121,6 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	}
 	log.Debug("store checked", "bytes", report.Bytes, "took", report.Took)
 	return report, report.Memory.Write(memoryFile(o.Dir))
-}
-
-// convenient reports whether a stream only has what Cortex can do without.
-func convenient(stream string) bool {
-	return strings.HasPrefix(stream, "KV_") || stream == "CORTEX_KEYS"
 }
 
 // note keeps what whoever started the server has to say of the store.
@@ -183,6 +184,23 @@ func (m *memory) look(now time.Time) {
 	}
 	m.totals = totals
 	m.write()
+}
+
+// opened returns an error when the server has not opened a stream that is in the store: it would be made anew.
+func opened(ns *server.Server, streams []string) error {
+	all, err := ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Limit: 1 << 20})
+	if err != nil {
+		return err
+	}
+	for _, account := range all.AccountDetails { // others have no keys here
+		for _, name := range streams {
+			of, stream, _ := strings.Cut(name, "/")
+			if of == account.Id && !slices.ContainsFunc(account.Streams, func(s server.StreamDetail) bool { return s.Name == stream }) {
+				return fmt.Errorf("it has not opened stream %s, which is in its store: see its log", stream)
+			}
+		}
+	}
+	return nil
 }
 
 // unsettled reports whether something has become durable that is not remembered as that.

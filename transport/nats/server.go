@@ -86,6 +86,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	}
 	log := newServerLog(o.Logger)
 	ns.SetLoggerV2(log, false, false, false)
+	files.Hold(o.Dir, report.Open)
 
 	ctx, cancel := context.WithTimeout(ctx, serverStart)
 	defer cancel()
@@ -99,16 +100,23 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	case <-ctx.Done():
 		ns.Shutdown()
 		<-started
-		return nil, fmt.Errorf("start NATS server: reading the store in %s: %w", o.Dir, ctx.Err())
+		return nil, errors.Join(fmt.Errorf("start NATS server: reading the store in %s: %w", o.Dir, ctx.Err()), putBack(o.Dir, log.logger))
 	}
 	// Start reports what stops it in its log only.
-	if err := log.fatal(); err != nil || !ns.ReadyForConnections(5*time.Second) {
+	err = log.fatal()
+	if err == nil && !ns.ReadyForConnections(5*time.Second) {
+		err = errors.New("it does not accept connections")
+	}
+	if err == nil {
+		err = opened(ns, report.Open)
+	}
+	if err != nil {
 		ns.Shutdown()
 		ns.WaitForShutdown()
-		if err == nil {
-			err = errors.New("it does not accept connections")
-		}
-		return nil, fmt.Errorf("start NATS server: %w", err)
+		return nil, errors.Join(fmt.Errorf("start NATS server: %w", err), putBack(o.Dir, log.logger))
+	}
+	if err := files.Release(o.Dir); err != nil {
+		log.logger.Warn("names of files that were only for the start cannot be removed", "err", err)
 	}
 	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
 	if o.Listen != "" {
@@ -127,6 +135,15 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger}
 	s.work.Go(func() { s.files.serve(s.done) })
 	return s, nil
+}
+
+// putBack puts streams back that the server has deleted since it could not open them.
+func putBack(dir string, log *slog.Logger) error {
+	back, err := files.PutBack(dir)
+	if len(back) > 0 {
+		log.Warn("streams that a server has deleted, since it could not open them, were put back", "streams", back)
+	}
+	return err
 }
 
 // URL returns the address for clients in other processes, or "" when the server does not listen.

@@ -62,7 +62,7 @@ func TestServerRefuses(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	occupied := filepath.Join(dir, "occupied") // what the server itself finds out
+	occupied := filepath.Join(dir, "occupied")
 	if err := os.MkdirAll(occupied, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestServerRefuses(t *testing.T) {
 		{"no options", nil, "no folder", nil},
 		{"no folder", &ServerOptions{}, "no folder", nil},
 		{"folder below a file", &ServerOptions{Dir: filepath.Join(file, "x")}, "choose another with --data", syscall.ENOTDIR},
-		{"store is a file", &ServerOptions{Dir: occupied}, "is not a directory", nil},
+		{"store is a file", &ServerOptions{Dir: occupied}, "it is not a folder", nil},
 		{"port in use", &ServerOptions{Dir: dir, Listen: taken}, "listen on " + taken + ": address already in use; choose another with --listen", syscall.EADDRINUSE},
 		{"no port", &ServerOptions{Dir: dir, Listen: "localhost"}, "want host:port", nil},
 		{"bad port", &ServerOptions{Dir: dir, Listen: "127.0.0.1:99999"}, "want host:port", nil},

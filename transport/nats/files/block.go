@@ -34,6 +34,7 @@ var (
 	errLength = errors.New("its length is not possible")
 	errSum    = errors.New("its checksum does not fit")
 	errHeader = errors.New("its header is not one")
+	errTwice  = errors.New("its sequence was there before")
 )
 
 // Record is a message of a stream. Its bytes are only valid while the function runs that it is given to.
@@ -75,17 +76,28 @@ func newHash(name string) (*highwayhash.Digest64, error) {
 	return highwayhash.NewDigest64(key[:])
 }
 
-// compressed reports whether a block is compressed, which an operator can ask for. Its records cannot be seen here.
-func compressed(b []byte) bool { return bytes.HasPrefix(b, []byte("cmp")) }
+// compressed reports whether a block is compressed, which an operator can ask for. Its records cannot be seen here. It begins with a mark,
+// the kind of compression, the size that it had, and what all that is compressed so begins with.
+func compressed(b []byte) bool {
+	return bytes.HasPrefix(b, []byte("cmp\x01")) && bytes.Contains(b[:min(len(b), 32)], []byte("\xff\x06\x00\x00S2sTwO"))
+}
 
-// read calls each for every intact record of a block, and returns the holes between them.
-func (b *block) read(buf []byte, each func(*Record)) (holes []hole) {
+// read calls each for every intact record of a block, and returns the holes between them. A record that each has an error for belongs to one.
+func (b *block) read(buf []byte, each func(*Record) error) (holes []hole) {
 	last := uint64(0)
 	for i := 0; i < len(buf); {
 		r, n, err := b.parse(buf[i:])
 		if err == nil {
-			last = max(last, r.Seq)
-			each(&r)
+			if err = each(&r); err == nil {
+				last = max(last, r.Seq)
+				i += n
+				continue
+			}
+			if at := len(holes) - 1; at >= 0 && holes[at].to == i && holes[at].err == err { //nolint:errorlint // the same one
+				holes[at].to += n
+			} else {
+				holes = append(holes, hole{from: i, to: i + n, err: err, after: last, subject: r.Subject})
+			}
 			i += n
 			continue
 		}

@@ -20,7 +20,8 @@ import (
 // Names of the server's files.
 const (
 	messagesDir   = "msgs"
-	purgedDir     = "__new_msgs__" // while everything of a stream is removed
+	purgedDir     = "__new_msgs__" // while everything of a stream is removed, in the place of its messages
+	removedDir    = "__msgs__"     // likewise, what they were
 	consumersDir  = "obs"
 	metaFile      = "meta.inf"
 	metaSum       = "meta.sum"
@@ -37,6 +38,9 @@ type Options struct {
 	Memory *Memory
 	// Aside is the folder into which what is damaged is put, so that a server can work with the rest. Empty: nothing is changed.
 	Aside string
+	// Note, unless nil, writes down what was found before anything of that is changed: a process that ends while it changes it would leave
+	// a store in which that can no longer be seen.
+	Note func(*Memory) error
 	// Inspect, unless nil, returns a function that gets the intact records of a stream in the order in which they are in its files, or
 	// nil. All that is missing from the sequence since on can be accounted for.
 	Inspect func(account, stream string, since uint64) func(*Record)
@@ -74,18 +78,22 @@ type Report struct {
 	Memory *Memory
 	// Forgotten says that nothing was remembered of the store: what is missing altogether cannot be told.
 	Forgotten bool
-	Bytes     int64 // that were read
-	Took      time.Duration
+	// Open are the streams of Cortex, by account and name, that a server has to find: one that it does not open it deletes.
+	Open  []string
+	Bytes int64 // that were read
+	Took  time.Duration
 }
 
-// check is one Check.
+// check is one reading of the store.
 type check struct {
-	dir string
-	o   Options
-	rep Report
+	dir  string
+	o    Options
+	rep  Report
+	sets bool // aside what is damaged, which is written down
 }
 
-// Check reads the store in dir, which no server may have open.
+// Check reads the store in dir, which no server may have open. It ends with an error, and changes nothing, when there is something that this
+// process may not read and write: that is no damage.
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -93,35 +101,63 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	if o.Memory == nil {
 		o.Memory = &Memory{}
 	}
-	c := &check{dir: dir, o: o}
-	c.rep.Memory = &Memory{Streams: map[string]*Remembered{}, Notes: o.Memory.Notes}
 	began := o.Now()
+	c := &check{dir: dir, o: o}
+	err := c.run(ctx)
+	if err == nil && o.Aside != "" && len(c.rep.Findings) > 0 {
+		if err = c.note(); err == nil {
+			c = &check{dir: dir, o: o, sets: true}
+			err = c.run(ctx)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.rep.Took = o.Now().Sub(began)
+	c.rep.Memory.Found = told(o.Memory, c.rep.Findings)
+	return &c.rep, nil
+}
+
+// note writes down what was found, beside all that was remembered before.
+func (c *check) note() error {
+	if c.o.Note == nil {
+		return nil
+	}
+	m := *c.o.Memory
+	m.Found, m.Unfinished = told(c.o.Memory, c.rep.Findings), true
+	if err := c.o.Note(&m); err != nil {
+		return fmt.Errorf("what is damaged in %s cannot be written down, so it is left as it is: %w", c.dir, err)
+	}
+	return nil
+}
+
+func (c *check) run(ctx context.Context) error {
+	c.rep.Memory = &Memory{Streams: map[string]*Remembered{}, Notes: c.o.Memory.Notes}
 	all, err := c.streams()
 	if err != nil {
-		return nil, fmt.Errorf("check the store in %s: %w", dir, err)
+		return fmt.Errorf("check the store in %s: %w", c.dir, advised(err))
 	}
 	for _, name := range all {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		account, stream, _ := strings.Cut(name, "/")
-		s := &checking{check: c, account: account, name: stream, remembered: o.Memory.Streams[name]}
+		s := &checking{check: c, account: account, name: stream, remembered: c.o.Memory.Streams[name]}
 		if err := s.run(ctx); err != nil {
-			return nil, fmt.Errorf("check stream %s in %s: %w", stream, dir, err)
+			return fmt.Errorf("check stream %s in %s: %w", stream, c.dir, advised(err))
 		}
 	}
-	c.rep.Took = o.Now().Sub(began)
-	c.rep.Memory.Found = told(o.Memory.Found, c.rep.Findings)
-	return &c.rep, nil
+	return nil
 }
 
 // maxFound bounds what is remembered of earlier checks.
 const maxFound = 100
 
-// told returns what a check has found behind what earlier ones have found that is lost: the files do not tell that again.
-func told(before, now []Finding) []Finding {
-	all := slices.DeleteFunc(slices.Clone(before), func(f Finding) bool {
-		return f.Level != Lost || slices.ContainsFunc(now, func(g Finding) bool {
+// told returns what a check has found behind what earlier ones have found that is lost, or that one has found which did not finish: the files
+// do not tell that again.
+func told(before *Memory, now []Finding) []Finding {
+	all := slices.DeleteFunc(slices.Clone(before.Found), func(f Finding) bool {
+		return f.Level != Lost && !before.Unfinished || slices.ContainsFunc(now, func(g Finding) bool {
 			return f.Account == g.Account && f.Stream == g.Stream && f.File == g.File && f.What == g.What
 		})
 	})
@@ -130,15 +166,30 @@ func told(before, now []Finding) []Finding {
 
 // streams returns account and name of those that are there or should be.
 func (c *check) streams() ([]string, error) {
-	found, err := filepath.Glob(filepath.Join(glob(c.dir), "jetstream", "*", "streams", "*"))
-	if err != nil {
-		return nil, err
-	}
 	names := map[string]bool{}
-	for _, path := range found {
-		stream := filepath.Base(path)
-		if !strings.HasPrefix(stream, ".") { // else it is about to be deleted
-			names[filepath.Base(filepath.Dir(filepath.Dir(path)))+"/"+stream] = true
+	root := filepath.Join(c.dir, "jetstream")
+	_, err := readFolder(c.dir)
+	accounts, rerr := readFolder(root)
+	if err = cmp.Or(unlessGone(err), unlessGone(rerr)); err != nil {
+		return nil, fmt.Errorf("the folder cannot be read: %w", err)
+	}
+	folders := []string{c.dir, root}
+	for _, account := range accounts {
+		dir := filepath.Join(root, account.Name(), "streams")
+		streams, err := readFolder(dir)
+		if ours(err) {
+			return nil, err
+		}
+		folders = append(folders, filepath.Dir(dir), dir)
+		for _, stream := range streams {
+			if !strings.HasPrefix(stream.Name(), ".") { // else it is about to be deleted
+				names[account.Name()+"/"+stream.Name()] = true
+			}
+		}
+	}
+	for _, dir := range folders {
+		if err := accessible(dir); err != nil {
+			return nil, err
 		}
 	}
 	for name := range c.o.Memory.Streams {
@@ -148,11 +199,6 @@ func (c *check) streams() ([]string, error) {
 		names[name] = true
 	}
 	return slices.Sorted(maps.Keys(names)), nil
-}
-
-// glob returns path as a pattern that matches nothing else.
-func glob(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // checking is the check of one stream.
@@ -168,9 +214,11 @@ type checking struct {
 	gap   bool   // a sequence is missing before it
 	index uint32 // of the last block
 	mend  bool   // its blocks are not what the server remembers
+	lists *index // what the server has listed of its blocks
 
 	erases  bool     // what is removed from it was to be erased
 	removed []uint64 // sequences
+	works   *works   // nil: it is no work queue, or its files are those of a proper end
 }
 
 func (s *checking) run(ctx context.Context) error {
@@ -178,8 +226,11 @@ func (s *checking) run(ctx context.Context) error {
 	if s.root, err = streamDir(s.dir, s.account+"/"+s.name); err != nil {
 		return err
 	}
-	if there(filepath.Join(s.root, metaKey)) || there(filepath.Join(s.root, purgedDir)) {
-		return nil // it is encrypted, or everything in it is about to be removed
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if leave, err := s.strays(); leave || err != nil {
+		return err
 	}
 	if _, err := readFolder(s.root); unlessGone(err) != nil {
 		if ours(err) {
@@ -191,6 +242,9 @@ func (s *checking) run(ctx context.Context) error {
 		}
 		s.found(Lost, "", kept, "the stream's folder cannot be read: %v", plain(err))
 	}
+	if s.lists, err = readIndex(filepath.Join(s.root, messagesDir, indexState), s.name); err != nil {
+		return err
+	}
 	s.clean = s.remembered != nil && s.o.Memory.Clean && !s.usedSince()
 	since := uint64(math.MaxUint64)
 	if s.remembered != nil && (s.clean || !s.o.Memory.Clean) {
@@ -199,7 +253,8 @@ func (s *checking) run(ctx context.Context) error {
 	if s.o.Inspect != nil {
 		s.each = s.o.Inspect(s.account, s.name, since)
 	}
-	if err := s.meta(s.root, s.name); err != nil {
+	whole, err := s.meta(s.root, s.name)
+	if err != nil {
 		return err
 	}
 	if err := s.blocks(ctx); err != nil {
@@ -223,6 +278,9 @@ func (s *checking) run(ctx context.Context) error {
 			r.Durable = min(s.remembered.Durable, s.last)
 		}
 		s.rep.Memory.Streams[s.account+"/"+s.name] = r
+		if whole {
+			s.rep.Open = append(s.rep.Open, s.account+"/"+s.name)
+		}
 	}
 	return nil
 }
@@ -240,94 +298,75 @@ func (s *checking) found(level Level, file, kept, format string, args ...any) *F
 	return &s.rep.Findings[len(s.rep.Findings)-1]
 }
 
-// aside returns where a file of the stream is put when it is damaged.
-func (s *checking) aside(file string) (string, error) {
-	path := filepath.Join(s.o.Aside, s.account, s.name, filepath.FromSlash(file))
-	return path, os.MkdirAll(filepath.Dir(path), 0o700)
-}
-
-// putAside moves a file or folder of the stream, if anything may be changed. It returns where it is then.
-func (s *checking) putAside(file string) (string, error) {
-	from := filepath.Join(s.root, filepath.FromSlash(file))
-	if s.o.Aside == "" || !there(from) {
-		return "", nil
-	}
-	to, err := s.aside(file)
-	if err == nil {
-		err = os.Rename(from, to)
-	}
-	return to, err
-}
-
 // usedSince reports whether another server than the one whose end is remembered has used the stream, such as that of an older build,
-// which remembers nothing: it has left another index, and that is intact.
+// which remembers nothing: it has left another index, that is intact and has all of the messages. One with fewer is older.
 func (s *checking) usedSince() bool {
 	was, ok := s.remembered.Files[messagesDir+"/"+indexState]
-	b := s.intactIndex()
-	return ok && b != nil && crc32.Checksum(b, castagnoli) != was.Sum
+	return ok && s.lists.intact && s.lists.sum != was.Sum && s.lists.last >= s.remembered.Last
 }
 
-// intactIndex returns what the server has written of its blocks, nil when that is not intact.
-func (s *checking) intactIndex() []byte {
-	b, err := readBounded(filepath.Join(s.root, messagesDir, indexState))
-	if err != nil || len(b) < hashSize {
-		return nil
+// sealed reports whether a configuration of the stream is what was written.
+func (s *checking) sealed(conf []byte) bool {
+	sum, err := readBounded(filepath.Join(s.root, metaSum))
+	h, herr := newHash(s.name)
+	if err != nil || herr != nil {
+		return false
 	}
-	h, err := newHash(s.name)
-	if err != nil {
-		return nil
-	}
-	_, _ = h.Write(b[:len(b)-hashSize]) // never fails
-	if string(h.Sum(nil)) != string(b[len(b)-hashSize:]) {
-		return nil
-	}
-	return b
+	_, _ = h.Write(conf) // never fails
+	return hex.EncodeToString(h.Sum(nil)) == string(sum)
 }
 
-// meta checks the configuration in a folder.
-func (s *checking) meta(dir, name string) error {
+// meta checks the configuration in a folder, and reports whether it is whole.
+func (s *checking) meta(dir, name string) (whole bool, err error) {
 	rel, err := filepath.Rel(s.root, dir)
 	if err != nil {
-		return err
+		return false, err
 	}
 	file := filepath.ToSlash(filepath.Join(rel, metaFile))
 	conf, err := readBounded(filepath.Join(dir, metaFile))
 	sum, serr := readBounded(filepath.Join(dir, metaSum))
 	if ours(err) || ours(serr) {
-		return cmp.Or(err, serr)
+		return false, cmp.Or(err, serr)
 	}
 	if err != nil && serr != nil && !there(dir) { // the stream is gone altogether, see end
-		return nil
+		return false, nil
 	}
 	h, herr := newHash(name)
 	if herr != nil {
-		return herr
+		return false, herr
 	}
 	_, _ = h.Write(conf) // never fails
 	if err == nil && serr == nil && hex.EncodeToString(h.Sum(nil)) == string(sum) {
 		if rel == "." {
-			s.erases = keeps(conf)
+			return true, s.configured(conf)
 		}
-		return nil
+		return true, nil
 	}
 	if rel != "." {
 		kept, err := s.putAside(filepath.ToSlash(rel)) // with what it has delivered
 		s.found(Made, file, kept, "the consumer's configuration is damaged: it is made again")
-		return err
+		return false, err
 	}
 	kept, err := s.putAside(metaFile)
 	_, serr = s.putAside(metaSum)
 	s.found(Made, file, kept, "the stream's configuration is damaged: it is made again, without what an operator has changed in it")
-	return errors.Join(err, serr)
+	return false, errors.Join(err, serr)
 }
 
-// keeps reports whether a stream with this configuration keeps its messages until somebody erases them, as the others do not, from which
-// an acknowledgement removes them.
-func keeps(conf []byte) bool {
+// configured takes from the stream's configuration what is of importance here: whether it keeps its messages until somebody erases them, or an
+// acknowledgement removes them.
+func (s *checking) configured(conf []byte) (err error) {
 	var c struct {
 		Retention string `json:"retention"`
 	}
-	return json.Unmarshal(conf, &c) == nil && c.Retention == "limits"
+	if json.Unmarshal(conf, &c) != nil {
+		return nil
+	}
+	s.erases = c.Retention == "limits"
+	if c.Retention == "workqueue" && !s.clean {
+		s.works, err = s.delivered()
+	}
+	return err
 }
 
 // consumers checks what is kept of the stream's consumers.
@@ -345,7 +384,10 @@ func (s *checking) consumers() error {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(s.root, consumersDir, e.Name())
-		if there(filepath.Join(dir, metaKey)) {
+		if strings.HasPrefix(e.Name(), probe) { // left by a check that was killed
+			if err := unlessGone(os.Remove(dir)); err != nil {
+				return err
+			}
 			continue
 		}
 		if _, err := readFolder(dir); err != nil {
@@ -359,22 +401,35 @@ func (s *checking) consumers() error {
 			s.found(Made, consumersDir+"/"+e.Name(), kept, "the consumer cannot be read: it is made again: %v", plain(err))
 			continue
 		}
-		if err := s.meta(dir, s.name+"/"+e.Name()); err != nil {
+		if there(filepath.Join(dir, metaKey)) {
+			continue // it is somebody else's, see strays
+		}
+		if _, err := s.meta(dir, s.name+"/"+e.Name()); err != nil {
 			return err
 		}
 		file := consumersDir + "/" + e.Name() + "/" + consumerState
 		b, err := readBounded(filepath.Join(dir, consumerState))
+		why := "is damaged"
 		switch {
 		case ours(err):
 			return err
-		case gone(err), err == nil && s.asRemembered(file, b) && delivered(b, s.last):
+		case gone(err):
 			continue
+		case err == nil && s.asRemembered(file, b):
+			if _, ok := parseState(b, s.last, s.o.Now()); !ok {
+				break
+			}
+			seq := s.works.forgotten(e.Name())
+			if seq == 0 {
+				continue
+			}
+			why = fmt.Sprintf("contradicts message %d, which is there still", seq)
 		}
 		kept, err := s.putAside(file)
 		if err != nil {
 			return err
 		}
-		s.found(Made, file, kept, "what the consumer has delivered is damaged: what was not acknowledged is delivered again")
+		s.found(Made, file, kept, "what the consumer has delivered %s: what was not acknowledged is delivered again", why)
 	}
 	return nil
 }
@@ -388,33 +443,36 @@ func (s *checking) asRemembered(file string, b []byte) bool {
 	return ok && was.Size == int64(len(b)) && was.Sum == crc32.Checksum(b, castagnoli)
 }
 
-// derived checks the files that the server makes out of the blocks. After an end that was not a proper one nobody can tell whether they
-// are intact, but for the index, which has a checksum.
+// derived checks the files that the server makes out of the blocks, and reads whole. After an end that was not a proper one nobody can tell
+// whether they are intact, but for the index, which has a checksum.
 func (s *checking) derived() error {
 	for _, name := range []string{indexState, ttlState, timerState} {
 		file := messagesDir + "/" + name
-		b, err := readBounded(filepath.Join(s.root, messagesDir, name))
+		path := filepath.Join(s.root, messagesDir, name)
+		sum, size, err := sumOf(path)
+		lossless := name != indexState && !s.mend // its removal takes nothing away that somebody still has to see
 		switch {
 		case ours(err):
 			return err
 		case gone(err) && (!s.clean || s.remembered.Files[file].Size == 0):
 			continue
-		case unlessGone(err) != nil:
+		case unlessGone(err) != nil && !errors.Is(err, errLarge):
 			kept, perr := s.putAside(file)
 			if perr != nil {
 				return perr
 			}
 			s.found(Made, file, kept, "it cannot be read: it is made again from the messages: %v", plain(err))
 			continue
-		case err != nil, s.clean && !s.asRemembered(file, b):
+		case err != nil, s.clean && s.remembered.Files[file] != File{Size: size, Sum: sum}:
+			lossless = false
 			s.found(Made, file, "", "it is damaged: it is made again from the messages")
-		case name == indexState && !s.mend:
-			continue
-		case s.clean && !s.mend:
+		case name == indexState && !s.lists.intact:
+			s.found(Unfinished, file, "", "it was not written to its end: it is made again from the messages")
+		case name == indexState && !s.mend, s.clean && !s.mend:
 			continue
 		}
-		if s.o.Aside != "" {
-			if err := unlessGone(os.Remove(filepath.Join(s.root, messagesDir, name))); err != nil {
+		if s.sets || lossless && s.o.Aside != "" {
+			if err := unlessGone(os.Remove(path)); err != nil {
 				return err
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,6 +21,8 @@ type Memory struct {
 	// Found is what the check at the last start has found, for who looks while the server runs, and what earlier ones have found that is
 	// lost and was not accepted.
 	Found []Finding `json:"found,omitempty"`
+	// Unfinished says that what is in Found was about to be set aside.
+	Unfinished bool `json:"unfinished,omitempty"`
 	// Notes is for whoever started the server.
 	Notes json.RawMessage `json:"notes,omitempty"`
 }
@@ -75,7 +76,7 @@ func ReadMemory(path string) (*Memory, error) {
 	case gone(err):
 		return nil, nil
 	case ours(err):
-		return nil, err
+		return nil, advised(err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrForgotten, path, plain(err))
 	}
@@ -130,6 +131,11 @@ func Ours(stream string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(stream, "KV_"), "CORTEX_")
 }
 
+// Convenient reports whether a stream only has what Cortex can do without.
+func Convenient(stream string) bool {
+	return strings.HasPrefix(stream, "KV_") || stream == "CORTEX_KEYS"
+}
+
 // Remember adds the files of all streams that it knows to m: the server has ended.
 func (m *Memory) Remember(dir string) error {
 	for name, r := range m.Streams {
@@ -137,22 +143,8 @@ func (m *Memory) Remember(dir string) error {
 		if err != nil {
 			return err
 		}
-		r.Files, r.Durable = map[string]File{}, r.Last
-		err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !d.Type().IsRegular() {
-				return err
-			}
-			rel, err := filepath.Rel(root, path)
-			if err != nil {
-				return err
-			}
-			f, err := look(path)
-			if err == nil {
-				r.Files[filepath.ToSlash(rel)] = f
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.Durable = r.Last
+		if r.Files, err = filesIn(root); err != nil {
 			return err
 		}
 	}
@@ -160,21 +152,55 @@ func (m *Memory) Remember(dir string) error {
 	return nil
 }
 
+// filesIn returns the files of a stream's folder. Any of its folders may be a link to one elsewhere.
+func filesIn(root string) (map[string]File, error) {
+	all := map[string]File{}
+	for _, dir := range foldersOf(root) {
+		entries, err := readFolder(filepath.Join(root, filepath.FromSlash(dir)))
+		if ours(err) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if !e.Type().IsRegular() {
+				continue
+			}
+			file := strings.TrimPrefix(dir+"/"+e.Name(), "/")
+			f, err := look(filepath.Join(root, filepath.FromSlash(file)))
+			if unlessGone(err) != nil {
+				return nil, err
+			}
+			if err == nil {
+				all[file] = f
+			}
+		}
+	}
+	return all, nil
+}
+
+// foldersOf returns the folders in a stream's folder in which a server has files, itself too.
+func foldersOf(root string) []string {
+	all := []string{"", messagesDir, consumersDir}
+	consumers, _ := readFolder(filepath.Join(root, consumersDir)) // who needs to know reads it, too
+	for _, c := range consumers {
+		all = append(all, consumersDir+"/"+c.Name())
+	}
+	return all
+}
+
 // look returns what is to be remembered of a file.
 func look(path string) (File, error) {
+	if derived(path) {
+		sum, size, err := sumOf(path)
+		if errors.Is(err, errLarge) {
+			err = nil // it is not used again
+		}
+		return File{Size: size, Sum: sum}, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Size: info.Size()}
-	if derived(path) && f.Size <= maxBlock {
-		b, err := readBounded(path)
-		if err != nil {
-			return File{}, err
-		}
-		f.Sum = crc32.Checksum(b, castagnoli)
-	}
-	return f, nil
+	return File{Size: info.Size()}, nil
 }
 
 // derived reports whether a server can do without a file: it has it in the records, too.

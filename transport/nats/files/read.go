@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -18,24 +19,36 @@ const (
 var (
 	errNoFile   = errors.New("it is not a regular file")
 	errNoFolder = errors.New("it is not a folder")
+	errLink     = errors.New("it is a link to a file: put the file itself there")
 )
 
 // readBounded reads a file as far as it may reach. Beside the error for one that cannot be read it returns what of it can, with zeros
 // for the rest. Nothing but a regular file is opened: a pipe would wait for ever.
 func readBounded(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errNoFile
-	}
-	f, err := os.Open(path)
+	f, size, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readPages(f, int(min(info.Size(), maxBlock)))
+	return readPages(f, int(min(size, maxBlock)))
+}
+
+// open opens a regular file to read it. A server follows a link to one, but what is made anew here would no longer be where it leads.
+func open(path string) (f *os.File, size int64, err error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if to, err := os.Stat(path); err == nil && to.Mode().IsRegular() {
+			return nil, 0, &fs.PathError{Op: "open", Path: path, Err: errLink}
+		}
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errNoFile
+	}
+	f, err = os.Open(path)
+	return f, info.Size(), err
 }
 
 // readPages reads size bytes, as far as there are as many, and leaves out what cannot be read.
@@ -82,9 +95,18 @@ func unlessGone(err error) error {
 	return err
 }
 
-// ours reports whether an error is about this process, which has too much open, and not about the file.
+// ours reports whether an error is about this process, which has too much open or may not do something, and not about the file.
 func ours(err error) bool {
-	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, errLink) ||
+		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
+// advised adds to an error what to do about it.
+func advised(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: give the store to the user who runs cortex", err)
+	}
+	return err
 }
 
 // plain returns an error without the path that it is about.

@@ -54,10 +54,11 @@ func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
 		if err != nil {
 			return err
 		}
-		r.read(b, func(r *Record) {
+		r.read(b, func(r *Record) error {
 			if r.tombstone {
 				s.removed = append(s.removed, r.Seq)
 			}
+			return nil
 		})
 	}
 	slices.Sort(s.removed)
@@ -68,6 +69,12 @@ func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
 // blockFileOf returns the name of a block in the stream's folder.
 func blockFileOf(index uint32) string {
 	return messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
+}
+
+// blockIndex returns the index of the block in a file of this name.
+func blockIndex(file string) (index uint32, ok bool) {
+	n, err := strconv.ParseUint(strings.TrimSuffix(file, blockSuffix), 10, 32)
+	return uint32(n), err == nil && messagesDir+"/"+file == blockFileOf(uint32(n))
 }
 
 // indices returns those of the blocks that are there or should be.
@@ -85,10 +92,8 @@ func (s *checking) indices() ([]uint32, error) {
 	}
 	var all []uint32
 	add := func(file string) {
-		if n, ok := strings.CutSuffix(file, blockSuffix); ok {
-			if index, err := strconv.ParseUint(n, 10, 32); err == nil {
-				all = append(all, uint32(index))
-			}
+		if index, ok := blockIndex(file); ok {
+			all = append(all, index)
 		}
 	}
 	for _, e := range entries {
@@ -138,9 +143,13 @@ func (s *checking) block(index uint32, isLast bool) error {
 		return err
 	}
 	before, erased := s.last, false
-	holes := r.read(b, func(m *Record) {
+	holes := r.read(b, func(m *Record) error {
+		if m.Seq <= s.last && !m.tombstone {
+			return errTwice
+		}
 		s.gap = s.gap || m.Seq > s.last+1
 		s.last = max(s.last, m.Seq)
+		s.works.see(m)
 		if _, removed := slices.BinarySearch(s.removed, m.Seq); removed && !m.Gone {
 			if s.erases {
 				r.erase(m.bytes, m.Seq)
@@ -151,6 +160,7 @@ func (s *checking) block(index uint32, isLast bool) error {
 		if s.each != nil {
 			s.each(m)
 		}
+		return nil
 	})
 	switch {
 	case unreadable != nil:
@@ -176,7 +186,7 @@ func (s *checking) salvage(file string, b []byte, holes []hole, unreadable error
 	}
 	good, _ := without(b, holes)
 	s.found(Lost, file, kept, "it cannot be read, but for %d bytes: %v", len(good), plain(unreadable))
-	if s.o.Aside == "" || len(good) == 0 {
+	if !s.sets || len(good) == 0 {
 		return nil
 	}
 	return replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
@@ -206,17 +216,24 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 	if level == Unfinished {
 		bad = bad[:len(bad)-(end.to-end.from)] // nobody waits for it
 	}
-	kept, err := "", error(nil)
-	if s.o.Aside != "" && len(bad) > 0 {
-		if kept, err = s.aside(file); err == nil {
-			err = replace(kept, bad)
-		}
-	}
-	if s.o.Aside != "" && err == nil {
+	kept, err := s.keepAside(file, bad)
+	if s.sets && err == nil {
 		err = replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
 	}
 	if err != nil {
 		return err
+	}
+	if damaged := slices.DeleteFunc(slices.Clone(holes), twice); len(damaged) < len(holes) {
+		size := 0
+		for _, h := range holes {
+			if twice(h) {
+				size += h.to - h.from
+			}
+		}
+		s.found(Made, file, kept, "%d bytes in %d places are there twice: the second ones are cut off", size, len(holes)-len(damaged))
+		if holes = damaged; len(holes) == 0 {
+			return nil
+		}
 	}
 	switch {
 	case len(holes) == 0:
@@ -248,11 +265,14 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 	return nil
 }
 
+// twice reports whether what is in a hole is there before, too.
+func twice(h hole) bool { return errors.Is(h.err, errTwice) }
+
 // atEnd returns what a hole means that may be at the end of the stream, behind a message: what was about to be written when the process or
 // the machine ended.
 func (s *checking) atEnd(h hole, after uint64, end bool) Level {
 	switch {
-	case !end || s.clean || s.remembered != nil && after < s.remembered.Durable:
+	case !end || s.clean || twice(h) || s.remembered != nil && after < s.remembered.Durable:
 		return Lost
 	case errors.Is(h.err, errCut) && s.remembered != nil && after >= s.remembered.Last:
 		return Unfinished
@@ -276,7 +296,7 @@ func clean(subject string) string {
 // end checks that the stream ends where it did.
 func (s *checking) end() error {
 	if s.remembered == nil {
-		if was := indexed(s.intactIndex()); s.last < was {
+		if was := s.lists.last; s.last < was {
 			s.found(Lost, "", "", "messages %d to %d are gone, which the server has listed", s.last+1, was)
 			return s.goOn(was)
 		}
@@ -287,7 +307,7 @@ func (s *checking) end() error {
 	}
 	was, level := s.remembered.Last, Lost
 	switch {
-	case s.last >= was, s.clean && !s.mend:
+	case s.last >= was, s.clean && !s.mend && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum:
 		return nil
 	case !s.clean && s.last >= s.remembered.Durable:
 		level = Recent
@@ -306,7 +326,7 @@ func (s *checking) goOn(was uint64) error {
 	if s.each != nil {
 		s.each(&Record{Seq: s.last, Gone: true})
 	}
-	if s.o.Aside == "" {
+	if !s.sets {
 		return nil
 	}
 	b, err := newBlock(s.name, s.index+1)

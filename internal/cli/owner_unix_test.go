@@ -1,0 +1,44 @@
+//go:build unix
+
+package cli
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestGiveBack lets root leave files in somebody else's data folder: they belong to whom the folder belongs then, but for what has another name
+// elsewhere. Anybody else changes nothing.
+func TestGiveBack(t *testing.T) {
+	root := os.Geteuid() == 0
+	const nobody = 65534
+	data, elsewhere := t.TempDir(), t.TempDir()
+	own := filepath.Join(data, "nats", "remembered.json")
+	err := errors.Join(
+		os.MkdirAll(filepath.Dir(own), 0o700), os.WriteFile(own, nil, 0o600), os.WriteFile(filepath.Join(elsewhere, "secret"), nil, 0o600),
+		os.Link(filepath.Join(elsewhere, "secret"), filepath.Join(data, "hard")), os.Symlink(elsewhere, filepath.Join(data, "soft")),
+	)
+	if root {
+		err = errors.Join(err, os.Chown(data, nobody, nobody))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	giveBack(data)
+	for path, given := range map[string]bool{own: true, filepath.Dir(own): true, elsewhere: false, filepath.Join(elsewhere, "secret"): false} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := os.Geteuid()
+		if root && given {
+			want = nobody
+		}
+		if is := info.Sys().(*syscall.Stat_t); int(is.Uid) != want {
+			t.Errorf("%s belongs to %d, want %d", path, is.Uid, want)
+		}
+	}
+}

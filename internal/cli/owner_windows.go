@@ -1,0 +1,4 @@
+package cli
+
+// giveBack does nothing here: files belong to whom their folder says.
+func giveBack(string) {}

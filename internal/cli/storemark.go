@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// A data folder says which store was in it: one whose disk is not mounted looks like a new one.
+
+func markFile(data string) string    { return filepath.Join(data, "store") }
+func storeIDFile(data string) string { return filepath.Join(storeDir(data), "id") }
+
+// missingStore returns an error when the data folder has had a store and has none now.
+func missingStore(data string) error {
+	if _, err := os.Lstat(markFile(data)); err != nil {
+		return nil // it never had one, or its last build made no mark
+	}
+	for _, name := range []string{"", "jetstream", "remembered.json"} {
+		_, err := os.Stat(filepath.Join(storeDir(data), name))
+		if err == nil && name != "" || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil // it is there, or whoever needs it says why it cannot be used
+		}
+	}
+	return fmt.Errorf("the store that was in %s is not there: if it is on another disk, mount that; if it is gone for good, remove %s and start again with an empty one",
+		storeDir(data), markFile(data))
+}
+
+// markStore leaves the mark of the store that is in the data folder, and says when it is another one than before.
+func markStore(data string, log *slog.Logger) {
+	id, err := readLeft(storeIDFile(data))
+	was, werr := readLeft(markFile(data))
+	mark := strings.TrimSpace(string(id))
+	if err != nil || mark == "" {
+		mark = uuid.NewString()
+		err = leave(storeIDFile(data), []byte(mark+"\n"))
+	}
+	switch before := strings.TrimSpace(string(was)); {
+	case err != nil:
+	case werr == nil && before == mark:
+		return
+	case werr == nil && before != "":
+		log.Warn("the store in the data folder is another one than the last time", "store", storeDir(data), "was", before, "is", mark)
+	}
+	if err == nil {
+		err = leave(markFile(data), []byte(mark+"\n"))
+	}
+	if err != nil {
+		log.Warn("the data folder cannot say which store it has: if that is missing one day, this is not noticed", "err", err)
+	}
+}
