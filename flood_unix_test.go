@@ -127,14 +127,14 @@ type service struct {
 	ended chan struct{}
 }
 
-func serveLimited(t *testing.T, keys bool, files int) *service {
+func serveLimited(t *testing.T, keys bool, files int, more ...string) *service {
 	t.Helper()
 	path, err := exec.LookPath("cortex")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &service{t: t, path: path, data: t.TempDir(), log: new(lines), ended: make(chan struct{})}
-	args := []string{"serve", "--data", s.data, "--http", "127.0.0.1:0", "--agents", "echo"}
+	args := append([]string{"serve", "--data", s.data, "--http", "127.0.0.1:0", "--agents", "echo"}, more...)
 	if keys {
 		dir := filepath.Join(s.data, "auth")
 		if out, err := exec.Command(path, "auth", "init", dir, "--data", s.data).CombinedOutput(); err != nil {

@@ -49,9 +49,7 @@ func (o *Orchestrator) decide(ctx context.Context, conv *conversation.Conversati
 		entry.Failure = notServed
 		return nil
 	}
-	agents := o.cfg.Agents(conv.Tenant)
-	d := &decision{o: o, conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
-	d.permit()
+	d := o.newDecision(conv, turn, entry)
 	if entry.Decision = d.answerReply(); entry.Decision != nil {
 		o.log.Info("decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
@@ -62,11 +60,27 @@ func (o *Orchestrator) decide(ctx context.Context, conv *conversation.Conversati
 		return nil
 	}
 
-	dctx, cancel := context.WithTimeoutCause(ctx, o.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, o.cfg.DecideTimeout))
-	defer cancel()
-	dctx, interrupt := context.WithCancelCause(dctx)
+	dctx, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
 	defer o.interrupts.begin(conv, turn, o.mayCancelTurn(conv, turn), interrupt)()
+
+	leave, waited, err := o.inFlight.enter(dctx, senderOf(conv, turn), entry.Cause, o.cfg.Now())
+	switch words := (*failure)(nil); {
+	case errors.As(err, &words):
+		entry.Failure = words.text
+		return nil
+	case err != nil && ctx.Err() == nil:
+		entry.Failure = conversation.AnswerCanceled
+		return nil
+	case err != nil:
+		return err
+	}
+	defer leave()
+	if waited {
+		d = o.newDecision(conv, turn, entry) // agents and rules may have changed
+	}
+	dctx, cancel := context.WithTimeoutCause(dctx, o.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, o.cfg.DecideTimeout))
+	defer cancel()
 
 	began := o.cfg.Now()
 	decided, err := d.make(dctx)
@@ -108,6 +122,14 @@ func (o *Orchestrator) decide(ctx context.Context, conv *conversation.Conversati
 	o.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
 		"took", o.cfg.Now().Sub(began).Round(time.Microsecond))
 	return nil
+}
+
+// newDecision returns one about turn, which knows what there is at this time.
+func (o *Orchestrator) newDecision(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) *decision {
+	agents := o.cfg.Agents(conv.Tenant)
+	d := &decision{o: o, conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
+	d.permit()
+	return d
 }
 
 // make asks the decider, and again when an agent has no place left for what was decided. With an error there may be a decision

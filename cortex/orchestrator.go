@@ -60,6 +60,9 @@ type Config struct {
 	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes. A Decider that goes on though its
 	// context has ended is left behind a little later; when too many are, nothing is decided any more.
 	DecideTimeout time.Duration
+	// Decisions is how many decisions may be made at a time: each may have a connection to a model open. 0, and more, is 2048. Others wait, as
+	// fair among their senders as can be; if Authenticated, who has thousands of them, or tens of megabytes, is refused.
+	Decisions int
 	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [Ledger].
 	Budget Budget
 
@@ -82,6 +85,7 @@ type Orchestrator struct {
 	offers     offers
 	school     *school
 	interrupts *interrupts
+	inFlight   *inFlight
 	stuck      stuck
 	rates      *rates
 	inbox      atomic.Pointer[transport.Subscription]
@@ -98,8 +102,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		return nil, errors.New("cortex: Config.Decider is missing")
 	case cfg.Agents == nil:
 		return nil, errors.New("cortex: Config.Agents is missing")
-	case cfg.TaskTimeout < 0, cfg.GoneGrace < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0:
-		return nil, errors.New("cortex: Config.TaskTimeout, GoneGrace, ReplyTimeout or DecideTimeout is negative")
+	case cfg.TaskTimeout < 0, cfg.GoneGrace < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0, cfg.Decisions < 0:
+		return nil, errors.New("cortex: Config.TaskTimeout, GoneGrace, ReplyTimeout, DecideTimeout or Decisions is negative")
 	}
 	if err := cfg.Budget.check(); err != nil {
 		return nil, err
@@ -119,6 +123,10 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.DecideTimeout == 0 {
 		cfg.DecideTimeout = 2 * time.Minute
 	}
+	if cfg.Decisions == 0 {
+		cfg.Decisions = maxDecisions
+	}
+	cfg.Decisions = min(cfg.Decisions, maxDecisions)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -130,7 +138,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(cfg.Now), school: newSchool(&cfg), interrupts: newInterrupts(), rates: newRates(),
+		departures: newDepartures(cfg.Now), school: newSchool(&cfg), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
 	}, nil
 }
 

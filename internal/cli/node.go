@@ -25,6 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/internal/garbage"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -280,6 +281,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
 		Authenticated: n.bus.Identity() != nil, DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
 		Agents: n.Routable, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
+		Decisions: openfiles.Models(),
 	})
 	if err != nil {
 		return nil, err

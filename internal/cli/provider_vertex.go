@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/vertex"
 )
@@ -23,7 +24,7 @@ func vertexProvider() (provider, bool) {
 }
 
 func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {
-	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest"}
+	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest", MaxConns: openfiles.Models()}
 	if cfg.CredentialsFile != "" {
 		if _, _, err := document.ReadRegular(cfg.CredentialsFile, maxSecret); err != nil { // who reads it for good has no bound
 			return nil, fmt.Errorf("llms.%s: credentials_file: %w", ep.Name, err)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/gemini"
 	"github.com/cortex-orchestrator/cortex/llm/openai"
@@ -64,11 +65,12 @@ func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error)
 		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Model: ep.Model, Headers: headers, APIVersion: ep.APIVersion, Structured: ep.Structured,
 		MaxTokensField: ep.MaxTokensField, SystemRole: ep.SystemRole, NoStreamUsage: ep.StreamUsage != nil && !*ep.StreamUsage,
 		ParallelToolCalls: ep.ParallelToolCalls, PromptCacheKey: ep.PromptCacheKey, ReasoningEffort: ep.ReasoningEffort,
+		MaxConns: openfiles.Models(),
 	})
 }
 
 func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
-	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key}
+	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key, MaxConns: openfiles.Models()}
 	if key == "" {
 		cfg.Project, cfg.Location = ep.googleProject()
 	}

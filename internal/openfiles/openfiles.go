@@ -1,5 +1,5 @@
-// Package openfiles divides the files that this process may have open between those who come from outside and its store, so that
-// nobody who only connects can keep the store from opening its files, and says it when there are none left. Connections count as files.
+// Package openfiles divides the files that this process may have open between those who come from outside, its models and its
+// store, so that nobody who connects, or has it decide, can keep the store from opening its files, and says it when there are none left. Connections count as files.
 package openfiles
 
 import (
@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	// The store has some 20 to 60 files open, and a turn some more: connections to models, programs of agents.
+	// The store has some 20 to 60 files open, and a turn some more, such as programs of agents.
 	minReserve = 64
 	maxReserve = 4096
+
+	minModels = 16
+	maxModels = 2048 // connections to models
 
 	minHTTP = 8
 	maxHTTP = 256 // connections of each listener: health checks and pages need few
@@ -28,6 +31,9 @@ func Bus() int { return bus(Limit()) }
 // HTTP returns how many connections each of this many HTTP listeners may have.
 func HTTP(listeners int) int { return web(Limit(), listeners) }
 
+// Models returns how many connections to models there may be, of decisions that are made at a time.
+func Models() int { return models(Limit()) }
+
 func bus(limit int) int { return min(max(open(limit)*3/4, minBus), maxBus) }
 
 func web(limit, listeners int) int {
@@ -35,14 +41,16 @@ func web(limit, listeners int) int {
 }
 
 // open returns what is left for those who come from outside.
-func open(limit int) int { return limit - min(max(limit/4, minReserve), maxReserve) }
+func open(limit int) int { return limit - min(max(limit/4, minReserve), maxReserve) - models(limit) }
+
+func models(limit int) int { return min(max(limit/8, minModels), maxModels) }
 
 // Few returns what to do when the listeners, with the fewest connections that they need, can leave the store less than it needs; "" otherwise.
 func Few() string { return few(Limit()) }
 
 func few(limit int) string {
 	needed := limit
-	for needed-bus(needed)-web(needed, 1) < minReserve {
+	for needed-bus(needed)-web(needed, 1)-models(needed) < minReserve {
 		needed++
 	}
 	if needed == limit {

@@ -32,6 +32,9 @@ type Config struct {
 	Structured llm.Structured
 	// HTTPClient sends the requests, and with Project has to authorize them; nil is one that does. It is not changed.
 	HTTPClient *http.Client
+	// MaxConns bounds the connections with a Key and no HTTPClient, those among them that are being made; calls wait for one. 0 is no
+	// bound. With a Project the SDK makes them.
+	MaxConns int
 }
 
 // Client is an [llm.Client].
@@ -67,7 +70,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		own := *cfg.HTTPClient
 		sdk.HTTPClient = &own
 	case cfg.Key != "":
-		sdk.HTTPClient = &http.Client{Transport: newTransport()}
+		sdk.HTTPClient = &http.Client{Transport: newTransport(cfg.MaxConns)}
 	}
 	c, err := dialSDK(ctx, sdk)
 	switch {

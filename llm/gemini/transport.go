@@ -31,13 +31,14 @@ type exchange struct {
 type exchangeKey struct{}
 
 // newTransport makes the connections of a client that is given none. With a project the SDK makes them.
-func newTransport() *http.Transport {
+func newTransport(most int) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
 		TLSHandshakeTimeout:    dialTimeout,
 		ForceAttemptHTTP2:      true,
 		MaxIdleConnsPerHost:    16,
+		MaxConnsPerHost:        most,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 1 << 20,
 		// Without pings, a connection that died silently is used for every call until the kernel gives it up.

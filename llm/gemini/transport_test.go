@@ -25,7 +25,7 @@ func TestDeadConnection(t *testing.T) {
 			go func() { _, _ = far.Write(emptySettings) }()
 			_, _ = io.Copy(io.Discard, far)
 		}()
-		transport := newTransport()
+		transport := newTransport(0)
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return near, nil }
 		transport.Protocols = new(http.Protocols)
 		transport.Protocols.SetUnencryptedHTTP2(true)
@@ -48,4 +48,11 @@ func TestDeadConnection(t *testing.T) {
 		_ = far.Close()
 		<-drained
 	})
+}
+
+// TestConnectionsAreBounded holds that the bound of a Config is the one of the connections.
+func TestConnectionsAreBounded(t *testing.T) {
+	if got := newTransport(7).MaxConnsPerHost; got != 7 {
+		t.Errorf("MaxConnsPerHost = %d, want 7", got)
+	}
 }

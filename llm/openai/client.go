@@ -47,6 +47,8 @@ type Config struct {
 	// HTTPClient is copied; nil is one with sensible bounds and no overall timeout. Redirects are never followed, whatever
 	// it says: they would carry the key and the prompt to a place that nobody configured.
 	HTTPClient *http.Client
+	// MaxConns bounds the connections without an HTTPClient, those among them that are being made; calls wait for one. 0 is no bound.
+	MaxConns int
 }
 
 // The values of Config.MaxTokensField.
@@ -90,7 +92,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
 
-	c := &Client{cfg: cfg, http: httpClient(cfg.HTTPClient), secrets: secretsOf(&cfg)}
+	c := &Client{cfg: cfg, http: httpClient(cfg.HTTPClient, cfg.MaxConns), secrets: secretsOf(&cfg)}
 	c.sdk = openai.DefaultConfig(cfg.Key)
 	if cfg.APIVersion != "" {
 		c.sdk = openai.DefaultAzureConfig(cfg.Key, "")

@@ -30,6 +30,8 @@ type Config struct {
 	Plaintext bool
 	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
 	Structured llm.Structured
+	// MaxConns bounds the connections of REST, those among them that are being made; calls wait for one. 0 is no bound.
+	MaxConns int
 }
 
 // Client is an [llm.Client]. It is safe for concurrent use.

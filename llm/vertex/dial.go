@@ -86,7 +86,7 @@ func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.C
 		options = append(options, option.WithAuthCredentials(watched(creds)))
 	}
 	if cfg.REST {
-		base := baseTransport(trust)
+		base := baseTransport(trust, cfg.MaxConns)
 		authorized, err := htransport.NewTransport(ctx, base, options...)
 		if err != nil {
 			return nil, cfg.unusable(err)
@@ -144,7 +144,7 @@ func dialOptions(cfg *Config, trust *tls.Config) []grpc.DialOption {
 }
 
 // baseTransport makes REST's connections.
-func baseTransport(trust *tls.Config) *http.Transport {
+func baseTransport(trust *tls.Config, most int) *http.Transport {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if ok {
 		t = t.Clone()
@@ -155,6 +155,7 @@ func baseTransport(trust *tls.Config) *http.Transport {
 		t.TLSClientConfig = trust
 	}
 	t.MaxIdleConnsPerHost = 32
+	t.MaxConnsPerHost = most
 	t.MaxResponseHeaderBytes = 1 << 20
 	// A connection that died while the machine slept is noticed, instead of swallowing one call after another.
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}

@@ -154,3 +154,10 @@ func TestSignatureBounds(t *testing.T) {
 		t.Errorf("%d bytes counted, %d there", s.bytes, sum)
 	}
 }
+
+// TestConnectionsAreBounded holds that the bound of a Config is the one of REST's connections.
+func TestConnectionsAreBounded(t *testing.T) {
+	if got := baseTransport(nil, 7).MaxConnsPerHost; got != 7 {
+		t.Errorf("MaxConnsPerHost = %d, want 7", got)
+	}
+}

@@ -1,0 +1,219 @@
+package cortex_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// slowModel is a decider that takes an hour for each decision, and notes whose messages it decides about, and how many at most at a time.
+type slowModel struct {
+	mu        sync.Mutex
+	now, most int
+	begun     []string
+}
+
+func (s *slowModel) Decide(ctx context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
+	s.mu.Lock()
+	s.now++
+	s.most = max(s.most, s.now)
+	s.begun = append(s.begun, t.User)
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.now--
+		s.mu.Unlock()
+	}()
+	select {
+	case <-time.After(time.Hour):
+		return respond("done " + t.User), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// asked returns whose messages were decided about, in order.
+func (s *slowModel) asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.begun)
+}
+
+// requestOf is a message of a person in a conversation of its own, which is named as its text is.
+func requestOf(person string, n int) *transport.Event {
+	e := userEvent("m1", fmt.Sprint(person, n))
+	e.From, e.ContextID = "user:"+person, fmt.Sprint(person, n)
+	return e
+}
+
+// answerIn returns the answer in a conversation of which only one message was said.
+func answerIn(t *testing.T, s cortex.Store, contextID string) string {
+	t.Helper()
+	conv, err := cortex.Load(t.Context(), s, "", contextID)
+	if err != nil || len(conv.Turns) > 1 {
+		t.Fatalf("%s: %d turns, %v", contextID, len(conv.Turns), err)
+	}
+	if len(conv.Turns) == 0 {
+		return ""
+	}
+	return conv.Turns[0].Answer
+}
+
+// TestDecisionsAreBounded has one sender ask for more than can be decided at a time: the model is asked so often at once and no oftener,
+// another sender need not wait for the first, and all are answered, though they have waited for longer than a decision may take.
+func TestDecisionsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := new(slowModel)
+		w := newWorld(t, model)
+		w.restart(cortex.Config{Decider: model, Decisions: 8, DecideTimeout: 61 * time.Minute})
+		for i := range 20 {
+			w.publish(requestOf("mallory", i))
+		}
+		if n := len(model.asked()); n != 6 {
+			t.Errorf("one sender has %d of 8 decisions, want 6", n)
+		}
+		pass(time.Minute)
+		w.publish(requestOf("ada", 0))
+		w.publish(requestOf("ada", 1))
+		w.publish(requestOf("bob", 0))
+		if got := model.asked()[6:]; !slices.Equal(got, []string{"ada0", "ada1"}) {
+			t.Errorf("decided about %q beside, want ada0 and ada1", got)
+		}
+		if got := w.orch.Trouble(); len(got) != 1 || !strings.HasPrefix(got[0], "15 turns wait for a decision since ") ||
+			!strings.HasSuffix(got[0], ", while 8 of at most 8 are made; most are of user:mallory: 14 wait, 6 are made") {
+			t.Errorf("trouble %q, want what waits", got)
+		}
+		pass(59 * time.Minute) // the first ones are done
+		if got := model.asked()[8:]; len(got) != 5 || !slices.Contains(got, "bob0") {
+			t.Errorf("then decided about %q, want bob0 among 5, who came last and has nothing", got)
+		}
+		pass(24 * time.Hour)
+		for i := range 20 {
+			if got, want := answerIn(t, w.store, fmt.Sprint("mallory", i)), fmt.Sprint("done mallory", i); got != want {
+				t.Errorf("answer %q, want %q", got, want)
+			}
+		}
+		if model.most != 8 {
+			t.Errorf("%d decisions at a time, want 8", model.most)
+		}
+		if got := w.orch.Trouble(); len(got) != 0 {
+			t.Errorf("trouble %q when all is done", got)
+		}
+	})
+}
+
+// TestCanceledWhileItWaits cancels a turn that waits for its decision: it ends at once, and the model is not asked.
+func TestCanceledWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := new(slowModel)
+		w := newWorld(t, model)
+		w.restart(cortex.Config{Decider: model, Decisions: 1, DecideTimeout: 2 * time.Hour})
+		w.publish(requestOf("ada", 0))
+		w.say("m1", "waits")
+		w.say("m2", "behind it")
+		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancelEvent("x1", &transport.Cancel{Turn: turnOf("m1")})); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		w.wantAnswer("m1", conversation.AnswerCanceled)
+		pass(3 * time.Hour)
+		w.wantAnswer("m2", "done behind it")
+		if got := model.asked(); !slices.Equal(got, []string{"ada0", "behind it"}) {
+			t.Errorf("decided about %q, want not about what was canceled", got)
+		}
+	})
+}
+
+// TestWaitsAndIsRestarted ends an orchestrator while a turn waits for its decision: the next one decides.
+func TestWaitsAndIsRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := new(slowModel)
+		w := newWorld(t, model)
+		w.restart(cortex.Config{Decider: model, Decisions: 1, DecideTimeout: 2 * time.Hour})
+		w.publish(requestOf("ada", 0))
+		w.publish(requestOf("ada", 1))
+		w.restart(cortex.Config{Decider: simple(func(*llm.Turn) *llm.Decision { return respond("ok") }), Decisions: 1, Authenticated: true})
+		pass(time.Second)
+		for i := range 2 {
+			if got := answerIn(t, w.store, fmt.Sprint("ada", i)); got != "ok" {
+				t.Errorf("answer %q to ada%d, want ok", got, i)
+			}
+		}
+	})
+}
+
+// TestTooManyBytes is the same of few that are large.
+func TestTooManyBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := new(slowModel)
+		w := newWorld(t, model)
+		w.restart(cortex.Config{Decider: model, DecideTimeout: 2 * time.Hour, Authenticated: true})
+		for i := range 40 {
+			e := requestOf("mallory", i)
+			e.Payload.(*a2a.Message).Parts = a2a.ContentParts{a2a.NewTextPart(strings.Repeat("x", 1<<20))}
+			w.publish(e)
+		}
+		if n := len(model.asked()); n != 30 {
+			t.Errorf("%d large messages are decided about, want 30", n)
+		}
+		if got := answerIn(t, w.store, "mallory39"); !strings.HasPrefix(got, "Too much at once: 30 of your requests") {
+			t.Errorf("answer %q", got)
+		}
+		w.publish(requestOf("ada", 0))
+		if got := model.asked(); got[len(got)-1] != "ada0" {
+			t.Error("nothing is decided about another one's message")
+		}
+	})
+}
+
+// TestTooManyTurns has a person, with keys, ask on while nothing is decided: more than the handlers can bear is refused in clear words, and
+// there is room for others. What comes again was let in before, and is let in.
+func TestTooManyTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := new(slowModel)
+		w := newWorld(t, model)
+		w.restart(cortex.Config{Decider: model, Decisions: 8, DecideTimeout: 2 * time.Hour, Authenticated: true})
+		const most = 3 * 3072 / 4
+		for i := range most + 100 {
+			if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), requestOf("mallory", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		refused := 0
+		for i := range most + 100 {
+			switch got := answerIn(t, w.store, fmt.Sprint("mallory", i)); {
+			case got == fmt.Sprintf("Too much at once: %d of your requests are still to be decided. Ask again when some are answered.", most):
+				refused++
+			case got != "":
+				t.Errorf("answer %q", got)
+			}
+		}
+		if refused != 100 {
+			t.Errorf("%d refused, want 100", refused)
+		}
+		w.publish(requestOf("ada", 0))
+		if got := model.asked(); len(got) != 7 || got[6] != "ada0" {
+			t.Errorf("decided about %q, want about ada0 too", got)
+		}
+		w.restart(cortex.Config{Decider: simple(func(*llm.Turn) *llm.Decision { return respond("ok") }), Authenticated: true})
+		pass(time.Minute)
+		for i := range most {
+			if got := answerIn(t, w.store, fmt.Sprint("mallory", i)); got != "ok" && !strings.HasPrefix(got, "Too much at once") {
+				t.Fatalf("answer %q after a restart", got)
+			}
+		}
+	})
+}
