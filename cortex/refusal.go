@@ -171,7 +171,7 @@ func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, transport.ErrInvalid):
+	case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull):
 		o.log.Warn("nobody could be told", "context_id", e.ContextID, "to", t.ID, "err", err)
 		return nil
 	}

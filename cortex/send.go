@@ -48,7 +48,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
 			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-		case errors.Is(err, transport.ErrInvalid): // nor will it be the next time
+		case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull): // nor will it be the next time, or not soon
 			if err := o.unsent(ctx, conv, seq, out, err); err != nil {
 				return err
 			}
@@ -68,8 +68,9 @@ func (o *Orchestrator) send(ctx context.Context, conv *Conversation, seq uint64,
 	return nil
 }
 
-// unsent sends what there is to say of an output that the transport refuses for good. Of a task Cortex tells itself that it was
-// rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of the answer.
+// unsent sends what there is to say of an output that the transport refuses for good, or since its agent does not read. Of a task Cortex
+// tells itself that it was rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of
+// the answer, unless it does not read: the answer is in the log.
 func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint64, out Output, refused error) error {
 	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
 	m, ok := out.Event.Payload.(*a2a.Message)
@@ -79,6 +80,9 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 	e := *out.Event
 	reason := refusal(refused)
 	if e.TaskID == "" {
+		if errors.Is(refused, transport.ErrFull) {
+			return nil
+		}
 		short := *m
 		short.Parts = a2a.ContentParts{a2a.NewTextPart("The answer cannot be sent to you: " + reason + ".")}
 		short.Metadata = map[string]any{transport.MetaFailed: true}
@@ -111,7 +115,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *Conversation, seq uint6
 // refusal is why a transport refuses an event, in words: without those that are for programs.
 func refusal(err error) string {
 	text := err.Error()
-	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge} {
+	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge, transport.ErrFull} {
 		text = strings.ReplaceAll(text, kind.Error()+": ", "")
 	}
 	return oneLine(text)

@@ -17,7 +17,8 @@ var (
 	// or its queue is full. Trying again later is right.
 	ErrUnavailable = errors.New("transport unavailable")
 	// ErrFull is returned by Publish when an inbox holds so much that new work is refused: nothing was taken. It is also an
-	// ErrUnavailable. What work in progress needs, such as tasks, results and deadlines, is taken all the same.
+	// ErrUnavailable. The orchestrator's inbox takes what work in progress needs, such as results and deadlines, all the same; that of
+	// an agent, which may never read it, takes nothing more.
 	ErrFull = fmt.Errorf("%w: the inbox is full", ErrUnavailable)
 	// ErrForbidden is returned when the server does not let this connection do what it was asked to: its credentials are for
 	// something else, or it has none.

@@ -74,6 +74,51 @@ func TestReadyThoughDamaged(t *testing.T) {
 	}
 }
 
+// TestFilesTakenAway removes files of the store under a running service: it says so where it is asked whether it is ready, and takes work for as
+// long as only a convenience is gone. The next start works with what is left.
+func TestFilesTakenAway(t *testing.T) {
+	data := t.TempDir()
+	serve := func() (stderr *output, url string, stop func() int) {
+		stderr, stop = start(t, "serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "echo")
+		eventually(t, "the service is ready", func() bool {
+			url = readyURL.FindString(stderr.String())
+			return url != ""
+		})
+		return stderr, url, stop
+	}
+	stderr, url, stop := serve()
+	cli.Run(t.Context(), []string{"ask", "--data", data, "Echo one"}, strings.NewReader(""), new(bytes.Buffer), new(output))
+	for _, tt := range []struct {
+		stream string
+		code   int
+		log    string
+	}{{"KV_CORTEX_AGENTS", http.StatusOK, "level=WARN"}, {"CORTEX_LOG", http.StatusServiceUnavailable, "level=ERROR"}} {
+		if err := os.RemoveAll(filepath.Join(data, "nats", "jetstream", "$G", "streams", tt.stream)); err != nil {
+			t.Fatal(err)
+		}
+		var code int
+		var body string
+		eventually(t, tt.stream+" is missed", func() bool {
+			code, body = status(t, url)
+			return strings.Contains(body, "removed or emptied while cortex runs") && strings.Contains(body, tt.stream)
+		})
+		if code != tt.code || !strings.Contains(body, "put the files back if you have them, and start again") {
+			t.Errorf("/readyz without %s is %d, %q, want %d and what to do", tt.stream, code, body, tt.code)
+		}
+		if want := tt.log + ` msg="the files of a stream were removed or emptied while the server runs`; !strings.Contains(stderr.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, stderr.String())
+		}
+	}
+	if code := stop(); code != 0 {
+		t.Errorf("serve exits %d", code)
+	}
+	_, url, _ = serve()
+	eventually(t, "it takes work again, and says what is lost", func() bool {
+		code, body := status(t, url)
+		return code == http.StatusOK && strings.Contains(body, "CORTEX_LOG")
+	})
+}
+
 // TestRepairWithKeys removes a stream of a store with keys. Without them nothing is repaired, nothing is made, and nothing that is known
 // of the loss is forgotten.
 func TestRepairWithKeys(t *testing.T) {

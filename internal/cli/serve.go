@@ -267,6 +267,11 @@ func (n *node) ready(ctx context.Context) error {
 	if err := n.bus.Healthy(ctx); err != nil {
 		return err
 	}
+	if n.server != nil {
+		if serious, err := n.server.Missing(); serious {
+			return err
+		}
+	}
 	if n.orchestrator.Owned() == nil {
 		return errors.New("it has not begun to take work")
 	}

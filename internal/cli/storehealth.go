@@ -103,6 +103,9 @@ func (n *node) damage() []string {
 	if n.health == nil {
 		return lines
 	}
+	if _, err := n.server.Missing(); err != nil {
+		lines = append(lines, "missing: "+err.Error())
+	}
 	if lost := n.health.end().Lost; lost > 0 {
 		lines = append(lines, fmt.Sprintf("lost: %d entries of conversations; see `cortex doctor`", lost))
 	}

@@ -25,13 +25,18 @@ func TestMaxInbox(t *testing.T) {
 	if err := b.Publish(t.Context(), inbox, third); !errors.Is(err, transport.ErrFull) {
 		t.Errorf("Publish to a full inbox = %v, want ErrFull", err)
 	}
-	publish(t, b, inbox, event("1", "c1")) // known: nothing to store
-	other := transport.Inbox("", "other")  // a task is no new work, but has its bound as well
-	for i := range 4 {
-		publish(t, b, other, event(fmt.Sprint(i), "c1"))
+	publish(t, b, inbox, event("1", "c1"))             // known: nothing to store
+	other := transport.Inbox("acme", transport.Cortex) // what is no new work has its bound as well
+	cancel := func(i int) *transport.Event {
+		e := event(fmt.Sprint(i), "c1")
+		e.Tenant, e.Payload = "acme", &transport.Cancel{}
+		return e
 	}
-	if err := b.Publish(t.Context(), other, event("4", "c1")); !errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrFull) {
-		t.Errorf("Publish of a task to an inbox that holds twice the bound = %v, want ErrUnavailable", err)
+	for i := range 4 {
+		publish(t, b, other, cancel(i))
+	}
+	if err := b.Publish(t.Context(), other, cancel(4)); !errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrFull) {
+		t.Errorf("Publish of a cancellation to an inbox that holds twice the bound = %v, want ErrUnavailable", err)
 	}
 	handled := make(chan string)
 	serve(t, b, inbox, nil, func(e *transport.Event) error { handled <- e.ID; return nil })

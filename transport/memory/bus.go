@@ -13,7 +13,8 @@ import (
 // Options configures [New]. The zero value is right for nearly everybody.
 type Options struct {
 	// MaxInbox bounds the events in one inbox, delayed ones included. Above it Publish returns ErrFull for new work, a user's
-	// words to the orchestrator; above twice as many it returns ErrUnavailable for everything. 0 is 1,000,000.
+	// words to the orchestrator; above twice as many it returns ErrUnavailable for everything. The inbox of an
+	// agent takes a twentieth part of it. 0 is 1,000,000.
 	MaxInbox int
 	// Backoff is the delay before an event whose handler failed is delivered again. It doubles with every further
 	// failure, up to a hundred times itself. 0 is 10 ms.

@@ -9,6 +9,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// agentPart bounds what waits for one agent: one in so many of what the orchestrator's inbox may hold.
+const agentPart = 20
+
 // inbox is one work queue. An event in it waits to be taken, rests after a failure, or is being handled; it leaves when
 // it is acknowledged. Every step takes constant or logarithmic time. Guarded by w.mu.
 type inbox struct {
@@ -79,6 +82,8 @@ func (w *world) post(t transport.Topic, r *record) error {
 	}
 	in := w.inbox(t)
 	switch holds := in.size + len(in.delayed); {
+	case t.ID != transport.Cortex && holds >= max(w.o.MaxInbox/agentPart, 1):
+		return fmt.Errorf("%w: %d events wait for %s, which gets more when it has fetched some", transport.ErrFull, holds, t.ID)
 	case holds >= w.o.MaxInbox && r.newWork(t):
 		return fmt.Errorf("%w: the inbox of %s holds %d events: try again later", transport.ErrFull, t.ID, holds)
 	case holds >= 2*w.o.MaxInbox:

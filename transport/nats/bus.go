@@ -44,7 +44,7 @@ type Options struct {
 	Replicas int
 	// MaxInbox is how many events the inboxes of all tenants may hold, timers included, before Publish refuses new work with
 	// ErrFull: a user's words to the orchestrator. It does so as well above 4 GiB. When more than 16 processes publish at the same
-	// time, each of the others may go over it by a sixteenth. 0 is 1,000,000.
+	// time, each of the others may go over it by a sixteenth. The inbox of one agent takes a twentieth part of it. 0 is 1,000,000.
 	MaxInbox int
 	// Creds is a file of credentials, made by package auth or by nsc; empty: none, or with Server those of the orchestrator of
 	// Tenant, from the server's folder.
@@ -62,15 +62,17 @@ type Options struct {
 // Bus is a connection to a NATS server as a transport. When the connection is lost it is made again, for ever:
 // subscriptions go on by themselves, publishes wait for a while. All methods are safe for concurrent use.
 type Bus struct {
-	nc     *conn
-	who    *auth.Identity // nil: not known, or everybody may do everything
-	js     jetstream.JetStream
-	log    *slog.Logger
-	onConn func(up bool, err error)
-	done   chan struct{} // closed by Close
-	gauge  gauge
-	peers  peers
-	dialed atomic.Bool // Dial has not failed, and will not
+	nc        *conn
+	who       *auth.Identity // nil: not known, or everybody may do everything
+	js        jetstream.JetStream
+	log       *slog.Logger
+	onConn    func(up bool, err error)
+	done      chan struct{} // closed by Close
+	gauge     gauge
+	backlogs  backlogs
+	peers     peers
+	dialed    atomic.Bool // Dial has not failed, and will not
+	anonymous bool        // it has shown no credentials
 
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
 	opening sync.Mutex                              // one of them is made after the other
@@ -112,6 +114,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	b.doors = map[string]*door{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
+	b.backlogs.most = max(b.gauge.max/agentPart, 1)
 	b.conn, b.drop = context.WithCancel(context.Background())
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
@@ -121,6 +124,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b.who, b.nc = who, &conn{}
+	b.anonymous = who == nil && !strings.Contains(o.URL, "@")
 	if who.Limited() {
 		b.nc.door = auth.Door(who)
 	}
@@ -189,7 +193,10 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.lookIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
 			if refusesLogin(err) {
-				b.nc.failed.Store(&err)
+				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // once, and not at each attempt; Dial says it itself
+					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
+				}
+				return
 			}
 			if subject, _ := refusal(err); subject == peersSubject {
 				b.muted()

@@ -84,34 +84,44 @@ func (b *Bus) DeadLetter(ctx context.Context, tenant, id string) (*transport.Dea
 	return readDead(raw), nil
 }
 
-// ReplayDead implements [transport.DeadLetters]. The event is stored before the dead letter is removed: who is interrupted in
-// between does the same again, which the server notices for [transport.DuplicateWindow]; after that the event comes twice.
+// ReplayDead implements [transport.DeadLetters]. The event is stored before the dead letter is removed, since the other way round a kill in
+// between would lose it. Who was interrupted does the same again: the server takes the event only once within [transport.DuplicateWindow],
+// and later Cortex and agents know what they have handled by the event's own id.
 func (b *Bus) ReplayDead(ctx context.Context, tenant, id string) error {
 	raw, err := b.findDead(ctx, tenant, id)
 	if err != nil {
 		return err
 	}
+	m, err := replayed(tenant, raw)
+	if err != nil {
+		return err
+	}
+	if err := b.store(ctx, m); err != nil {
+		return fmt.Errorf("replay dead letter %s: %w", id, err)
+	}
+	return b.eraseMessage(ctx, deadStream, raw.Sequence)
+}
+
+// replayed returns a tenant's dead letter as it goes into its inbox again.
+func replayed(tenant string, raw *jetstream.RawStreamMsg) (*natsgo.Msg, error) {
 	subject := raw.Header.Get(headerSubject)
 	e, err := decodeInbox(&natsgo.Msg{Subject: subject, Header: raw.Header, Data: raw.Data}, subject)
 	if err == nil && e.Tenant != tenant {
 		err = fmt.Errorf("it is of tenant %q", e.Tenant) // a forged one must not cross over
 	}
 	if err != nil {
-		return fmt.Errorf("%w: dead letter %s cannot be read, so nobody could handle it: %w", transport.ErrInvalid, id, err)
+		return nil, fmt.Errorf("%w: dead letter %d cannot be read, so nobody could handle it: %w", transport.ErrInvalid, raw.Sequence, err)
 	}
 	if a, err := parseInboxSubject(subject); err == nil {
 		subject = inboxSubject(a) // it may be from when there were other partitions
 	}
 	m, err := encode(subject, e, true)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// Not the event's own id, which the server may remember. If it is given up again, that is another dead letter.
 	m.Header[natsgo.MsgIdHdr] = []string{fmt.Sprintf("dead.%d.%d", raw.Sequence, raw.Time.UnixNano())}
-	if err := b.store(ctx, m); err != nil {
-		return fmt.Errorf("replay dead letter %s: %w", id, err)
-	}
-	return b.eraseMessage(ctx, deadStream, raw.Sequence)
+	return m, nil
 }
 
 // RemoveDead implements [transport.DeadLetters].

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -256,9 +257,13 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 		return nil, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
 	}
 	if asksForWork(who, e) {
-		if err := v.begin(); err != nil {
-			return nil, err
-		}
+		err = v.begin()
+	} else {
+		task, _ := transport.ResultTask(e)
+		err = d.tell(v, a.context, cmp.Or(task, e.TaskID))
+	}
+	if err != nil {
+		return nil, err
 	}
 	if isNewWork(transport.Inbox(a.tenant, a.to), e) || who.Role == auth.Person && m.Header.Get(headerKind) == "message" {
 		if err := d.bus.room(d.ctx, len(m.Data)); err != nil {

@@ -95,11 +95,20 @@ func (b *Bus) whyAway(err error) error {
 	failed := b.nc.failed.Load()
 	switch {
 	case !b.nc.IsConnected() && failed != nil:
-		return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones: %w", transport.ErrForbidden, *failed)
+		return b.notLetIn(*failed)
 	case none && b.who.Limited():
 		return fmt.Errorf("no Cortex runs for %s, who reaches the server through one only: start it with `cortex serve`: %w", b.who, natsgo.ErrNoResponders)
 	}
 	return err
+}
+
+// notLetIn says why a server that has come back does not let the connection be made again, and what to do.
+func (b *Bus) notLetIn(err error) error {
+	if b.anonymous {
+		return fmt.Errorf("%w: the NATS server came back with keys, as with --auth, and wants to know who this is, which has joined without credentials: start it again with --creds (`cortex auth` makes them): %w",
+			transport.ErrForbidden, err)
+	}
+	return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones, and start it again: %w", transport.ErrForbidden, err)
 }
 
 // mayBe returns an error when the credentials are for somebody else than id, unless that is empty, or for another tenant: the door

@@ -57,10 +57,14 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 	if err != nil {
 		return err
 	}
-	if isNewWork(t, e) {
-		if err := b.room(ctx, len(m.Data)); err != nil {
-			return err
-		}
+	switch {
+	case t.ID != transport.Cortex:
+		err = b.roomAt(ctx, t)
+	case isNewWork(t, e):
+		err = b.room(ctx, len(m.Data))
+	}
+	if err != nil {
+		return err
 	}
 	m.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
 	if !e.DeliverAt.IsZero() {

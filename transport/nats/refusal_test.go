@@ -248,6 +248,37 @@ func TestKeysAreChanged(t *testing.T) {
 	wantRefusal(t, "Publish", err, transport.ErrForbidden, "any more")
 }
 
+// TestKeysAreTurnedOn restarts a server with keys that had none: who had joined without credentials is told what happened and what to do, once in
+// the log, however often it tries.
+func TestKeysAreTurnedOn(t *testing.T) {
+	o := &ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"}
+	srv, err := StartServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log textLog
+	b, err := Dial(t.Context(), &Options{URL: srv.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = b.Close() }()
+	srv.Shutdown()
+	var server textLog
+	o.Listen, o.Auth, o.Logger = strings.TrimPrefix(srv.URL(), "nats://"), keys(t), slog.New(slog.NewTextHandler(&server, nil))
+	if srv, err = StartServer(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Shutdown()
+	const words = "came back with keys, as with --auth, and wants to know who this is, which has joined without credentials: start it again with --creds"
+	topic := transport.Inbox("", "worker")
+	err = b.Publish(t.Context(), topic, message(topic, "c1", "x")) // which waits for the server to be back
+	wantRefusal(t, "Publish", err, transport.ErrForbidden, words)
+	eventually(t, "it has tried several times", func() bool { return strings.Count(server.String(), "authentication error") >= 3 })
+	if n := strings.Count(log.String(), words); n != 1 || strings.Contains(log.String(), `msg="nats connection"`) {
+		t.Errorf("it is told %d times, want once, and in no other words:\n%s", n, log.String())
+	}
+}
+
 // TestTenantsApart holds that tenants of one server hear nothing of each other, and that one can be added while it runs.
 func TestTenantsApart(t *testing.T) {
 	dir := keys(t, "", "acme")

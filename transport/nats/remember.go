@@ -30,6 +30,7 @@ type memory struct {
 	mu     sync.Mutex
 	keeps  *files.Memory
 	totals [2]uint64        // messages and bytes in the store when it was written
+	holds  map[string]bool  // streams with messages, the last time
 	before map[string]place // where streams ended, to be durable when enough time has passed
 	failed bool             // the last time; told once
 }
@@ -200,6 +201,7 @@ func (m *memory) ends(now time.Time) error {
 	if err != nil {
 		return err
 	}
+	m.holds = map[string]bool{}
 	for _, account := range all.AccountDetails {
 		for _, s := range account.Streams {
 			if !files.Ours(s.Name) || s.Config == nil || s.Config.Storage != server.FileStorage {
@@ -211,7 +213,7 @@ func (m *memory) ends(now time.Time) error {
 				r = &files.Remembered{}
 				m.keeps.Streams[name] = r
 			}
-			r.Last = s.State.LastSeq
+			r.Last, m.holds[name] = s.State.LastSeq, s.State.Msgs > 0
 			switch p, ok := m.before[name]; {
 			case ok && now.Sub(p.at) > 2*m.sync:
 				r.Durable = max(r.Durable, min(p.last, r.Last))
@@ -233,6 +235,18 @@ func (m *memory) write() {
 	m.failed = err != nil
 }
 
+// missed reports whether files of streams were removed while the server had them open. What it leaves then is no proper end: the next start
+// is to find that they are lost.
+func (m *memory) missed() (some bool) {
+	for name, holds := range m.holds {
+		if holds && !files.Stored(filepath.Dir(m.path), name) {
+			m.keeps.Streams[name].Durable = m.keeps.Streams[name].Last
+			some = true
+		}
+	}
+	return some
+}
+
 // close ends the server, and remembers all of the store's files if nothing was wrong with it.
 func (m *memory) close(wrong func() error, end func()) {
 	m.mu.Lock()
@@ -242,7 +256,7 @@ func (m *memory) close(wrong func() error, end func()) {
 	if err == nil {
 		err = wrong()
 	}
-	if err == nil {
+	if err == nil && !m.missed() {
 		err = m.keeps.Remember(filepath.Dir(m.path))
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

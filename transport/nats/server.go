@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -59,6 +60,7 @@ type Server struct {
 	log  *serverLog
 
 	memory *memory       // nil when the server was started from a configuration file
+	files  *fileWatch    // likewise
 	done   chan struct{} // closed by Shutdown
 	end    sync.Once
 	work   sync.WaitGroup
@@ -122,6 +124,8 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
 	}
 	s.work.Go(func() { s.memory.serve(s.done) })
+	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger}
+	s.work.Go(func() { s.files.serve(s.done) })
 	return s, nil
 }
 
@@ -138,6 +142,20 @@ func (s *Server) Found() []files.Finding {
 		return nil
 	}
 	return s.memory.found()
+}
+
+// Missing returns an error when the files of streams were removed while the server runs, which it notices within seconds; serious says that
+// one of them is more than a convenience: what is stored from now on may be lost.
+func (s *Server) Missing() (serious bool, err error) {
+	if s.files == nil {
+		return false, nil
+	}
+	streams, serious := s.files.missing()
+	if len(streams) == 0 {
+		return false, nil
+	}
+	return serious, fmt.Errorf("the files of %s were removed or emptied while cortex runs, and what is in there ends with this process: %s",
+		strings.Join(streams, ", "), missingAdvice)
 }
 
 // Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [files.Memory].

@@ -1,11 +1,13 @@
 package nats
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
@@ -28,6 +30,14 @@ const (
 	personWork, personWorkBurst = 100, 300
 	agentWork, agentWorkBurst   = 5, 60
 
+	// What else an agent tells Cortex, in a second and at once: results, progress and artifacts, which wait behind that; those of which it is
+	// not looked whether the task waits for it; and those of tasks that do not, which are refused behind that. All that a Cortex can
+	// handle in a second is a few thousand.
+	agentTells             = 2000
+	agentTrusted           = 200
+	agentStray, strayBurst = 5, 60
+	maxOpen                = 64 // events of one conversation in an agent's inbox that are looked through
+
 	shedPace     = 20 // answers a second that more is refused
 	bytesWritten = 4  // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
@@ -42,6 +52,9 @@ type visitor struct {
 	asked   *rate.Limiter
 	work    *rate.Limiter // what asks for work
 	bytes   *rate.Limiter
+	tells   *rate.Limiter // what an agent says of tasks
+	trusted *rate.Limiter // the same, of which it is not looked whether the task is its own
+	stray   *rate.Limiter // the same, of tasks that are not
 	shed    *rate.Limiter // answers that more is refused
 	warned  rate.Sometimes
 
@@ -79,6 +92,7 @@ func (d *door) visitor(subject string) *visitor {
 	}
 	v := &visitor{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, warned: rate.Sometimes{Interval: time.Second},
+		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, agentTrusted), stray: rate.NewLimiter(agentStray, strayBurst),
 		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
 	d.visitors[v.prefix] = v
@@ -165,4 +179,37 @@ func (v *visitor) begin() error {
 		return nil
 	}
 	return fmt.Errorf("%w: %s may ask Cortex for %g things a second, and for %d at once: ask again later", errTooMuch, v.who, v.work.Limit(), v.work.Burst())
+}
+
+// tell counts what an agent says of a task, or returns why it is not let in: Cortex looks at each event, also at one of a task that it does not
+// know, and others wait behind it.
+func (d *door) tell(v *visitor, contextID string, task a2a.TaskID) error {
+	if err := v.tells.Wait(d.ctx); err != nil {
+		return err
+	}
+	if v.trusted.Allow() {
+		return nil
+	}
+	open, err := d.waits(v, contextID, task)
+	if err != nil || open || v.stray.Allow() {
+		return err
+	}
+	return fmt.Errorf("%w: task %.100q of %q does not wait for %s, who may say so much of such tasks only now and then: tell it before the task is acknowledged, or again later",
+		errTooMuch, task, contextID, v.who)
+}
+
+// waits reports whether a task is in the inbox of an agent: one that it works on is, until its result is stored.
+func (d *door) waits(v *visitor, contextID string, task a2a.TaskID) (bool, error) {
+	subject := inboxSubject(inboxAddress{tenant: d.tenant, to: v.who.ID, context: contextID, from: transport.Cortex})
+	for seq, n := uint64(1), 0; n < maxOpen && task != ""; n++ {
+		m, err := d.bus.message(d.ctx, inboxStream, subject, seq)
+		if errors.Is(err, transport.ErrNotFound) {
+			return false, nil
+		}
+		if err != nil || m.Header.Get(headerTask) == string(task) {
+			return err == nil, err
+		}
+		seq = m.Sequence + 1
+	}
+	return false, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
@@ -69,6 +70,73 @@ func TestVisitorAsksForSoMuchWork(t *testing.T) {
 			t.Errorf("%s: %s was heard as well", in.who, <-w.heard)
 		}
 	}
+}
+
+// TestVisitorTellsOfStrangeTasks has an agent say more of tasks than is taken unseen: what it says of those that wait for it is taken, of others
+// only so much, and none of that holds up the rest.
+func TestVisitorTellsOfStrangeTasks(t *testing.T) {
+	const most = 5
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
+	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	v.trusted, v.stray = rate.NewLimiter(0, 0), rate.NewLimiter(1e-9, most) // so that none is added
+	inbox := transport.Inbox("", "raw")
+	for _, task := range []a2a.TaskID{"t1", "t2"} {
+		e := message(inbox, "c1", "work")
+		e.From, e.TaskID = transport.Cortex, task
+		if err := w.cortex.Publish(t.Context(), inbox, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	say := func(contextID, task string) (int, string) {
+		n++
+		subject := inboxSubject(inboxAddress{to: transport.Cortex, context: contextID, from: in.who.ID})
+		body := fmt.Sprintf(`{"id":%q,"contextId":%q,"status":{"state":"TASK_STATE_COMPLETED"}}`, task, contextID)
+		return in.says(t, subject, "task", body, headerID, fmt.Sprint(n))
+	}
+	own := func() {
+		t.Helper()
+		for _, task := range []string{"t1", "t2", "t1"} {
+			if code, why := say("c1", task); code != 0 {
+				t.Fatalf("what it says of %s is refused with %d %q", task, code, why)
+			}
+			receive(t, w.heard)
+		}
+	}
+	own()
+	taken := 0
+	for _, of := range [][2]string{{"c1", "t3"}, {"c2", "t1"}, {"c1", "t0"}, {"c3", "t9"}} {
+		for range most {
+			switch code, why := say(of[0], of[1]); {
+			case code == 0:
+				taken++
+				receive(t, w.heard)
+			case code != codeTooMuch || !strings.Contains(why, "does not wait for"):
+				t.Errorf("refused with %d %q", code, why)
+			}
+		}
+	}
+	if taken != most {
+		t.Errorf("%d events of strange tasks were taken at once, want %d", taken, most)
+	}
+	own()
+	if err := w.cortex.Withdraw(t.Context(), inbox, "c1", transport.Cortex, waitingID(t, w.cortex, inbox)); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := say("c1", "t1"); code != codeTooMuch {
+		t.Errorf("what it says of a task that was taken back is answered with %d, want %d", code, codeTooMuch)
+	}
+}
+
+// waitingID returns the id of the first event in an inbox.
+func waitingID(t *testing.T, b *Bus, inbox transport.Topic) string {
+	t.Helper()
+	m, err := b.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Header.Get(headerID)
 }
 
 // TestCountsCostWhatThereIs has a person have the conversations of a large log counted: that is paid by how many there are, and goes by a

@@ -71,6 +71,41 @@ var fullCases = []testCase{
 		})
 		d.take("anew")
 	}},
+	{name: "full inbox of an agent", run: func(e *env) {
+		if e.h.Bounded == nil {
+			return
+		}
+		const most, over = fullAt, fullAt / 16 // before it is counted
+		tr := e.h.Bounded(e.T, 20*fullAt).Dial(e.T)
+		taken, refusal := 0, error(nil)
+		for ; refusal == nil && taken <= 2*most; taken++ {
+			refusal = tr.Publish(context.Background(), worker, e.message(worker, fmt.Sprint("c", taken%7), fmt.Sprint(taken)))
+		}
+		taken--
+		if !errors.Is(refusal, transport.ErrFull) || !strings.Contains(refusal.Error(), worker.ID) {
+			e.Fatalf("after %d tasks Publish = %v, want ErrFull that names %s", taken, refusal, worker.ID)
+		}
+		if taken < most || taken > most+over {
+			e.Errorf("%d tasks were taken, want about %d", taken, most)
+		}
+		// It is in nobody else's way.
+		other := transport.Inbox("", "other")
+		for _, t := range []transport.Topic{other, orchestrator} {
+			if err := tr.Publish(context.Background(), t, e.message(t, "c1", "now")); err != nil {
+				e.Errorf("Publish to %s = %v while the inbox of %s is full, want nil", t.ID, err, worker.ID)
+			}
+		}
+
+		// There is room again when some of it is done, and nothing that was taken is lost.
+		d := e.desk(tr, worker, nil)
+		for range taken {
+			d.next().done(nil)
+		}
+		e.eventually("tasks are taken again", func() bool {
+			return tr.Publish(context.Background(), worker, e.message(worker, "c0", "anew")) == nil
+		})
+		d.take("anew")
+	}},
 	{name: "flood", run: func(e *env) {
 		if e.h.Bounded == nil {
 			return
