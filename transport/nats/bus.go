@@ -128,7 +128,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if who.Limited() {
 		b.nc.door = auth.Door(who)
 	}
-	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(ctx, o), how...)...); err != nil {
+	if b.nc.Conn, err = connectFirst(ctx, o, append(b.connOptions(ctx, o), how...)); err != nil {
 		return nil, dialError(o, err)
 	}
 	url, name := o.URL, cmp.Or(o.Name, "cortex")

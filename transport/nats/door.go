@@ -167,7 +167,7 @@ func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	case strings.HasPrefix(subject, inboxPrefix):
 		out, err = d.event(v, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
-		out, err = d.live(who, subject, m)
+		out, err = d.live(v, subject, m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
 		out, err = d.work(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI):
@@ -275,7 +275,8 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 }
 
 // live lets through what who shows of a conversation, or tells a running orchestrator. Agents take orders from that one only.
-func (d *door) live(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *door) live(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	who := v.who
 	var token [3]string
 	var a struct{ tenant, id, from string }
 	err := splitSubject(subject, livePrefix, token[:])
@@ -295,7 +296,7 @@ func (d *door) live(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.
 	if err = readable(e, err); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return out, d.charge(v, liveCost, liveCopies*m.Size())
 }
 
 // card lets through an agent's own card. The server counts its time as it would if Publish had put it there.

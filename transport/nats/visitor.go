@@ -39,6 +39,8 @@ const (
 	maxOpen                = 64 // events of one conversation in an agent's inbox that are looked through
 
 	shedPace     = 20 // answers a second that more is refused
+	liveCost     = 20 // requests that a live event costs, which goes to everybody who listens
+	liveCopies   = 32 // how often its bytes are counted
 	bytesWritten = 4  // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
 
