@@ -172,6 +172,26 @@ func TestAgentAnnouncesLessOften(t *testing.T) {
 	}
 }
 
+// TestLiveEventsCostWhatTheyAre has a person show something: everybody who listens gets a copy, which is paid for.
+func TestLiveEventsCostWhatTheyAre(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
+	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	v.asked, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // so that none is added
+	m := event("message", words)
+	m.Subject = auth.Door(in.who) + liveSubject(transport.Live("", "c1"), in.who.ID)
+	if err := in.PublishMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, w.heard)
+	if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+liveCost {
+		t.Errorf("it costs %d requests, want %d", paid, 1+liveCost)
+	}
+	if paid, want := 16<<20-int(math.Round(v.bytes.Tokens())), liveCopies*len(words); paid < want {
+		t.Errorf("it costs %d bytes, want %d at least", paid, want)
+	}
+}
+
 // TestAgentAsksOneAfterTheOther has an agent ask about its inbox: that costs more than what the server does not lock anything for, and goes by a
 // connection of its own, on which the door waits for the answer.
 func TestAgentAsksOneAfterTheOther(t *testing.T) {
