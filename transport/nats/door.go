@@ -255,7 +255,11 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 		return nil, d.unreadable(v, a, m, err)
 	}
 	if err := transport.ForCortex(e); err != nil {
-		return nil, d.unreadable(v, a, m, fmt.Errorf("%w: %w", transport.ErrInvalid, err))
+		err = fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+		if _, result := transport.ResultTask(e); result { // which does not say of what
+			err = d.unreadable(v, a, m, err)
+		}
+		return nil, err
 	}
 	if asksForWork(who, e) {
 		err = v.begin()

@@ -169,6 +169,13 @@ func TestUnreadableOfATask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	part := `{"taskId":"t1","contextId":"c1","artifact":{"artifactId":"a","parts":[{"text":"x"}]}}`
+	if code, why := in.says(t, own, "artifact-update", part, headerTask, "t1"); code != codeInvalid { // it is readable, and means nothing here
+		t.Errorf("an artifact is answered with %d %q, want %d", code, why, codeInvalid)
+	}
+	if len(told) > 0 {
+		t.Error("with that the task ends")
+	}
 	for _, task := range []string{"t9", "t1", "t1"} {
 		body := fmt.Sprintf(`{"id":%q,"contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"},"metadata":{"x":NaN}}`, task)
 		if code, why := in.says(t, own, "task", body, headerTask, task, headerID, "r-"+task); code != codeInvalid {
