@@ -332,7 +332,7 @@ func (d *door) live(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, err
 	if err = readable(e, err); err != nil {
 		return nil, err
 	}
-	return out, d.charge(v, liveCost, liveCopies*m.Size())
+	return out, d.charge(v, v.liveCost, liveCopies*m.Size())
 }
 
 // card lets through an agent's own card. The server counts its time as it would if Publish had put it there.

@@ -43,28 +43,30 @@ const (
 	// Cards of an agent in a second and at once, of all its instances, which are refused behind that: everybody reads each.
 	agentCards, agentCardsBurst = 100, 2 * maxInstances
 
-	shedPace     = 20 // answers a second that more is refused
-	liveCost     = 20 // requests that a live event costs, which goes to everybody who listens
-	liveCopies   = 32 // how often its bytes are counted
-	bytesWritten = 4  // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
+	shedPace = 20 // answers a second that more is refused
+	// Requests that a live event costs, which goes to everybody who listens, and how often its bytes are counted. People show little.
+	personLive, agentLive = 40, 10
+	liveCopies            = 32
+	bytesWritten          = 4 // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
 
 // visitor is an agent or a person before a door. Its messages are looked at one after the other, in a goroutine of its own: who asks for
 // much waits for itself only.
 type visitor struct {
-	who     *auth.Identity
-	prefix  string // what its subjects begin with
-	replies string // the same of its answers
-	room    int    // messages that may wait
-	asked   *rate.Limiter
-	work    *rate.Limiter // what asks for work
-	bytes   *rate.Limiter
-	tells   *rate.Limiter // what an agent says of tasks
-	trusted *rate.Limiter // the same, of which it is not looked whether the task is its own
-	stray   *rate.Limiter // the same, of tasks that are not
-	cards   *rate.Limiter // cards of an agent
-	shed    *rate.Limiter // answers that more is refused
-	warned  rate.Sometimes
+	who      *auth.Identity
+	prefix   string // what its subjects begin with
+	replies  string // the same of its answers
+	room     int    // messages that may wait
+	liveCost int    // requests that a live event costs
+	asked    *rate.Limiter
+	work     *rate.Limiter // what asks for work
+	bytes    *rate.Limiter
+	tells    *rate.Limiter // what an agent says of tasks
+	trusted  *rate.Limiter // the same, of which it is not looked whether the task is its own
+	stray    *rate.Limiter // the same, of tasks that are not
+	cards    *rate.Limiter // cards of an agent
+	shed     *rate.Limiter // answers that more is refused
+	warned   rate.Sometimes
 
 	// For its goroutine only.
 	instances map[string]bool          // of an agent, that have cards
@@ -96,12 +98,12 @@ func (d *door) visitor(subject string) *visitor {
 	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}
-	pace, work := personPace, rate.NewLimiter(personWork, personWorkBurst)
+	pace, live, work := personPace, personLive, rate.NewLimiter(personWork, personWorkBurst)
 	if who.Role == auth.Agent {
-		pace, work = agentPace, rate.NewLimiter(agentWork, agentWorkBurst)
+		pace, live, work = agentPace, agentLive, rate.NewLimiter(agentWork, agentWorkBurst)
 	}
 	v := &visitor{
-		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, warned: rate.Sometimes{Interval: time.Second},
+		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},
 		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
 		cards: rate.NewLimiter(agentCards, agentCardsBurst),
 		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),

@@ -184,8 +184,8 @@ func TestLiveEventsCostWhatTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	receive(t, w.heard)
-	if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+liveCost {
-		t.Errorf("it costs %d requests, want %d", paid, 1+liveCost)
+	if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+personLive {
+		t.Errorf("it costs %d requests, want %d", paid, 1+personLive)
 	}
 	if paid, want := 16<<20-int(math.Round(v.bytes.Tokens())), liveCopies*len(words); paid < want {
 		t.Errorf("it costs %d bytes, want %d at least", paid, want)
