@@ -132,7 +132,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	how = append(how, b.expectQuestion)
 	dialing, done := context.WithCancel(ctx)
 	defer done()
-	if b.nc.Conn, err = natsgo.Connect(o.URL, append(b.connOptions(dialing, o), how...)...); err != nil {
+	if b.nc.Conn, err = connectFirst(ctx, o, append(b.connOptions(dialing, o), how...)); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}

@@ -89,8 +89,8 @@ func (r *cardReader) atEnd(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// lookOn is follow for who has no consumer.
-func (c *cards) lookOn(ctx context.Context, h transport.Handler) error {
+// lookOn is follow for who has no consumer; until is the watch's.
+func (c *cards) lookOn(ctx context.Context, until uint64, h transport.Handler) error {
 	r := &cardReader{bus: c.bus, filter: cardFilter(c.tenant), next: 1}
 	seen := map[string]bool{} // what the bucket has, while the retained cards come; then nil
 	look := time.NewTicker(readEvery)
@@ -102,6 +102,9 @@ func (c *cards) lookOn(ctx context.Context, h transport.Handler) error {
 		}
 		for i, m := range msgs {
 			c.tell(ctx, m, metas[i], seen, h)
+		}
+		if r.next > until {
+			c.caughtUp(ctx, h)
 		}
 		if more {
 			continue

@@ -29,6 +29,7 @@ type cards struct {
 	known  map[string]term // by subject: cards that the handler knows to be there
 	synced bool            // the handler got Synced
 	ahead  time.Duration   // of this clock before the server's
+	looked time.Time       // for cards whose time is over
 	news   chan struct{}   // holds one when something was told, which may be of a card that is not read yet
 
 	handling sync.Mutex // the handler runs for one event at a time, of the bucket or told
@@ -47,6 +48,7 @@ const overdueSlack = 3 * time.Second
 // watch is one reading of the bucket, from all that is retained to what changes.
 type watch struct {
 	consumer jetstream.Consumer // nil where none is to be had
+	until    uint64             // last sequence of the bucket when it began: what is behind that is new
 	lost     <-chan struct{}    // the connection that it is on is gone
 	made     time.Time
 }
@@ -91,10 +93,16 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	}
 	ctx, cancel := c.bus.asking(ctx)
 	defer cancel()
-	if c.bus.who.Limited() {
-		return c.watchWithout(ctx, lost)
+	bucket, err := c.bus.js.Stream(ctx, agentsStream)
+	if err != nil {
+		return nil, err
 	}
-	consumer, err := c.bus.js.CreateConsumer(ctx, agentsStream, jetstream.ConsumerConfig{
+	w := &watch{until: bucket.CachedInfo().State.LastSeq, lost: lost, made: time.Now()}
+	c.aheadOf(bucket.CachedInfo().TimeStamp)
+	if c.bus.who.Limited() {
+		return w, nil
+	}
+	w.consumer, err = c.bus.js.CreateConsumer(ctx, agentsStream, jetstream.ConsumerConfig{
 		FilterSubject:     cardFilter(c.tenant),
 		DeliverPolicy:     jetstream.DeliverLastPerSubjectPolicy,
 		AckPolicy:         jetstream.AckNonePolicy,
@@ -104,23 +112,12 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	})
 	if isCrowded(err) {
 		c.bus.log.Warn("cards are read once a second: others use all consumers of the stream", "stream", agentsStream)
-		return c.watchWithout(ctx, lost)
+		w.consumer, err = nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.aheadOf(consumer.CachedInfo().TimeStamp)
-	return &watch{consumer, lost, time.Now()}, nil
-}
-
-// watchWithout is watch where no consumer is to be had.
-func (c *cards) watchWithout(ctx context.Context, lost <-chan struct{}) (*watch, error) {
-	bucket, err := c.bus.js.Stream(ctx, agentsStream)
-	if err != nil {
-		return nil, err
-	}
-	c.aheadOf(bucket.CachedInfo().TimeStamp)
-	return &watch{lost: lost, made: time.Now()}, nil
+	return w, nil
 }
 
 // aheadOf compares this clock with the server's, which has said that it is at.
@@ -184,7 +181,7 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 		cancel()
 	})
 	if w.consumer == nil {
-		return c.lookOn(ctx, h)
+		return c.lookOn(ctx, w.until, h)
 	}
 	flow, err := c.bus.newPull(agentsStream, w.consumer.CachedInfo().Name)
 	if err != nil {
@@ -221,6 +218,9 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 			c.sync(ctx, seen, h)
 			seen = nil
 		}
+		if meta.Sequence.Stream >= w.until {
+			c.caughtUp(ctx, h)
+		}
 	}
 }
 
@@ -253,6 +253,7 @@ func (c *cards) next(ctx context.Context, w *watch, flow *pull, reading bool, h 
 // endOverdue reports the cards as gone whose time is over, and takes them out of the bucket.
 func (c *cards) endOverdue(ctx context.Context, h transport.Handler) {
 	now := time.Now()
+	c.looked = now
 	for subject, l := range c.known {
 		if l.overdue(now) {
 			delete(c.known, subject)
@@ -298,6 +299,20 @@ func (c *cards) sync(ctx context.Context, seen map[string]bool, h transport.Hand
 			c.handle(ctx, e, h)
 		}
 	}
+	c.ready(ctx, h)
+}
+
+// caughtUp is for a reading that is at what is new, of which there may be no end.
+func (c *cards) caughtUp(ctx context.Context, h transport.Handler) {
+	c.ready(ctx, h)
+	if time.Since(c.looked) > time.Second {
+		c.endOverdue(ctx, h)
+	}
+}
+
+// ready tells the handler, once, that it has heard of all that was there when it began. That does not wait for an end: while cards are announced
+// again and again, there is none.
+func (c *cards) ready(ctx context.Context, h transport.Handler) {
 	if c.synced {
 		return
 	}

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -48,5 +49,31 @@ func TestReplayIsInterrupted(t *testing.T) {
 	}
 	if left := dead(t, b); len(left) != 1 || left[0].ID == id {
 		t.Errorf("%d dead letters, want only the one that was given up again", len(left))
+	}
+}
+
+// TestGivenUpOnce has an agent give up a task that it does not acknowledge, twice: there is one dead letter, however late it does so again.
+func TestGivenUpOnce(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "sleeper"))
+	inbox := transport.Inbox("", "sleeper")
+	task, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	giveUp := func() (int, string) {
+		return in.says(t, deadSubject(inbox, task.Subject), "message", words, headerSubject, task.Subject, "Nats-Msg-Id", fmt.Sprint(task.Sequence, ".1"), headerReason, `"no"`)
+	}
+	if code, why := giveUp(); code != 0 {
+		t.Fatalf("it is answered with %d %q", code, why)
+	}
+	if _, err := w.cortex.message(t.Context(), inboxStream, inboxFilter(inbox), 1); !errors.Is(err, transport.ErrNotFound) {
+		t.Errorf("the task is still in the inbox: %v", err)
+	}
+	if code, why := giveUp(); code != codeNotFound {
+		t.Errorf("for the second time it is answered with %d %q, want %d", code, why, codeNotFound)
+	}
+	if letters := dead(t, w.cortex); len(letters) != 1 || letters[0].Reason != "no" {
+		t.Errorf("%d dead letters, want one", len(letters))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
@@ -167,7 +168,7 @@ func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	case strings.HasPrefix(subject, inboxPrefix):
 		out, err = d.event(v, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
-		out, err = d.live(who, subject, m)
+		out, err = d.live(v, subject, m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
 		out, err = d.work(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI):
@@ -175,7 +176,7 @@ func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
 	case strings.HasPrefix(subject, cardPrefix) && agent:
 		out, err = d.card(v, subject, m)
 	case strings.HasPrefix(subject, deadPrefix) && agent:
-		out, err = d.dead(who, subject, m)
+		err = d.dead(who, subject, m)
 	case strings.HasPrefix(subject, jsAck) && agent:
 		out, err = d.ack(who, subject, m)
 	default:
@@ -251,10 +252,14 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 	out := rewritten(subject, m)
 	e, err := decodeInbox(out, subject)
 	if err = readable(e, err); err != nil {
-		return nil, err
+		return nil, d.unreadable(v, a, m, err)
 	}
 	if err := transport.ForCortex(e); err != nil {
-		return nil, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+		err = fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+		if _, result := transport.ResultTask(e); result { // which does not say of what
+			err = d.unreadable(v, a, m, err)
+		}
+		return nil, err
 	}
 	if asksForWork(who, e) {
 		err = v.begin()
@@ -274,8 +279,40 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 	return out, nil
 }
 
+// unreadable returns why, with which what an agent says is refused. When it was about a task that waits for the agent, Cortex hears that it has
+// failed: the agent may not, or may not know what to do, and nothing else would end the task before its time.
+func (d *door) unreadable(v *visitor, a inboxAddress, m *natsgo.Msg, why error) error {
+	task := a2a.TaskID(m.Header.Get(headerTask))
+	if kind := m.Header.Get(headerKind); v.who.Role != auth.Agent || kind == "cancel" || transport.CheckID(string(task)) != nil {
+		return why
+	}
+	if !v.of(a.context, task).Allow() {
+		return why
+	}
+	if own, err := d.waits(v, a.context, task); err != nil || !own {
+		return why
+	}
+	text := a2a.NewTextPart(fmt.Sprintf("%s sent a result that cannot be read: %s", v.who.ID, oneLine(why.Error(), 300)))
+	said := a2a.NewMessage(a2a.MessageRoleAgent, text)
+	said.TaskID, said.ContextID = task, a.context
+	e := &transport.Event{
+		ID: "unreadable-" + string(task), Time: time.Now(), From: v.who.ID, To: transport.Cortex, Tenant: d.tenant, ContextID: a.context, TaskID: task,
+		Payload: &a2a.TaskStatusUpdateEvent{TaskID: task, ContextID: a.context, Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Message: said}},
+	}
+	out, err := encode(inboxSubject(a), e, true)
+	if err == nil {
+		out.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
+		err = d.nc.PublishMsg(out)
+	}
+	if err != nil {
+		v.warn(d.bus.log, "not told that a result cannot be read", "who", v.who.String(), "task_id", task, "err", err)
+	}
+	return why
+}
+
 // live lets through what who shows of a conversation, or tells a running orchestrator. Agents take orders from that one only.
-func (d *door) live(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *door) live(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	who := v.who
 	var token [3]string
 	var a struct{ tenant, id, from string }
 	err := splitSubject(subject, livePrefix, token[:])
@@ -295,7 +332,7 @@ func (d *door) live(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.
 	if err = readable(e, err); err != nil {
 		return nil, err
 	}
-	return out, nil
+	return out, d.charge(v, v.liveCost, liveCopies*m.Size())
 }
 
 // card lets through an agent's own card. The server counts its time as it would if Publish had put it there.
@@ -311,6 +348,9 @@ func (d *door) card(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, err
 	}
 	if err = readable(e, err); err != nil {
 		return nil, err
+	}
+	if !v.cards.Allow() {
+		return nil, fmt.Errorf("%w: %s may announce itself %d times a second, and %d times at once: announce it less often", errTooMuch, v.who, agentCards, agentCardsBurst)
 	}
 	c := e.Payload.(*transport.Card) // decodeCard has checked
 	if c.Gone == "" {
@@ -359,25 +399,25 @@ func (d *door) roomFor(v *visitor, instance string) error {
 }
 
 // dead lets an agent give up a task of its own. The dead letter is made of what is in the inbox: who replays it sends it to where it says
-// that it was, and there are as many of them as tasks.
-func (d *door) dead(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+// that it was. It is in the inbox no longer then, so that there are as many of them as tasks, however often an agent does so.
+func (d *door) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
 	was := m.Header.Get(headerSubject)
 	inbox := transport.Inbox(d.tenant, who.ID)
 	a, err := parseInboxSubject(was)
 	if err != nil || a.tenant != d.tenant || a.to != who.ID || deadSubject(inbox, was) != subject {
-		return nil, forbidden(who, "give up what was in another inbox")
+		return forbidden(who, "give up what was in another inbox")
 	}
 	number, _, _ := strings.Cut(m.Header.Get(natsgo.MsgIdHdr), ".")
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || seq == 0 {
-		return nil, forbidden(who, "give up what it does not name")
+		return forbidden(who, "give up what it does not name")
 	}
 	is, err := d.bus.message(d.ctx, inboxStream, was, seq)
 	switch {
 	case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
-		return nil, fmt.Errorf("%w: no event %d waits in the inbox of %s", transport.ErrNotFound, seq, who)
+		return fmt.Errorf("%w: no event %d waits in the inbox of %s", transport.ErrNotFound, seq, who)
 	case err != nil:
-		return nil, err
+		return err
 	}
 	var reason string
 	if json.Unmarshal([]byte(m.Header.Get(headerReason)), &reason) != nil {
@@ -385,7 +425,28 @@ func (d *door) dead(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.
 	}
 	deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
 	task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
-	return deadMessage(inbox, task, stored{is.Sequence, is.Time}, reason, max(deliveries, 0), d.bus.deadLimit()), nil
+	letter := deadMessage(inbox, task, stored{is.Sequence, is.Time}, reason, max(deliveries, 0), d.bus.deadLimit())
+	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	defer cancel()
+	said, err := d.nc.RequestMsgWithContext(ctx, letter)
+	if err != nil {
+		return translate(err)
+	}
+	var ack struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(said.Data, &ack); err != nil {
+		return err
+	}
+	if ack.Error == nil {
+		if err := d.bus.eraseMessage(ctx, inboxStream, seq); err != nil && !errors.Is(err, transport.ErrNotFound) {
+			return err // the same again is the same dead letter, for a while
+		}
+	}
+	if m.Reply == "" {
+		return nil
+	}
+	return d.nc.Publish(m.Reply, said.Data)
 }
 
 // ack lets through the acknowledgement of an agent's own task, in the server's present form and in the newer one, which has domain

@@ -44,6 +44,8 @@ const (
 
 	countCost = 50 // what it costs to have the subjects of a stream counted, as a multiple of a request
 	openCost  = 50 // the same, to have an inbox made ready
+	infoCost  = 10 // the same, for what the server has to lock a stream or a consumer
+	pullCost  = 4  // the same, to ask for events
 )
 
 // msgGet is what is asked of a stream's messages: some of what JetStream's get and direct get understand.
@@ -91,8 +93,11 @@ func (d *door) work(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 	switch {
 	case stream != inboxStream:
 	case rest == name && method == "CONSUMER.INFO.":
-		return &natsgo.Msg{Subject: jsAPI + request}, nil
+		return nil, d.pass(v, request, nil, m.Reply)
 	case rest == name && method == "CONSUMER.MSG.NEXT.":
+		if err := d.charge(v, pullCost, 0); err != nil {
+			return nil, err
+		}
 		return boundedPull(request, m.Data)
 	case consumer == name && (method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE."):
 		if err := d.charge(v, openCost, 0); err != nil {
@@ -159,10 +164,8 @@ func (d *door) read(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 	}
 	prefix, ok := readStreams[stream]
 	switch {
-	case request == "INFO":
-		return &natsgo.Msg{Subject: jsAPI + request}, nil
-	case method == "CONSUMER.INFO." && stream == inboxStream:
-		return &natsgo.Msg{Subject: jsAPI + request}, nil
+	case request == "INFO", method == "CONSUMER.INFO." && stream == inboxStream:
+		return nil, d.pass(v, request, nil, m.Reply)
 	case method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE.":
 		return nil, fmt.Errorf("%w: Cortex reads without consumers, and older builds of it do not: use the one that runs", refused)
 	case method == "STREAM.INFO." && rest == "" && (ok || stream == inboxStream):
@@ -220,7 +223,28 @@ func (d *door) info(v *visitor, request string, asked infoGet, reply string) (*n
 	if asked.Subjects != "" {
 		return nil, d.count(v, request, asked, reply)
 	}
-	return apiMessage(request, asked)
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	return nil, d.pass(v, request, body, reply)
+}
+
+// pass asks the server, and passes its answer on before anything else is done for the visitor: one of its questions is outstanding at a time.
+func (d *door) pass(v *visitor, request string, body []byte, reply string) error {
+	if reply == "" {
+		return nil // nobody hears it
+	}
+	if err := d.charge(v, infoCost, 0); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	defer cancel()
+	m, err := d.counts.RequestWithContext(ctx, jsAPI+request, body)
+	if err != nil {
+		return translate(err)
+	}
+	return d.nc.Publish(reply, m.Data)
 }
 
 // count has the subjects of a stream counted, for all visitors one after the other. It takes the server as long as there are subjects,

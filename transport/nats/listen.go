@@ -22,6 +22,7 @@ type listener struct {
 	net.Listener
 	most int
 	open []syscall.RawConn // or closed since they were looked at
+	came chan<- struct{}   // gets something for a connection, unless it has something
 }
 
 // Accept implements [net.Listener]. It is called by one goroutine at a time.
@@ -35,6 +36,10 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.forget()
 		}
 		if len(l.open) < l.most {
+			select {
+			case l.came <- struct{}{}:
+			default:
+			}
 			if tcp, ok := c.(syscall.Conn); ok {
 				if raw, err := tcp.SyscallConn(); err == nil {
 					l.open = append(l.open, raw)
@@ -61,7 +66,7 @@ func (l *listener) forget() {
 // listenBounded lets a server that was started without a listener accept at most most connections. A server takes no listener, and makes
 // one when it begins to accept, unless it has one: the field is set before it begins, as its own tests do. A version without such a
 // field is an error, so that nobody upgrades to one unawares.
-func listenBounded(ctx context.Context, ns *server.Server, addr string, most int) error {
+func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}) error {
 	field := reflect.ValueOf(ns).Elem().FieldByName("listener")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[net.Listener]() {
 		return errors.New("this version of the server has no place for a listener")
@@ -70,7 +75,7 @@ func listenBounded(ctx context.Context, ns *server.Server, addr string, most int
 	if err != nil {
 		return err
 	}
-	reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(&listener{Listener: l, most: most}))
+	reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(&listener{Listener: l, most: most, came: came}))
 	ns.AcceptLoop(make(chan struct{})) // returns when it accepts
 	return nil
 }

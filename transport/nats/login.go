@@ -10,6 +10,7 @@ import (
 	"net"
 	"strings"
 	"syscall"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
@@ -74,6 +75,32 @@ func (b *Bus) expectQuestion(o *natsgo.Options) error {
 	return nil
 }
 
+// fullPatience is how long a server that is full is asked again: others come and go.
+const fullPatience = 3 * time.Second
+
+// connectFirst makes the first connection.
+func connectFirst(ctx context.Context, o *Options, opts []natsgo.Option) (*natsgo.Conn, error) {
+	end := time.Now().Add(fullPatience)
+	for n := 0; ; n++ {
+		nc, err := natsgo.Connect(o.URL, opts...)
+		if err == nil || !isFull(o, err) || time.Now().After(end) {
+			return nc, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(reconnectDelay(n)):
+		}
+	}
+}
+
+// isFull reports whether a server has said that it is full, or has ended the connection without a word, as ours does when it may not even open
+// as many as it takes to say so.
+func isFull(o *Options, err error) bool {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, natsgo.ErrMaxConnectionsExceeded) || strings.Contains(err.Error(), "maximum connections exceeded") || ended && o.TLS == (TLS{})
+}
+
 // dialError says why no connection could be made, and what to do. reached says that something has taken a connection.
 func dialError(o *Options, err error, reached bool) error {
 	addr := redact(o.URL)
@@ -86,8 +113,8 @@ func dialError(o *Options, err error, reached bool) error {
 		return fmt.Errorf("%w: NATS server %s: %s: %w", transport.ErrUnavailable, addr, what, err)
 	}
 	switch {
-	case errors.Is(err, natsgo.ErrMaxConnectionsExceeded), strings.Contains(err.Error(), "maximum connections exceeded"):
-		return unavailable("it has as many connections as it may: try again, or allow it more")
+	case isFull(o, err):
+		return unavailable("it is full, or ends connections at once: try again later, or allow it more files (`ulimit -n`)")
 	case errors.Is(err, errUnasked):
 		return fmt.Errorf("%w: NATS server %s asks nobody for credentials: it is not the one that %s is for; leave --creds out if it is to be joined", transport.ErrForbidden, addr, o.Creds)
 	case refusesLogin(err) && o.Creds == "":

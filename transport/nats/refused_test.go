@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -142,6 +144,53 @@ func TestRefusedWhenItComes(t *testing.T) {
 		t.Errorf("a message is refused: %d %s", code, why)
 	}
 	receive(t, w.heard)
+}
+
+// TestUnreadableOfATask has an agent say of its own task and of another's what nobody can read: Cortex hears that its own has failed, once.
+func TestUnreadableOfATask(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
+	inbox := transport.Inbox("", "raw")
+	e := message(inbox, "c1", "work")
+	e.From, e.TaskID = transport.Cortex, "t1"
+	if err := w.cortex.Publish(t.Context(), inbox, e); err != nil {
+		t.Fatal(err)
+	}
+	own := where(transport.Cortex, in.who.ID)
+	told := make(chan *transport.Event, 10)
+	_, err := w.cortex.nc.Subscribe(own, func(m *natsgo.Msg) {
+		if e, err := decodeInbox(m, own); err == nil {
+			told <- e
+		}
+	})
+	if err == nil {
+		err = w.cortex.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := `{"taskId":"t1","contextId":"c1","artifact":{"artifactId":"a","parts":[{"text":"x"}]}}`
+	if code, why := in.says(t, own, "artifact-update", part, headerTask, "t1"); code != codeInvalid { // it is readable, and means nothing here
+		t.Errorf("an artifact is answered with %d %q, want %d", code, why, codeInvalid)
+	}
+	if len(told) > 0 {
+		t.Error("with that the task ends")
+	}
+	for _, task := range []string{"t9", "t1", "t1"} {
+		body := fmt.Sprintf(`{"id":%q,"contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"},"metadata":{"x":NaN}}`, task)
+		if code, why := in.says(t, own, "task", body, headerTask, task, headerID, "r-"+task); code != codeInvalid {
+			t.Fatalf("it is answered with %d %q, want %d", code, why, codeInvalid)
+		}
+	}
+	is := receive(t, told)
+	s, ok := is.Payload.(*a2a.TaskStatusUpdateEvent)
+	if !ok || is.TaskID != "t1" || is.From != "raw" || s.Status.State != a2a.TaskStateFailed || !strings.Contains(s.Status.Message.Parts[0].Text(), "cannot be read") {
+		t.Errorf("Cortex hears %+v", is)
+	}
+	receive(t, w.heard)
+	if len(w.heard) > 0 {
+		t.Errorf("Cortex handles %s as well", <-w.heard)
+	}
 }
 
 // TestSameRefusals has Publish and the door refuse the same.

@@ -11,92 +11,82 @@ import (
 )
 
 const (
-	roomPause = 100 * time.Millisecond // between two looks at how many are connected
-	roomAgain = time.Second            // the same, when nobody could be closed
+	roomPause = 100 * time.Millisecond // between two looks at who is connected
+	roomSoon  = 10 * time.Millisecond  // the same, when others have come, or much was not read
+	roomAgain = time.Second            // the same, when there are too many of whom nobody could be closed
+	roomPart  = 20                     // one part of the time, of so many, is spent on looking
 	roomTold  = 10 * time.Second       // between two lines of the log
 	roomQuiet = time.Second            // how long after its beginning a connection may be closed for saying nothing
-	roomLook  = time.Second            // between two looks at what each connection holds
 
 	// A server keeps for each connection what was not read yet, up to maxPending bytes.
 	maxPending = 24 << 20
 	maxUnread  = 512 << 20 // of all connections together
-	maxEach    = 128       // connections with the same keys
 )
 
 // keepRoom keeps a quarter of the connections that a server may have for those who come, until done is closed: a server that is full refuses
 // everybody. While there is less, it closes those who are in nobody's way: first who has not said a word, then who has
 // nothing to be told, then, on a server with keys, what a user with more than a quarter of all connections has too many; of each
 // kind the one that was silent longest first. Everybody else, agents and chats, is told something or says something. At any time it closes
-// what takes the memory of others, see tooMuch.
-func keepRoom(done <-chan struct{}, ns *server.Server, most int, log *slog.Logger) {
+// what takes more than its share, see shares. Something in came says that somebody has connected.
+func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
+	of := &shares{at: time.Now()}
+	due := time.Now().Add(roomPause)
 	next := time.NewTimer(roomPause)
 	defer next.Stop()
-	for looked := time.Now(); ; {
+	for {
 		select {
 		case <-done:
 			return
+		case <-came:
+			if soon := time.Now().Add(roomSoon); soon.Before(due) { // until then the server knows who it is
+				due = soon
+				next.Reset(roomSoon)
+			}
+			continue
 		case <-next.C:
 		}
-		pause := roomPause
+		began := time.Now()
 		over := ns.NumClients() - most*3/4
-		if over > 0 || time.Since(looked) >= roomLook {
-			looked = time.Now()
-			quiet, greedy := closeSome(ns, over, most/4)
-			if quiet == 0 && over > 0 {
-				pause = roomAgain
-			}
-			if over > 0 || greedy > 0 {
-				told.Do(func() {
-					log.Warn("nats server has closed connections: when there are nearly as many as there may be, those that say nothing; and those of users with too many, or that do not read what they are sent",
-						"most", most, "too_many", max(over, 0), "closed", quiet+greedy)
-				})
-			}
+		quiet, greedy, unread := of.closeSome(ns, over, most/4)
+		pause := roomPause
+		switch {
+		case unread > maxEachUnread/4:
+			pause = roomSoon
+		case quiet+greedy == 0 && over > 0:
+			pause = roomAgain
 		}
+		if over > 0 || greedy > 0 {
+			told.Do(func() {
+				log.Warn("nats server has closed connections: when there are nearly as many as there may be, those that say nothing; and those of who has too many, does not read what it is sent, or sends too much",
+					"most", most, "too_many", max(over, 0), "closed", quiet+greedy)
+			})
+		}
+		if unread <= maxEachUnread {
+			pause = max(pause, roomPart*time.Since(began))
+		}
+		due = time.Now().Add(pause)
 		next.Reset(pause)
 	}
 }
 
-// closeSome closes about n connections, if so many say nothing, and what takes the memory of others. It returns how many of either.
-func closeSome(ns *server.Server, n, share int) (quiet, greedy int) {
+// closeSome closes about n connections, if so many say nothing, and what takes too much. It returns how many of either, and how much was
+// not read.
+func (s *shares) closeSome(ns *server.Server, n, share int) (quiet, greedy, unread int) {
 	list, err := ns.Connz(&server.ConnzOptions{Username: true, Limit: 1 << 20})
 	if err != nil {
-		return 0, 0 // it is shutting down
+		return 0, 0, 0 // it is shutting down
 	}
-	most := tooMuch(list.Conns)
-	some := quietest(list.Conns, share, list.Now)
-	some = some[:max(0, min(n, len(some)))]
+	most, unread := s.tooMuch(list.Conns, list.Now)
+	var some []uint64
+	if n > 0 {
+		some = quietest(list.Conns, share, list.Now)
+		some = some[:min(n, len(some))]
+	}
 	for _, cid := range slices.Concat(most, some) {
 		ns.DisconnectClientByID(cid) //nolint:errcheck // it has gone by itself
 	}
-	return len(some), len(most)
-}
-
-// tooMuch returns the connections that take too much memory: what the same keys have beyond their number, and, when all together do not read
-// what they are sent, those with the most.
-func tooMuch(conns []*server.ConnInfo) []uint64 {
-	var cids []uint64
-	var slow []*server.ConnInfo
-	users, unread := map[string]int{}, 0
-	slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return a.Start.Compare(b.Start) }) // who came first stays
-	for _, c := range conns {
-		if c.IP == "" { // in this process
-			continue
-		}
-		if users[c.AuthorizedUser]++; c.AuthorizedUser != "" && users[c.AuthorizedUser] > maxEach {
-			cids = append(cids, c.Cid)
-			continue
-		}
-		slow, unread = append(slow, c), unread+c.Pending
-	}
-	slices.SortFunc(slow, func(a, b *server.ConnInfo) int { return cmp.Compare(b.Pending, a.Pending) })
-	for _, c := range slow {
-		if unread <= maxUnread {
-			break
-		}
-		cids, unread = append(cids, c.Cid), unread-c.Pending
-	}
-	return cids
+	return len(some), len(most), unread
 }
 
 // quietest returns the connections that may be closed, in the order in which to close them.

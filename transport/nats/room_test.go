@@ -41,36 +41,68 @@ func TestQuietest(t *testing.T) {
 	}
 }
 
-// TestTooMuch holds who is closed for what it takes of the memory: never those in this process.
+// TestTooMuch holds who is closed for what it takes: never those in this process, nor an orchestrator's.
 func TestTooMuch(t *testing.T) {
-	now := time.Now()
-	var conns []*server.ConnInfo
-	add := func(user string, pending int) uint64 {
-		cid := uint64(len(conns) + 1)
-		conns = append(conns, &server.ConnInfo{Cid: cid, IP: "10.0.0.1", Start: now.Add(time.Duration(cid) * time.Second), AuthorizedUser: user, Pending: pending})
-		return cid
+	const mega = 1 << 20
+	type conn struct {
+		who                 string // "" without keys
+		subs, pending, sent int
 	}
-	own := add("", maxUnread)
-	conns[own-1].IP = ""
-	for range maxEach {
-		add("ada", 0)
+	begin := time.Now()
+	made := func(all ...conn) []*server.ConnInfo {
+		var conns []*server.ConnInfo
+		for i, c := range all {
+			conns = append(conns, &server.ConnInfo{
+				Cid: uint64(i), IP: "10.0.0.1", Start: begin.Add(time.Duration(i)), AuthorizedUser: c.who,
+				NumSubs: uint32(c.subs), Pending: c.pending, InBytes: int64(c.sent),
+			})
+			if c.who == "here" {
+				conns[i].IP = ""
+			}
+		}
+		return conns
 	}
-	tooMany := add("ada", 0)
-	for range maxEach + 1 {
-		add("", 0) // without keys nobody is told from others
+	times := func(n int, c conn) []conn { return slices.Repeat([]conn{c}, n) }
+	for _, test := range []struct {
+		what  string
+		conns []conn
+		want  []uint64
+	}{
+		{"as much as may be", slices.Concat(times(maxEach, conn{"ada", maxEachSubs / maxEach, mega, 4 * mega}), times(maxEach, conn{"bob", 1, 0, 0})), nil},
+		{"those without keys are many", times(1000, conn{"", 60, 0, mega}), nil},
+		{"this process and an orchestrator", slices.Concat(times(100, conn{"here", 100, 24 * mega, 1000 * mega}), times(100, conn{"cortex", 100, 4 * mega, 1000 * mega})), nil},
+		{"connections", slices.Concat(times(maxEach, conn{"ada", 1, 0, 0}), []conn{{"bob", 1, 0, 0}, {"ada", 0, 0, 0}}), []uint64{maxEach + 1}},
+		{"subscriptions", []conn{{"ada", 500, 0, 0}, {"bob", 500, 0, 0}, {"ada", 20, 0, 0}, {"ada", 12, 0, 0}}, []uint64{2}},
+		{"unread", []conn{{"ada", 1, 20 * mega, 0}, {"ada", 1, 24 * mega, 0}, {"bob", 1, 24 * mega, 0}, {"ada", 1, 23 * mega, 0}}, []uint64{1}},
+		{"unread altogether", times(22, conn{"", 1, 24 * mega, 0}), []uint64{0}},
+		{"sent", []conn{{"ada", 1, 0, 200 * mega}, {"bob", 1, 0, 200 * mega}, {"ada", 1, 0, 100 * mega}}, []uint64{0, 2}},
+	} {
+		of := &shares{who: map[string]string{"ada": "ada", "bob": "bob", "cortex": ""}, at: begin}
+		got, _ := of.tooMuch(made(test.conns...), begin)
+		slices.Sort(got)
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.what, diff)
+		}
 	}
-	if diff := cmp.Diff([]uint64{tooMany}, tooMuch(slices.Clone(conns))); diff != "" {
-		t.Errorf("of too many connections (-want +got):\n%s", diff)
-	}
-	conns = conns[:1]
-	add("bob", maxUnread/2)
-	slowest := add("", maxUnread/2+2)
-	add("eve", 10)
-	if diff := cmp.Diff([]uint64{slowest}, tooMuch(slices.Clone(conns))); diff != "" {
-		t.Errorf("of those that do not read (-want +got):\n%s", diff)
-	}
-	if got := tooMuch(conns[:2]); len(got) != 0 {
-		t.Errorf("%v are closed, though there is room", got)
+	// What was sent holds for who comes again, until its time is over.
+	of := &shares{who: map[string]string{"ada": "ada"}, at: begin}
+	for _, look := range []struct {
+		after time.Duration
+		conns []conn
+		want  int
+	}{
+		{0, []conn{{"ada", 1, 0, 200 * mega}}, 0},
+		{0, []conn{{"ada", 1, 0, 200 * mega}}, 0}, // no more than before
+		{0, []conn{{"ada", 1, 0, 300 * mega}}, 1},
+		{0, nil, 0},
+		{500 * time.Millisecond, []conn{{"ada", 1, 0, 0}}, 1},
+		{time.Second, []conn{{"ada", 1, 0, 10 * mega}}, 0},
+		{time.Second, []conn{{"ada", 1, 0, 80 * mega}}, 1},
+		{10 * time.Second, []conn{{"ada", 1, 0, 100 * mega}}, 0},
+	} {
+		if got, _ := of.tooMuch(made(look.conns...), begin.Add(look.after)); len(got) != look.want {
+			t.Errorf("after %v %v are closed of %+v, want %d", look.after, got, look.conns, look.want)
+		}
 	}
 }
 

@@ -33,32 +33,44 @@ const (
 	// What else an agent tells Cortex, in a second and at once: results, progress and artifacts, which wait behind that; those of which it is
 	// not looked whether the task waits for it; and those of tasks that do not, which are refused behind that. All that a Cortex can
 	// handle in a second is a few thousand.
-	agentTells             = 2000
-	agentTrusted           = 200
-	agentStray, strayBurst = 5, 60
-	maxOpen                = 64 // events of one conversation in an agent's inbox that are looked through
+	agentTells                 = 2000
+	agentTrusted, trustedBurst = 50, 200
+	agentStray, strayBurst     = 5, 60
+	taskTells, taskBurst       = 10, 200 // of one task, which is refused behind that
+	maxTasks                   = 1000    // tasks of which that is known; with more, all begin anew
+	maxOpen                    = 64      // events of one conversation in an agent's inbox that are looked through
 
-	shedPace     = 20 // answers a second that more is refused
-	bytesWritten = 4  // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
+	// Cards of an agent in a second and at once, of all its instances, which are refused behind that: everybody reads each.
+	agentCards, agentCardsBurst = 100, 2 * maxInstances
+
+	shedPace = 20 // answers a second that more is refused
+	// Requests that a live event costs, which goes to everybody who listens, and how often its bytes are counted. People show little.
+	personLive, agentLive = 40, 10
+	liveCopies            = 32
+	bytesWritten          = 4 // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
 
 // visitor is an agent or a person before a door. Its messages are looked at one after the other, in a goroutine of its own: who asks for
 // much waits for itself only.
 type visitor struct {
-	who     *auth.Identity
-	prefix  string // what its subjects begin with
-	replies string // the same of its answers
-	room    int    // messages that may wait
-	asked   *rate.Limiter
-	work    *rate.Limiter // what asks for work
-	bytes   *rate.Limiter
-	tells   *rate.Limiter // what an agent says of tasks
-	trusted *rate.Limiter // the same, of which it is not looked whether the task is its own
-	stray   *rate.Limiter // the same, of tasks that are not
-	shed    *rate.Limiter // answers that more is refused
-	warned  rate.Sometimes
+	who      *auth.Identity
+	prefix   string // what its subjects begin with
+	replies  string // the same of its answers
+	room     int    // messages that may wait
+	liveCost int    // requests that a live event costs
+	asked    *rate.Limiter
+	work     *rate.Limiter // what asks for work
+	bytes    *rate.Limiter
+	tells    *rate.Limiter // what an agent says of tasks
+	trusted  *rate.Limiter // the same, of which it is not looked whether the task is its own
+	stray    *rate.Limiter // the same, of tasks that are not
+	cards    *rate.Limiter // cards of an agent
+	shed     *rate.Limiter // answers that more is refused
+	warned   rate.Sometimes
 
-	instances map[string]bool // of an agent, that have cards; for its goroutine only
+	// For its goroutine only.
+	instances map[string]bool          // of an agent, that have cards
+	tasks     map[string]*rate.Limiter // what an agent says of each task
 
 	// Guarded by the door's mu.
 	queued      []*natsgo.Msg
@@ -86,13 +98,14 @@ func (d *door) visitor(subject string) *visitor {
 	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}
-	pace, work := personPace, rate.NewLimiter(personWork, personWorkBurst)
+	pace, live, work := personPace, personLive, rate.NewLimiter(personWork, personWorkBurst)
 	if who.Role == auth.Agent {
-		pace, work = agentPace, rate.NewLimiter(agentWork, agentWorkBurst)
+		pace, live, work = agentPace, agentLive, rate.NewLimiter(agentWork, agentWorkBurst)
 	}
 	v := &visitor{
-		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, warned: rate.Sometimes{Interval: time.Second},
-		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, agentTrusted), stray: rate.NewLimiter(agentStray, strayBurst),
+		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},
+		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
+		cards: rate.NewLimiter(agentCards, agentCardsBurst),
 		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
 	d.visitors[v.prefix] = v
@@ -187,6 +200,9 @@ func (d *door) tell(v *visitor, contextID string, task a2a.TaskID) error {
 	if err := v.tells.Wait(d.ctx); err != nil {
 		return err
 	}
+	if !v.of(contextID, task).Allow() {
+		return fmt.Errorf("%w: %s may tell of one task %d times a second, and %d times at once: tell it later", errTooMuch, v.who, taskTells, taskBurst)
+	}
 	if v.trusted.Allow() {
 		return nil
 	}
@@ -196,6 +212,20 @@ func (d *door) tell(v *visitor, contextID string, task a2a.TaskID) error {
 	}
 	return fmt.Errorf("%w: task %.100q of %q does not wait for %s, who may say so much of such tasks only now and then: tell it before the task is acknowledged, or again later",
 		errTooMuch, task, contextID, v.who)
+}
+
+// of returns how much an agent may still say of a task: who asks is waited for by others of the same conversation, and who looks at it.
+func (v *visitor) of(contextID string, task a2a.TaskID) *rate.Limiter {
+	name := contextID + "\x00" + string(task)
+	l := v.tasks[name]
+	if l == nil {
+		if v.tasks == nil || len(v.tasks) >= maxTasks {
+			v.tasks = map[string]*rate.Limiter{}
+		}
+		l = rate.NewLimiter(taskTells, taskBurst)
+		v.tasks[name] = l
+	}
+	return l
 }
 
 // waits reports whether a task is in the inbox of an agent: one that it works on is, until its result is stored.

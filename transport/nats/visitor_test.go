@@ -129,6 +129,92 @@ func TestVisitorTellsOfStrangeTasks(t *testing.T) {
 	}
 }
 
+// TestVisitorTellsOfOneTask has an agent tell of a task of its own again and again: that is refused behind so much, and another task's is not.
+func TestVisitorTellsOfOneTask(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
+	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	own := where(transport.Cortex, in.who.ID)
+	n := 0
+	say := func(task string) (int, string) {
+		n++
+		body := fmt.Sprintf(`{"taskId":%q,"contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}`, task)
+		return in.says(t, own, "status-update", body, headerID, fmt.Sprint(n), headerTask, task)
+	}
+	v.of("c1", "t1").SetLimit(1e-9) // so that none is added
+	for v.of("c1", "t1").Tokens() > 3.5 {
+		v.of("c1", "t1").Allow()
+	}
+	for i := range 6 {
+		code, why := say("t1")
+		if taken := code == 0; taken != (i < 3) || !taken && (code != codeTooMuch || !strings.Contains(why, "of one task")) {
+			t.Errorf("%d is answered with %d %q", i, code, why)
+		}
+		if code == 0 {
+			receive(t, w.heard)
+		}
+	}
+	if code, why := say("t2"); code != 0 {
+		t.Errorf("of another task: %d %q", code, why)
+	}
+}
+
+// TestAgentAnnouncesLessOften has an agent announce one card more often than everybody is to read it.
+func TestAgentAnnouncesLessOften(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
+	w.cortex.doors[""].visitor(auth.Door(in.who) + "x").cards = rate.NewLimiter(1e-9, 3) // so that none is added
+	for i := range 6 {
+		code, why := in.says(t, cardSubject("", "raw", "1"), "card", `{"agentId":"raw","instance":"1","card":{"name":"raw"}}`)
+		if taken := code == 0; taken != (i < 3) || !taken && (code != codeTooMuch || !strings.Contains(why, "less often")) {
+			t.Errorf("%d is answered with %d %q", i, code, why)
+		}
+	}
+}
+
+// TestLiveEventsCostWhatTheyAre has a person show something: everybody who listens gets a copy, which is paid for.
+func TestLiveEventsCostWhatTheyAre(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
+	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	v.asked, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // so that none is added
+	m := event("message", words)
+	m.Subject = auth.Door(in.who) + liveSubject(transport.Live("", "c1"), in.who.ID)
+	if err := in.PublishMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, w.heard)
+	if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+personLive {
+		t.Errorf("it costs %d requests, want %d", paid, 1+personLive)
+	}
+	if paid, want := 16<<20-int(math.Round(v.bytes.Tokens())), liveCopies*len(words); paid < want {
+		t.Errorf("it costs %d bytes, want %d at least", paid, want)
+	}
+}
+
+// TestAgentAsksOneAfterTheOther has an agent ask about its inbox: that costs more than what the server does not lock anything for, and goes by a
+// connection of its own, on which the door waits for the answer.
+func TestAgentAsksOneAfterTheOther(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, agentCreds(t, w.dir, "", "victim"))
+	d := w.cortex.doors[""]
+	v := d.visitor(auth.Door(in.who) + "x")
+	for _, request := range []string{"CONSUMER.INFO." + inboxStream + "." + consumerName(transport.Inbox("", "victim")), "STREAM.INFO." + inboxStream} {
+		v.asked = rate.NewLimiter(1e-9, 1000) // so that none is added
+		before := d.counts.Stats().OutMsgs
+		m, err := in.Request(auth.Door(in.who)+jsAPI+request, nil, patience)
+		if err != nil || strings.Contains(string(m.Data), `"error"`) {
+			t.Fatalf("%s: %v", request, err)
+		}
+		if n := d.counts.Stats().OutMsgs - before; n != 1 {
+			t.Errorf("%s is asked %d times on the other connection, want once", request, n)
+		}
+		if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+infoCost {
+			t.Errorf("%s costs %d, want %d", request, paid, 1+infoCost)
+		}
+	}
+}
+
 // waitingID returns the id of the first event in an inbox.
 func waitingID(t *testing.T, b *Bus, inbox transport.Topic) string {
 	t.Helper()
@@ -183,7 +269,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 		t.Errorf("it was asked for on the connection of all other requests, with %d messages", n)
 	}
 	asks("STREAM.INFO."+logStream, ``) // what is asked next is answered when that is paid
-	const want = 1 + countCost + conversations/messagesEach + 1
+	const want = 1 + countCost + conversations/messagesEach + 1 + infoCost
 	if paid := conversations - int(math.Round(v.asked.Tokens())); paid != want {
 		t.Errorf("it costs %d requests, want %d", paid, want)
 	}
