@@ -217,3 +217,28 @@ func TestTooManyTurns(t *testing.T) {
 		}
 	})
 }
+
+// TestChainIsItsSenders has an agent ask for something in the course of a person's request: it counts for the person.
+func TestChainIsItsSenders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := new(slowModel)
+		decider := decideFunc(func(ctx context.Context, turn *llm.Turn, stream func(string)) (*llm.Decision, error) {
+			if turn.User == "go" {
+				return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}), nil
+			}
+			return model.Decide(ctx, turn, stream)
+		})
+		w := newWorld(t, decider)
+		w.restart(cortex.Config{Decider: decider, Decisions: 1, DecideTimeout: 2 * time.Hour})
+		w.say("m1", "go")
+		e := userEvent("a1", "and this?")
+		e.From, e.TaskID = "alpha", w.onlyTask("alpha")
+		w.publish(e)
+		e = requestOf("", 0)
+		e.From = "user"
+		w.publish(e)
+		if got := w.orch.Trouble(); len(got) != 1 || !strings.HasSuffix(got[0], "most are of user: 1 wait, 1 are made") {
+			t.Errorf("trouble %q, want both to be the user's", got)
+		}
+	})
+}
