@@ -81,6 +81,7 @@ type Bus struct {
 	mu      sync.Mutex
 	closed  bool
 	doors   map[string]*door // of tenants
+	ordered []*inbox         // that are served
 	reads   *natsgo.Conn     // nil until Reads
 	serving int              // calls of Serve; the last one that returns after Close closes the connection
 	up      bool

@@ -261,6 +261,11 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 		}
 		return nil, err
 	}
+	if _, cancel := e.Payload.(*transport.Cancel); !cancel {
+		if err := d.mayWait(v); err != nil {
+			return nil, err
+		}
+	}
 	if asksForWork(who, e) {
 		err = v.begin()
 	} else {

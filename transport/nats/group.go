@@ -43,7 +43,9 @@ type stored struct {
 // delivery is an event that this subscriber holds.
 type delivery struct {
 	stored
-	count int // deliveries to any subscriber, with this one
+	from  string // the token of who sent it
+	bytes int    // of its body
+	count int    // deliveries to any subscriber, with this one
 
 	handled int // Event.Delivery when it was last handled; 0: it was not. Only its handling goroutine writes it.
 
@@ -102,9 +104,10 @@ func (g *group) take(m *natsgo.Msg) {
 		g.pull()
 		return
 	}
-	d := &delivery{stored: s, count: max(int(meta.NumDelivered), g.carried[s.seq]+1), msg: m, touched: now}
+	d := &delivery{stored: s, from: senderToken(m.Subject), bytes: len(m.Data), count: max(int(meta.NumDelivered), g.carried[s.seq]+1), msg: m, touched: now}
 	g.held[s.seq] = d
 	in.heldBytes += len(m.Data)
+	in.hold(d.from, 1, len(m.Data))
 	if g.ctx.Err() != nil { // giveBack returns it behind those before it
 		in.mu.Unlock()
 		return
@@ -146,7 +149,8 @@ func (g *group) drop(d *delivery, handled bool) *natsgo.Msg {
 	if g.held[d.seq] == d {
 		delete(g.held, d.seq)
 	}
-	in.heldBytes -= len(d.msg.Data)
+	in.heldBytes -= d.bytes
+	in.hold(d.from, -1, -d.bytes)
 	g.last = d.msg.Reply
 	if handled {
 		g.handled[d.seq%uint64(len(g.handled))] = d.stored

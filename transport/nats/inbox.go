@@ -39,9 +39,10 @@ type inbox struct {
 
 	mu        sync.Mutex
 	heldBytes int
-	starved   bool // nothing was asked for because of heldBytes
-	share     int  // transport.Partitions that limit is divided by
-	acked     int  // how many were, since the keep message was sent last
+	holds     map[string]holding // by the sender's token
+	starved   bool               // nothing was asked for because of heldBytes
+	share     int                // transport.Partitions that limit is divided by
+	acked     int                // how many were, since the keep message was sent last
 
 	telling sync.Mutex // while onOwned is called
 	told    []int
@@ -61,7 +62,7 @@ func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.T
 func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 	in := &inbox{
 		bus: b, topic: t, ordered: !o.Unordered, limit: o.Concurrency, slots: make(chan struct{}, o.Concurrency), share: 1,
-		id: rand.Text(), label: oneLine(o.Label, transport.MaxLabel), onOwned: o.OnOwned, wake: make(chan struct{}, 1),
+		holds: map[string]holding{}, id: rand.Text(), label: oneLine(o.Label, transport.MaxLabel), onOwned: o.OnOwned, wake: make(chan struct{}, 1),
 		failing: transport.NewFailing(t, &o, b.log),
 	}
 	sections := []section{{t, whole}}
@@ -88,9 +89,22 @@ func (in *inbox) runWhole(ctx context.Context, h transport.Handler) {
 	g.giveBack()
 }
 
+// serveOrdered has the door know what in holds, until the function that it returns is called.
+func (b *Bus) serveOrdered(in *inbox) (end func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ordered = append(b.ordered, in)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.ordered = slices.DeleteFunc(b.ordered, func(o *inbox) bool { return o == in })
+	}
+}
+
 // runOwned serves the groups that this subscriber owns until ctx ends.
 func (in *inbox) runOwned(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
+	defer in.bus.serveOrdered(in)()
 	in.tell()
 	in.contend(ctx, h)
 }

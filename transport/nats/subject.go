@@ -58,6 +58,9 @@ func conversationToken(subject string) string {
 	return token[3]
 }
 
+// senderToken returns what is equal for the events of one sender in an inbox: its token in the subject, the last.
+func senderToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
+
 // inboxFilter matches all subjects of an inbox.
 func inboxFilter(t transport.Topic) string {
 	return inboxPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + ".>"
