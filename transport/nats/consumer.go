@@ -203,17 +203,17 @@ func (b *Bus) ensureSection(ctx context.Context, s section) (*jetstream.Consumer
 	return b.putConsumer(ctx, s, counts)
 }
 
-// claim prepares the consumer of a group for its owner, which must not be asking for events. What was delivered and not acknowledged
+// claim prepares the consumer of a partition for its owner, which must not be asking for events. What was delivered and not acknowledged
 // is delivered again, now and in order: otherwise the events of a subscriber that was killed, or that were lost with a
 // connection, would come when their AckWait is over, and later events of the same conversations overtake them. Those that were
 // given back would come at once, but a server does not keep their order while nobody asks.
-func (g *group) claim(ctx context.Context) error {
-	b := g.in.bus
-	info, err := b.ensureSection(ctx, g.section)
+func (p *partition) claim(ctx context.Context) error {
+	b := p.in.bus
+	info, err := b.ensureSection(ctx, p.section)
 	if err != nil {
 		return err
 	}
-	g.carry(parseCounts(info.Config.Metadata[metaCounts]))
+	p.carry(parseCounts(info.Config.Metadata[metaCounts]))
 	asking, cancel := b.asking(ctx)
 	defer cancel()
 	if info.NumWaiting > 0 {
@@ -221,7 +221,7 @@ func (g *group) claim(ctx context.Context) error {
 		if err := b.deleteConsumer(asking, info.Name); err != nil {
 			return err
 		}
-		_, err = b.putConsumer(asking, g.section, info.Config.Metadata[metaCounts])
+		_, err = b.putConsumer(asking, p.section, info.Config.Metadata[metaCounts])
 		return err
 	}
 	if info.NumAckPending > 0 {

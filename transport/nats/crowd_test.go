@@ -278,7 +278,7 @@ func TestServiceMakesRoom(t *testing.T) {
 				heard <- e
 				return nil
 			})
-			for i := range 20 { // of all groups
+			for i := range 20 { // of all partitions
 				publish(t, b, transport.Inbox("", transport.Cortex), fmt.Sprint("c", i), "hello")
 				receive(t, heard)
 			}

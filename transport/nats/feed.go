@@ -12,7 +12,7 @@ import (
 const (
 	pullExpires   = time.Minute
 	pullHeartbeat = 2 * time.Second
-	pullBytes     = 32 << 20 // at most in the pulls of all groups: more would wait in the client's memory
+	pullBytes     = 32 << 20 // at most in the pulls of all partitions: more would wait in the client's memory
 	waitingEach   = 16       // events of an ordered inbox that may be held, as a multiple of its conversations
 	maxHeldBytes  = 64 << 20 // nothing more is asked for while this much is queued or being handled
 
@@ -26,11 +26,11 @@ var (
 	errReconnected     = errors.New("the connection was made again")
 )
 
-// feed is the flow of a group's events to one subscriber during one uninterrupted connection. It asks for as many as
+// feed is the flow of a partition's events to one subscriber during one uninterrupted connection. It asks for as many as
 // there is room for, and when anything about it becomes doubtful, it ends, and the next one starts from what the server
 // says.
 type feed struct {
-	g     *group
+	p     *partition
 	reply string // where events come to
 	conn  uint64 // number of the connection
 
@@ -42,43 +42,43 @@ type feed struct {
 }
 
 // feeds runs one feed after the other until ctx ends.
-func (g *group) feeds(ctx context.Context) {
+func (p *partition) feeds(ctx context.Context) {
 	for failed := 0; ctx.Err() == nil; {
-		lost, err := g.in.bus.online(ctx)
+		lost, err := p.in.bus.online(ctx)
 		if err != nil {
 			return
 		}
 		begin := time.Now()
-		err = g.feed(ctx, lost)
+		err = p.feed(ctx, lost)
 		if ctx.Err() != nil {
 			return
 		}
-		g.in.bus.log.Info("inbox feed starts again", "inbox", g.topic.ID, "tenant", g.topic.Tenant, "err", err)
-		if errors.Is(err, errReconnected) || !g.in.bus.nc.IsConnected() {
+		p.in.bus.log.Info("inbox feed starts again", "inbox", p.topic.ID, "tenant", p.topic.Tenant, "err", err)
+		if errors.Is(err, errReconnected) || !p.in.bus.nc.IsConnected() {
 			failed = 0 // the pause between connections is the connection's matter: work waits
 			continue
 		}
 		if time.Since(begin) > 2*pullHeartbeat {
 			failed = 0
 		}
-		g.in.bus.pause(ctx, min(retryDelay(failed)/4, feedAgain))
+		p.in.bus.pause(ctx, min(retryDelay(failed)/4, feedAgain))
 		failed++
 	}
 }
 
 // feed serves events until ctx ends, the connection is lost, or the feed is broken, and says why.
-func (g *group) feed(ctx context.Context, lost <-chan struct{}) error {
-	in, b := g.in, g.in.bus
-	f := &feed{g: g, conn: b.nc.Stats().Reconnects, reply: b.nc.NewInbox(), broken: make(chan error, 1), heard: time.Now()}
+func (p *partition) feed(ctx context.Context, lost <-chan struct{}) error {
+	in, b := p.in, p.in.bus
+	f := &feed{p: p, conn: b.nc.Stats().Reconnects, reply: b.nc.NewInbox(), broken: make(chan error, 1), heard: time.Now()}
 	if in.ordered {
-		if err := g.confirm(ctx); err != nil {
+		if err := p.confirm(ctx); err != nil {
 			return err
 		}
-		if err := g.claim(ctx); err != nil {
+		if err := p.claim(ctx); err != nil {
 			return err
 		}
-		g.own()
-	} else if err := b.ensureConsumer(ctx, g.topic); err != nil {
+		p.own()
+	} else if err := b.ensureConsumer(ctx, p.topic); err != nil {
 		return err
 	}
 	sub, err := b.nc.Subscribe(f.reply, f.receive)
@@ -93,9 +93,9 @@ func (g *group) feed(ctx context.Context, lost <-chan struct{}) error {
 		return err
 	}
 	in.mu.Lock()
-	g.current = f
+	p.current = f
 	in.mu.Unlock()
-	g.pull()
+	p.pull()
 
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -117,9 +117,9 @@ func (g *group) feed(ctx context.Context, lost <-chan struct{}) error {
 
 // end stops the flow. What the server had sent before it knew is still received.
 func (f *feed) end(sub *natsgo.Subscription, gone <-chan struct{}) {
-	in := f.g.in
+	in := f.p.in
 	in.mu.Lock()
-	f.g.current = nil
+	f.p.current = nil
 	in.mu.Unlock()
 	if !in.bus.nc.IsConnected() || sub.Drain() != nil {
 		_ = sub.Unsubscribe()
@@ -139,8 +139,8 @@ func (f *feed) fail(err error) {
 }
 
 func (f *feed) silent() bool {
-	f.g.in.mu.Lock()
-	defer f.g.in.mu.Unlock()
+	f.p.in.mu.Lock()
+	defer f.p.in.mu.Unlock()
 	return f.asked > 0 && time.Since(f.heard) > 2*pullHeartbeat
 }
 
@@ -150,7 +150,7 @@ func (f *feed) receive(m *natsgo.Msg) {
 		f.status(status, m)
 		return
 	}
-	in := f.g.in
+	in := f.p.in
 	in.mu.Lock()
 	f.asked--
 	f.heard = time.Now()
@@ -161,11 +161,11 @@ func (f *feed) receive(m *natsgo.Msg) {
 		f.fail(errReconnected)
 		return
 	}
-	f.g.take(m)
+	f.p.take(m)
 }
 
 func (f *feed) status(status string, m *natsgo.Msg) {
-	in := f.g.in
+	in := f.p.in
 	in.mu.Lock()
 	f.heard = time.Now()
 	in.mu.Unlock()
@@ -180,13 +180,13 @@ func (f *feed) status(status string, m *natsgo.Msg) {
 	in.mu.Lock()
 	f.asked -= left
 	in.mu.Unlock()
-	f.g.pull()
+	f.p.pull()
 }
 
 // pull asks for as many events as there is room for. A free place is asked for at once when nothing is asked for; else
 // places are asked for when half of them have gathered.
-func (g *group) pull() {
-	in := g.in
+func (p *partition) pull() {
+	in := p.in
 	in.mu.Lock()
 	hungry := in.starved && in.heldBytes < maxHeldBytes
 	if hungry {
@@ -194,20 +194,20 @@ func (g *group) pull() {
 	}
 	in.mu.Unlock()
 	if !hungry {
-		g.pullOwn()
+		p.pullOwn()
 		return
 	}
-	for _, o := range in.groups {
+	for _, o := range in.partitions {
 		o.pullOwn()
 	}
 }
 
-// pullOwn is pull for this group alone.
-func (g *group) pullOwn() {
-	in := g.in
+// pullOwn is pull for this partition alone.
+func (p *partition) pullOwn() {
+	in := p.in
 	in.mu.Lock()
-	f := g.current
-	if f == nil || g.lapsed() {
+	f := p.current
+	if f == nil || p.lapsed() {
 		in.mu.Unlock()
 		return
 	}
@@ -217,11 +217,11 @@ func (g *group) pullOwn() {
 		return
 	}
 	limit := max(in.limit/in.share, 1)
-	room := limit - len(g.held) - f.asked
+	room := limit - len(p.held) - f.asked
 	if in.ordered {
 		// Events that wait behind others of their conversation take no place, up to a bound: a conversation that stands
 		// still must not keep others from being asked for.
-		room = min(limit-len(g.queues), limit*waitingEach-len(g.held)) - f.asked
+		room = min(limit-len(p.queues), limit*waitingEach-len(p.held)) - f.asked
 	}
 	if room <= 0 || f.asked > 0 && room < limit/2 {
 		in.mu.Unlock()
@@ -231,8 +231,8 @@ func (g *group) pullOwn() {
 	f.heard = time.Now()
 	in.mu.Unlock()
 	req := fmt.Appendf(nil, `{"batch":%d,"max_bytes":%d,"expires":%d,"idle_heartbeat":%d}`,
-		room, pullBytes/len(in.groups), int64(pullExpires), int64(pullHeartbeat))
-	if err := in.bus.nc.PublishRequest(g.pullSubject, f.reply, req); err != nil {
+		room, pullBytes/len(in.partitions), int64(pullExpires), int64(pullHeartbeat))
+	if err := in.bus.nc.PublishRequest(p.pullSubject, f.reply, req); err != nil {
 		f.fail(err)
 	}
 }

@@ -19,18 +19,18 @@ var (
 	ackProgress = []byte("+WPI")
 )
 
-// giveBackTimeout bounds how long the end of a subscription, or of owning a group, waits for the server to know what comes back.
+// giveBackTimeout bounds how long the end of a subscription, or of owning a partition, waits for the server to know what comes back.
 const giveBackTimeout = 2 * time.Second
 
-// inbox is a subscriber of an inbox: of the whole, or, ordered, of the groups that it owns. Its bounds are for all of them together.
+// inbox is a subscriber of an inbox: of the whole, or, ordered, of the partitions that it owns. Its bounds are for all of them together.
 type inbox struct {
-	bus     *Bus
-	topic   transport.Topic
-	ordered bool
-	limit   int           // most events being handled and asked for; if ordered, most conversations
-	slots   chan struct{} // one per running handler
-	groups  []*group
-	failing *transport.Failing
+	bus        *Bus
+	topic      transport.Topic
+	ordered    bool
+	limit      int           // most events being handled and asked for; if ordered, most conversations
+	slots      chan struct{} // one per running handler
+	partitions []*partition
+	failing    *transport.Failing
 
 	id      string // among the ordered subscribers
 	label   string
@@ -54,8 +54,8 @@ func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.T
 	if in.ordered {
 		s.run = in.runOwned
 	}
-	// What is wrong shows now. Who comes to own another group makes that one's consumer; until then its events wait in the stream.
-	_, err := b.ensureSection(ctx, in.groups[0].section)
+	// What is wrong shows now. Who comes to own another partition makes that one's consumer; until then its events wait in the stream.
+	_, err := b.ensureSection(ctx, in.partitions[0].section)
 	return err
 }
 
@@ -71,12 +71,12 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 		in.limit = max(2*o.Concurrency, 256)
 		in.share = transport.Partitions
 		sections = nil
-		for g := range transport.Partitions {
-			sections = append(sections, section{t, g})
+		for p := range transport.Partitions {
+			sections = append(sections, section{t, p})
 		}
 	}
 	for _, part := range sections {
-		in.groups = append(in.groups, newGroup(in, part))
+		in.partitions = append(in.partitions, newPartition(in, part))
 	}
 	return in
 }
@@ -84,9 +84,9 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 // runWhole serves an inbox without order until ctx ends.
 func (in *inbox) runWhole(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
-	g := in.groups[0]
-	g.serve(ctx, h)
-	g.giveBack()
+	p := in.partitions[0]
+	p.serve(ctx, h)
+	p.giveBack()
 }
 
 // serveOrdered has the door know what in holds, until the function that it returns is called.
@@ -101,7 +101,7 @@ func (b *Bus) serveOrdered(in *inbox) (end func()) {
 	}
 }
 
-// runOwned serves the groups that this subscriber owns until ctx ends.
+// runOwned serves the partitions that this subscriber owns until ctx ends.
 func (in *inbox) runOwned(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
 	defer in.bus.serveOrdered(in)()
@@ -118,9 +118,9 @@ func (in *inbox) tell() {
 	defer in.telling.Unlock()
 	owned := []int{}
 	in.mu.Lock()
-	for _, g := range in.groups {
-		if g.owned {
-			owned = append(owned, g.partition)
+	for _, p := range in.partitions {
+		if p.owned {
+			owned = append(owned, p.partition)
 		}
 	}
 	in.mu.Unlock()
@@ -188,11 +188,11 @@ func (in *inbox) untouched(d time.Duration) []*natsgo.Msg {
 	defer in.mu.Unlock()
 	var all []*natsgo.Msg
 	now := time.Now()
-	for _, g := range in.groups {
-		if g.lost {
+	for _, p := range in.partitions {
+		if p.lost {
 			continue // another one's by now
 		}
-		for _, v := range g.held {
+		for _, v := range p.held {
 			if now.Sub(v.touched) > d {
 				v.touched = now
 				all = append(all, v.msg)

@@ -37,7 +37,7 @@ type member struct {
 	Since time.Time `json:"since"`
 }
 
-// lease is the key of a group.
+// lease is the key of a partition.
 type lease struct {
 	Owner string `json:"owner"` // a subscriber's id; empty: nobody's
 	Epoch uint64 `json:"epoch"` // differs each time that it was taken, and grows
@@ -110,11 +110,11 @@ func (l *ledger) enter(key string, m *natsgo.Msg) {
 		return
 	}
 	number, ok := strings.CutPrefix(key, partitionKey)
-	g, err := strconv.Atoi(number)
-	if !ok || err != nil || g < 0 || g >= transport.Partitions {
+	p, err := strconv.Atoi(number)
+	if !ok || err != nil || p < 0 || p >= transport.Partitions {
 		return
 	}
-	v := &l.leases[g]
+	v := &l.leases[p]
 	if json.Unmarshal(m.Data, v) != nil || deleted {
 		v.Owner = ""
 	}

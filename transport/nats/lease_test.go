@@ -90,7 +90,7 @@ func TestReleased(t *testing.T) {
 	}
 	for g, lease := range l.leases {
 		if lease.Owner != "" {
-			t.Errorf("group %d is still owned by %s", g, lease.Owner)
+			t.Errorf("partition %d is still owned by %s", g, lease.Owner)
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 const (
 	// peerOverdue is how long a subscriber may be silent before it is asked whether it lives.
 	peerOverdue = leaseRenew * 3 / 2
-	// orphanWait is how long a group is left to the subscriber that should have it; then anybody takes it.
+	// orphanWait is how long a partition is left to the subscriber that should have it; then anybody takes it.
 	orphanWait = time.Second
-	// orphanKeep is how long who took such a group keeps it, though it has more than its share.
+	// orphanKeep is how long who took such a partition keeps it, though it has more than its share.
 	orphanKeep = 10 * time.Second
 )
 
@@ -31,7 +31,7 @@ type contender struct {
 	since   time.Time
 	written time.Time // when the member's key was
 	seen    map[string]sighting
-	free    [transport.Partitions]time.Time // since when a group has no owner
+	free    [transport.Partitions]time.Time // since when a partition has no owner
 	keep    time.Time                       // until then nothing is released to be fair
 	holding sync.WaitGroup
 }
@@ -48,7 +48,7 @@ func newContender(in *inbox, h transport.Handler) *contender {
 	return &contender{in: in, h: h, since: time.Now().UTC(), seen: map[string]sighting{}}
 }
 
-// contend owns groups until ctx ends, and waits until all are given up.
+// contend owns partitions until ctx ends, and waits until all are given up.
 func (in *inbox) contend(ctx context.Context, h transport.Handler) {
 	c := newContender(in, h)
 	alive, err1 := in.bus.nc.Subscribe(peerSubject(in.topic, in.id), func(m *natsgo.Msg) { _ = m.Respond(nil) })
@@ -86,7 +86,7 @@ func (in *inbox) contend(ctx context.Context, h transport.Handler) {
 	c.holding.Wait()
 }
 
-// leave tells others that the groups of this subscriber are to be theirs.
+// leave tells others that the partitions of this subscriber are to be theirs.
 func (c *contender) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
@@ -122,9 +122,9 @@ func (c *contender) step(ctx context.Context) error {
 	var free []int
 	now := time.Now()
 	for i, lease := range l.leases {
-		g := in.groups[i]
+		p := in.partitions[i]
 		in.mu.Lock()
-		busy := g.busy
+		busy := p.busy
 		in.mu.Unlock()
 		_, known := held[lease.Owner]
 		switch {
@@ -189,28 +189,28 @@ func (c *contender) observe(ctx context.Context, l *ledger) {
 	}
 }
 
-// shed begins to release the group with which the least is lost, unless one is being released.
+// shed begins to release the partition with which the least is lost, unless one is being released.
 func (c *contender) shed() {
 	in := c.in
 	in.mu.Lock()
-	var least *group
-	for _, g := range in.groups {
-		if g.busy && g.leaving {
+	var least *partition
+	for _, p := range in.partitions {
+		if p.busy && p.leaving {
 			in.mu.Unlock()
 			return
 		}
-		if g.busy && !g.lost && (least == nil || len(g.held) < len(least.held)) {
-			least = g
+		if p.busy && !p.lost && (least == nil || len(p.held) < len(least.held)) {
+			least = p
 		}
 	}
 	in.mu.Unlock()
 	if least != nil {
-		in.bus.log.Info("partitions are handed over", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "group", least.partition)
+		in.bus.log.Info("partition is handed over", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "partition", least.partition)
 		least.leave()
 	}
 }
 
-// acquire takes as many of the free groups as are wanted, and those that nobody else takes.
+// acquire takes as many of the free partitions as are wanted, and those that nobody else takes.
 func (c *contender) acquire(ctx context.Context, l *ledger, free []int, wanted int) error {
 	in := c.in
 	var failed error
@@ -219,34 +219,34 @@ func (c *contender) acquire(ctx context.Context, l *ledger, free []int, wanted i
 		if wanted <= 0 && !orphan || ctx.Err() != nil {
 			continue
 		}
-		g := in.groups[i]
-		holding, err := in.take(ctx, g, l.leases[i])
+		p := in.partitions[i]
+		holding, err := in.take(ctx, p, l.leases[i])
 		if err != nil {
 			failed = errors.Join(failed, err) // somebody was faster, or the server is away
 			continue
 		}
-		in.bus.log.Info("partitions taken", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "group", i, "from", l.leases[i].Owner)
+		in.bus.log.Info("partition taken", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "partition", i, "from", l.leases[i].Owner)
 		if wanted <= 0 {
 			c.keep = time.Now().Add(orphanKeep)
 		}
 		wanted--
 		c.free[i] = time.Time{}
-		c.holding.Go(func() { g.hold(holding, c.h) })
+		c.holding.Go(func() { p.hold(holding, c.h) })
 	}
 	return failed
 }
 
-// divide divides the inbox's bounds by the number of groups that it has or should have.
+// divide divides the inbox's bounds by the number of partitions that it has or should have.
 func (in *inbox) divide(n int) {
 	in.mu.Lock()
 	in.share = max(n, 1)
 	in.mu.Unlock()
-	for _, g := range in.groups {
-		g.pull()
+	for _, p := range in.partitions {
+		p.pull()
 	}
 }
 
-// fairShare returns how many groups a subscriber should have, of those who have as many as held says: as many as the others, or one
+// fairShare returns how many partitions a subscriber should have, of those who have as many as held says: as many as the others, or one
 // more. Those who have the most keep that one, so that nothing changes its owner without need.
 func fairShare(held map[string]int, id string) int {
 	ids := slices.SortedFunc(maps.Keys(held), func(a, b string) int {

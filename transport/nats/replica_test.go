@@ -283,12 +283,12 @@ func TestFairShare(t *testing.T) {
 		held map[string]int
 		want map[string]int
 	}{
-		"alone":               {map[string]int{"a": 0}, map[string]int{"a": 4}},
-		"two":                 {map[string]int{"a": 4, "b": 0}, map[string]int{"a": 2, "b": 2}},
-		"three, from two":     {map[string]int{"a": 2, "b": 2, "c": 0}, map[string]int{"a": 2, "b": 1, "c": 1}},
-		"who has more keeps":  {map[string]int{"a": 1, "b": 1, "c": 2}, map[string]int{"a": 1, "b": 1, "c": 2}},
-		"more than groups":    {map[string]int{"a": 0, "b": 1, "c": 1, "d": 1, "e": 1}, map[string]int{"a": 0, "b": 1, "c": 1, "d": 1, "e": 1}},
-		"one of them has two": {map[string]int{"a": 0, "b": 1, "c": 1, "d": 2}, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}},
+		"alone":                {map[string]int{"a": 0}, map[string]int{"a": 4}},
+		"two":                  {map[string]int{"a": 4, "b": 0}, map[string]int{"a": 2, "b": 2}},
+		"three, from two":      {map[string]int{"a": 2, "b": 2, "c": 0}, map[string]int{"a": 2, "b": 1, "c": 1}},
+		"who has more keeps":   {map[string]int{"a": 1, "b": 1, "c": 2}, map[string]int{"a": 1, "b": 1, "c": 2}},
+		"more than partitions": {map[string]int{"a": 0, "b": 1, "c": 1, "d": 1, "e": 1}, map[string]int{"a": 0, "b": 1, "c": 1, "d": 1, "e": 1}},
+		"one of them has two":  {map[string]int{"a": 0, "b": 1, "c": 1, "d": 2}, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1}},
 	} {
 		sum := 0
 		for id, want := range c.want {
@@ -299,7 +299,7 @@ func TestFairShare(t *testing.T) {
 			sum += got
 		}
 		if sum != transport.Partitions {
-			t.Errorf("%s: shares are %d groups together, want %d", name, sum, transport.Partitions)
+			t.Errorf("%s: shares are %d partitions together, want %d", name, sum, transport.Partitions)
 		}
 	}
 }

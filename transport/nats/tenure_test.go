@@ -14,19 +14,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// newGroups returns an ordered subscriber of the orchestrator's inbox that serves nothing.
-func newGroups(b *Bus, o transport.SubscribeOptions) *inbox {
+// newPartitions returns an ordered subscriber of the orchestrator's inbox that serves nothing.
+func newPartitions(b *Bus, o transport.SubscribeOptions) *inbox {
 	if o.Concurrency == 0 {
 		o.Concurrency = transport.DefaultConcurrency
 	}
 	return newInbox(b, orchestratorInbox, o)
 }
 
-// owner is newGroups with the first group taken, and not served.
-func owner(t *testing.T, b *Bus) (*inbox, *group) {
+// owner is newPartitions with the first partition taken, and not served.
+func owner(t *testing.T, b *Bus) (*inbox, *partition) {
 	t.Helper()
-	in := newGroups(b, transport.SubscribeOptions{})
-	g := in.groups[0]
+	in := newPartitions(b, transport.SubscribeOptions{})
+	g := in.partitions[0]
 	var err error
 	if g.ctx, err = in.take(t.Context(), g, lease{}); err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func owner(t *testing.T, b *Bus) (*inbox, *group) {
 	return in, g
 }
 
-// inBucket returns what the bucket says about the first group.
+// inBucket returns what the bucket says about the first partition.
 func inBucket(t *testing.T, b *Bus) lease {
 	t.Helper()
 	l, err := b.ledger(t.Context(), orchestratorInbox)
@@ -81,15 +81,15 @@ func TestRenew(t *testing.T) {
 
 // TestRenewLost renews a lease that is another's, or was.
 func TestRenewLost(t *testing.T) {
-	for name, spoil := range map[string]func(b *Bus, in *inbox, g *group){
-		"another's": func(b *Bus, _ *inbox, g *group) {
+	for name, spoil := range map[string]func(b *Bus, in *inbox, g *partition){
+		"another's": func(b *Bus, _ *inbox, g *partition) {
 			forge(t, b, partitionKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
 		},
-		"ours, and another's before": func(b *Bus, in *inbox, g *group) {
+		"ours, and another's before": func(b *Bus, in *inbox, g *partition) {
 			forge(t, b, partitionKey+"0", lease{Owner: in.id, Epoch: g.lease.Epoch + 1})
 		},
-		"given up": func(_ *Bus, _ *inbox, g *group) { g.lose() },
-		"another's, and ours is over": func(b *Bus, _ *inbox, g *group) {
+		"given up": func(_ *Bus, _ *inbox, g *partition) { g.lose() },
+		"another's, and ours is over": func(b *Bus, _ *inbox, g *partition) {
 			forge(t, b, partitionKey+"0", lease{Owner: "other", Epoch: g.lease.Epoch})
 			g.until = time.Now()
 		},
@@ -139,7 +139,7 @@ func TestLapsed(t *testing.T) {
 			if lapsed {
 				g.until = time.Now()
 			}
-			g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+			g.current = &feed{p: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
 			g.pull()
 			if asked := g.current.asked > 0; asked == lapsed {
 				t.Errorf("asked %v, want events asked for unless the lease is over", asked)
@@ -155,7 +155,7 @@ func TestRenewLate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newNode(t, ServerOptions{}).dial(t, nil)
 			owned := make(chan int, 100)
-			in := newGroups(b, transport.SubscribeOptions{OnOwned: func(parts []int) { owned <- len(parts) }})
+			in := newPartitions(b, transport.SubscribeOptions{OnOwned: func(parts []int) { owned <- len(parts) }})
 			running, finish := make(chan *transport.Event, 10), make(chan struct{})
 			ctx, cancel := context.WithCancel(t.Context())
 			served := make(chan struct{})
@@ -178,7 +178,7 @@ func TestRenewLate(t *testing.T) {
 				publish(t, b, orchestratorInbox, "c1", words)
 			}
 			first := receive(t, running)
-			g := in.groups[transport.Partition("", "c1")]
+			g := in.partitions[transport.Partition("", "c1")]
 			g.renewing <- struct{}{}
 			in.mu.Lock()
 			g.until = time.Now()
@@ -186,7 +186,7 @@ func TestRenewLate(t *testing.T) {
 			in.mu.Unlock()
 			g.doubt()
 			if n := receive(t, owned); n != transport.Partitions-1 {
-				t.Errorf("%d partitions are owned, want those of the other groups", n)
+				t.Errorf("%d partitions are owned, want those of the other partitions", n)
 			}
 			if forgotten {
 				forget := leaseSubject(orchestratorInbox, g.key())
@@ -228,7 +228,7 @@ func TestDoubt(t *testing.T) {
 	if n := receive(t, owned); n != 0 {
 		t.Errorf("%d partitions are owned while the lease is over, want none", n)
 	}
-	f := &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+	f := &feed{p: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
 	in.mu.Lock()
 	g.current = f
 	in.mu.Unlock()
@@ -243,7 +243,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestConfirm begins to serve a group over another connection than its lease was renewed over: somebody else may have it.
+// TestConfirm begins to serve a partition over another connection than its lease was renewed over: somebody else may have it.
 func TestConfirm(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
@@ -261,33 +261,33 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestShare divides what may be asked for among the groups that are owned, or will be.
+// TestShare divides what may be asked for among the partitions that are owned, or will be.
 func TestShare(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
-	g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+	g.current = &feed{p: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
 	for n := transport.Partitions; n > 0; n /= 2 {
 		in.divide(n)
 		if got, want := g.current.asked, in.limit/n; got != want {
-			t.Errorf("%d events are asked for with %d groups, want %d", got, n, want)
+			t.Errorf("%d events are asked for with %d partitions, want %d", got, n, want)
 		}
 	}
 }
 
-// TestStarved frees the bytes that kept one group from asking, in another group.
+// TestStarved frees the bytes that kept one partition from asking, in another partition.
 func TestStarved(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
-	g.current = &feed{g: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
+	g.current = &feed{p: g, reply: b.nc.NewInbox(), broken: make(chan error, 1)}
 	in.heldBytes = maxHeldBytes
 	g.pull()
 	if g.current.asked > 0 {
 		t.Errorf("%d events are asked for while there is no room", g.current.asked)
 	}
 	in.heldBytes--
-	in.groups[1].pull()
+	in.partitions[1].pull()
 	if g.current.asked == 0 {
-		t.Error("nothing is asked for when another group has made room")
+		t.Error("nothing is asked for when another partition has made room")
 	}
 }
 
@@ -336,7 +336,7 @@ func TestClaimFromPaused(t *testing.T) {
 	}
 	sub, err := paused.nc.SubscribeSync(paused.nc.NewInbox())
 	if err == nil {
-		err = paused.nc.PublishRequest(newGroup(newGroups(paused, transport.SubscribeOptions{}), s).pullSubject, sub.Subject,
+		err = paused.nc.PublishRequest(newPartition(newPartitions(paused, transport.SubscribeOptions{}), s).pullSubject, sub.Subject,
 			[]byte(`{"batch":100,"expires":60000000000}`))
 	}
 	if err != nil {
@@ -372,7 +372,7 @@ func TestClaimFromPaused(t *testing.T) {
 	}
 }
 
-// TestToldBeforeReleased wants who gives a group up to say so while the group is still its own.
+// TestToldBeforeReleased wants who gives a partition up to say so while the partition is still its own.
 func TestToldBeforeReleased(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, ask := n.dial(t, nil), n.dial(t, nil)
@@ -398,7 +398,7 @@ func TestToldBeforeReleased(t *testing.T) {
 	for {
 		s := receive(t, heard)
 		if s.lease.Owner == "" && s.lease.Epoch > 0 {
-			t.Fatal("the group was released when it was said that it would be")
+			t.Fatal("the partition was released when it was said that it would be")
 		}
 		if s.count == 0 {
 			break
@@ -413,7 +413,7 @@ func TestDeadStaysDead(t *testing.T) {
 	for g := range transport.Partitions {
 		forge(t, b, partitionKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1})
 	}
-	in := newGroups(b, transport.SubscribeOptions{})
+	in := newPartitions(b, transport.SubscribeOptions{})
 	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() { cancel(); c.holding.Wait() }()
@@ -422,32 +422,32 @@ func TestDeadStaysDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.mu.Lock()
-		for i, g := range in.groups {
+		for i, g := range in.partitions {
 			if !g.busy || g.leaving {
-				t.Errorf("group %d: taken %v, given up %v, want it taken", i, g.busy, g.leaving)
+				t.Errorf("partition %d: taken %v, given up %v, want it taken", i, g.busy, g.leaving)
 			}
 		}
 		in.mu.Unlock()
 	}
 }
 
-// TestTakeIsACompare takes a group twice on the strength of one look at the bucket: only the first one has it.
+// TestTakeIsACompare takes a partition twice on the strength of one look at the bucket: only the first one has it.
 func TestTakeIsACompare(t *testing.T) {
 	n := newNode(t, ServerOptions{})
-	first, second := newGroups(n.dial(t, nil), transport.SubscribeOptions{}), newGroups(n.dial(t, nil), transport.SubscribeOptions{})
+	first, second := newPartitions(n.dial(t, nil), transport.SubscribeOptions{}), newPartitions(n.dial(t, nil), transport.SubscribeOptions{})
 	old := inBucket(t, first.bus)
-	if _, err := first.take(t.Context(), first.groups[0], old); err != nil {
+	if _, err := first.take(t.Context(), first.partitions[0], old); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.take(t.Context(), second.groups[0], old); !errors.Is(err, errLeaseTaken) {
+	if _, err := second.take(t.Context(), second.partitions[0], old); !errors.Is(err, errLeaseTaken) {
 		t.Errorf("the second take = %v, want errLeaseTaken", err)
 	}
-	if l := inBucket(t, first.bus); l.Owner != first.id || second.groups[0].busy {
-		t.Errorf("%q has the group, and the second one thinks that it does: %v", l.Owner, second.groups[0].busy)
+	if l := inBucket(t, first.bus); l.Owner != first.id || second.partitions[0].busy {
+		t.Errorf("%q has the partition, and the second one thinks that it does: %v", l.Owner, second.partitions[0].busy)
 	}
 }
 
-// TestNewBucket takes a group in a bucket that was made anew, with as many writes as an owner of before had made in the old one: that one
+// TestNewBucket takes a partition in a bucket that was made anew, with as many writes as an owner of before had made in the old one: that one
 // must not be able to write over it, which it would if revisions began again.
 func TestNewBucket(t *testing.T) {
 	n := newNode(t, ServerOptions{})
@@ -464,7 +464,7 @@ func TestNewBucket(t *testing.T) {
 		t.Errorf("renew of %q = %v, want errLost", before.id, err)
 	}
 	if l := inBucket(t, b); l.Owner != now.id {
-		t.Errorf("%q has the group, want %q, who took it", l.Owner, now.id)
+		t.Errorf("%q has the partition, want %q, who took it", l.Owner, now.id)
 	}
 }
 
@@ -472,8 +472,8 @@ func TestNewBucket(t *testing.T) {
 // missing before it, so that it is not handled, and the feed begins anew.
 func TestPullOutlivesItsConnection(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
-	g := newGroups(b, transport.SubscribeOptions{}).groups[0]
-	f := &feed{g: g, conn: b.nc.Stats().Reconnects + 1, asked: 1, broken: make(chan error, 1)}
+	g := newPartitions(b, transport.SubscribeOptions{}).partitions[0]
+	f := &feed{p: g, conn: b.nc.Stats().Reconnects + 1, asked: 1, broken: make(chan error, 1)}
 	f.receive(&natsgo.Msg{Subject: "cortex.v1.inbox._.cortex.0.c1.user", Reply: "$JS.ACK.x"})
 	select {
 	case err := <-f.broken:
@@ -488,7 +488,7 @@ func TestPullOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// TestOrphans leaves groups that nobody takes to who has its share already, which keeps them for a while.
+// TestOrphans leaves partitions that nobody takes to who has its share already, which keeps them for a while.
 func TestOrphans(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, slow := n.dial(t, nil), n.dial(t, nil)
@@ -499,7 +499,7 @@ func TestOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	forge(t, b, memberKey+"slow", member{Label: "slow"})
-	in := newGroups(b, transport.SubscribeOptions{})
+	in := newPartitions(b, transport.SubscribeOptions{})
 	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() { cancel(); c.holding.Wait() }()
@@ -510,7 +510,7 @@ func TestOrphans(t *testing.T) {
 		}
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		for _, g := range in.groups {
+		for _, g := range in.partitions {
 			if g.busy {
 				busy++
 			}
@@ -521,7 +521,7 @@ func TestOrphans(t *testing.T) {
 		return busy, leaving
 	}
 	if busy, _ := step(); busy != transport.Partitions/2 {
-		t.Fatalf("%d groups are taken at first, want half of them", busy)
+		t.Fatalf("%d partitions are taken at first, want half of them", busy)
 	}
 	for i := range c.free {
 		if !c.free[i].IsZero() {
@@ -529,25 +529,25 @@ func TestOrphans(t *testing.T) {
 		}
 	}
 	if busy, _ := step(); busy != transport.Partitions {
-		t.Fatalf("%d groups are taken when nobody else does, want all", busy)
+		t.Fatalf("%d partitions are taken when nobody else does, want all", busy)
 	}
 	if _, leaving := step(); leaving != 0 {
-		t.Errorf("%d groups are given up at once, for who does not take them", leaving)
+		t.Errorf("%d partitions are given up at once, for who does not take them", leaving)
 	}
 	c.keep = time.Time{}
 	for range 2 {
 		if _, leaving := step(); leaving > 1 {
-			t.Errorf("%d groups are given up at the same time, want one", leaving)
+			t.Errorf("%d partitions are given up at the same time, want one", leaving)
 		}
 	}
 }
 
-// TestShed gives up the group with which the least is lost, one at a time.
+// TestShed gives up the partition with which the least is lost, one at a time.
 func TestShed(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
-	in := newGroups(b, transport.SubscribeOptions{})
+	in := newPartitions(b, transport.SubscribeOptions{})
 	for i, held := range []int{3, 1, 2, 0} {
-		g := in.groups[i]
+		g := in.partitions[i]
 		g.busy, g.cancel, g.held = i < 3, func() {}, map[uint64]*delivery{}
 		for seq := range held {
 			g.held[uint64(seq)] = &delivery{}
@@ -556,9 +556,9 @@ func TestShed(t *testing.T) {
 	c := newContender(in, nil)
 	for range 2 {
 		c.shed()
-		for i, g := range in.groups {
+		for i, g := range in.partitions {
 			if g.leaving != (i == 1) {
-				t.Errorf("group %d is given up: %v, want only the one with the least", i, g.leaving)
+				t.Errorf("partition %d is given up: %v, want only the one with the least", i, g.leaving)
 			}
 		}
 	}

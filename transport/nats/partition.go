@@ -13,17 +13,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// group is what one consumer delivers to a subscriber: a group of partitions, when it owns that, or a whole inbox. Everything that
+// partition is what one consumer delivers to a subscriber: a partition of an inbox, when it owns that, or the whole. Everything that
 // the server has delivered and that is not acknowledged is held: in a queue of its conversation (ordered), being handled, or
 // waiting to be handled again.
-type group struct {
+type partition struct {
 	section
 	in          *inbox
 	pullSubject string
 	ctx         context.Context //nolint:containedctx // of the handlers, for as long as it is served
 	workers     *workers        // handle what is held
 
-	tenure // of a group of partitions
+	tenure // of a partition
 
 	// Guarded by the inbox's mu.
 	current *feed                  // nil while there is none
@@ -54,35 +54,35 @@ type delivery struct {
 	touched time.Time   // when the server last heard of it
 }
 
-func newGroup(in *inbox, s section) *group {
-	g := &group{section: s, in: in, pullSubject: jsAPI + "CONSUMER.MSG.NEXT." + inboxStream + "." + s.consumer(), handled: make([]stored, 256)}
+func newPartition(in *inbox, s section) *partition {
+	p := &partition{section: s, in: in, pullSubject: jsAPI + "CONSUMER.MSG.NEXT." + inboxStream + "." + s.consumer(), handled: make([]stored, 256)}
 	if in.ordered {
-		g.handled = make([]stored, 4096)
-		g.renewing = make(chan struct{}, 1)
+		p.handled = make([]stored, 4096)
+		p.renewing = make(chan struct{}, 1)
 	}
-	return g
+	return p
 }
 
 // serve handles events until ctx ends, and waits for their handlers: they know from ctx that they should end, and are given the time.
-func (g *group) serve(ctx context.Context, h transport.Handler) {
-	g.in.mu.Lock()
-	g.ctx = ctx
-	g.held, g.queues, g.last = map[uint64]*delivery{}, map[string][]*delivery{}, ""
-	g.in.mu.Unlock()
-	g.workers = startWorkers(ctx, func(j job) {
-		if g.in.ordered {
-			g.converse(ctx, h, j.conversation)
+func (p *partition) serve(ctx context.Context, h transport.Handler) {
+	p.in.mu.Lock()
+	p.ctx = ctx
+	p.held, p.queues, p.last = map[uint64]*delivery{}, map[string][]*delivery{}, ""
+	p.in.mu.Unlock()
+	p.workers = startWorkers(ctx, func(j job) {
+		if p.in.ordered {
+			p.converse(ctx, h, j.conversation)
 		} else {
-			g.attempt(ctx, h, j.d)
+			p.attempt(ctx, h, j.d)
 		}
 	})
-	g.feeds(ctx)
-	g.workers.wait()
+	p.feeds(ctx)
+	p.workers.wait()
 }
 
 // take holds an event that was delivered, and has it handled.
-func (g *group) take(m *natsgo.Msg) {
-	in := g.in
+func (p *partition) take(m *natsgo.Msg) {
+	in := p.in
 	meta, err := m.Metadata()
 	if err != nil {
 		in.bus.log.Warn("message without delivery data", "subject", oneLine(m.Subject, 200), "err", err)
@@ -92,131 +92,131 @@ func (g *group) take(m *natsgo.Msg) {
 	now := time.Now()
 
 	in.mu.Lock()
-	if d := g.held[s.seq]; d != nil && d.stored == s {
+	if d := p.held[s.seq]; d != nil && d.stored == s {
 		d.msg, d.touched = m, now // delivered again; its newest acknowledgement is the one that counts
 		in.mu.Unlock()
-		g.pull()
+		p.pull()
 		return
 	}
-	if g.handled[s.seq%uint64(len(g.handled))] == s {
+	if p.handled[s.seq%uint64(len(p.handled))] == s {
 		in.mu.Unlock()
 		in.send(m, ackDone) // the first did not arrive
-		g.pull()
+		p.pull()
 		return
 	}
-	d := &delivery{stored: s, from: senderToken(m.Subject), bytes: len(m.Data), count: max(int(meta.NumDelivered), g.carried[s.seq]+1), msg: m, touched: now}
-	g.held[s.seq] = d
+	d := &delivery{stored: s, from: senderToken(m.Subject), bytes: len(m.Data), count: max(int(meta.NumDelivered), p.carried[s.seq]+1), msg: m, touched: now}
+	p.held[s.seq] = d
 	in.heldBytes += len(m.Data)
 	in.hold(d.from, 1, len(m.Data))
-	if g.ctx.Err() != nil { // giveBack returns it behind those before it
+	if p.ctx.Err() != nil { // giveBack returns it behind those before it
 		in.mu.Unlock()
 		return
 	}
 	conversation, running := "", false
 	if in.ordered {
 		conversation = conversationToken(m.Subject)
-		_, running = g.queues[conversation]
-		g.queues[conversation] = append(g.queues[conversation], d)
+		_, running = p.queues[conversation]
+		p.queues[conversation] = append(p.queues[conversation], d)
 	}
 	if !running {
-		g.workers.do(job{d, conversation})
+		p.workers.do(job{d, conversation})
 	}
 	in.mu.Unlock()
 }
 
 // carry takes over how often events were delivered before a reset made the server forget it.
-func (g *group) carry(counts map[uint64]int) {
-	g.in.mu.Lock()
-	defer g.in.mu.Unlock()
-	g.carried = counts
+func (p *partition) carry(counts map[uint64]int) {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	p.carried = counts
 }
 
 // done acknowledges d.
-func (g *group) done(d *delivery) {
-	g.in.send(g.drop(d, true), ackDone)
-	g.in.keep(keepEvery)
-	g.pull()
+func (p *partition) done(d *delivery) {
+	p.in.send(p.drop(d, true), ackDone)
+	p.in.keep(keepEvery)
+	p.pull()
 }
 
 // drop stops holding d, and returns its message.
-func (g *group) drop(d *delivery, handled bool) *natsgo.Msg {
-	in := g.in
+func (p *partition) drop(d *delivery, handled bool) *natsgo.Msg {
+	in := p.in
 	if in.ordered { // else it comes again, maybe to another subscriber
 		in.failing.Forget(d.seq)
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if g.held[d.seq] == d {
-		delete(g.held, d.seq)
+	if p.held[d.seq] == d {
+		delete(p.held, d.seq)
 	}
 	in.heldBytes -= d.bytes
 	in.hold(d.from, -1, -d.bytes)
-	g.last = d.msg.Reply
+	p.last = d.msg.Reply
 	if handled {
-		g.handled[d.seq%uint64(len(g.handled))] = d.stored
+		p.handled[d.seq%uint64(len(p.handled))] = d.stored
 		in.acked++
 	}
 	return d.msg
 }
 
 // nak gives m back, to be delivered again after delay.
-func (g *group) nak(m *natsgo.Msg, delay time.Duration) {
+func (p *partition) nak(m *natsgo.Msg, delay time.Duration) {
 	if delay > 0 {
-		g.in.send(m, fmt.Appendf(nil, `%s {"delay":%d}`, ackNot, int64(delay)))
+		p.in.send(m, fmt.Appendf(nil, `%s {"delay":%d}`, ackNot, int64(delay)))
 	} else {
-		g.in.send(m, ackNot)
+		p.in.send(m, ackNot)
 	}
 }
 
 // all returns what is held, in its order.
-func (g *group) all() []*delivery {
-	g.in.mu.Lock()
-	defer g.in.mu.Unlock()
-	all := make([]*delivery, 0, len(g.held))
-	for _, d := range g.held {
+func (p *partition) all() []*delivery {
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	all := make([]*delivery, 0, len(p.held))
+	for _, d := range p.held {
 		all = append(all, d)
 	}
 	slices.SortFunc(all, func(a, b *delivery) int { return cmp.Compare(a.seq, b.seq) })
 	return all
 }
 
-// giveBack returns all that is held, for another subscriber to take. The next owner of a group has it delivered again by itself, and
+// giveBack returns all that is held, for another subscriber to take. The next owner of a partition has it delivered again by itself, and
 // only needs to know how often that was done.
-func (g *group) giveBack() {
+func (p *partition) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
 	var err error
-	back := g.all()
+	back := p.all()
 	for _, d := range back {
-		m := g.drop(d, false)
-		if !g.in.ordered {
-			g.nak(m, 0)
+		m := p.drop(d, false)
+		if !p.in.ordered {
+			p.nak(m, 0)
 		}
 	}
-	if counts := formatCounts(back); g.in.ordered && counts != "" {
-		_, err = g.in.bus.putConsumer(ctx, g.section, counts)
+	if counts := formatCounts(back); p.in.ordered && counts != "" {
+		_, err = p.in.bus.putConsumer(ctx, p.section, counts)
 	}
-	if err := errors.Join(err, g.settle(ctx)); err != nil {
-		g.in.bus.log.Debug("events not given back", "inbox", g.topic.ID, "count", len(back), "err", err)
+	if err := errors.Join(err, p.settle(ctx)); err != nil {
+		p.in.bus.log.Debug("events not given back", "inbox", p.topic.ID, "count", len(back), "err", err)
 	}
 }
 
 // forget stops holding what another one has by now.
-func (g *group) forget() {
-	for _, d := range g.all() {
-		g.drop(d, false)
+func (p *partition) forget() {
+	for _, d := range p.all() {
+		p.drop(d, false)
 	}
 }
 
 // settle waits until the server has done what the acknowledgements say. It queues them, and a subscriber that came before
 // its turn would get again what was handled.
-func (g *group) settle(ctx context.Context) error {
-	g.in.mu.Lock()
-	last := g.last
-	g.in.mu.Unlock()
+func (p *partition) settle(ctx context.Context) error {
+	p.in.mu.Lock()
+	last := p.last
+	p.in.mu.Unlock()
 	if last == "" {
 		return nil
 	}
-	_, err := g.in.bus.nc.RequestWithContext(ctx, last, ackProgress) // changes nothing, and is answered in its turn
+	_, err := p.in.bus.nc.RequestWithContext(ctx, last, ackProgress) // changes nothing, and is answered in its turn
 	return err
 }
