@@ -11,7 +11,7 @@ import (
 
 // listChoice lets t show a choice of agents: the list as earlier prompts had it, and what of the choice is not in it. What was
 // shown before stays, as long as it can be given work. It returns what is new.
-func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, s *candidates, anew bool) *conversation.Roster {
+func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, s *shortlist, anew bool) *conversation.Roster {
 	t.Choice = true
 	t.Search, t.Lookup = s.search, s.find
 	if anew {
@@ -35,14 +35,14 @@ func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Tu
 }
 
 // begin lets t list the choice and nothing else.
-func (s *candidates) begin(t *llm.Turn) *conversation.Roster {
+func (s *shortlist) begin(t *llm.Turn) *conversation.Roster {
 	t.Listed = s.excerpts()
 	s.fill(t)
 	return &conversation.Roster{All: true, Choice: true, Joined: t.Listed, Size: updateSize(&prompt.Update{Joined: t.Listed})}
 }
 
 // news returns what a prompt has to tell of the choice to a reader who knows these agents.
-func (s *candidates) news(known map[string]*prompt.Agent) prompt.Update {
+func (s *shortlist) news(known map[string]*prompt.Agent) prompt.Update {
 	var u prompt.Update
 	for _, c := range s.list {
 		if _, ok := known[c.ID]; !ok {
@@ -52,7 +52,7 @@ func (s *candidates) news(known map[string]*prompt.Agent) prompt.Update {
 	}
 	for id, k := range known {
 		a, ok := s.find(id)
-		_, busy := s.crowd.busy[id]
+		_, busy := s.candidates.busy[id]
 		switch {
 		case ok && (k.Of != s.offers.digest(&a) || k.Seen != a.Seen):
 			u.Joined = append(u.Joined, s.excerpt(a))
@@ -66,12 +66,12 @@ func (s *candidates) news(known map[string]*prompt.Agent) prompt.Update {
 }
 
 // fill sets the agents that t shows, and those that cannot be given work although a reader would expect it.
-func (s *candidates) fill(t *llm.Turn) {
+func (s *shortlist) fill(t *llm.Turn) {
 	t.Agents, t.Unavailable = nil, slices.Clone(s.busy)
 	for id := range shown(&t.Input) {
 		if a, ok := s.find(id); ok {
 			t.Agents = append(t.Agents, a)
-		} else if u, busy := s.crowd.busy[id]; busy && !slices.Contains(t.Unavailable, u) {
+		} else if u, busy := s.candidates.busy[id]; busy && !slices.Contains(t.Unavailable, u) {
 			t.Unavailable = append(t.Unavailable, u)
 		}
 	}

@@ -16,15 +16,15 @@ import (
 
 // decision is the making of one.
 type decision struct {
-	o        *Orchestrator
-	conv     *conversation.Conversation
-	turn     *conversation.Turn
-	entry    *conversation.Entry
-	policy   *policy.Policy // the rules for this decision
-	all      []prompt.Agent // that are there, for whoever asks
-	agents   []prompt.Agent // that the turn may give work to
-	crowd    *crowd         // of these agents; nil when there is nothing that could choose some of them
-	accounts []account
+	o          *Orchestrator
+	conv       *conversation.Conversation
+	turn       *conversation.Turn
+	entry      *conversation.Entry
+	policy     *policy.Policy // the rules for this decision
+	all        []prompt.Agent // that are there, for whoever asks
+	agents     []prompt.Agent // that the turn may give work to
+	candidates *candidates    // of these agents; nil when there is nothing that could choose some of them
+	accounts   []account
 
 	seen   *llm.Turn            // what was shown last
 	roster *conversation.Roster // what is new in that

@@ -93,7 +93,7 @@ func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
 	if _, there := findSorted(o.cfg.Agents(o.cfg.Tenant), agent); there { // again, or always, as well-known agents are
 		return
 	}
-	for _, k := range o.places.with(agent) {
+	for _, k := range o.taskLimits.with(agent) {
 		now := o.cfg.Now()
 		err := o.cfg.Transport.Publish(ctx, transport.Inbox(k.tenant, transport.Cortex), &transport.Event{
 			ID: o.cfg.NewID(), Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: k.tenant, ContextID: k.contextID,

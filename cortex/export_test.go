@@ -68,7 +68,7 @@ func (o *Orchestrator) KeepRefusal(ctx context.Context, from, id string) error {
 
 // Permit is what a policy leaves of the agents for whoever asks.
 func Permit(p *policy.Policy, from string, agents []prompt.Agent) int {
-	o := &Orchestrator{cfg: Config{Policy: func() *policy.Policy { return p }}, places: newPlaces()}
+	o := &Orchestrator{cfg: Config{Policy: func() *policy.Policy { return p }}, taskLimits: newTaskLimits()}
 	d := &decision{o: o, conv: conversation.NewConversation("", "c"), turn: &conversation.Turn{From: from}, entry: new(conversation.Entry), all: agents}
 	d.permit()
 	return len(d.agents)
@@ -78,7 +78,7 @@ func Permit(p *policy.Policy, from string, agents []prompt.Agent) int {
 // have changed.
 func Waiting(n int) (ofOne, ofAll, changed int) {
 	type store = Notes // so that the field does not hide the method
-	s := newSchool(&Config{Logger: slog.New(slog.DiscardHandler), Router: router.New(nil)})
+	s := newLearner(&Config{Logger: slog.New(slog.DiscardHandler), Router: router.New(nil)})
 	s.notes = struct{ store }{}
 	for i := range n {
 		s.offer("one", &lesson{learned: []router.Evidence{{ID: fmt.Sprint(i)}}})

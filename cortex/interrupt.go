@@ -93,7 +93,7 @@ func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
 		if p.AgentID == "" {
 			o.cache.drop(conversationKey{o.cfg.Tenant, e.ContextID})
 		}
-		o.school.forget(e, p)
+		o.learner.forget(e, p)
 	case *transport.Cancel:
 		if p.TaskID == "" {
 			o.interrupts.end(conversationKey{o.cfg.Tenant, e.ContextID}, p, e.From)

@@ -15,25 +15,25 @@ import (
 // learn takes from an entry that was just applied what it teaches.
 func (o *Orchestrator) learn(conv *conversation.Conversation, entry *conversation.Entry) {
 	turn := conv.Turn(entry.Turn)
-	if o.school.notes == nil || turn == nil || conversation.IsAgent(turn.From) {
+	if o.learner.notes == nil || turn == nil || conversation.IsAgent(turn.From) {
 		return // what agents ask for among themselves teaches nothing: they could praise each other
 	}
 	if _, ok := transport.Request(entry.Cause); ok && corrects(turn.User) {
-		o.school.retract(turnBefore(conv, turn))
+		o.learner.retract(turnBefore(conv, turn))
 	}
 	if turn.AnswerSeq != entry.Seq || turn.Kind != llm.KindRespond || turn.Past == nil {
 		return
 	}
 	tasks := completed(turn)
 	if last := turnBefore(conv, turn); last != nil && askedElsewhere(last, turn.User, tasks) {
-		o.school.retract(last)
+		o.learner.retract(last)
 	}
 	for _, t := range tasks {
 		text, ok := evidenceFor(conv, turn, t, len(tasks) == 1)
 		if !ok {
 			continue
 		}
-		o.school.offer(t.Agent, &lesson{learned: []router.Evidence{{
+		o.learner.offer(t.Agent, &lesson{learned: []router.Evidence{{
 			ID: string(t.ID), Skill: t.Skill, Text: conversation.Truncate(text, maxEvidenceText), From: turn.From, Time: entry.Time,
 			Conversation: evidenceOf(conv.Tenant, conv.ContextID),
 		}}})
@@ -76,7 +76,7 @@ func completed(turn *conversation.Turn) []prompt.Task {
 }
 
 // retract takes back what turn taught.
-func (s *school) retract(turn *conversation.Turn) {
+func (s *learner) retract(turn *conversation.Turn) {
 	if turn == nil || turn.Past == nil {
 		return
 	}

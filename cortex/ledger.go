@@ -22,8 +22,8 @@ func (o *Orchestrator) spentToday(ctx context.Context, at time.Time) (u llm.Usag
 	limit := min(ledgerTimeout, o.cfg.DecideTimeout/2) // else it would seem that the model took too long
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	if err = o.book.settle(ctx); err == nil {
-		u, err = o.book.ledger.Spent(ctx, o.cfg.Tenant, day(at))
+	if err = o.spendLog.settle(ctx); err == nil {
+		u, err = o.spendLog.ledger.Spent(ctx, o.cfg.Tenant, day(at))
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -35,10 +35,10 @@ func (o *Orchestrator) spentToday(ctx context.Context, at time.Time) (u llm.Usag
 // so that what was paid for is counted rather twice than not at all when the process is killed. It is done also when ctx has
 // ended.
 func (o *Orchestrator) spend(ctx context.Context, u llm.Usage) {
-	if o.book.ledger == nil || u == (llm.Usage{}) {
+	if o.spendLog.ledger == nil || u == (llm.Usage{}) {
 		return
 	}
-	written := o.book.add(day(o.cfg.Now()), u)
+	written := o.spendLog.add(day(o.cfg.Now()), u)
 	if o.cfg.Budget.Day != (llm.Budget{}) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
 		defer cancel()
@@ -46,9 +46,9 @@ func (o *Orchestrator) spend(ctx context.Context, u llm.Usage) {
 	}
 }
 
-// book holds what this process has spent and the ledger does not know yet. Its writer takes all of that at once, so that
+// spendLog holds what this process has spent and the ledger does not know yet. Its writer takes all of that at once, so that
 // however many decisions end at the same moment, they cost few writes. What cannot be written is part of the next write.
-type book struct {
+type spendLog struct {
 	ledger Ledger // nil: there is none
 	tenant string
 	log    *slog.Logger
@@ -66,13 +66,13 @@ type write struct {
 	err  error // set before done is closed
 }
 
-func newBook(cfg *Config) *book {
+func newSpendLog(cfg *Config) *spendLog {
 	ledger, _ := cfg.Store.(Ledger)
-	return &book{ledger: ledger, tenant: cfg.Tenant, log: cfg.Logger, wake: make(chan struct{}, 1), owed: map[string]llm.Usage{}}
+	return &spendLog{ledger: ledger, tenant: cfg.Tenant, log: cfg.Logger, wake: make(chan struct{}, 1), owed: map[string]llm.Usage{}}
 }
 
 // add notes u, and returns the write that will have it.
-func (b *book) add(day string, u llm.Usage) *write {
+func (b *spendLog) add(day string, u llm.Usage) *write {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.owed[day] = b.owed[day].Add(u)
@@ -80,7 +80,7 @@ func (b *book) add(day string, u llm.Usage) *write {
 }
 
 // order returns the write that is due, b.mu being held.
-func (b *book) order() *write {
+func (b *spendLog) order() *write {
 	if b.due == nil {
 		b.due = &write{done: make(chan struct{})}
 		select {
@@ -92,7 +92,7 @@ func (b *book) order() *write {
 }
 
 // settle writes what could not be written before, if there is such.
-func (b *book) settle(ctx context.Context) error {
+func (b *spendLog) settle(ctx context.Context) error {
 	b.mu.Lock()
 	if !b.failed {
 		b.mu.Unlock()
@@ -113,7 +113,7 @@ func (w *write) wait(ctx context.Context) error {
 }
 
 // serve writes what is due until nothing more can come, and then what is owed still.
-func (b *book) serve(ctx context.Context, last <-chan struct{}) {
+func (b *spendLog) serve(ctx context.Context, last <-chan struct{}) {
 	for {
 		select {
 		case <-b.wake:
@@ -125,7 +125,7 @@ func (b *book) serve(ctx context.Context, last <-chan struct{}) {
 	}
 }
 
-func (b *book) write(ctx context.Context) {
+func (b *spendLog) write(ctx context.Context) {
 	b.mu.Lock()
 	w, owed := b.due, b.owed
 	b.due, b.owed = nil, map[string]llm.Usage{}

@@ -90,7 +90,7 @@ func (o *offers) digest(a *prompt.Agent) string {
 // offer lets t, which shows the whole history of turn, show the agents that can be given work. With anew the list of agents
 // begins anew. from is nil when there is nothing that could choose some of them; listed are all of them as prompts show them, or
 // nil. It returns what is new to the prompt, and, if the agents were chosen, which ones.
-func offerAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *crowd, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Candidate) {
+func offerAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *candidates, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Candidate) {
 	anew = anew || c.Relist || c.Listed == nil
 	if from != nil && chooses(c, from, listed, anew) {
 		s := from.choose(t)
@@ -102,7 +102,7 @@ func offerAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.T
 
 // chooses reports whether a prompt shows a choice. One that did goes on with it until there are so few agents that a choice would
 // have them all: else agents that come and go would change the instructions again and again.
-func chooses(c *conversation.Conversation, from *crowd, listed []prompt.Agent, anew bool) bool {
+func chooses(c *conversation.Conversation, from *candidates, listed []prompt.Agent, anew bool) bool {
 	n := len(from.agents)
 	return listed == nil || n > MaxAgents || (c.Choice && !anew && n > from.limit)
 }
@@ -110,13 +110,13 @@ func chooses(c *conversation.Conversation, from *crowd, listed []prompt.Agent, a
 // offer lets t show the agents that the turn can give work to.
 func (d *decision) offer(t *llm.Turn, anew bool) {
 	t.Agents, t.Unavailable = d.agents, d.unavailable
-	var from *crowd
+	var from *candidates
 	if index := d.o.cfg.Router; index != nil {
-		from = newCrowd(index, d.agents, d.unavailable, d.o.cfg.Shortlist, &d.o.offers)
-		if old := d.crowd; old != nil && slices.Equal(old.unavailable, d.unavailable) && sameAgents(old.agents, d.agents) {
+		from = newCandidates(index, d.agents, d.unavailable, d.o.cfg.Shortlist, &d.o.offers)
+		if old := d.candidates; old != nil && slices.Equal(old.unavailable, d.unavailable) && sameAgents(old.agents, d.agents) {
 			from = old
 		}
-		d.crowd = from
+		d.candidates = from
 	}
 	d.roster, d.shortlist = offerAgents(d.conv, t, d.turn, from, d.o.offers.trim(d.visible()), anew)
 }

@@ -77,13 +77,13 @@ type Orchestrator struct {
 	log        *slog.Logger
 	cache      *cache
 	unstored   *unstored
-	book       *book
-	places     *places
+	spendLog   *spendLog
+	taskLimits *taskLimits
 	departures *departures
 	stats      counters
 	owned      atomic.Pointer[[]int]
 	offers     offers
-	school     *school
+	learner    *learner
 	interrupts *interrupts
 	inFlight   *inFlight
 	stuck      stuck
@@ -137,8 +137,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		cfg.NewID = uuid.NewString
 	}
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), book: newBook(&cfg), places: newPlaces(),
-		departures: newDepartures(cfg.Now), school: newSchool(&cfg), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
+		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), spendLog: newSpendLog(&cfg), taskLimits: newTaskLimits(),
+		departures: newDepartures(cfg.Now), learner: newLearner(&cfg), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
 	}, nil
 }
 
@@ -152,7 +152,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 }
 
 func (o *Orchestrator) run(ctx context.Context) error {
-	if err := o.school.remember(ctx); err != nil {
+	if err := o.learner.remember(ctx); err != nil {
 		return err
 	}
 	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.SubscribeOptions{
@@ -173,8 +173,8 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	defer writer.Wait()
 	handled := make(chan struct{}) // everything, so that nothing more will be spent
 	defer close(handled)
-	writer.Go(func() { o.book.serve(ctx, handled) })
-	writer.Go(func() { o.school.serve(ctx, handled) })
+	writer.Go(func() { o.spendLog.serve(ctx, handled) })
+	writer.Go(func() { o.learner.serve(ctx, handled) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })

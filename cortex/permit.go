@@ -204,7 +204,7 @@ func (d *decision) busy(agent string, more int) string {
 		}
 	}
 	if limit := d.policy.AtOnce(agent); limit > 0 && more == 0 {
-		if has := d.o.places.under(agent, d.entry.Time); has >= limit {
+		if has := d.o.taskLimits.under(agent, d.entry.Time); has >= limit {
 			return underWay(has, limit)
 		}
 	}
@@ -236,7 +236,7 @@ func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 	}
 	now := d.o.cfg.Now()
 	until := now.Add(d.o.cfg.TaskTimeout + placeMargin)
-	return d.o.places.take(conversationKey{d.conv.Tenant, d.conv.ContextID}, tasks, until, now, d.policy.AtOnce)
+	return d.o.taskLimits.take(conversationKey{d.conv.Tenant, d.conv.ContextID}, tasks, until, now, d.policy.AtOnce)
 }
 
 // shut makes agents unavailable.

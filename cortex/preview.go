@@ -15,10 +15,10 @@ func Preview(c *conversation.Conversation, text string, agents []prompt.Agent, i
 	turn := &conversation.Turn{User: text}
 	t := c.View(turn, now)
 	t.MaxParallel, t.Agents = MaxParallel, agents
-	var from *crowd
+	var from *candidates
 	known := new(offers)
 	if index != nil {
-		from = newCrowd(index, agents, nil, 0, known)
+		from = newCandidates(index, agents, nil, 0, known)
 	}
 	_, chosen := offerAgents(c, t, turn, from, known.trim(agents), false)
 	return &t.Input, chosen

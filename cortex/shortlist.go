@@ -33,9 +33,9 @@ const (
 	reasonInUse = "in use"
 )
 
-// crowd is the agents that a turn may give work to, where they may be too many for a prompt. What a decider calls of it is safe
+// candidates is the agents that a turn may give work to, where they may be too many for a prompt. What a decider calls of it is safe
 // for concurrent use.
-type crowd struct {
+type candidates struct {
 	index  *router.Index
 	agents []prompt.Agent                // in the order of their ids
 	busy   map[string]prompt.Unavailable // not among agents
@@ -43,14 +43,14 @@ type crowd struct {
 	offers *offers
 
 	unavailable []prompt.Unavailable
-	chosen      *candidates // for the one turn that the crowd is made for; only choose touches it
+	chosen      *shortlist // for the one turn that the candidates is made for; only choose touches it
 }
 
-func newCrowd(index *router.Index, agents []prompt.Agent, unavailable []prompt.Unavailable, limit int, o *offers) *crowd {
+func newCandidates(index *router.Index, agents []prompt.Agent, unavailable []prompt.Unavailable, limit int, o *offers) *candidates {
 	if limit <= 0 {
 		limit = defaultShortlist
 	}
-	c := &crowd{index: index, agents: agents, limit: min(limit, maxShortlist), offers: o, unavailable: unavailable}
+	c := &candidates{index: index, agents: agents, limit: min(limit, maxShortlist), offers: o, unavailable: unavailable}
 	if len(unavailable) > 0 {
 		c.busy = make(map[string]prompt.Unavailable, len(unavailable))
 		for _, u := range unavailable {
@@ -61,10 +61,10 @@ func newCrowd(index *router.Index, agents []prompt.Agent, unavailable []prompt.U
 }
 
 // find returns an agent that may be given work.
-func (c *crowd) find(id string) (prompt.Agent, bool) { return findSorted(c.agents, id) }
+func (c *candidates) find(id string) (prompt.Agent, bool) { return findSorted(c.agents, id) }
 
 // hits returns the agents that fit text best, and among them those that cannot be given work at the moment.
-func (c *crowd) hits(text string, limit int) []router.Hit {
+func (c *candidates) hits(text string, limit int) []router.Hit {
 	return c.index.Search(text, &router.SearchOptions{Limit: limit, Keep: func(id string) bool {
 		if _, busy := c.busy[id]; busy {
 			return true
@@ -74,9 +74,9 @@ func (c *crowd) hits(text string, limit int) []router.Hit {
 	}})
 }
 
-// candidates is a choice that is being made.
-type candidates struct {
-	*crowd
+// shortlist is a choice that is being made.
+type shortlist struct {
+	*candidates
 	list   []conversation.Candidate // in the order in which they are to be shown when there is no room for all
 	skills map[string][]string
 	busy   []prompt.Unavailable // would be in the list
@@ -85,11 +85,11 @@ type candidates struct {
 // choose returns the agents that a prompt for t shows: those that the user named, those that are in use, and those that fit
 // best. A message like "and in Paris?" says little; one that nothing fits is therefore looked at together with the one before,
 // and the choice has the best of both.
-func (c *crowd) choose(t *llm.Turn) *candidates {
+func (c *candidates) choose(t *llm.Turn) *shortlist {
 	if c.chosen != nil {
 		return c.chosen
 	}
-	s := &candidates{crowd: c, skills: map[string][]string{}}
+	s := &shortlist{candidates: c, skills: map[string][]string{}}
 	c.chosen = s
 	hits := c.hits(t.User, c.limit)
 	if n := len(t.History); n > 0 && best(hits) < router.Fits {
@@ -118,8 +118,8 @@ func (c *crowd) choose(t *llm.Turn) *candidates {
 	return s
 }
 
-func (s *candidates) add(hits map[string]router.Hit, id, reason string) {
-	if u, busy := s.crowd.busy[id]; busy {
+func (s *shortlist) add(hits map[string]router.Hit, id, reason string) {
+	if u, busy := s.candidates.busy[id]; busy {
 		if !slices.Contains(s.busy, u) {
 			s.busy = append(s.busy, u)
 		}
@@ -138,7 +138,7 @@ func (s *candidates) add(hits map[string]router.Hit, id, reason string) {
 }
 
 // logged returns the candidates as the log has them, the best first.
-func (s *candidates) logged() []conversation.Candidate {
+func (s *shortlist) logged() []conversation.Candidate {
 	list := slices.Clone(s.list)
 	slices.SortStableFunc(list, func(a, b conversation.Candidate) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
@@ -147,7 +147,7 @@ func (s *candidates) logged() []conversation.Candidate {
 }
 
 // excerpts returns what a list shows of the candidates, in the order of their ids; those for which there is no room are left out.
-func (s *candidates) excerpts() []prompt.Agent {
+func (s *shortlist) excerpts() []prompt.Agent {
 	list := []prompt.Agent{}
 	room := choiceBytes
 	for _, c := range s.list {
@@ -162,13 +162,13 @@ func (s *candidates) excerpts() []prompt.Agent {
 }
 
 // excerpt returns what a prompt shows of a.
-func (s *candidates) excerpt(a prompt.Agent) prompt.Agent {
+func (s *shortlist) excerpt(a prompt.Agent) prompt.Agent {
 	a.Of = s.offers.digest(&a)
 	return prompt.Excerpt(a, s.skills[a.ID], min(excerptBytes, choiceBytes/max(1, len(s.list))))
 }
 
 // search is what a decider finds by words: the agents that these name, and those that fit.
-func (c *crowd) search(words string) []llm.Found {
+func (c *candidates) search(words string) []llm.Found {
 	var found []llm.Found
 	add := func(h router.Hit) {
 		if a, ok := c.find(h.ID); ok && !slices.ContainsFunc(found, func(f llm.Found) bool { return f.ID == h.ID }) {

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// crowd returns n agents that each do one job with one thing, in the order of their ids: "bees-repairs" and others.
+// candidates returns n agents that each do one job with one thing, in the order of their ids: "bees-repairs" and others.
 func crowd(n int) []prompt.Agent {
 	var all []prompt.Agent
 	for i := range n {

@@ -78,18 +78,18 @@ type Bus struct {
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
 	opening sync.Mutex                              // one of them is made after the other
 
-	mu      sync.Mutex
-	closed  bool
-	doors   map[string]*door // of tenants
-	ordered []*inbox         // that are served
-	reads   *natsgo.Conn     // nil until Reads
-	serving int              // calls of Serve; the last one that returns after Close closes the connection
-	up      bool
-	changed chan struct{}   // closed and replaced when up changes
-	conn    context.Context // no caller's: it ends when the connection is lost
-	drop    context.CancelFunc
-	look    *time.Timer // for lookAround; nil before there is a connection
-	looking sync.WaitGroup
+	mu       sync.Mutex
+	closed   bool
+	gateways map[string]*gateway // of tenants
+	ordered  []*inbox            // that are served
+	reads    *natsgo.Conn        // nil until Reads
+	serving  int                 // calls of Serve; the last one that returns after Close closes the connection
+	up       bool
+	changed  chan struct{}   // closed and replaced when up changes
+	conn     context.Context // no caller's: it ends when the connection is lost
+	drop     context.CancelFunc
+	look     *time.Timer // for lookAround; nil before there is a connection
+	looking  sync.WaitGroup
 }
 
 var (
@@ -113,7 +113,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return nil, err
 	}
 	b := &Bus{log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
-	b.doors = map[string]*door{}
+	b.gateways = map[string]*gateway{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
 	b.backlogs.most = max(b.gauge.max/agentPart, 1)
@@ -128,7 +128,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	b.who, b.nc = who, &conn{}
 	b.anonymous = who == nil && !strings.Contains(o.URL, "@")
 	if who.Limited() {
-		b.nc.door = auth.Door(who)
+		b.nc.prefix = auth.Gateway(who)
 	}
 	how = append(how, b.expectQuestion)
 	dialing, done := context.WithCancel(ctx)
@@ -294,8 +294,8 @@ func (b *Bus) Reads() (*natsgo.Conn, error) {
 }
 
 // API returns what requests to JetStream's API have before them, with its final dot: the server's own prefix, or, for
-// who is let in through a door only, that behind it.
-func (b *Bus) API() string { return b.nc.door + jsAPI }
+// who is let in through a gateway only, that behind it.
+func (b *Bus) API() string { return b.nc.prefix + jsAPI }
 
 // Identity returns whom the credentials are for; nil when that is not known, or none were needed.
 func (b *Bus) Identity() *auth.Identity { return b.who }
@@ -316,7 +316,7 @@ func (b *Bus) Close() error {
 	if b.serving == 0 {
 		b.hangUp()
 	}
-	doors := slices.Collect(maps.Values(b.doors))
+	doors := slices.Collect(maps.Values(b.gateways))
 	b.mu.Unlock()
 	for _, d := range doors {
 		d.close()
@@ -345,7 +345,7 @@ func (b *Bus) leave() {
 	}
 }
 
-// hangUp closes the connections that no door has. The caller holds mu.
+// hangUp closes the connections that no gateway has. The caller holds mu.
 func (b *Bus) hangUp() {
 	b.nc.Close()
 	if b.reads != nil {

@@ -20,7 +20,7 @@ const (
 	readBytes = 1 << 20 // of cards that are asked for at once
 )
 
-// cardReader reads the bucket of cards for who comes through a door, where nobody has a consumer: what it has seen is a sequence, and
+// cardReader reads the bucket of cards for who comes through a gateway, where nobody has a consumer: what it has seen is a sequence, and
 // costs the server nothing.
 type cardReader struct {
 	bus    *Bus
@@ -32,7 +32,7 @@ type cardReader struct {
 func (r *cardReader) read(ctx context.Context) (msgs []*natsgo.Msg, metas []*natsgo.MsgMetadata, more bool, err error) {
 	ctx, cancel := r.bus.asking(ctx)
 	defer cancel()
-	expecting, done := r.bus.nc.expect(ctx, func(subject string) bool { return subject == r.bus.nc.door+jsAPI+"DIRECT.GET."+agentsStream })
+	expecting, done := r.bus.nc.expect(ctx, func(subject string) bool { return subject == r.bus.nc.prefix+jsAPI+"DIRECT.GET."+agentsStream })
 	defer done()
 	sub, err := r.bus.nc.SubscribeSync(r.bus.nc.NewInbox())
 	if err != nil {

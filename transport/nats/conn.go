@@ -13,11 +13,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// conn is the connection to the server. What it publishes goes through the door where its credentials have one (see package
+// conn is the connection to the server. What it publishes goes through the gateway where its credentials have one (see package
 // auth), and what the server refuses is told to who waits for its answer.
 type conn struct {
 	*natsgo.Conn
-	door string // what stands before each subject, or nothing
+	prefix string // what stands before each subject, or nothing
 
 	failed atomic.Pointer[error] // why the server did not let it be made again
 
@@ -33,12 +33,12 @@ type waiter struct {
 
 // Publish hides that of the client, as the others here do.
 func (c *conn) Publish(subject string, data []byte) error {
-	return c.Conn.Publish(c.door+subject, data)
+	return c.Conn.Publish(c.prefix+subject, data)
 }
 
 // PublishRequest publishes what is answered to reply.
 func (c *conn) PublishRequest(subject, reply string, data []byte) error {
-	return c.Conn.PublishRequest(c.door+subject, reply, data)
+	return c.Conn.PublishRequest(c.prefix+subject, reply, data)
 }
 
 // PublishMsg publishes m, which it does not change.
@@ -46,7 +46,7 @@ func (c *conn) PublishMsg(m *natsgo.Msg) error { return c.Conn.PublishMsg(c.thro
 
 // RequestWithContext returns the answer to a request, or an error that wraps ErrForbidden when the server refuses it.
 func (c *conn) RequestWithContext(ctx context.Context, subject string, data []byte) (*natsgo.Msg, error) {
-	subject = c.door + subject
+	subject = c.prefix + subject
 	asking, done := c.expect(ctx, func(s string) bool { return s == subject })
 	defer done()
 	m, err := c.Conn.RequestWithContext(asking, subject, data)
@@ -55,11 +55,11 @@ func (c *conn) RequestWithContext(ctx context.Context, subject string, data []by
 
 // through returns m as it is to be published.
 func (c *conn) through(m *natsgo.Msg) *natsgo.Msg {
-	if c.door == "" {
+	if c.prefix == "" {
 		return m
 	}
 	through := *m
-	through.Subject = c.door + m.Subject
+	through.Subject = c.prefix + m.Subject
 	return &through
 }
 

@@ -110,7 +110,7 @@ func (b *Bus) clearWay(ctx context.Context, s section) error {
 	ours := map[string]string{}
 	if s.partition == whole {
 		ours[s.consumer()] = s.filter()
-		l, err := b.ledger(ctx, s.topic)
+		l, err := b.leaseTable(ctx, s.topic)
 		if err != nil && !errors.Is(err, errNoLeases) {
 			return err
 		}

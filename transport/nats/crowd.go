@@ -113,9 +113,9 @@ func (b *Bus) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes the consumers of people and agents in the streams that are read through a door: builds before this one let them have
-// any number, which stay as long as somebody listens. Where they deliver to is where only visitors listen, so they are nobody else's.
-func (d *door) sweep(ctx context.Context) {
+// sweep removes the consumers of people and agents in the streams that are read through a gateway: builds before this one let them have
+// any number, which stay as long as somebody listens. Where they deliver to is where only callers listen, so they are nobody else's.
+func (d *gateway) sweep(ctx context.Context) {
 	removed := 0
 	for name := range readStreams {
 		stream, err := lookUp(ctx, d.bus.js, name)

@@ -113,7 +113,7 @@ func talks(t *testing.T, n *node, creds string, heard <-chan *transport.Event, c
 	}
 }
 
-// TestOnePersonCannotStopTheService has one person ask for more consumers than streams have room for, and flood the door with whatever
+// TestOnePersonCannotStopTheService has one person ask for more consumers than streams have room for, and flood the gateway with whatever
 // there is to be asked; then the service is started again. Others are served all the time.
 func TestOnePersonCannotStopTheService(t *testing.T) {
 	dir := keys(t)
@@ -129,7 +129,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 	w := &town{node: n, dir: dir}
 	eve := w.intruder(t, userCreds(t, dir, "", "eve"))
 	ask := func(i int, subject, body string) {
-		m := &natsgo.Msg{Subject: auth.Door(eve.who) + subject, Reply: fmt.Sprintf("%s.r.%d", auth.Replies(eve.who), i), Data: []byte(body)}
+		m := &natsgo.Msg{Subject: auth.Gateway(eve.who) + subject, Reply: fmt.Sprintf("%s.r.%d", auth.Replies(eve.who), i), Data: []byte(body)}
 		if err := eve.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 	made := 0
 	for i := range 1100 {
 		for _, stream := range []string{"CORTEX_LOG", "KV_CORTEX_NOTES"} {
-			m, err := eve.Request(auth.Door(eve.who)+jsAPI+"CONSUMER.CREATE."+stream+fmt.Sprintf(".x%d", i), fmt.Appendf(nil,
+			m, err := eve.Request(auth.Gateway(eve.who)+jsAPI+"CONSUMER.CREATE."+stream+fmt.Sprintf(".x%d", i), fmt.Appendf(nil,
 				`{"stream_name":"%s","config":{"name":"x%d","ack_policy":"none","deliver_policy":"new","inactive_threshold":300000000000}}`, stream, i), patience)
 			if err != nil {
 				t.Fatal(err)
@@ -175,7 +175,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 	talks(t, n, bob, heard, 50)
 }
 
-// TestLeftoversAreRemoved has a door find consumers as builds before this one let people make them, and those of somebody's tool.
+// TestLeftoversAreRemoved has a gateway find consumers as builds before this one let people make them, and those of somebody's tool.
 func TestLeftoversAreRemoved(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -338,7 +338,7 @@ func TestAgentsShareTheBoard(t *testing.T) {
 	for i := range maxInstances + 10 {
 		instance := fmt.Sprint(i)
 		m := event("card", fmt.Sprintf(`{"agentId":"thief","instance":%q,"card":{"name":"thief"}}`, instance))
-		m.Subject = auth.Door(in.who) + cardSubject("", "thief", instance)
+		m.Subject = auth.Gateway(in.who) + cardSubject("", "thief", instance)
 		got, err := in.RequestMsg(m, patience)
 		if err != nil {
 			t.Fatal(err)

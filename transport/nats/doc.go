@@ -36,12 +36,12 @@
 // owner the epoch grows, which is in every event, and the log of a conversation refuses what an earlier owner still does. All
 // subscribers of an inbox keep its order, or none does.
 //
-// # Doors
+// # Gateways
 //
-// With credentials of an agent or a person (see package auth), the server lets a program publish below its door only: it puts the
-// door's prefix, [auth.Door], before each subject above, and before those of JetStream's API and of acknowledgements, and has
+// With credentials of an agent or a person (see package auth), the server lets a program publish below its gateway only: it puts the
+// gateway's prefix, [auth.Gateway], before each subject above, and before those of JetStream's API and of acknowledgements, and has
 // answers come to where [auth.Replies] says. A running orchestrator looks at what comes, and passes on what that one may do.
-// Subscribing needs no door. What is refused is answered as the server would answer an error, with code 403 for what that one may not
+// Subscribing needs no gateway. What is refused is answered as the server would answer an error, with code 403 for what that one may not
 // do, 400 and 413 for what nobody could handle or is too large, 404 for a task that is not there, 507 when the inboxes are full, and
 // 429 for more at once than that one's share.
 package nats

@@ -96,7 +96,7 @@ func TestEraseFromFiles(t *testing.T) {
 	if letters := dead(t, b); len(letters) != 1 || letters[0].Event.ContextID != "kept" {
 		t.Errorf("%d dead letters are left, want that of the other conversation", len(letters))
 	}
-	if m, err := b.message(t.Context(), inboxStream, timerPrefix+">", 1); err != nil || m.Subject != timerSubject(inboxAddress{to: transport.Cortex, context: "kept"}) && m.Subject != keepSubject {
+	if m, err := b.message(t.Context(), inboxStream, timerPrefix+">", 1); err != nil || m.Subject != timerSubject(inboxAddress{to: transport.Cortex, context: "kept"}) && m.Subject != sentinelSubject {
 		t.Errorf("the first timer is %v, %v, want that of the other conversation", m, err)
 	}
 	if _, err := b.message(t.Context(), inboxStream, rollSubject, 1); !errors.Is(err, transport.ErrNotFound) {

@@ -35,7 +35,7 @@ func translate(err error) error {
 	return err
 }
 
-// What is in the answers of a door to what it does not let through, where the server's own have a code more.
+// What is in the answers of a gateway to what it does not let through, where the server's own have a code more.
 const (
 	codeForbidden   = 403
 	codeInvalid     = 400
@@ -47,13 +47,13 @@ const (
 )
 
 var (
-	// errTooMuch is for a visitor that asks for more than its share.
+	// errTooMuch is for a caller that asks for more than its share.
 	errTooMuch = fmt.Errorf("%w: too much at once", transport.ErrUnavailable)
 	// errTooLarge is what Publish says of such an event.
 	errTooLarge = fmt.Errorf("%w: %w", transport.ErrInvalid, transport.ErrTooLarge)
 )
 
-// refusals are the kinds of a door's refusals, each before those that it is one of, and their codes.
+// refusals are the kinds of a gateway's refusals, each before those that it is one of, and their codes.
 var refusals = []struct {
 	kind error
 	code int
@@ -76,7 +76,7 @@ func codeOf(err error) int {
 	return codeUnavailable
 }
 
-// kindOf returns what a code stands for; nil when it is none of a door's refusals.
+// kindOf returns what a code stands for; nil when it is none of a gateway's refusals.
 func kindOf(code int) error {
 	for _, r := range refusals {
 		if r.code == code {
@@ -113,7 +113,7 @@ func (b *Bus) notLetIn(err error) error {
 	return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones, and start it again: %w", transport.ErrForbidden, err)
 }
 
-// mayBe returns an error when the credentials are for somebody else than id, unless that is empty, or for another tenant: the door
+// mayBe returns an error when the credentials are for somebody else than id, unless that is empty, or for another tenant: the gateway
 // would not let it through, and what is live would be lost without a word.
 func (b *Bus) mayBe(id, tenant string) error {
 	switch {

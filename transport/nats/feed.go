@@ -18,7 +18,7 @@ const (
 
 	feedAgain = 500 * time.Millisecond // at most, between two feeds: an election that is over must not be missed for long
 
-	tick = 500 * time.Millisecond // of what is done regularly: signs of life, the keep message
+	tick = 500 * time.Millisecond // of what is done regularly: signs of life, the sentinel
 )
 
 var (

@@ -90,7 +90,7 @@ func (w *town) state(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 		for subject, n := range full.State.Subjects {
-			if subject == keepSubject || strings.HasPrefix(subject, "$KV.CORTEX_LEASE.") {
+			if subject == sentinelSubject || strings.HasPrefix(subject, "$KV.CORTEX_LEASE.") {
 				continue
 			}
 			m, err := s.GetLastMsgForSubject(t.Context(), subject)
@@ -153,7 +153,7 @@ func where(to, from string) string {
 	return inboxSubject(inboxAddress{tenant: "", to: to, context: "c1", from: from})
 }
 
-// targets are subjects that neither an agent nor a person may reach, whether they try it at the server or at the door.
+// targets are subjects that neither an agent nor a person may reach, whether they try it at the server or at the gateway.
 func targets() []string {
 	victim := consumerName(transport.Inbox("", "victim"))
 	return []string{
@@ -165,7 +165,7 @@ func targets() []string {
 		inboxSubject(inboxAddress{tenant: "acme", to: transport.Cortex, context: "c1", from: "thief"}),
 		inboxSubject(inboxAddress{tenant: "acme", to: transport.Cortex, context: "c1", from: "user:eve"}),
 		inboxPrefix + "_.cortex.0.c1.thief.more", inboxPrefix + "_.cortex.63.c1.thief", inboxPrefix + "_.cortex.63.c1.user=3Aeve",
-		timerPrefix + "_.cortex.c1", keepSubject,
+		timerPrefix + "_.cortex.c1", sentinelSubject,
 		cardSubject("", "victim", "1"), cardSubject("acme", "thief", "1"), cardSubject("", transport.Cortex, "1"), toldSubject("", "victim"),
 		liveSubject(transport.Live("", "c1"), transport.Cortex), liveSubject(transport.Live("", "c1"), "victim"),
 		liveSubject(transport.Control("", "victim"), transport.Cortex), liveSubject(transport.Control("", "victim"), "thief"),
@@ -190,7 +190,7 @@ func targets() []string {
 
 func peerSubjectOf(id string) string { return peerPrefix + "_." + transport.Escape(id) }
 
-// TestForge has an agent and a person try to reach what they must not, at the server and at the door. Each attempt is refused at once,
+// TestForge has an agent and a person try to reach what they must not, at the server and at the gateway. Each attempt is refused at once,
 // nothing that is stored changes, and nobody hears anything.
 func TestForge(t *testing.T) {
 	w := newTown(t)
@@ -199,9 +199,9 @@ func TestForge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := w.intruder(t, creds)
 			others := []string{
-				auth.Door(&auth.Identity{Role: auth.Agent, ID: "victim"}) + where(transport.Cortex, "victim"),
-				auth.Door(&auth.Identity{Role: auth.Person, ID: "user"}) + where(transport.Cortex, "user"),
-				auth.Door(&auth.Identity{Role: auth.Person, Tenant: "acme", ID: "user:eve"}) + where(transport.Cortex, "user:eve"),
+				auth.Gateway(&auth.Identity{Role: auth.Agent, ID: "victim"}) + where(transport.Cortex, "victim"),
+				auth.Gateway(&auth.Identity{Role: auth.Person, ID: "user"}) + where(transport.Cortex, "user"),
+				auth.Gateway(&auth.Identity{Role: auth.Person, Tenant: "acme", ID: "user:eve"}) + where(transport.Cortex, "user:eve"),
 			}
 			for _, subject := range append(targets(), others...) {
 				m := event("message", words)
@@ -230,7 +230,7 @@ func TestForge(t *testing.T) {
 				in.knock(t, liveSubject(transport.Live("", "c1"), in.who.ID), event(kind, `{}`))
 			}
 			for _, sub := range []string{
-				">", "cortex.>", "$JS.>", inboxPrefix + ">", "_INBOX.>", "_INBOX.*.*.>", auth.DoorOf("") + ">", "$KV.>", auth.Replies(&auth.Identity{Role: auth.Agent, ID: "victim"}) + ".>",
+				">", "cortex.>", "$JS.>", inboxPrefix + ">", "_INBOX.>", "_INBOX.*.*.>", auth.GatewayOf("") + ">", "$KV.>", auth.Replies(&auth.Identity{Role: auth.Agent, ID: "victim"}) + ".>",
 			} {
 				if _, err := in.SubscribeSync(sub); err != nil {
 					t.Fatal(err)
@@ -280,10 +280,10 @@ func TestForge(t *testing.T) {
 	}
 }
 
-// knock tries the door and wants to be sent away.
+// knock tries the gateway and wants to be sent away.
 func (in *intruder) knock(t *testing.T, subject string, m *natsgo.Msg) {
 	t.Helper()
-	m.Subject = auth.Door(in.who) + subject
+	m.Subject = auth.Gateway(in.who) + subject
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	got, err := in.RequestMsgWithContext(ctx, m)
@@ -323,7 +323,7 @@ func TestAnswersGoHome(t *testing.T) {
 			{person, "nothing", ``}, // nor is it told there that it was refused
 		} {
 			m := event("message", r.body)
-			m.Subject, m.Reply, m.Data = auth.Door(r.in.who)+r.subject, reply, []byte(r.body)
+			m.Subject, m.Reply, m.Data = auth.Gateway(r.in.who)+r.subject, reply, []byte(r.body)
 			if err := r.in.PublishMsg(m); err != nil {
 				t.Fatal(err)
 			}
@@ -391,7 +391,7 @@ func TestOrdersAreNotPassedOn(t *testing.T) {
 		if c.id != "" {
 			m.Header[natsgo.MsgIdHdr] = []string{c.id}
 		}
-		m.Subject = auth.Door(in.who) + c.subject
+		m.Subject = auth.Gateway(in.who) + c.subject
 		s := w.stored(t, c.subject, func() {
 			if _, err := in.RequestMsgWithContext(t.Context(), m); err != nil {
 				t.Fatal(err)
@@ -430,8 +430,8 @@ func (w *town) stored(t *testing.T, subject string, do func()) natsgo.Header {
 	return receive(t, got)
 }
 
-// TestPermissionsAloneWouldNotDo shows what the door is for: who may publish one subject of the inbox's stream, and nothing else, has the
-// server publish another. If it fails, the door may not be needed any more.
+// TestPermissionsAloneWouldNotDo shows what the gateway is for: who may publish one subject of the inbox's stream, and nothing else, has the
+// server publish another. If it fails, the gateway may not be needed any more.
 func TestPermissionsAloneWouldNotDo(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	victim := make(chan *transport.Event, 1)

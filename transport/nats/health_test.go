@@ -86,7 +86,7 @@ func TestHealthySaysWhatIsWrong(t *testing.T) {
 				}
 				return nil
 			})
-			respond(t, nc, keepSubject, func(*natsgo.Msg) any {
+			respond(t, nc, sentinelSubject, func(*natsgo.Msg) any {
 				if !broken.Load() {
 					return jetstream.PubAck{Stream: inboxStream, Sequence: 1}
 				}

@@ -7,7 +7,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// What of one sender may wait in the orchestrator's memory, behind other events of its conversations, before more is refused at the door: a
+// What of one sender may wait in the orchestrator's memory, behind other events of its conversations, before more is refused at the gateway: a
 // quarter of what all may have there together, so that nobody keeps the events of others from being asked for.
 const (
 	maxHeldEach      = 2048
@@ -48,7 +48,7 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 }
 
 // mayWait returns why nothing more of v is taken while so much of it waits, or nil.
-func (d *door) mayWait(v *visitor) error {
+func (d *gateway) mayWait(v *caller) error {
 	h := d.bus.holds(transport.Inbox(d.tenant, transport.Cortex), v.who.ID)
 	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach {
 		return nil

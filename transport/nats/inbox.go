@@ -42,7 +42,7 @@ type inbox struct {
 	holds     map[string]holding // by the sender's token
 	starved   bool               // nothing was asked for because of heldBytes
 	share     int                // transport.Partitions that limit is divided by
-	acked     int                // how many were, since the keep message was sent last
+	acked     int                // how many were, since the sentinel was sent last
 
 	telling sync.Mutex // while onOwned is called
 	told    []int
@@ -89,7 +89,7 @@ func (in *inbox) runWhole(ctx context.Context, h transport.Handler) {
 	p.giveBack()
 }
 
-// serveOrdered has the door know what in holds, until the function that it returns is called.
+// serveOrdered has the gateway know what in holds, until the function that it returns is called.
 func (b *Bus) serveOrdered(in *inbox) (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,7 @@ func (in *inbox) runOwned(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
 	defer in.bus.serveOrdered(in)()
 	in.tell()
-	in.contend(ctx, h)
+	in.rebalance(ctx, h)
 }
 
 // tell says what is owned, when that is not what was said last.
@@ -165,11 +165,11 @@ func (in *inbox) keepAlive() (end func()) {
 	}
 }
 
-// keepEvery is how many acknowledgements there are between two keep messages at most: it should be in the newest file of the stream,
+// keepEvery is how many acknowledgements there are between two sentinels at most: it should be in the newest file of the stream,
 // and a file has room for thousands of events.
 const keepEvery = 128
 
-// keep sends the keep message when as many events were acknowledged since the last one.
+// keep sends the sentinel when as many events were acknowledged since the last one.
 func (in *inbox) keep(after int) {
 	in.mu.Lock()
 	due := in.ordered && in.acked >= after
@@ -178,7 +178,7 @@ func (in *inbox) keep(after int) {
 	}
 	in.mu.Unlock()
 	if due {
-		_ = in.bus.nc.PublishMsg(keepMessage()) // the next one will do
+		_ = in.bus.nc.PublishMsg(sentinel()) // the next one will do
 	}
 }
 

@@ -51,7 +51,7 @@ func TestCloseWaitsForTheDoor(t *testing.T) {
 		}
 		for j := range 100 {
 			m := &natsgo.Msg{
-				Subject: auth.Door(in.who) + jsAPI + "CONSUMER.CREATE." + inboxStream + "." + consumerName(transport.Inbox("", id)) + ".x",
+				Subject: auth.Gateway(in.who) + jsAPI + "CONSUMER.CREATE." + inboxStream + "." + consumerName(transport.Inbox("", id)) + ".x",
 				Reply:   fmt.Sprint(auth.Replies(in.who), ".", j), Data: []byte(`{}`),
 			}
 			if err := in.PublishMsg(m); err != nil {

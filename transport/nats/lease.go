@@ -48,15 +48,15 @@ type lease struct {
 // newEpoch returns an epoch behind old. The bucket does not outlive the server, so that old may be a new beginning; the time goes on.
 func newEpoch(old uint64) uint64 { return max(old+1, uint64(time.Now().UnixNano())) }
 
-// ledger is what the bucket says about an ordered inbox.
-type ledger struct {
+// leaseTable is what the bucket says about an ordered inbox.
+type leaseTable struct {
 	members map[string]member
 	leases  [transport.Partitions]lease
 	revs    map[string]uint64 // the newest revision of what each subscriber has written
 }
 
-// ledger reads the bucket. What is in it may be older than what others have been told already.
-func (b *Bus) ledger(ctx context.Context, t transport.Topic) (*ledger, error) {
+// leaseTable reads the bucket. What is in it may be older than what others have been told already.
+func (b *Bus) leaseTable(ctx context.Context, t transport.Topic) (*leaseTable, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWait)
 	defer cancel()
 	sub, err := b.nc.SubscribeSync(b.nc.NewInbox())
@@ -72,7 +72,7 @@ func (b *Bus) ledger(ctx context.Context, t transport.Topic) (*ledger, error) {
 	if err := b.nc.PublishRequest(jsAPI+"DIRECT.GET."+leaseStream, sub.Subject, ask); err != nil {
 		return nil, err
 	}
-	l := &ledger{members: map[string]member{}, revs: map[string]uint64{}}
+	l := &leaseTable{members: map[string]member{}, revs: map[string]uint64{}}
 	for {
 		m, err := sub.NextMsgWithContext(ctx)
 		if errors.Is(err, natsgo.ErrNoResponders) {
@@ -95,7 +95,7 @@ func (b *Bus) ledger(ctx context.Context, t transport.Topic) (*ledger, error) {
 }
 
 // enter takes in a key. One that cannot be read is as one that is not there.
-func (l *ledger) enter(key string, m *natsgo.Msg) {
+func (l *leaseTable) enter(key string, m *natsgo.Msg) {
 	rev, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
 		return

@@ -81,7 +81,7 @@ func TestReleased(t *testing.T) {
 	for receive(t, owned) < transport.Partitions {
 	}
 	end()
-	l, err := b.ledger(t.Context(), orchestratorInbox)
+	l, err := b.leaseTable(t.Context(), orchestratorInbox)
 	if err != nil {
 		t.Fatal(err)
 	}

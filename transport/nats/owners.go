@@ -27,7 +27,7 @@ func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner,
 	if b.isClosed() {
 		return nil, transport.ErrClosed
 	}
-	l, err := b.ledger(ctx, t)
+	l, err := b.leaseTable(ctx, t)
 	if errors.Is(err, errNoLeases) {
 		return nil, nil
 	}

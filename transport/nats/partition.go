@@ -23,7 +23,7 @@ type partition struct {
 	ctx         context.Context //nolint:containedctx // of the handlers, for as long as it is served
 	workers     *workers        // handle what is held
 
-	tenure // of a partition
+	ownership // of a partition
 
 	// Guarded by the inbox's mu.
 	current *feed                  // nil while there is none

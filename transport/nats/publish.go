@@ -201,9 +201,9 @@ func (b *Bus) pause(ctx context.Context, d time.Duration) {
 // acknowledgement. It must be near the end of the stream, so it is sent again while there is traffic; each replaces the
 // one before.
 func (b *Bus) keep(ctx context.Context) error {
-	return b.store(ctx, keepMessage())
+	return b.store(ctx, sentinel())
 }
 
-func keepMessage() *natsgo.Msg {
-	return &natsgo.Msg{Subject: keepSubject, Header: natsgo.Header{natsgo.MsgRollup: {"sub"}}}
+func sentinel() *natsgo.Msg {
+	return &natsgo.Msg{Subject: sentinelSubject, Header: natsgo.Header{natsgo.MsgRollup: {"sub"}}}
 }

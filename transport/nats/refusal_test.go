@@ -148,7 +148,7 @@ func TestRefusalsAreHeard(t *testing.T) {
 			t.Errorf("Healthy = %v, want nil: one refusal is no end", err)
 		}
 	}
-	for _, denied := range []string{jsAPI + "INFO", jsAPI + "STREAM.INFO.>", keepSubject} {
+	for _, denied := range []string{jsAPI + "INFO", jsAPI + "STREAM.INFO.>", sentinelSubject} {
 		_, err := Dial(t.Context(), &Options{Server: n.srv, Creds: foreignCreds(t, dir, func(u *jwt.UserClaims) { u.Pub.Deny.Add(denied) })})
 		wantRefusal(t, "Dial without "+denied, err, transport.ErrForbidden, "--creds")
 	}

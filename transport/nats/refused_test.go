@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// says returns the answer to what a visitor publishes: 0 when it was stored.
+// says returns the answer to what a caller publishes: 0 when it was stored.
 func (in *intruder) says(t *testing.T, subject, kind, body string, headers ...string) (code int, why string) {
 	t.Helper()
 	m := event(kind, body, headers...)
@@ -25,7 +25,7 @@ func (in *intruder) says(t *testing.T, subject, kind, body string, headers ...st
 			delete(m.Header, k)
 		}
 	}
-	m.Subject = auth.Door(in.who) + subject
+	m.Subject = auth.Gateway(in.who) + subject
 	got, err := in.RequestMsg(m, patience)
 	if err != nil {
 		t.Fatalf("%s %s is not answered: %v", kind, subject, err)
@@ -193,7 +193,7 @@ func TestUnreadableOfATask(t *testing.T) {
 	}
 }
 
-// TestSameRefusals has Publish and the door refuse the same.
+// TestSameRefusals has Publish and the gateway refuse the same.
 func TestSameRefusals(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))

@@ -34,7 +34,7 @@ func (b *Bus) repartition(ctx context.Context) error {
 	if config.Metadata[metaPartitions] == partitioned[metaPartitions] {
 		return nil
 	}
-	if n := s.CachedInfo().State.Msgs; n > 1 { // one is the keep message
+	if n := s.CachedInfo().State.Msgs; n > 1 { // one is the sentinel
 		b.log.Info("what waits is looked through for events of an older build", "messages", n)
 	}
 	moved, err := b.move(ctx, timerPrefix+">")

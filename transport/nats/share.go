@@ -98,7 +98,7 @@ func (s *shares) name(c *server.ConnInfo) string {
 	name, known := s.who[c.AuthorizedUser]
 	if !known {
 		if i := auth.Of(c.JWT); i.Limited() {
-			name = auth.Door(i)
+			name = auth.Gateway(i)
 		}
 		if len(s.who) >= maxBacklogs || s.who == nil {
 			s.who = map[string]string{}

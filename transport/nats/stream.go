@@ -235,6 +235,9 @@ func streamError(name string, err error) error {
 	if errors.As(err, &api) && api.ErrorCode == errNoStore {
 		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, takesNoWrite("the NATS server"), err)
 	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // one that was there, or was made, just now: a cluster elects its leaders
+		return fmt.Errorf("%w: stream %s: %w", transport.ErrUnavailable, name, err)
+	}
 	if errors.As(err, &api) && api.Code != 503 {
 		return fmt.Errorf("%w: stream %s: %w", transport.ErrIncompatible, name, err)
 	}

@@ -21,3 +21,11 @@ func TestStreamErrorNamesTheDisk(t *testing.T) {
 		t.Errorf("streamError() = %v", err)
 	}
 }
+
+// TestStreamThatIsNotThereYet: a cluster that elects its leaders may not know a stream that is there. That is no other kind of server.
+func TestStreamThatIsNotThereYet(t *testing.T) {
+	err := streamError("S", &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "stream not found"})
+	if !errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrIncompatible) {
+		t.Errorf("streamError() = %v, want one that is gone when it is asked again", err)
+	}
+}

@@ -20,9 +20,9 @@ const (
 	cardPrefix  = "$KV." + agentsBucket + "."
 	toldPrefix  = "cortex.v1.cards." // beside the bucket: what Cortex tells of agents
 
-	// keepSubject holds the message that keeps the work queue from becoming empty. It has fewer tokens than a timer has,
+	// sentinelSubject holds the message that keeps the work queue from becoming empty. It has fewer tokens than a timer has,
 	// and consumers filter on inboxPrefix only.
-	keepSubject = timerPrefix + "_keep"
+	sentinelSubject = timerPrefix + "_keep"
 )
 
 // inboxAddress is what the subject of an inbox event says.

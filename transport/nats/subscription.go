@@ -84,7 +84,7 @@ func (b *Bus) subscribe(caller context.Context, s *subscription, t transport.Top
 		err = natsgo.ErrDisconnected // while the server was being asked
 	}
 	if err == nil && t == transport.Inbox(t.Tenant, transport.Cortex) {
-		err = b.serveDoor(ctx, t.Tenant)
+		err = b.serveGateway(ctx, t.Tenant)
 	}
 	return err
 }

@@ -373,7 +373,7 @@ func TestPermissions(t *testing.T) {
 
 func TestVisitor(t *testing.T) {
 	for _, i := range []*Identity{{Role: Agent, Tenant: "a.c", ID: "x y"}, {Role: Agent, ID: "=2E"}, {Role: Person, ID: "user:a.b"}, {Role: Person, ID: "user"}} {
-		who, meant := Visitor(i.Tenant, Door(i)+"a.b.c")
+		who, meant := Visitor(i.Tenant, Gateway(i)+"a.b.c")
 		if strings.Contains(i.ID, " ") {
 			if who != nil {
 				t.Errorf("Visitor = %+v, want nobody for an id that cannot be", who)

@@ -140,7 +140,7 @@ func permit(p *jwt.Permissions, i *Identity) {
 		return
 	}
 	tenant := transport.Escape(i.Tenant)
-	p.Pub.Allow.Add(Door(i) + ">")
+	p.Pub.Allow.Add(Gateway(i) + ">")
 	p.Sub.Allow.Add(Replies(i) + ".>")
 	switch i.Role {
 	case Agent:

@@ -41,14 +41,14 @@ func (i *Identity) String() string {
 	return who
 }
 
-// Limited reports whether everything has to go through the door.
+// Limited reports whether everything has to go through the gateway.
 func (i *Identity) Limited() bool { return i != nil && (i.Role == Agent || i.Role == Person) }
 
 const (
-	personPrefix = "user:"
-	namePrefix   = "cortex"
-	doorPrefix   = "cortex.v1.door."
-	maxFileName  = 200 // bytes of an escaped id
+	personPrefix  = "user:"
+	namePrefix    = "cortex"
+	gatewayPrefix = "cortex.v1.door."
+	maxFileName   = 200 // bytes of an escaped id
 )
 
 // name is what the server and its logs call it, and how it is read back.
@@ -109,19 +109,19 @@ func checkTenant(tenant string) error {
 	return nil
 }
 
-// Door returns what stands before every subject that an agent or a person publishes to, with its final dot:
+// Gateway returns what stands before every subject that an agent or a person publishes to, with its final dot:
 // cortex.v1.door.<tenant>.<role>.<id>.
-func Door(i *Identity) string {
-	return DoorOf(i.Tenant) + string(i.Role) + "." + transport.Escape(i.ID) + "."
+func Gateway(i *Identity) string {
+	return GatewayOf(i.Tenant) + string(i.Role) + "." + transport.Escape(i.ID) + "."
 }
 
-// DoorOf returns what all doors of a tenant begin with, with its final dot.
-func DoorOf(tenant string) string { return doorPrefix + transport.Escape(tenant) + "." }
+// GatewayOf returns what all gateways of a tenant begin with, with its final dot.
+func GatewayOf(tenant string) string { return gatewayPrefix + transport.Escape(tenant) + "." }
 
-// Visitor reads who a subject behind [DoorOf] is from, and the subject that was meant. It returns nil for one that Door did not
+// Visitor reads who a subject behind [GatewayOf] is from, and the subject that was meant. It returns nil for one that Gateway did not
 // make.
 func Visitor(tenant, subject string) (who *Identity, meant string) {
-	rest, ok := strings.CutPrefix(subject, DoorOf(tenant))
+	rest, ok := strings.CutPrefix(subject, GatewayOf(tenant))
 	token := strings.SplitN(rest, ".", 3)
 	if !ok || len(token) != 3 || token[2] == "" {
 		return nil, ""

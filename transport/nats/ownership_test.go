@@ -37,7 +37,7 @@ func owner(t *testing.T, b *Bus) (*inbox, *partition) {
 // inBucket returns what the bucket says about the first partition.
 func inBucket(t *testing.T, b *Bus) lease {
 	t.Helper()
-	l, err := b.ledger(t.Context(), orchestratorInbox)
+	l, err := b.leaseTable(t.Context(), orchestratorInbox)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestToldBeforeReleased(t *testing.T) {
 	}
 	heard := make(chan said, 100)
 	end := serveTopic(t, b, orchestratorInbox, &transport.SubscribeOptions{OnOwned: func(parts []int) {
-		l, err := ask.ledger(context.Background(), orchestratorInbox)
+		l, err := ask.leaseTable(context.Background(), orchestratorInbox)
 		if err != nil {
 			t.Error(err)
 			return

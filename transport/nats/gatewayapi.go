@@ -16,7 +16,7 @@ import (
 )
 
 // readStreams are the streams that people read, and what their subjects begin with, behind which the tenant comes. Those of conversations
-// are of package jetstore. Nobody has a consumer of them through a door: a stream has room for so many.
+// are of package jetstore. Nobody has a consumer of them through a gateway: a stream has room for so many.
 var readStreams = map[string]string{
 	logStream:         "cortex.v1.log.",
 	snapStream:        "$KV.CORTEX_SNAP.",
@@ -77,7 +77,7 @@ func apiRequest(request string) (method, stream, rest string) {
 	return request, "", ""
 }
 
-// apiMessage is a request of the door's.
+// apiMessage is a request of the gateway's.
 func apiMessage(request string, body any) (*natsgo.Msg, error) {
 	data, err := json.Marshal(body)
 	return &natsgo.Msg{Subject: jsAPI + request, Data: data}, err
@@ -85,7 +85,7 @@ func apiMessage(request string, body any) (*natsgo.Msg, error) {
 
 // work forwards what an agent asks of its own inbox. The consumer is made as the orchestrator would make it, whatever is asked for:
 // it could have the server publish anything anywhere. It has one name, so that an agent has one.
-func (d *door) work(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *gateway) work(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	inbox := transport.Inbox(d.tenant, v.who.ID)
 	name := consumerName(inbox)
 	method, stream, rest := apiRequest(request)
@@ -115,7 +115,7 @@ func (d *door) work(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 }
 
 // open makes an agent's inbox ready, and has the server say what it is.
-func (d *door) open(inbox transport.Topic) (*natsgo.Msg, error) {
+func (d *gateway) open(inbox transport.Topic) (*natsgo.Msg, error) {
 	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
 	defer cancel()
 	if err := d.bus.ensureConsumer(ctx, inbox); err != nil {
@@ -156,7 +156,7 @@ func boundedPull(request string, body []byte) (*natsgo.Msg, error) {
 }
 
 // read forwards what a person asks of the streams, no more than that, and so much at once.
-func (d *door) read(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *gateway) read(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	method, stream, rest := apiRequest(request)
 	refused := forbidden(v.who, "ask for "+request)
 	if m.Reply == "" {
@@ -206,7 +206,7 @@ func (d *door) read(v *visitor, request string, m *natsgo.Msg) (*natsgo.Msg, err
 
 // within reports whether a subject of the tenant's is below prefix. Its last token may be a wildcard when wild says so; one in the middle
 // has the server look at much for little.
-func (d *door) within(prefix, subject string, wild bool) bool {
+func (d *gateway) within(prefix, subject string, wild bool) bool {
 	rest, ok := strings.CutPrefix(subject, prefix+transport.Escape(d.tenant)+".")
 	if !ok {
 		return false
@@ -219,7 +219,7 @@ func (d *door) within(prefix, subject string, wild bool) bool {
 }
 
 // info asks about a stream.
-func (d *door) info(v *visitor, request string, asked infoGet, reply string) (*natsgo.Msg, error) {
+func (d *gateway) info(v *caller, request string, asked infoGet, reply string) (*natsgo.Msg, error) {
 	if asked.Subjects != "" {
 		return nil, d.count(v, request, asked, reply)
 	}
@@ -230,8 +230,8 @@ func (d *door) info(v *visitor, request string, asked infoGet, reply string) (*n
 	return nil, d.pass(v, request, body, reply)
 }
 
-// pass asks the server, and passes its answer on before anything else is done for the visitor: one of its questions is outstanding at a time.
-func (d *door) pass(v *visitor, request string, body []byte, reply string) error {
+// pass asks the server, and passes its answer on before anything else is done for the caller: one of its questions is outstanding at a time.
+func (d *gateway) pass(v *caller, request string, body []byte, reply string) error {
 	if reply == "" {
 		return nil // nobody hears it
 	}
@@ -247,10 +247,10 @@ func (d *door) pass(v *visitor, request string, body []byte, reply string) error
 	return d.nc.Publish(reply, m.Data)
 }
 
-// count has the subjects of a stream counted, for all visitors one after the other. It takes the server as long as there are subjects,
-// which only the server knows: so it is asked for their number first, and that is what the visitor pays before anything else is done
+// count has the subjects of a stream counted, for all callers one after the other. It takes the server as long as there are subjects,
+// which only the server knows: so it is asked for their number first, and that is what the caller pays before anything else is done
 // for it.
-func (d *door) count(v *visitor, request string, asked infoGet, reply string) error {
+func (d *gateway) count(v *caller, request string, asked infoGet, reply string) error {
 	if reply == "" {
 		return nil // nobody hears it
 	}
@@ -265,7 +265,7 @@ func (d *door) count(v *visitor, request string, asked infoGet, reply string) er
 }
 
 // counted has subjects counted, and returns how many there are.
-func (d *door) counted(request string, asked infoGet, reply string) (int, error) {
+func (d *gateway) counted(request string, asked infoGet, reply string) (int, error) {
 	number, err := apiMessage(request, infoGet{Subjects: asked.Subjects, Offset: math.MaxInt32}) // and none of them
 	if err != nil {
 		return 0, err
@@ -293,7 +293,7 @@ func (d *door) counted(request string, asked infoGet, reply string) (int, error)
 }
 
 // messages asks for messages of a stream.
-func (d *door) messages(v *visitor, request string, asked msgGet) (*natsgo.Msg, error) {
+func (d *gateway) messages(v *caller, request string, asked msgGet) (*natsgo.Msg, error) {
 	size, cost := readOne, 0
 	if asked.Batch != 0 || len(asked.Lasts) > 0 {
 		asked.Batch = min(max(asked.Batch, 0), maxReadMessages)

@@ -9,11 +9,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// tenure is the owning of a partition, by a lease that has to be renewed.
-type tenure struct {
+// ownership is the owning of a partition, by a lease that has to be renewed.
+type ownership struct {
 	renewing chan struct{} // held by who renews
 
-	// Guarded by the inbox's mu; busy is written by the goroutine of contend only, and by the end of hold.
+	// Guarded by the inbox's mu; busy is written by the goroutine of rebalances only, and by the end of hold.
 	busy     bool  // taken, and neither released nor forgotten
 	owned    bool  // its events are handled
 	leaving  bool  // it is being released
@@ -199,7 +199,7 @@ func (p *partition) renew(ctx context.Context) error {
 // renewal was lost; or the lease is over, or the bucket a new one. In these cases somebody else may have had the partition, however
 // shortly: it is another epoch.
 func (p *partition) compare(ctx context.Context, l lease) (lease, error) {
-	all, err := p.in.bus.ledger(ctx, p.topic)
+	all, err := p.in.bus.leaseTable(ctx, p.topic)
 	if err != nil {
 		return lease{}, err
 	}

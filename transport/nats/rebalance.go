@@ -23,9 +23,9 @@ const (
 	orphanKeep = 10 * time.Second
 )
 
-// contender is what an ordered subscriber knows of the others, to decide what it should own. Each decides for itself, by the same
+// rebalancer is what an ordered subscriber knows of the others, to decide what it should own. Each decides for itself, by the same
 // rules, and the bucket lets only one of two take the same thing.
-type contender struct {
+type rebalancer struct {
 	in      *inbox
 	h       transport.Handler
 	since   time.Time
@@ -44,12 +44,12 @@ type sighting struct {
 	gone  bool
 }
 
-func newContender(in *inbox, h transport.Handler) *contender {
-	return &contender{in: in, h: h, since: time.Now().UTC(), seen: map[string]sighting{}}
+func newContender(in *inbox, h transport.Handler) *rebalancer {
+	return &rebalancer{in: in, h: h, since: time.Now().UTC(), seen: map[string]sighting{}}
 }
 
-// contend owns partitions until ctx ends, and waits until all are given up.
-func (in *inbox) contend(ctx context.Context, h transport.Handler) {
+// rebalance owns partitions until ctx ends, and waits until all are given up.
+func (in *inbox) rebalance(ctx context.Context, h transport.Handler) {
 	c := newContender(in, h)
 	alive, err1 := in.bus.nc.Subscribe(peerSubject(in.topic, in.id), func(m *natsgo.Msg) { _ = m.Respond(nil) })
 	news, err2 := in.bus.nc.Subscribe(peerSubject(in.topic, ""), func(*natsgo.Msg) { in.look() })
@@ -87,7 +87,7 @@ func (in *inbox) contend(ctx context.Context, h transport.Handler) {
 }
 
 // leave tells others that the partitions of this subscriber are to be theirs.
-func (c *contender) leave() {
+func (c *rebalancer) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
 	if !c.written.IsZero() {
@@ -100,7 +100,7 @@ func (c *contender) leave() {
 func (in *inbox) announce() { _ = in.bus.nc.Publish(peerSubject(in.topic, ""), nil) }
 
 // step reads the bucket, and takes or releases what it should.
-func (c *contender) step(ctx context.Context) error {
+func (c *rebalancer) step(ctx context.Context) error {
 	in := c.in
 	if err := c.write(ctx); err != nil {
 		if errors.Is(err, errNoLeases) {
@@ -108,7 +108,7 @@ func (c *contender) step(ctx context.Context) error {
 		}
 		return err
 	}
-	l, err := in.bus.ledger(ctx, in.topic)
+	l, err := in.bus.leaseTable(ctx, in.topic)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (c *contender) step(ctx context.Context) error {
 }
 
 // write renews the member's key.
-func (c *contender) write(ctx context.Context) error {
+func (c *rebalancer) write(ctx context.Context) error {
 	now := time.Now()
 	if !c.written.IsZero() && now.Sub(c.written) < leaseRenew*9/10 {
 		return nil
@@ -166,7 +166,7 @@ func (c *contender) write(ctx context.Context) error {
 }
 
 // observe finds out which of the others are gone.
-func (c *contender) observe(ctx context.Context, l *ledger) {
+func (c *rebalancer) observe(ctx context.Context, l *leaseTable) {
 	now := time.Now()
 	var ask []string
 	for id, rev := range l.revs {
@@ -190,7 +190,7 @@ func (c *contender) observe(ctx context.Context, l *ledger) {
 }
 
 // shed begins to release the partition with which the least is lost, unless one is being released.
-func (c *contender) shed() {
+func (c *rebalancer) shed() {
 	in := c.in
 	in.mu.Lock()
 	var least *partition
@@ -211,7 +211,7 @@ func (c *contender) shed() {
 }
 
 // acquire takes as many of the free partitions as are wanted, and those that nobody else takes.
-func (c *contender) acquire(ctx context.Context, l *ledger, free []int, wanted int) error {
+func (c *rebalancer) acquire(ctx context.Context, l *leaseTable, free []int, wanted int) error {
 	in := c.in
 	var failed error
 	for _, i := range free {

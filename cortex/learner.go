@@ -23,9 +23,9 @@ const (
 	maxLessons   = 4096 // things to be learned or taken back that wait, and agents to be read again
 )
 
-// school keeps what delegations teach: it lets the router know which agents are good for what, and writes it down. What it misses,
+// learner keeps what delegations teach: it lets the router know which agents are good for what, and writes it down. What it misses,
 // when the store is away or the process is killed, is a request more that the router has to judge by the cards alone.
-type school struct {
+type learner struct {
 	notes     Notes // nil: nothing is learned
 	transport transport.Transport
 	router    *router.Index
@@ -51,8 +51,8 @@ type known struct {
 	version  conversation.Version
 }
 
-func newSchool(cfg *Config) *school {
-	s := &school{
+func newLearner(cfg *Config) *learner {
+	s := &learner{
 		transport: cfg.Transport, router: cfg.Router, tenant: cfg.Tenant, log: cfg.Logger, now: cfg.Now,
 		pending: map[string]*lesson{}, changed: map[string]bool{}, erased: map[string]bool{}, agents: map[string]known{},
 		learned: make(chan struct{}, 1), told: make(chan struct{}, 1),
@@ -64,7 +64,7 @@ func newSchool(cfg *Config) *school {
 }
 
 // offer never waits: a lesson more or less matters little, a turn that is held up does.
-func (s *school) offer(agent string, l *lesson) {
+func (s *learner) offer(agent string, l *lesson) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.size+l.size() > maxLessons {
@@ -83,7 +83,7 @@ func (s *school) offer(agent string, l *lesson) {
 }
 
 // forget is told what the store has no longer, see [transport.Forget]. It does not wait either.
-func (s *school) forget(e *transport.Event, f *transport.Forget) {
+func (s *learner) forget(e *transport.Event, f *transport.Forget) {
 	if s.notes == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func wake(c chan struct{}) {
 }
 
 // drop notes, with mu held, that there is no room for what is to be known of an agent.
-func (s *school) drop(agent string) {
+func (s *learner) drop(agent string) {
 	s.dropped++
 	if s.dropped%100 == 1 {
 		s.log.Warn("what a delegation teaches is lost: the store is slow", "agent", agent, "lost", s.dropped)
@@ -130,7 +130,7 @@ func (s *school) drop(agent string) {
 }
 
 // remember teaches the router what is in the store.
-func (s *school) remember(ctx context.Context) error {
+func (s *learner) remember(ctx context.Context) error {
 	if s.notes == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (s *school) remember(ctx context.Context) error {
 
 // serve takes what is offered until nothing more can come, and then what is left. What others did is read again at once, what
 // turns teach is written once in learnEvery.
-func (s *school) serve(ctx context.Context, last <-chan struct{}) {
+func (s *learner) serve(ctx context.Context, last <-chan struct{}) {
 	learned, pause := s.learned, (<-chan time.Time)(nil)
 	for {
 		select {
@@ -166,7 +166,7 @@ func (s *school) serve(ctx context.Context, last <-chan struct{}) {
 }
 
 // take writes down what is pending.
-func (s *school) take(ctx context.Context) {
+func (s *learner) take(ctx context.Context) {
 	s.mu.Lock()
 	pending := s.pending
 	s.pending, s.size = map[string]*lesson{}, 0
@@ -175,7 +175,7 @@ func (s *school) take(ctx context.Context) {
 }
 
 // reread takes in what others did.
-func (s *school) reread(ctx context.Context) {
+func (s *learner) reread(ctx context.Context) {
 	s.mu.Lock()
 	todo := map[string]*lesson{}
 	for agent := range s.changed {
@@ -196,7 +196,7 @@ func (s *school) reread(ctx context.Context) {
 }
 
 // each does one lesson of each agent, as far as there is time.
-func (s *school) each(ctx context.Context, lessons map[string]*lesson) {
+func (s *learner) each(ctx context.Context, lessons map[string]*lesson) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnTimeout)
 	defer cancel()
 	for i, agent := range slices.Sorted(maps.Keys(lessons)) {
@@ -212,7 +212,7 @@ func (s *school) each(ctx context.Context, lessons map[string]*lesson) {
 }
 
 // do brings a lesson into an agent's note, teaches the router what the note has then, and tells other orchestrators.
-func (s *school) do(ctx context.Context, agent string, l *lesson) error {
+func (s *learner) do(ctx context.Context, agent string, l *lesson) error {
 	for range learnTries {
 		n, err := s.notes.Note(ctx, s.tenant, NoteEvidence, agent)
 		if err != nil {
@@ -249,7 +249,7 @@ func (s *school) do(ctx context.Context, agent string, l *lesson) error {
 
 // tell lets other orchestrators of the tenant know that an agent's note has changed. One that misses it learns the same at its next
 // own lesson, or when it begins.
-func (s *school) tell(ctx context.Context, agent string, v conversation.Version) error {
+func (s *learner) tell(ctx context.Context, agent string, v conversation.Version) error {
 	err := s.transport.Publish(ctx, transport.Control(s.tenant, transport.Cortex), &transport.Event{
 		ID: noticeID(s.tenant, agent, v), Time: s.now(), From: transport.Cortex, Tenant: s.tenant, Payload: &transport.Forget{AgentID: agent},
 	})
@@ -264,7 +264,7 @@ func noticeID(tenant, agent string, v conversation.Version) string {
 	return uuid.NewSHA1(conversation.IDSpace, fmt.Appendf(nil, "learned %q %q %d", tenant, agent, v)).String()
 }
 
-func (s *school) read(n *Note) []router.Evidence {
+func (s *learner) read(n *Note) []router.Evidence {
 	all, err := readEvidence(n)
 	if err != nil {
 		s.log.Warn("what was learned about an agent cannot be read", "agent", n.Key, "err", err)
@@ -273,7 +273,7 @@ func (s *school) read(n *Note) []router.Evidence {
 }
 
 // teach lets the router know what an agent's note has.
-func (s *school) teach(agent string, all []router.Evidence, v conversation.Version) {
+func (s *learner) teach(agent string, all []router.Evidence, v conversation.Version) {
 	s.mu.Lock()
 	if v == 0 {
 		delete(s.agents, agent)

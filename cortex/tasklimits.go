@@ -14,29 +14,29 @@ import (
 // orchestrator may have their conversation.
 const placeMargin = time.Minute
 
-// places counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
+// taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
 // knows whom to tell when an agent has gone.
-// A decision takes its places before it is in the log; from then on those that a conversation has follow from its fold, so that
+// A decision takes its taskLimits before it is in the log; from then on those that a conversation has follow from its fold, so that
 // what was not stored, or has settled, gives them back. After a restart the tasks of a conversation count when it is loaded. It
 // is safe for concurrent use.
-type places struct {
+type taskLimits struct {
 	mu      sync.Mutex
 	byAgent map[string]map[a2a.TaskID]time.Time // until when
 	byConv  map[conversationKey]map[a2a.TaskID]string
 	swept   time.Time
 }
 
-func newPlaces() *places {
-	return &places{byAgent: map[string]map[a2a.TaskID]time.Time{}, byConv: map[conversationKey]map[a2a.TaskID]string{}}
+func newTaskLimits() *taskLimits {
+	return &taskLimits{byAgent: map[string]map[a2a.TaskID]time.Time{}, byConv: map[conversationKey]map[a2a.TaskID]string{}}
 }
 
 // track lets the places follow conv.
 func (o *Orchestrator) track(conv *conversation.Conversation) {
-	o.places.follow(conv, o.cfg.Now())
+	o.taskLimits.follow(conv, o.cfg.Now())
 }
 
 // with returns the conversations that have tasks with an agent.
-func (p *places) with(agent string) []conversationKey {
+func (p *taskLimits) with(agent string) []conversationKey {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []conversationKey
@@ -52,13 +52,13 @@ func (p *places) with(agent string) []conversationKey {
 }
 
 // under returns how many tasks an agent has.
-func (p *places) under(agent string, now time.Time) int {
+func (p *taskLimits) under(agent string, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count(agent, now)
 }
 
-func (p *places) count(agent string, now time.Time) int {
+func (p *taskLimits) count(agent string, now time.Time) int {
 	n := 0
 	for _, until := range p.byAgent[agent] {
 		if until.After(now) {
@@ -70,7 +70,7 @@ func (p *places) count(agent string, now time.Time) int {
 
 // take takes places for new tasks of a conversation: all of them, or none when that is too much for an agent. Then it returns
 // why, for each such agent. most is how many an agent may have; 0 is any number.
-func (p *places) take(k conversationKey, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
+func (p *taskLimits) take(k conversationKey, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wanted := map[string]int{}
@@ -105,7 +105,7 @@ func underWay(has, limit int) string {
 }
 
 // follow makes the places that conv has those of the tasks that are under way in it.
-func (p *places) follow(conv *conversation.Conversation, now time.Time) {
+func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := conversationKey{conv.Tenant, conv.ContextID}
@@ -135,7 +135,7 @@ func (p *places) follow(conv *conversation.Conversation, now time.Time) {
 	p.sweep(now)
 }
 
-func (p *places) put(k conversationKey, id a2a.TaskID, agent string, until time.Time) {
+func (p *taskLimits) put(k conversationKey, id a2a.TaskID, agent string, until time.Time) {
 	if p.byAgent[agent] == nil {
 		p.byAgent[agent] = map[a2a.TaskID]time.Time{}
 	}
@@ -148,7 +148,7 @@ func (p *places) put(k conversationKey, id a2a.TaskID, agent string, until time.
 	p.byAgent[agent][id], p.byConv[k][id] = until, agent
 }
 
-func (p *places) drop(agent string, id a2a.TaskID) {
+func (p *taskLimits) drop(agent string, id a2a.TaskID) {
 	delete(p.byAgent[agent], id)
 	if len(p.byAgent[agent]) == 0 {
 		delete(p.byAgent, agent)
@@ -156,7 +156,7 @@ func (p *places) drop(agent string, id a2a.TaskID) {
 }
 
 // sweep lets go of what is over, now and then.
-func (p *places) sweep(now time.Time) {
+func (p *taskLimits) sweep(now time.Time) {
 	if now.Sub(p.swept) < placeMargin {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// What one visitor may ask for in a second, half of it at once, whatever connections it has. More waits, as long
+// What one caller may ask for in a second, half of it at once, whatever connections it has. More waits, as long
 // as there is room for it, and is refused behind that. The bounds are far above what a client needs, and low enough for many who ask
 // for all they can get.
 const (
@@ -50,9 +50,9 @@ const (
 	bytesWritten          = 4 // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
 )
 
-// visitor is an agent or a person before a door. Its messages are looked at one after the other, in a goroutine of its own: who asks for
+// caller is an agent or a person before a gateway. Its messages are looked at one after the other, in a goroutine of its own: who asks for
 // much waits for itself only.
-type visitor struct {
+type caller struct {
 	who      *auth.Identity
 	prefix   string // what its subjects begin with
 	replies  string // the same of its answers
@@ -72,15 +72,15 @@ type visitor struct {
 	instances map[string]bool          // of an agent, that have cards
 	tasks     map[string]*rate.Limiter // what an agent says of each task
 
-	// Guarded by the door's mu.
+	// Guarded by the gateway's mu.
 	queued      []*natsgo.Msg
 	queuedBytes int
 	busy        bool // its goroutine runs
 }
 
-// visitor returns whose a subject behind the door is; nil when it is nobody's. There are as many as credentials were made for.
-func (d *door) visitor(subject string) *visitor {
-	// The tenant's door, then role and id: a flood is looked at no closer than that.
+// caller returns whose a subject behind the gateway is; nil when it is nobody's. There are as many as credentials were made for.
+func (d *gateway) caller(subject string) *caller {
+	// The tenant's gateway, then role and id: a flood is looked at no closer than that.
 	end := min(d.begin, len(subject))
 	for range 2 {
 		dot := strings.IndexByte(subject[end:], '.')
@@ -91,7 +91,7 @@ func (d *door) visitor(subject string) *visitor {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if v := d.visitors[subject[:end]]; v != nil {
+	if v := d.callers[subject[:end]]; v != nil {
 		return v
 	}
 	who, meant := auth.Visitor(d.tenant, subject)
@@ -102,23 +102,23 @@ func (d *door) visitor(subject string) *visitor {
 	if who.Role == auth.Agent {
 		pace, live, work = agentPace, agentLive, rate.NewLimiter(agentWork, agentWorkBurst)
 	}
-	v := &visitor{
+	v := &caller{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},
 		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
 		cards: rate.NewLimiter(agentCards, agentCardsBurst),
 		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
-	d.visitors[v.prefix] = v
+	d.callers[v.prefix] = v
 	return v
 }
 
-// warn logs what a visitor does wrong, once a second.
-func (v *visitor) warn(log *slog.Logger, msg string, args ...any) {
+// warn logs what a caller does wrong, once a second.
+func (v *caller) warn(log *slog.Logger, msg string, args ...any) {
 	v.warned.Do(func() { log.Warn(msg, args...) })
 }
 
-// queue takes a message in; it reports false when the visitor has too many.
-func (d *door) queue(v *visitor, m *natsgo.Msg) bool {
+// queue takes a message in; it reports false when the caller has too many.
+func (d *gateway) queue(v *caller, m *natsgo.Msg) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed || len(v.queued) >= v.room || v.queuedBytes+m.Size() > maxQueuedBytes && len(v.queued) > 0 {
@@ -133,8 +133,8 @@ func (d *door) queue(v *visitor, m *natsgo.Msg) bool {
 	return true
 }
 
-// next returns the visitor's next message; nil ends its goroutine.
-func (d *door) next(v *visitor) *natsgo.Msg {
+// next returns the caller's next message; nil ends its goroutine.
+func (d *gateway) next(v *caller) *natsgo.Msg {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(v.queued) == 0 || d.closed {
@@ -148,8 +148,8 @@ func (d *door) next(v *visitor) *natsgo.Msg {
 	return m
 }
 
-// attend looks at what a visitor has sent until there is nothing.
-func (d *door) attend(v *visitor) {
+// attend looks at what a caller has sent until there is nothing.
+func (d *gateway) attend(v *caller) {
 	for m := d.next(v); m != nil; m = d.next(v) {
 		subject := m.Subject[len(v.prefix):]
 		bytes := m.Size()
@@ -166,8 +166,8 @@ func (d *door) attend(v *visitor) {
 	}
 }
 
-// charge waits until a visitor may have so much more.
-func (d *door) charge(v *visitor, requests, bytes int) error {
+// charge waits until a caller may have so much more.
+func (d *gateway) charge(v *caller, requests, bytes int) error {
 	for requests > 0 {
 		n := min(requests, v.asked.Burst())
 		if err := v.asked.WaitN(d.ctx, n); err != nil {
@@ -186,8 +186,8 @@ func asksForWork(who *auth.Identity, e *transport.Event) bool {
 	return who.Role == auth.Person || cancel || request
 }
 
-// begin counts what asks for work, or returns why it is not let in. It does not wait: what else the visitor says is behind it.
-func (v *visitor) begin() error {
+// begin counts what asks for work, or returns why it is not let in. It does not wait: what else the caller says is behind it.
+func (v *caller) begin() error {
 	if v.work.Allow() {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (v *visitor) begin() error {
 
 // tell counts what an agent says of a task, or returns why it is not let in: Cortex looks at each event, also at one of a task that it does not
 // know, and others wait behind it.
-func (d *door) tell(v *visitor, contextID string, task a2a.TaskID) error {
+func (d *gateway) tell(v *caller, contextID string, task a2a.TaskID) error {
 	if err := v.tells.Wait(d.ctx); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (d *door) tell(v *visitor, contextID string, task a2a.TaskID) error {
 }
 
 // of returns how much an agent may still say of a task: who asks is waited for by others of the same conversation, and who looks at it.
-func (v *visitor) of(contextID string, task a2a.TaskID) *rate.Limiter {
+func (v *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
 	name := contextID + "\x00" + string(task)
 	l := v.tasks[name]
 	if l == nil {
@@ -229,7 +229,7 @@ func (v *visitor) of(contextID string, task a2a.TaskID) *rate.Limiter {
 }
 
 // waits reports whether a task is in the inbox of an agent: one that it works on is, until its result is stored.
-func (d *door) waits(v *visitor, contextID string, task a2a.TaskID) (bool, error) {
+func (d *gateway) waits(v *caller, contextID string, task a2a.TaskID) (bool, error) {
 	subject := inboxSubject(inboxAddress{tenant: d.tenant, to: v.who.ID, context: contextID, from: transport.Cortex})
 	for seq, n := uint64(1), 0; n < maxOpen && task != ""; n++ {
 		m, err := d.bus.message(d.ctx, inboxStream, subject, seq)

@@ -38,8 +38,8 @@ func TestVisitorAsksForSoMuchWork(t *testing.T) {
 		userCreds(t, w.dir, "", "eve"): {[][2]string{{"message", words}, {"message", reply}, {"cancel", `{}`}, {"share", `{"with":["user:bob"]}`}}, nil, personWorkBurst},
 	} {
 		in := w.intruder(t, creds)
-		d := w.cortex.doors[""]
-		d.visitor(auth.Door(in.who) + "x").work.SetLimit(1e-9) // so that none is added
+		d := w.cortex.gateways[""]
+		d.caller(auth.Gateway(in.who) + "x").work.SetLimit(1e-9) // so that none is added
 		n, taken := 0, 0
 		own := where(transport.Cortex, in.who.ID)
 		say := func(what [2]string) (int, string) {
@@ -78,7 +78,7 @@ func TestVisitorTellsOfStrangeTasks(t *testing.T) {
 	const most = 5
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
-	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")
 	v.trusted, v.stray = rate.NewLimiter(0, 0), rate.NewLimiter(1e-9, most) // so that none is added
 	inbox := transport.Inbox("", "raw")
 	for _, task := range []a2a.TaskID{"t1", "t2"} {
@@ -133,7 +133,7 @@ func TestVisitorTellsOfStrangeTasks(t *testing.T) {
 func TestVisitorTellsOfOneTask(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
-	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")
 	own := where(transport.Cortex, in.who.ID)
 	n := 0
 	say := func(task string) (int, string) {
@@ -163,7 +163,7 @@ func TestVisitorTellsOfOneTask(t *testing.T) {
 func TestAgentAnnouncesLessOften(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
-	w.cortex.doors[""].visitor(auth.Door(in.who) + "x").cards = rate.NewLimiter(1e-9, 3) // so that none is added
+	w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x").cards = rate.NewLimiter(1e-9, 3) // so that none is added
 	for i := range 6 {
 		code, why := in.says(t, cardSubject("", "raw", "1"), "card", `{"agentId":"raw","instance":"1","card":{"name":"raw"}}`)
 		if taken := code == 0; taken != (i < 3) || !taken && (code != codeTooMuch || !strings.Contains(why, "less often")) {
@@ -176,10 +176,10 @@ func TestAgentAnnouncesLessOften(t *testing.T) {
 func TestLiveEventsCostWhatTheyAre(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
-	v := w.cortex.doors[""].visitor(auth.Door(in.who) + "x")
+	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")
 	v.asked, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // so that none is added
 	m := event("message", words)
-	m.Subject = auth.Door(in.who) + liveSubject(transport.Live("", "c1"), in.who.ID)
+	m.Subject = auth.Gateway(in.who) + liveSubject(transport.Live("", "c1"), in.who.ID)
 	if err := in.PublishMsg(m); err != nil {
 		t.Fatal(err)
 	}
@@ -193,16 +193,16 @@ func TestLiveEventsCostWhatTheyAre(t *testing.T) {
 }
 
 // TestAgentAsksOneAfterTheOther has an agent ask about its inbox: that costs more than what the server does not lock anything for, and goes by a
-// connection of its own, on which the door waits for the answer.
+// connection of its own, on which the gateway waits for the answer.
 func TestAgentAsksOneAfterTheOther(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "victim"))
-	d := w.cortex.doors[""]
-	v := d.visitor(auth.Door(in.who) + "x")
+	d := w.cortex.gateways[""]
+	v := d.caller(auth.Gateway(in.who) + "x")
 	for _, request := range []string{"CONSUMER.INFO." + inboxStream + "." + consumerName(transport.Inbox("", "victim")), "STREAM.INFO." + inboxStream} {
 		v.asked = rate.NewLimiter(1e-9, 1000) // so that none is added
 		before := d.counts.Stats().OutMsgs
-		m, err := in.Request(auth.Door(in.who)+jsAPI+request, nil, patience)
+		m, err := in.Request(auth.Gateway(in.who)+jsAPI+request, nil, patience)
 		if err != nil || strings.Contains(string(m.Data), `"error"`) {
 			t.Fatalf("%s: %v", request, err)
 		}
@@ -241,8 +241,8 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 		t.Fatal("the log is not written")
 	}
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
-	d := w.cortex.doors[""]
-	v := d.visitor(auth.Door(in.who) + "x")
+	d := w.cortex.gateways[""]
+	v := d.caller(auth.Gateway(in.who) + "x")
 	v.asked = rate.NewLimiter(1e-9, conversations) // so that none is added
 	asks := func(request, body string) (answer struct {
 		Error *jetstream.APIError   `json:"error"`
@@ -251,7 +251,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	},
 	) {
 		t.Helper()
-		m, err := in.Request(auth.Door(in.who)+jsAPI+request, []byte(body), patience)
+		m, err := in.Request(auth.Gateway(in.who)+jsAPI+request, []byte(body), patience)
 		if err == nil {
 			err = json.Unmarshal(m.Data, &answer)
 		}

@@ -25,45 +25,45 @@ const (
 	jsAPI = "$JS.API." // of the server, for what is asked of its streams
 	jsAck = "$JS.ACK."
 
-	doorQueue = "cortex" // of several orchestrators one answers
+	gatewayQueue = "cortex" // of several orchestrators one answers
 
-	// What waits to be taken in, which takes a moment: each visitor has bounds of its own.
+	// What waits to be taken in, which takes a moment: each caller has bounds of its own.
 	maxKnocks     = 1 << 20
 	maxKnockBytes = 256 << 20
 )
 
-// door lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is. It has a
-// connection of its own: a server reads for who asks before it hears anything else on that connection, and what visitors ask for is
+// gateway lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is. It has a
+// connection of its own: a server reads for who asks before it hears anything else on that connection, and what callers ask for is
 // not to hold up the orchestrator.
-type door struct {
+type gateway struct {
 	bus    *Bus
 	tenant string
 	begin  int // where the role is in a subject
 	nc     *conn
 	counts *conn           // for the counting of subjects, which a server does before it hears anything else on a connection
-	ctx    context.Context //nolint:containedctx // of the visitors' requests, until close
+	ctx    context.Context //nolint:containedctx // of the callers' requests, until close
 	end    context.CancelFunc
 
 	strange rate.Sometimes // to log what is nobody's
 
-	mu       sync.Mutex
-	visitors map[string]*visitor // by what stands before their subjects
-	closed   bool
-	all      sync.WaitGroup
+	mu      sync.Mutex
+	callers map[string]*caller // by what stands before their subjects
+	closed  bool
+	all     sync.WaitGroup
 
 	counting sync.Mutex // one stream is counted after the other
 }
 
-// serveDoor serves the door of a tenant as long as the bus lives. It is the orchestrator's part, and nobody needs it where
+// serveGateway serves the gateway of a tenant as long as the bus lives. It is the orchestrator's part, and nobody needs it where
 // everybody is let in.
-func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
+func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 	if b.who == nil || b.who.Role != auth.Orchestrator {
 		return nil
 	}
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	b.mu.Lock()
-	open := b.doors[tenant] != nil
+	open := b.gateways[tenant] != nil
 	b.mu.Unlock()
 	if open {
 		return nil
@@ -77,9 +77,9 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	d := &door{bus: b, tenant: tenant, begin: len(auth.DoorOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, strange: rate.Sometimes{Interval: time.Second}, visitors: map[string]*visitor{}}
+	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
-	sub, err := nc.QueueSubscribe(auth.DoorOf(tenant)+">", doorQueue, d.knock)
+	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, d.authorize)
 	if err == nil {
 		err = sub.SetPendingLimits(maxKnocks, maxKnockBytes)
 	}
@@ -91,7 +91,7 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 		err = transport.ErrClosed
 	}
 	if err == nil {
-		b.doors[tenant] = d
+		b.gateways[tenant] = d
 		d.all.Go(func() { d.sweep(d.ctx) })
 	}
 	b.mu.Unlock()
@@ -102,8 +102,8 @@ func (b *Bus) serveDoor(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// close ends what visitors have asked for, and waits until nothing runs any more.
-func (d *door) close() {
+// close ends what callers have asked for, and waits until nothing runs any more.
+func (d *gateway) close() {
 	d.mu.Lock()
 	d.closed = true
 	d.mu.Unlock()
@@ -113,10 +113,10 @@ func (d *door) close() {
 	d.all.Wait()
 }
 
-// knock takes a message in: one visitor after the other must not wait here. Where the server's answer goes is the visitor's choice, so it
-// has to be where the visitor may listen: anywhere else it would be published in the server's name.
-func (d *door) knock(m *natsgo.Msg) {
-	v := d.visitor(m.Subject)
+// authorize takes a message in: one caller after the other must not wait here. Where the server's answer goes is the caller's choice, so it
+// has to be where the caller may listen: anywhere else it would be published in the server's name.
+func (d *gateway) authorize(m *natsgo.Msg) {
+	v := d.caller(m.Subject)
 	switch {
 	case v == nil:
 		d.strange.Do(func() { d.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
@@ -128,7 +128,7 @@ func (d *door) knock(m *natsgo.Msg) {
 }
 
 // refuse answers why not.
-func (d *door) refuse(v *visitor, subject string, m *natsgo.Msg, why error) {
+func (d *gateway) refuse(v *caller, subject string, m *natsgo.Msg, why error) {
 	v.warn(d.bus.log, "not let in", "who", v.who.String(), "subject", oneLine(subject, 200), "err", oneLine(why.Error(), 500))
 	if m.Reply != "" {
 		_ = d.nc.PublishMsg(answer(m.Reply, subject, why)) // who hears nothing asks again
@@ -157,7 +157,7 @@ func answer(reply, subject string, err error) *natsgo.Msg {
 }
 
 // admit forwards m, which was meant for subject. The error wraps ErrForbidden for what who may not do.
-func (d *door) admit(v *visitor, subject string, m *natsgo.Msg) error {
+func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
 	who := v.who
@@ -240,7 +240,7 @@ func readable(e *transport.Event, err error) error {
 }
 
 // event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
-func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *gateway) event(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := v.who
 	a, err := parseInboxSubject(subject)
 	if err != nil || a.tenant != d.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
@@ -286,7 +286,7 @@ func (d *door) event(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, er
 
 // unreadable returns why, with which what an agent says is refused. When it was about a task that waits for the agent, Cortex hears that it has
 // failed: the agent may not, or may not know what to do, and nothing else would end the task before its time.
-func (d *door) unreadable(v *visitor, a inboxAddress, m *natsgo.Msg, why error) error {
+func (d *gateway) unreadable(v *caller, a inboxAddress, m *natsgo.Msg, why error) error {
 	task := a2a.TaskID(m.Header.Get(headerTask))
 	if kind := m.Header.Get(headerKind); v.who.Role != auth.Agent || kind == "cancel" || transport.CheckID(string(task)) != nil {
 		return why
@@ -316,7 +316,7 @@ func (d *door) unreadable(v *visitor, a inboxAddress, m *natsgo.Msg, why error) 
 }
 
 // live lets through what who shows of a conversation, or tells a running orchestrator. Agents take orders from that one only.
-func (d *door) live(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *gateway) live(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := v.who
 	var token [3]string
 	var a struct{ tenant, id, from string }
@@ -341,7 +341,7 @@ func (d *door) live(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, err
 }
 
 // card lets through an agent's own card. The server counts its time as it would if Publish had put it there.
-func (d *door) card(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *gateway) card(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	agent, instance, err := parseCardSubject(subject)
 	if err != nil || agent != v.who.ID || subject != cardSubject(d.tenant, agent, instance) || m.Header.Get(headerKind) != "card" {
 		return nil, forbidden(v.who, "publish to "+subject)
@@ -371,7 +371,7 @@ func (d *door) card(v *visitor, subject string, m *natsgo.Msg) (*natsgo.Msg, err
 const maxInstances = 1000
 
 // roomFor returns ErrFull when an agent has too many instances to have another one.
-func (d *door) roomFor(v *visitor, instance string) error {
+func (d *gateway) roomFor(v *caller, instance string) error {
 	if v.instances[instance] {
 		return nil
 	}
@@ -405,7 +405,7 @@ func (d *door) roomFor(v *visitor, instance string) error {
 
 // dead lets an agent give up a task of its own. The dead letter is made of what is in the inbox: who replays it sends it to where it says
 // that it was. It is in the inbox no longer then, so that there are as many of them as tasks, however often an agent does so.
-func (d *door) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
+func (d *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
 	was := m.Header.Get(headerSubject)
 	inbox := transport.Inbox(d.tenant, who.ID)
 	a, err := parseInboxSubject(was)
@@ -456,7 +456,7 @@ func (d *door) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
 
 // ack lets through the acknowledgement of an agent's own task, in the server's present form and in the newer one, which has domain
 // and account before the stream.
-func (d *door) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (d *gateway) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	token := strings.Split(subject, ".")[2:]
 	if len(token) > 7 {
 		token = token[2:]
