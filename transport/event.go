@@ -75,7 +75,10 @@ func (e *Event) validate(t Topic) error {
 		{"topic id", t.ID},
 		{"traceparent", e.Traceparent},
 	} {
-		if err := CheckID(id.value); id.value != "" && err != nil {
+		if id.value == "" { // where one is needed, see below
+			continue
+		}
+		if err := CheckID(id.value); err != nil {
 			return fmt.Errorf("%s: %w", id.name, err)
 		}
 	}
