@@ -49,10 +49,15 @@ func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*
 
 // eraseMessage removes a message from a stream and overwrites it in the server's files. One that is not there is no error.
 func (b *Bus) eraseMessage(ctx context.Context, stream string, seq uint64) error {
+	return b.removeMessage(ctx, stream, seq, true)
+}
+
+// removeMessage removes a message from a stream. To overwrite it makes the server write the whole file anew, of up to 4 MB.
+func (b *Bus) removeMessage(ctx context.Context, stream string, seq uint64, overwrite bool) error {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`
 	}
-	if err := b.ask(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq}, &answer); err != nil {
+	if err := b.ask(ctx, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": !overwrite}, &answer); err != nil {
 		return err
 	}
 	if answer.Error == nil {

@@ -78,10 +78,12 @@ func (b *Bus) move(ctx context.Context, filter string) (moved int, err error) {
 		if err := b.store(ctx, m); err != nil {
 			return moved, err
 		}
-		if err := b.eraseMessage(ctx, inboxStream, raw.Sequence); err != nil {
+		if err := b.removeMessage(ctx, inboxStream, raw.Sequence, false); err != nil { // the stream has it still
 			return moved, err
 		}
-		moved++
+		if moved++; moved%10_000 == 0 {
+			b.log.Info("events of an older build are moved", "filter", filter, "events", moved)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -157,7 +158,7 @@ const maxFound = 100
 // do not tell that again.
 func told(before *Memory, now []Finding) []Finding {
 	all := slices.DeleteFunc(slices.Clone(before.Found), func(f Finding) bool {
-		return f.Level != Lost && !before.Unfinished || slices.ContainsFunc(now, func(g Finding) bool {
+		return f.Level != Lost && !(before.Unfinished && f.Level == Recent) || slices.ContainsFunc(now, func(g Finding) bool {
 			return f.Account == g.Account && f.Stream == g.Stream && f.File == g.File && f.What == g.What
 		})
 	})
@@ -341,6 +342,16 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 			return true, s.configured(conf)
 		}
 		return true, nil
+	}
+	if err == nil && errors.Is(serr, fs.ErrNotExist) && !s.clean && json.Valid(conf) { // the server writes one after the other
+		s.found(Unfinished, file, "", "its checksum was not written: it is made again")
+		if s.sets {
+			err = replace(filepath.Join(dir, metaSum), []byte(hex.EncodeToString(h.Sum(nil))))
+		}
+		if err == nil && rel == "." {
+			err = s.configured(conf)
+		}
+		return err == nil, err
 	}
 	if rel != "." {
 		kept, err := s.putAside(filepath.ToSlash(rel)) // with what it has delivered

@@ -76,6 +76,11 @@ func PutBack(dir string) (back []string, err error) {
 	return back, Release(dir)
 }
 
+func isEmpty(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() == 0
+}
+
 func putBack(held, root string) (put bool, err error) {
 	files := heldFiles(held)
 	for _, file := range files {
@@ -88,7 +93,7 @@ func putBack(held, root string) (put bool, err error) {
 	}
 	for _, file := range files {
 		err := os.Link(filepath.Join(held, file), filepath.Join(root, file))
-		if err == nil && strings.HasSuffix(file, blockSuffix) {
+		if err == nil && strings.HasSuffix(file, blockSuffix) && !isEmpty(filepath.Join(held, file)) { // a server removes empty ones
 			put = true
 		}
 		if err != nil && !errors.Is(err, fs.ErrExist) && !gone(err) {

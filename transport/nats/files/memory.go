@@ -131,6 +131,9 @@ func Ours(stream string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(stream, "KV_"), "CORTEX_")
 }
 
+// logStream is where conversations are: its messages are never removed from the end, however they were acknowledged or expire.
+const logStream = "CORTEX_LOG"
+
 // Convenient reports whether a stream only has what Cortex can do without.
 func Convenient(stream string) bool {
 	return strings.HasPrefix(stream, "KV_") || stream == "CORTEX_KEYS"

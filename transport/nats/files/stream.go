@@ -307,7 +307,7 @@ func (s *checking) end() error {
 	}
 	was, level := s.remembered.Last, Lost
 	switch {
-	case s.last >= was, s.clean && !s.mend && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum:
+	case s.last >= was, s.clean && !s.mend && s.name != logStream && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum:
 		return nil
 	case !s.clean && s.last >= s.remembered.Durable:
 		level = Recent
