@@ -76,6 +76,9 @@ func (c *Card) validate() error {
 	if err := CheckID(c.AgentID); err != nil {
 		return fmt.Errorf("card: name %w", err)
 	}
+	if err := notPerson(c.AgentID); err != nil && c.Gone == "" {
+		return fmt.Errorf("card: name %w", err)
+	}
 	if err := CheckID(c.Instance); err != nil {
 		return fmt.Errorf("card of %s: instance %w", c.AgentID, err)
 	}
@@ -105,7 +108,7 @@ func (c *Card) validate() error {
 // name with each run of spaces as one "_" and without control characters. It fails when nothing is left or it is too long.
 func AgentID(name string) (string, error) {
 	if CheckID(name) == nil {
-		return name, nil
+		return name, notPerson(name)
 	}
 	clean := strings.Map(func(r rune) rune {
 		if r != utf8.RuneError && (unicode.IsSpace(r) || unicode.IsGraphic(r)) {
@@ -117,7 +120,15 @@ func AgentID(name string) (string, error) {
 	if err := CheckID(id); err != nil {
 		return "", fmt.Errorf("name %w", err)
 	}
-	return id, nil
+	return id, notPerson(id)
+}
+
+// notPerson returns an error for an id that people have.
+func notPerson(id string) error {
+	if id == "user" || strings.HasPrefix(id, "user:") {
+		return fmt.Errorf("%q is kept for people", id)
+	}
+	return nil
 }
 
 // ValidateCard returns what is wrong with an agent's card, or nil: it needs a name that gives an [AgentID], at most

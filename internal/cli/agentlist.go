@@ -165,12 +165,15 @@ func (e *env) atMost(limit, n int, asJSON bool) int {
 // printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text; of
 // the last ones need columns are to be read.
 func (e *env) printRows(rows [][]string, need, missing int) error {
-	width := cmp.Or(screenWidth(e.stdout), plainWidth)
+	width, first := screenWidth(e.stdout), 0
+	if first = width / 2; width == 0 { // where nobody looks, the name is what the next command takes
+		width, first = plainWidth, plainWidth
+	}
 	clean := make([][]string, len(rows))
 	for i, row := range rows {
 		clean[i] = cleanRow(row, width)
 	}
-	if err := writeColumns(e.stdout, "", fit(clean, width, 0, need)); err != nil {
+	if err := writeColumns(e.stdout, "", fit(clean, width, first, need)); err != nil {
 		return err
 	}
 	if missing > 0 && isTerminal(e.stdout) {

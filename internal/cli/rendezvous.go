@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -140,7 +141,10 @@ func (s *settings) keepKeys() error {
 	var last address
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		if !keyed(storeDir(s.data)) {
+			return nil
+		}
+		return fmt.Errorf("the store in %s is one that %w, which are not used now: %s; without them what was stored with them is not seen", s.data, errKeyed, both)
 	case err != nil:
 		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read (%w): %s", s.data, errKeyed, err, both)
 	case json.Unmarshal(b, &last) != nil:
@@ -148,7 +152,17 @@ func (s *settings) keepKeys() error {
 	case last.Node.of("auth") == "":
 		return nil
 	}
-	return fmt.Errorf("the cortex that ran last on %s %w, and lets in only whom they know: start it again with --auth %s, or with --auth none to let everybody in", s.data, errKeyed, shellWord(last.Node.of("auth")))
+	return fmt.Errorf("the cortex that ran last on %s %w, and lets in only whom they know: start it again with --auth %s, or with --auth none to let everybody in, who do not see what was stored with them",
+		s.data, errKeyed, shellWord(last.Node.of("auth")))
+}
+
+// keyed reports whether a store has conversations of a server with keys: each of their accounts has a folder of its own.
+func keyed(store string) bool {
+	found, _ := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "CORTEX_INBOX")) // the pattern is a good one
+	return slices.ContainsFunc(found, func(path string) bool {
+		account := filepath.Base(filepath.Dir(filepath.Dir(path)))
+		return account != "$G"
+	})
 }
 
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
