@@ -184,7 +184,7 @@ func (d *gateway) read(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		if !d.within(prefix, rest, false) {
 			return nil, refused
 		}
-		return &natsgo.Msg{Subject: jsAPI + request}, d.charge(v, 0, readOne)
+		return nil, d.passOne(v, request, nil, m.Reply)
 	case (method == "STREAM.MSG.GET." || method == "DIRECT.GET.") && ok && rest == "":
 		var asked msgGet
 		if json.Unmarshal(m.Data, &asked) != nil {
@@ -199,7 +199,7 @@ func (d *gateway) read(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		if len(asked.Lasts) > maxReadSubjects {
 			return nil, fmt.Errorf("%w: the last messages of %d subjects at once, at most %d", refused, len(asked.Lasts), maxReadSubjects)
 		}
-		return d.messages(v, request, asked)
+		return d.messages(v, request, asked, m.Reply)
 	}
 	return nil, refused
 }
@@ -293,17 +293,37 @@ func (d *gateway) counted(request string, asked infoGet, reply string) (int, err
 }
 
 // messages asks for messages of a stream.
-func (d *gateway) messages(v *caller, request string, asked msgGet) (*natsgo.Msg, error) {
-	size, cost := readOne, 0
-	if asked.Batch != 0 || len(asked.Lasts) > 0 {
-		asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
-		if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
-			asked.MaxBytes = maxReadBytes
-		}
-		size, cost = asked.MaxBytes, (asked.Batch+len(asked.Lasts))/messagesEach
+func (d *gateway) messages(v *caller, request string, asked msgGet, reply string) (*natsgo.Msg, error) {
+	out, err := apiMessage(request, asked)
+	if err != nil {
+		return nil, err
 	}
-	if err := d.charge(v, cost, size); err != nil {
+	if asked.Batch == 0 && len(asked.Lasts) == 0 {
+		return nil, d.passOne(v, request, out.Data, reply)
+	}
+	asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
+	if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
+		asked.MaxBytes = maxReadBytes
+	}
+	if err := d.charge(v, (asked.Batch+len(asked.Lasts))/messagesEach, asked.MaxBytes); err != nil {
 		return nil, err
 	}
 	return apiMessage(request, asked)
+}
+
+// passOne asks the server for one message, and passes it on when it is paid for: nobody knows before how large it is.
+func (d *gateway) passOne(v *caller, request string, body []byte, reply string) error {
+	if err := d.charge(v, 0, readOne); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	defer cancel()
+	m, err := d.counts.RequestWithContext(ctx, jsAPI+request, body)
+	if err != nil {
+		return translate(err)
+	}
+	if err := d.charge(v, 0, m.Size()); err != nil {
+		return err
+	}
+	return d.nc.PublishMsg(&natsgo.Msg{Subject: reply, Header: m.Header, Data: m.Data})
 }
