@@ -16,7 +16,7 @@ import (
 // On an external NATS server there is no data folder by which a chat could find out whether an orchestrator runs. So each
 // orchestrator announces itself like an agent, under the id that no agent may have.
 const (
-	presenceTTL   = 10 * time.Second
+	presenceTTL   = 15 * time.Second
 	presenceEvery = 3 * time.Second
 )
 
@@ -69,7 +69,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 				cancel(errDone)
 			}
 		case *transport.Synced:
-			late.Reset(behindDoor) // all who are there were seen
+			late.Reset(2 * behindDoor) // all who are there were seen, but for one whose server is very busy
 		}
 		return nil
 	})

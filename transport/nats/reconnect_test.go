@@ -34,6 +34,7 @@ func (n *node) up(t *testing.T, between func(b *Bus)) {
 			t.Fatal(err)
 		}
 	}
+	n.later = append(n.later, next)
 	n.srv.mu.Lock()
 	n.srv.ns = next.ns
 	n.srv.mu.Unlock()

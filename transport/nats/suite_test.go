@@ -28,6 +28,7 @@ type node struct {
 
 	mu      sync.Mutex
 	srv     *Server
+	later   []*Server // that were started behind it, see up
 	clients []*Bus
 }
 
@@ -36,7 +37,12 @@ func newNode(t *testing.T, o ServerOptions) *node {
 	o.Dir = t.TempDir()
 	n := &node{opts: o}
 	n.start(t)
-	t.Cleanup(n.stop)
+	t.Cleanup(func() {
+		n.stop()
+		for _, srv := range n.later { // they write into the folder until then
+			srv.Shutdown()
+		}
+	})
 	return n
 }
 
