@@ -21,7 +21,7 @@ import (
 //     by whoever asks, without a yes, have room for it, and were not tried. The more confident ones come first.
 //   - Only a task that names a skill goes to others: one without is for its agent. So is one that went on after a question, which
 //     only its agent understands, and one that the user said yes to, since the yes was for that agent.
-//   - There are [MaxAttempts] in all, fewer where a rule says so. Then the task fails, and the decider is told of all attempts.
+//   - There are so many in all (cortex.MaxAttempts), fewer where a rule says so. Then the task fails, and the decider is told of all attempts.
 //   - The first result from the agent that has the task now counts; what earlier ones say of it comes too late.
 //
 // Who tries what again is in the entry that gives the earlier attempt up.

@@ -399,3 +399,21 @@ func FuzzDelivered(f *testing.F) {
 		}
 	})
 }
+
+// TestSumNotWritten kills a server between the two files of a stream's configuration: that is no damage.
+func TestSumNotWritten(t *testing.T) {
+	dir := store(t, 6, 10)
+	if err := os.Remove(streamFile(dir, metaSum)); err != nil {
+		t.Fatal(err)
+	}
+	m := remembered(t, dir, 6, false)
+	for _, aside := range []string{"", t.TempDir()} { // to look, and to mend
+		r := examine(t, dir, Options{Memory: m, Aside: aside})
+		if len(r.Findings) != 1 || r.Findings[0].Level != Unfinished {
+			t.Errorf("the check finds %+v, want what was not finished", r.Findings)
+		}
+	}
+	if r := examine(t, dir, Options{Memory: m}); len(r.Findings) > 0 {
+		t.Errorf("behind that the check finds %+v", r.Findings)
+	}
+}

@@ -76,6 +76,7 @@ func PutBack(dir string) (back []string, err error) {
 	return back, Release(dir)
 }
 
+// isEmpty reports whether a file has nothing in it: a server that opens a store removes such blocks.
 func isEmpty(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() == 0
