@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -232,7 +233,7 @@ func (c *child) hasEnded() bool {
 }
 
 // answered reports whether the log holds the answer to a turn; false while the server is away.
-func answered(t *testing.T, s cortex.Store, turn string) bool {
+func answered(t *testing.T, s storage.Store, turn string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	conv, err := cortex.Load(ctx, s, "", theContext)
