@@ -103,7 +103,7 @@ func (l *live) publish(update a2a.MetadataCarrier) {
 	defer cancel()
 	e := &transport.Event{
 		ID: l.a.nextID(), Time: time.Now(), From: l.a.id, Tenant: l.a.o.Tenant, ContextID: l.task.ContextID, TaskID: l.id,
-		Traceparent: l.task.Traceparent, Payload: update,
+		Traceparent: l.task.Traceparent, Tracestate: l.task.Tracestate, Payload: update,
 	}
 	if err := l.a.tr.Publish(ctx, transport.Live(l.a.o.Tenant, l.task.ContextID), e); err != nil {
 		l.a.log.Debug("progress not shown", "task_id", l.id, "err", err)

@@ -192,7 +192,7 @@ func TestResult(t *testing.T) {
 		b := newBench(t)
 		stop := b.serve(shout, nil)
 		e := task("t1", "hello", map[string]any{transport.MetaTaskType: "do_request"})
-		e.Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		e.Traceparent, e.Tracestate = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=1"
 		b.give(e)
 		b.want("t1 COMPLETED: HELLO")
 		r := b.results[0]
@@ -206,7 +206,8 @@ func TestResult(t *testing.T) {
 		if diff := cmp.Diff(want, got.Status.Message.Metadata); diff != "" {
 			t.Errorf("metadata of the message (-want +got):\n%s", diff)
 		}
-		if r.From != "agent_x" || r.To != transport.Cortex || r.ContextID != "ctx" || r.TaskID != "t1" || r.Traceparent != e.Traceparent {
+		if r.From != "agent_x" || r.To != transport.Cortex || r.ContextID != "ctx" || r.TaskID != "t1" ||
+			r.Traceparent != e.Traceparent || r.Tracestate != e.Tracestate {
 			t.Errorf("result is addressed %+v", r)
 		}
 		m := got.Status.Message

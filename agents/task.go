@@ -34,6 +34,8 @@ type Task struct {
 	// then. It is the deadline at the beginning: it moves on while the handler shows progress, as far as Cortex allows (its task
 	// says until when), and when Cortex asks for the task again; the context knows.
 	Deadline time.Time
+	// Traceparent and Tracestate are the W3C trace context of the task, or empty. What the agent tells of the task has it by itself.
+	Traceparent, Tracestate string
 	// Delivery counts the attempts at this task, from 1: after 1, the agent or its connection was lost while it worked.
 	Delivery int
 
@@ -50,6 +52,7 @@ type Task struct {
 func newTask(e *transport.Event, m *a2a.Message) *Task {
 	return &Task{
 		ID: taskID(e, m), ContextID: e.ContextID, Tenant: e.Tenant, Message: m, Delivery: e.Delivery,
+		Traceparent: e.Traceparent, Tracestate: e.Tracestate,
 		Skill: skillOf(transport.MetaString(m, transport.MetaTaskType)),
 	}
 }

@@ -61,7 +61,11 @@ type effects struct {
 	out *[]Effect
 }
 
-func (o effects) add(topic transport.Topic, e transport.Event) {
+// add adds an event that follows from a turn, or from none.
+func (o effects) add(turn *Turn, topic transport.Topic, e transport.Event) {
+	if turn != nil {
+		e.Traceparent, e.Tracestate = turn.Trace.Parent, turn.Trace.State
+	}
 	e.From, e.Tenant, e.ContextID = transport.Cortex, o.c.Tenant, o.c.ContextID
 	if topic.Kind == transport.KindInbox {
 		e.To = topic.ID
@@ -81,7 +85,7 @@ func (o effects) again(t *Task, before *Attempt) {
 	if before.Agent != t.Agent {
 		text = prompt.Clean(t.Agent, maxTriedAgent) + " instead of " + prompt.Clean(before.Agent, maxTriedAgent) + ": " + before.Why
 	}
-	o.add(o.live(), transport.Event{
+	o.add(o.c.Turn(t.Turn), o.live(), transport.Event{
 		ID: o.id("again:"+string(t.ID), 0), Time: t.Sent, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID,
@@ -99,7 +103,7 @@ func (o effects) again(t *Task, before *Attempt) {
 
 // stop tells an agent to stop a task.
 func (o effects) stop(t *Task, agent string, at time.Time, why string) {
-	o.add(transport.Control(o.c.Tenant, agent), transport.Event{
+	o.add(o.c.Turn(t.Turn), transport.Control(o.c.Tenant, agent), transport.Event{
 		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
 	})
 }
@@ -151,7 +155,7 @@ func (o effects) task(t *Task) {
 		}
 	}
 	if t.again(o.seq) == nil { // else it was shown that it goes on
-		o.add(o.live(), transport.Event{
+		o.add(turn, o.live(), transport.Event{
 			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 			Payload: &a2a.Task{
 				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{{
@@ -166,7 +170,7 @@ func (o effects) task(t *Task) {
 			},
 		})
 	}
-	o.add(transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
+	o.add(turn, transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
 }
 
 func ancestor(turn *Turn) []string {
@@ -185,7 +189,7 @@ func (o effects) settled(t *Task) {
 			Parts: a2a.ContentParts{a2a.NewTextPart(t.Result)},
 		}
 	}
-	o.add(o.live(), transport.Event{
+	o.add(o.c.Turn(t.Turn), o.live(), transport.Event{
 		ID: o.id("settled:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID, Status: status,
@@ -226,7 +230,7 @@ func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool)
 
 // timer asks to be woken at due for the conversation's earliest deadline. It takes the place of an earlier timer.
 func (o effects) timer(at, due time.Time) {
-	o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+	o.add(nil, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 		ID: o.id("timer:"+due.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: due, Payload: &transport.Deadline{At: at},
 	})
 }
@@ -234,7 +238,7 @@ func (o effects) timer(at, due time.Time) {
 // told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
 func (o effects) told(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
-		o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
 		})
 	}
@@ -262,9 +266,9 @@ func (o effects) answer(turn *Turn) {
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if IsAgent(turn.From) {
-		o.add(transport.Inbox(o.c.Tenant, turn.From), e)
+		o.add(turn, transport.Inbox(o.c.Tenant, turn.From), e)
 	}
-	o.add(o.live(), e)
+	o.add(turn, o.live(), e)
 }
 
 // Open reports whether a sender's message with this id has begun a turn that is not answered.
