@@ -66,12 +66,16 @@ func IsFileRef(p *a2a.Part) bool {
 	return ok && strings.HasPrefix(string(u), fileScheme)
 }
 
-// RefOf reads a reference to a file of a tenant. The error wraps ErrInvalid for a part that is none.
+// RefOf reads a reference to a file of a tenant. The error wraps ErrInvalid for a part that is none, and [ErrFileGone] for a
+// [ForgottenFile].
 func RefOf(tenant string, p *a2a.Part) (FileRef, error) {
 	if !IsFileRef(p) {
 		return FileRef{}, fmt.Errorf("%w: the part is no reference to a file", ErrInvalid)
 	}
 	at := string(p.Content.(a2a.URL))[len(fileScheme):]
+	if at == "" {
+		return FileRef{}, fmt.Errorf("%w: its bytes are not here any more, only that it was there", ErrFileGone)
+	}
 	bad := fmt.Errorf("%w: the reference %.80q to a file is broken", ErrInvalid, at)
 	token := strings.Split(at, "/")
 	if len(token) != 3 {
@@ -122,6 +126,35 @@ func FileOf(p *a2a.Part) (name, mediaType string, size int64, ok bool) {
 	return p.Filename, TypeOf(p.Filename, p.MediaType, nil), size, true
 }
 
+// FileLine describes the file that a part is in a few words, for people: its name, type and size.
+func FileLine(p *a2a.Part) string {
+	name, kind, size, _ := FileOf(p)
+	return FileName(name, kind, 1) + ", " + kind + ", " + SizeText(size)
+}
+
+// SizeText returns a number of bytes for people: 14 kB.
+func SizeText(n int64) string {
+	f, unit := float64(n), 0
+	for units := len(sizeUnits) - 1; f >= 999.5 && unit < units; unit++ {
+		f /= 1000
+	}
+	if unit > 0 && f < 9.95 {
+		return fmt.Sprintf("%.1f %s", f, sizeUnits[unit])
+	}
+	return fmt.Sprintf("%.0f %s", f, sizeUnits[unit])
+}
+
+var sizeUnits = []string{"bytes", "kB", "MB", "GB", "TB", "PB"}
+
+// ForgottenFile returns a part that says of a file what it was, without its bytes or where they are. Other parts are returned as they are.
+func ForgottenFile(p *a2a.Part) *a2a.Part {
+	name, kind, size, ok := FileOf(p)
+	if !ok {
+		return p
+	}
+	return &a2a.Part{Content: a2a.URL(fileScheme), Filename: name, MediaType: kind, Metadata: map[string]any{metaFileSize: float64(size)}}
+}
+
 // FilesOf returns the parts that are files, in their order, at most [MaxFiles].
 func FilesOf(parts a2a.ContentParts) []*a2a.Part {
 	var files []*a2a.Part
@@ -151,7 +184,7 @@ var types = map[string]string{
 // TypeOf returns the media type of a file: the one that is said, else by the end of its name, else by the first bytes, if there are any.
 func TypeOf(name, said string, head []byte) string {
 	if kind, _, err := mime.ParseMediaType(said); err == nil && strings.Contains(kind, "/") && len(said) <= MaxFileName {
-		return strings.ToValidUTF8(said, "")
+		return kind
 	}
 	if kind, ok := types[strings.ToLower(path.Ext(name))]; ok {
 		return kind

@@ -179,7 +179,7 @@ func TestRefOfRefuses(t *testing.T) {
 		"none":         nil,
 		"text":         a2a.NewTextPart("cortex-file:c/user/1"),
 		"http":         {Content: a2a.URL("http://example.com/a.png")},
-		"nothing":      {Content: a2a.URL("cortex-file:")},
+		"no id":        {Content: a2a.URL("cortex-file:c/user/")},
 		"two tokens":   with(func(p *a2a.Part) { p.Content = a2a.URL("cortex-file:c/user") }),
 		"four tokens":  with(func(p *a2a.Part) { p.Content = a2a.URL("cortex-file:c/user/1/2") }),
 		"empty id":     with(func(p *a2a.Part) { p.Content = a2a.URL("cortex-file:c//1") }),

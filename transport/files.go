@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -229,7 +230,7 @@ func PackFiles(ctx context.Context, f Files, tenant, contextID, from string, par
 		if &out[0] == &parts[0] {
 			out = append(a2a.ContentParts(nil), parts...)
 		}
-		stored := ref.Part(p.Filename, TypeOf(p.Filename, p.MediaType, raw))
+		stored := ref.Part(p.Filename, cmp.Or(p.MediaType, TypeOf(p.Filename, "", raw)))
 		for k, v := range p.Metadata {
 			if _, own := stored.Metadata[k]; !own {
 				stored.Metadata[k] = v
