@@ -81,6 +81,7 @@ var vendors = map[string][]string{
 	"github.com/spf13/cobra":            {"internal/cli"},
 	"github.com/rivo/uniseg":            {"repl", "internal/cli"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
+	"github.com/google/jsonschema-go":   {"agents"},
 	"github.com/sashabaranov/go-openai": {"llm/openai"},
 	"cloud.google.com/go/vertexai":      {"llm/vertex"},
 	"cloud.google.com/go/aiplatform":    {"llm/vertex", "llm/vertex/vertextest"},
