@@ -121,13 +121,17 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
 	if o.Listen != "" {
 		came := make(chan struct{}, 1)
-		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came); err != nil {
+		var all *visits
+		if o.Auth != "" {
+			all = &visits{}
+		}
+		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came, all); err != nil {
 			ns.Shutdown()
 			ns.WaitForShutdown()
 			return nil, fmt.Errorf("start NATS server: listen on %s: %w; choose another with --listen", o.Listen, err)
 		}
 		s.url = ns.ClientURL()
-		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, log.logger) })
+		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, all, log.logger) })
 	}
 	s.memory = &memory{
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
