@@ -54,7 +54,8 @@ type Options struct {
 	TLS TLS
 	// Logger gets what goes wrong without a caller to tell; nil discards it.
 	Logger *slog.Logger
-	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back. It must not block.
+	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back; and once more while it is lost, with an
+	// error that wraps ErrForbidden, when the server that is there does not let this in, or is not gone on with. It must not block.
 	OnConn func(up bool, err error)
 }
 
@@ -207,6 +208,7 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 			if refusesLogin(err) {
 				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // once, and not at each attempt; Dial says it itself
 					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
+					b.barred()
 				}
 				return
 			}
@@ -387,6 +389,13 @@ func (b *Bus) setUp(up bool, err error) {
 	}
 	if b.onConn != nil {
 		b.onConn(up, err)
+	}
+}
+
+// barred tells that the server is there, and the connection will not be made.
+func (b *Bus) barred() {
+	if b.onConn != nil && !b.isClosed() {
+		b.onConn(false, b.whyBarred(*b.nc.failed.Load()))
 	}
 }
 
