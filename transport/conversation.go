@@ -43,6 +43,8 @@ const (
 	MetaReason          = "reason"              // answer and delegation: why
 	MetaModel           = "model"               // answer: what decided
 	MetaFailed          = "failed"              // answer: true when it reports a failure
+	MetaForAgent        = "cortex_agent"        // what the user says: the agent that it is for, see [Direct]
+	MetaForSkill        = "cortex_skill"        // beside it: the skill
 )
 
 // Text returns the text of parts, separated by newlines.

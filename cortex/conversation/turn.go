@@ -22,7 +22,8 @@ type Turn struct {
 	Hops      int    // how many agents handed the request on before it came here
 	Ancestors []string
 	User      string
-	Reply     *Reply // what the message says to a question for a yes; nil when it is none
+	Direct    *Direct `json:",omitempty"` // whom the message is for; nil when it does not say
+	Reply     *Reply  // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
 	Seq       uint64 // the entry that began it
 	Steps     []Step
@@ -119,6 +120,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
+	t.Direct = directOf(m, t.User)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}
