@@ -72,10 +72,14 @@ func (b *bench) listen(topic transport.Topic, to *[]*transport.Event) {
 
 // serve runs an agent as another process would, and returns how to stop it; stopping returns what Serve returned.
 func (b *bench) serve(h agents.Handler, o *agents.Options) (stop func() error) {
+	return b.execute(h, o)
+}
+
+func (b *bench) execute(x agents.Executor, o *agents.Options) (stop func() error) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
 	tr := b.bus.Dial()
-	go func() { done <- agents.Serve(ctx, tr, card(), h, o) }()
+	go func() { done <- agents.Serve(ctx, tr, card(), x, o) }()
 	synctest.Wait()
 	return sync.OnceValue(func() error {
 		cancel()
@@ -444,11 +448,11 @@ func TestServeRefuses(t *testing.T) {
 		"long":      {Name: strings.Repeat("x", 300)},
 		"another's": {Name: transport.Cortex},
 	} {
-		if err := agents.Serve(t.Context(), memory.New(nil), c, shout, nil); err == nil {
+		if err := agents.Serve(t.Context(), memory.New(nil), c, agents.Handler(shout), nil); err == nil {
 			t.Errorf("Serve with a card with %s returned nil", name)
 		}
 	}
-	if err := agents.Serve(t.Context(), memory.New(nil), card(), shout, &agents.Options{Instance: "a b"}); err == nil {
+	if err := agents.Serve(t.Context(), memory.New(nil), card(), agents.Handler(shout), &agents.Options{Instance: "a b"}); err == nil {
 		t.Error("Serve with a bad instance returned nil")
 	}
 }
@@ -459,7 +463,7 @@ func TestClosedTransport(t *testing.T) {
 		h := newHold()
 		tr := b.bus.Dial()
 		done := make(chan error, 1)
-		go func() { done <- agents.Serve(t.Context(), tr, card(), h.handle, nil) }()
+		go func() { done <- agents.Serve(t.Context(), tr, card(), agents.Handler(h.handle), nil) }()
 		b.give(task("t", "hello", nil))
 		closed := time.Now()
 		tr.Close()

@@ -15,13 +15,7 @@ const maxTrouble = 300
 // called, as far as the transport tells, how many decisions do not end, and how many
 // turns wait to be decided. It is empty when all is well. It is safe for concurrent use.
 func (o *Orchestrator) Trouble() []string {
-	var lines []string
-	if line := o.stuck.trouble(); line != "" {
-		lines = append(lines, line)
-	}
-	if line := o.inFlight.trouble(); line != "" {
-		lines = append(lines, line)
-	}
+	lines := o.maker.Trouble()
 	inbox := o.inbox.Load()
 	if inbox == nil {
 		return lines

@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -43,7 +44,7 @@ func BenchmarkTurn(b *testing.B) {
 	})
 }
 
-func benchmarkTurn(b *testing.B, bus transport.Transport, store cortex.Store) {
+func benchmarkTurn(b *testing.B, bus transport.Transport, store storage.Store) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
 	orch, err := cortex.New(cortex.Config{Transport: bus, Store: store, Decider: oneStep, Agents: offered})

@@ -133,7 +133,12 @@ func (o effects) task(t *Task) {
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
-	asked := slices.Clone(m.Parts)            // what people are shown
+	files := carried(o.c.given(t))
+	asked := slices.Clone(m.Parts) // what people are shown
+	for _, p := range files {
+		asked = append(asked, transport.ForgottenFile(p))
+	}
+	m.Parts = append(m.Parts, files...)
 	room := transport.MaxText/2 - len(t.Text) // for what others have done; what is longer is cut
 	attach := func(d *Task, name, text string) {
 		if text == "" || room <= 0 {
@@ -252,7 +257,7 @@ const metaUsage = "usage"
 func (o effects) answer(turn *Turn) {
 	m := &a2a.Message{
 		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
-		Parts: a2a.ContentParts{a2a.NewTextPart(turn.Answer)},
+		Parts: append(a2a.ContentParts{a2a.NewTextPart(turn.Answer)}, turn.Out...),
 		Metadata: map[string]any{
 			transport.MetaTurn: turn.ID, transport.MetaMessage: turn.Message, transport.MetaRequester: turn.From,
 			transport.MetaDecision: string(turn.Kind), transport.MetaReason: turn.Reason,

@@ -57,6 +57,12 @@ type SeenEvent struct {
 	Seq uint64
 }
 
+// Key names a conversation among those of all tenants.
+type Key struct{ Tenant, ContextID string }
+
+// Key returns the name of the conversation.
+func (c *Conversation) Key() Key { return Key{c.Tenant, c.ContextID} }
+
 // NewConversation returns the fold of an empty log.
 func NewConversation(tenant, contextID string) *Conversation {
 	return &Conversation{Tenant: tenant, ContextID: contextID, Tasks: map[a2a.TaskID]*Task{}, seen: map[string]uint64{}}

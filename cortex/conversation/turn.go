@@ -23,14 +23,16 @@ type Turn struct {
 	Hops      int    // how many agents handed the request on before it came here
 	Ancestors []string
 	User      string
-	Reply     *Reply // what the message says to a question for a yes; nil when it is none
+	Files     []*a2a.Part `json:",omitempty"` // of the message; of a yes, those of what it was said to
+	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
 	Seq       uint64 // the entry that began it
 	Steps     []Step
 	Decisions int
 
 	Answer    string
-	AnswerSeq uint64 // the entry that answered; 0 while the turn is open
+	Out       []*a2a.Part `json:",omitempty"` // the files of the answer
+	AnswerSeq uint64      // the entry that answered; 0 while the turn is open
 	Answered  time.Time
 	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
 	Told      bool      // what is said from now on is said after that question was told
@@ -106,6 +108,7 @@ type Task struct {
 	Stopped    bool // settled by Cortex while the agent still had it: the agent is told
 	Result     string
 	Artifacts  []prompt.Artifact
+	Files      []*a2a.Part `json:",omitempty"` // of the result
 }
 
 // Running reports whether the task is with its agent.
@@ -125,7 +128,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Began: e.Time}
+	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
 	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))

@@ -93,15 +93,21 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	return err
 }
 
-// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again.
+// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again, or cannot be.
 func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
 	tell := e.notify(notices)
-	return func(up bool, _ error) {
-		line := "the connection to cortex is lost; it is tried again until it is back, and nothing that was said is lost"
-		if up {
-			line = "cortex is back"
+	return func(up bool, err error) {
+		end := e.settings.shutOut(err)
+		switch {
+		case end != nil:
+			e.settings.node.fail(end)
+		case up:
+			tell("cortex is back")
+		case errors.Is(err, transport.ErrForbidden):
+			tell(oneLine(err))
+		default:
+			tell("the connection to cortex is lost; it is tried again until it is back, and nothing that was said is lost")
 		}
-		tell(line)
 	}
 }
 

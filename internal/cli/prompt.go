@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -92,7 +93,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	if err != nil {
 		return "", err
 	}
-	in, chosen := cortex.Preview(conv, text, agents, b.searchIndex(agents), time.Now())
+	in, chosen := catalog.Preview(conv, text, agents, b.searchIndex(agents), time.Now())
 	p, err := templates.Render(in)
 	if err != nil {
 		return "", err

@@ -12,9 +12,9 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -34,7 +34,7 @@ func startService(t *testing.T, n *node) (*Bus, *jetstore.Store, <-chan *transpo
 	t.Helper()
 	b := n.dial(t, nil)
 	s := stores(t, b)
-	for _, kind := range []string{cortex.NoteAgent, "evidence"} {
+	for _, kind := range []string{storage.NoteAgent, "evidence"} {
 		for _, err := range s.Notes(t.Context(), "", kind) {
 			if err != nil {
 				t.Fatalf("read the notes: %v", err)
@@ -90,7 +90,7 @@ func talks(t *testing.T, n *node, creds string, heard <-chan *transport.Event, c
 			t.Fatalf("load: %v", err)
 		}
 	}
-	for _, err := range s.Notes(t.Context(), "", cortex.NoteAgent) {
+	for _, err := range s.Notes(t.Context(), "", storage.NoteAgent) {
 		if err != nil {
 			t.Fatalf("read the notes: %v", err)
 		}
@@ -122,7 +122,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 	for i := range 50 {
 		begin(t, s, fmt.Sprint("c", i))
 	}
-	if _, err := s.PutNote(t.Context(), "", cortex.NoteAgent, cortex.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
+	if _, err := s.PutNote(t.Context(), "", storage.NoteAgent, storage.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	bob := userCreds(t, dir, "", "bob")
