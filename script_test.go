@@ -106,7 +106,7 @@ func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 		ts.Fatalf("usage: model VARIABLE")
 	}
 	server := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
-		last := c.Messages[len(c.Messages)-1].Text
+		last := c.Messages[len(c.Messages)-1].Text()
 		reply := &llmtest.Reply{Usage: llm.Usage{Input: 1200, Output: 40}}
 		if said := regexp.MustCompile(`"result":"([^"]*)"`).FindStringSubmatch(last); said != nil {
 			reply.Pieces = []string{`{"kind":"respond","say":"It said: `, said[1], `","delegations":[],"reason":"done"}`}
