@@ -92,6 +92,7 @@ func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
 	case *transport.Forget:
 		if p.AgentID == "" {
 			o.cache.drop(conversationKey{o.cfg.Tenant, e.ContextID})
+			o.queue.withdraw(e.ContextID, "")
 		}
 		o.learner.forget(e, p)
 	case *transport.Cancel:

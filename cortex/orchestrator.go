@@ -88,6 +88,7 @@ type Orchestrator struct {
 	inFlight   *inFlight
 	stuck      stuck
 	rates      *rates
+	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 }
 
@@ -139,6 +140,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), spendLog: newSpendLog(&cfg), taskLimits: newTaskLimits(),
 		departures: newDepartures(cfg.Now), learner: newLearner(&cfg), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
+		queue: newTaskQueue(&cfg),
 	}, nil
 }
 
@@ -168,6 +170,15 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		return fmt.Errorf("subscribe to control: %w", err)
 	}
 	defer control.Close()
+	var queue transport.Subscription
+	if o.queue.backlog != nil {
+		queue, err = o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue),
+			&transport.SubscribeOptions{Concurrency: maxQueued, Unordered: true})
+		if err != nil {
+			return fmt.Errorf("subscribe to the queue: %w", err)
+		}
+		defer queue.Close()
+	}
 
 	var writer sync.WaitGroup
 	defer writer.Wait()
@@ -179,6 +190,13 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
 	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
+	if queue != nil {
+		g.Go(func() error { return queue.Serve(gctx, o.queued) })
+		g.Go(func() error {
+			o.queue.serve(gctx)
+			return nil
+		})
+	}
 	g.Go(func() error {
 		o.departures.serve(gctx, o.tellGone)
 		return nil

@@ -236,7 +236,7 @@ func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 	}
 	now := d.o.cfg.Now()
 	until := now.Add(d.o.cfg.TaskTimeout + placeMargin)
-	return d.o.taskLimits.take(conversationKey{d.conv.Tenant, d.conv.ContextID}, tasks, until, now, d.policy.AtOnce)
+	return d.o.taskLimits.take(conversationKey{d.conv.Tenant, d.conv.ContextID}, senderOf(d.conv, d.turn), tasks, until, now, d.policy.AtOnce)
 }
 
 // shut makes agents unavailable.

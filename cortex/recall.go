@@ -21,8 +21,15 @@ func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversati
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recallTimeout)
 	defer cancel()
 	for _, r := range conv.Withdrawals(seq) {
-		if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, r.Agent), conv.ContextID, transport.Cortex, r.EventID); err != nil {
-			o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
+		inboxes := []string{r.Agent}
+		if o.queue.backlog != nil {
+			o.queue.withdraw(conv.ContextID, r.EventID)
+			inboxes = []string{transport.Queue, r.Agent} // in the order in which a task goes through them
+		}
+		for _, inbox := range inboxes {
+			if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, inbox), conv.ContextID, transport.Cortex, r.EventID); err != nil {
+				o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
+			}
 		}
 	}
 }

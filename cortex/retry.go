@@ -132,5 +132,5 @@ func (d *decision) place(t *conversation.Task, agent string) map[string]string {
 	now := d.o.cfg.Now()
 	until := now.Add(d.o.cfg.TaskTimeout + placeMargin)
 	k := conversationKey{d.conv.Tenant, d.conv.ContextID}
-	return d.o.taskLimits.take(k, map[a2a.TaskID]string{t.ID: agent}, until, now, d.policy.AtOnce)
+	return d.o.taskLimits.take(k, senderOf(d.conv, d.turn), map[a2a.TaskID]string{t.ID: agent}, until, now, d.policy.AtOnce)
 }

@@ -44,7 +44,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 		if slices.Contains(shown, out.Event.ID) || !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
 			continue
 		}
-		err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
+		err := o.publish(ctx, conv.Conversation, out)
 		switch {
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
