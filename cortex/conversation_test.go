@@ -221,7 +221,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, want := range map[string]int{`{"form":7,`: 99, `{"form":6,`: 0} {
+	for form, want := range map[string]int{`{"form":8,`: 99, `{"form":7,`: 0} {
 		other := append([]byte(form), b[len(form):]...)
 		if err := store.PutSnapshot(t.Context(), "", theContext, conv.Version, other); err != nil {
 			t.Fatal(err)

@@ -250,9 +250,9 @@ func serveAlpha(t *testing.T, bus transport.Transport) {
 	done := make(chan error, 1)
 	go func() {
 		card := &a2a.AgentCard{Name: "alpha", Version: "1.0.0", Skills: []a2a.AgentSkill{{ID: "skill", Name: "Skill"}}}
-		done <- agents.Serve(ctx, bus, card, func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+		done <- agents.Serve(ctx, bus, card, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
 			return agents.Text("did " + task.Text()), nil
-		}, nil)
+		}), nil)
 	}()
 	t.Cleanup(func() {
 		cancel()

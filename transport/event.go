@@ -29,7 +29,8 @@ type Event struct {
 	Tenant      string     // "" is the default tenant; equal to the topic's
 	ContextID   string     // the conversation; required in inboxes
 	TaskID      a2a.TaskID // the delegation, where there is one
-	Traceparent string     // W3C trace context; optional
+	Traceparent string     // W3C trace context; optional, see Trace
+	Tracestate  string     // likewise; only beside a Traceparent, at most 512 bytes
 	DeliverAt   time.Time  // inboxes only: not before this time; zero is now. Survives a restart.
 	Payload     Payload
 
@@ -73,7 +74,6 @@ func (e *Event) validate(t Topic) error {
 		{"contextID", e.ContextID},
 		{"taskID", string(e.TaskID)},
 		{"topic id", t.ID},
-		{"traceparent", e.Traceparent},
 	} {
 		if id.value == "" { // where one is needed, see below
 			continue

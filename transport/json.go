@@ -18,6 +18,7 @@ type eventJSON struct {
 	ContextID   string          `json:"contextId,omitempty"`
 	TaskID      a2a.TaskID      `json:"taskId,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
+	Tracestate  string          `json:"tracestate,omitempty"`
 	DeliverAt   *time.Time      `json:"deliverAt,omitempty"`
 	Kind        string          `json:"kind"`
 	Version     string          `json:"v"`
@@ -40,8 +41,9 @@ func (e *Event) AppendJSON(to []byte) ([]byte, error) {
 	}
 	j := eventJSON{
 		ID: e.ID, Time: e.Time, From: e.From, To: e.To, Tenant: e.Tenant, ContextID: e.ContextID, TaskID: e.TaskID,
-		Traceparent: e.Traceparent, Kind: kind, Version: version,
+		Kind: kind, Version: version,
 	}
+	j.Traceparent, j.Tracestate = e.Trace()
 	if !e.DeliverAt.IsZero() {
 		j.DeliverAt = &e.DeliverAt
 	}
@@ -71,8 +73,9 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	}
 	*e = Event{
 		ID: j.ID, Time: j.Time, From: j.From, To: j.To, Tenant: j.Tenant, ContextID: j.ContextID, TaskID: j.TaskID,
-		Traceparent: j.Traceparent, Payload: p,
+		Traceparent: j.Traceparent, Tracestate: j.Tracestate, Payload: p,
 	}
+	e.Traceparent, e.Tracestate = e.Trace()
 	if j.DeliverAt != nil {
 		e.DeliverAt = *j.DeliverAt
 	}

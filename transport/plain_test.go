@@ -327,7 +327,7 @@ func FuzzWritten(f *testing.F) {
 // FuzzEventForm reads events as encoding/json reads them.
 func FuzzEventForm(f *testing.F) {
 	for _, b := range []string{
-		`{"id":"e","time":"2026-05-06T07:08:09.1Z","from":"f","to":"t","tenant":"a","contextId":"c","taskId":"t","traceparent":"p","deliverAt":"2026-05-06T07:08:09Z","kind":"message","v":"1","payload":{"parts":[{"text":"t"}]}}`,
+		`{"id":"e","time":"2026-05-06T07:08:09.1Z","from":"f","to":"t","tenant":"a","contextId":"c","taskId":"t","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=1","deliverAt":"2026-05-06T07:08:09Z","kind":"message","v":"1","payload":{"parts":[{"text":"t"}]}}`,
 		`{"v":"1","payload":{"reason":"}\"{"},"kind":"cancel","id":"e"}`,
 		`{"kind":"hologram","v":"9","payload":{]}}`,
 		`{"kind":"cancel","v":"1","payload":{]}}`,
@@ -358,8 +358,9 @@ func FuzzEventForm(f *testing.F) {
 			}
 			want = Event{
 				ID: j.ID, Time: j.Time, From: j.From, To: j.To, Tenant: j.Tenant, ContextID: j.ContextID, TaskID: j.TaskID, Traceparent: j.Traceparent,
-				Payload: p,
+				Tracestate: j.Tracestate, Payload: p,
 			}
+			want.Traceparent, want.Tracestate = want.Trace()
 			if j.DeliverAt != nil {
 				want.DeliverAt = *j.DeliverAt
 			}

@@ -81,7 +81,11 @@ type effects struct {
 	out *[]Effect
 }
 
-func (o effects) add(topic transport.Topic, e transport.Event) {
+// add adds an event that follows from a turn, or from none.
+func (o effects) add(turn *Turn, topic transport.Topic, e transport.Event) {
+	if turn != nil {
+		e.Traceparent, e.Tracestate = turn.Trace.Parent, turn.Trace.State
+	}
 	e.From, e.Tenant, e.ContextID = transport.Cortex, o.c.Tenant, o.c.ContextID
 	if topic.Kind == transport.KindInbox {
 		e.To = topic.ID
@@ -101,7 +105,7 @@ func (o effects) again(t *Task, before *Attempt) {
 	if before.Agent != t.Agent {
 		text = prompt.Clean(t.Agent, maxTriedAgent) + " instead of " + prompt.Clean(before.Agent, maxTriedAgent) + ": " + before.Why
 	}
-	o.add(o.live(), transport.Event{
+	o.add(o.c.Turn(t.Turn), o.live(), transport.Event{
 		ID: o.id("again:"+string(t.ID), 0), Time: t.Sent, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID,
@@ -119,7 +123,7 @@ func (o effects) again(t *Task, before *Attempt) {
 
 // stop tells an agent to stop a task.
 func (o effects) stop(t *Task, agent string, at time.Time, why string) {
-	o.add(transport.Control(o.c.Tenant, agent), transport.Event{
+	o.add(o.c.Turn(t.Turn), transport.Control(o.c.Tenant, agent), transport.Event{
 		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
 	})
 }
@@ -149,7 +153,12 @@ func (o effects) task(t *Task) {
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
-	asked := slices.Clip(m.Parts)             // what people are shown
+	files := carried(o.c.given(t))
+	asked := slices.Clip(m.Parts) // what people are shown
+	for _, p := range files {
+		asked = append(asked, transport.ForgottenFile(p))
+	}
+	m.Parts = append(m.Parts, files...)
 	room := transport.MaxText/2 - len(t.Text) // for what others have done; what is longer is cut
 	attach := func(d *Task, name, text string) {
 		if text == "" || room <= 0 {
@@ -171,7 +180,7 @@ func (o effects) task(t *Task) {
 		}
 	}
 	if t.again(o.seq) == nil { // else it was shown that it goes on
-		o.add(o.live(), transport.Event{
+		o.add(turn, o.live(), transport.Event{
 			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 			Payload: &a2a.Task{
 				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{{
@@ -186,7 +195,7 @@ func (o effects) task(t *Task) {
 			},
 		})
 	}
-	o.add(transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
+	o.add(turn, transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
 }
 
 func ancestor(turn *Turn) []string {
@@ -205,7 +214,7 @@ func (o effects) settled(t *Task) {
 			Parts: a2a.ContentParts{a2a.NewTextPart(t.Result)},
 		}
 	}
-	o.add(o.live(), transport.Event{
+	o.add(o.c.Turn(t.Turn), o.live(), transport.Event{
 		ID: o.id("settled:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID, Status: status,
@@ -243,7 +252,7 @@ func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool)
 
 // timer asks to be woken at due for the conversation's earliest deadline. It takes the place of an earlier timer.
 func (o effects) timer(at, due time.Time) {
-	o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+	o.add(nil, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 		ID: o.id("timer:"+due.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: due, Payload: &transport.Deadline{At: at},
 	})
 }
@@ -251,7 +260,7 @@ func (o effects) timer(at, due time.Time) {
 // told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
 func (o effects) told(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
-		o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
 		})
 	}
@@ -265,7 +274,7 @@ const metaUsage = "usage"
 func (o effects) answer(turn *Turn) {
 	m := &a2a.Message{
 		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
-		Parts: a2a.ContentParts{a2a.NewTextPart(turn.Answer)},
+		Parts: append(a2a.ContentParts{a2a.NewTextPart(turn.Answer)}, turn.Out...),
 		Metadata: map[string]any{
 			transport.MetaTurn: turn.ID, transport.MetaMessage: turn.Message, transport.MetaRequester: turn.From,
 			transport.MetaDecision: string(turn.Kind), transport.MetaReason: turn.Reason,
@@ -279,9 +288,9 @@ func (o effects) answer(turn *Turn) {
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if IsAgent(turn.From) {
-		o.add(transport.Inbox(o.c.Tenant, turn.From), e)
+		o.add(turn, transport.Inbox(o.c.Tenant, turn.From), e)
 	}
-	o.add(o.live(), e)
+	o.add(turn, o.live(), e)
 }
 
 // Open reports whether a sender's message with this id has begun a turn that is not answered.

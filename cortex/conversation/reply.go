@@ -73,6 +73,7 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	case slices.Contains(yesWords, word):
 		r.Yes, r.Unclear = true, c.unclear(asked)
 		turn.Reply, turn.Direct = r, asked.Direct
+		turn.Files = slices.Concat(asked.Files, turn.Files)
 	case slices.Contains(noWords, word):
 		turn.Reply = r
 		c.withdraw(e, tasks, "the user said no")

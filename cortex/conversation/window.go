@@ -135,13 +135,13 @@ func (c *Conversation) drop(turns []*Turn) {
 func (c *Conversation) Weight() int {
 	n := 1024 + 100*len(c.Seen) + c.named + len(c.Summary) + c.listed
 	for _, t := range c.Turns {
-		n += 512 + turnWeight(t)
+		n += 512 + turnWeight(t) + filesWeight(t.Files) + filesWeight(t.Out)
 	}
 	for _, chain := range c.Chains {
 		n += 256 + 64*len(chain.Given)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried)
+		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files)
 	}
 	return n
 }

@@ -22,7 +22,7 @@ type draft struct {
 	m     *Maker
 	ctx   context.Context //nolint:containedctx // lives as long as the one call it is made for
 	topic transport.Topic
-	turn  string
+	turn  *conversation.Turn
 
 	// Made when there is something to show; some and enough have one when something, or as much as draftBytes, is pending.
 	some, enough chan struct{}
@@ -36,7 +36,7 @@ type draft struct {
 }
 
 func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
-	return &draft{m: m, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn.ID}
+	return &draft{m: m, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn}
 }
 
 func (d *draft) write(text string) {
@@ -89,7 +89,8 @@ func (d *draft) send() {
 		}
 		err := d.m.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
 			ID: d.m.cfg.NewID(), Time: d.m.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
-			Payload: &transport.Delta{Turn: d.turn, Attempt: attempt, Text: text},
+			Traceparent: d.turn.Trace.Parent, Tracestate: d.turn.Trace.State,
+			Payload: &transport.Delta{Turn: d.turn.ID, Attempt: attempt, Text: text},
 		})
 		if err != nil {
 			d.m.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)

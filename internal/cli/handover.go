@@ -162,6 +162,7 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 		ep.Name, ep.local = name, providers()[ep.Provider].preset.local
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
+	next.node.keyless = h.of("auth") == "" // as the one before was let run
 	next.node.passing, next.node.tell, next.node.fail = true, s.node.tell, s.node.fail
 	return next, own, nil
 }

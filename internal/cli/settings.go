@@ -75,7 +75,7 @@ type nodeSettings struct {
 
 	// Not settings.
 	flags   *pflag.FlagSet
-	keyless bool              // --auth none: everybody is let in, also where there were keys
+	keyless bool              // --auth none: everybody is let in, also where there were keys that are gone; see keepKeys
 	passing bool              // the node ends with its user
 	tell    func(line string) // what the user of a chat is told; nil where there is none
 	fail    func(error)       // called when a node that a chat runs has failed; likewise

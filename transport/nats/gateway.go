@@ -40,8 +40,9 @@ type gateway struct {
 	tenant string
 	begin  int // where the role is in a subject
 	nc     *conn
-	counts *conn           // for the counting of subjects, which a server does before it hears anything else on a connection
-	ctx    context.Context //nolint:containedctx // of the callers' requests, until close
+	copies func(subject string) int // how many get what is published to a subject
+	counts *conn                    // for the counting of subjects, which a server does before it hears anything else on a connection
+	ctx    context.Context          //nolint:containedctx // of the callers' requests, until close
 	end    context.CancelFunc
 
 	strange rate.Sometimes // to log what is nobody's
@@ -77,7 +78,7 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}}
+	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, d.authorize)
 	if err == nil {
@@ -161,6 +162,9 @@ func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
 	who := v.who
+	if err := d.once(v, m.Reply); err != nil {
+		return err
+	}
 	if api := strings.HasPrefix(subject, "$JS."); api && len(m.Data) > maxRequest {
 		return fmt.Errorf("%w: a request of %d bytes, at most %d are read", errTooLarge, len(m.Data), maxRequest)
 	}
