@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -125,8 +126,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
 	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
-	m.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
-		"took", m.cfg.Now().Sub(began).Round(time.Microsecond))
+	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
+		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
+		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
 	return nil
 }
 
