@@ -155,6 +155,9 @@ func ForgottenFile(p *a2a.Part) *a2a.Part {
 	return &a2a.Part{Content: a2a.URL(fileScheme), Filename: name, MediaType: kind, Metadata: map[string]any{metaFileSize: float64(size)}}
 }
 
+// IsForgotten reports whether a part is a [ForgottenFile].
+func IsForgotten(p *a2a.Part) bool { return IsFileRef(p) && p.Content.(a2a.URL) == fileScheme }
+
 // FilesOf returns the parts that are files, in their order, at most [MaxFiles].
 func FilesOf(parts a2a.ContentParts) []*a2a.Part {
 	var files []*a2a.Part
