@@ -44,6 +44,8 @@ const (
 	MetaReason          = "reason"              // answer and delegation: why
 	MetaModel           = "model"               // answer: what decided
 	MetaFailed          = "failed"              // answer: true when it reports a failure
+	MetaForAgent        = "cortex_agent"        // what the user says: the agent that it is for, see [Direct]
+	MetaForSkill        = "cortex_skill"        // beside it: the skill
 )
 
 // TextArtifact is the id of what an agent shows as an artifact, on Live only, and is none: the text of its result, piece by piece while it

@@ -68,9 +68,11 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
 		c.withdraw(e, tasks, noYes)
+	case turn.Direct != nil: // it is said to somebody else
+		c.withdraw(e, tasks, "not confirmed")
 	case slices.Contains(yesWords, word):
 		r.Yes, r.Unclear = true, c.unclear(asked)
-		turn.Reply = r
+		turn.Reply, turn.Direct = r, asked.Direct
 		turn.Files = slices.Concat(asked.Files, turn.Files)
 	case slices.Contains(noWords, word):
 		turn.Reply = r

@@ -24,6 +24,7 @@ type Turn struct {
 	Ancestors []string
 	User      string
 	Files     []*a2a.Part `json:",omitempty"` // of the message; of a yes, those of what it was said to
+	Direct    *Direct     `json:",omitempty"` // whom the message is for; nil when it does not say
 	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
 	Seq       uint64 // the entry that began it
@@ -131,6 +132,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
 	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
+	t.Direct = directOf(m, t.User)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}

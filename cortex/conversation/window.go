@@ -140,6 +140,9 @@ func taskWeight(t prompt.Task) int {
 
 func turnWeight(t *Turn) int {
 	n := len(t.User) + len(t.Answer)
+	if t.Direct != nil {
+		n += len(t.Direct.Text) + len(t.Direct.Input)
+	}
 	if t.Past == nil {
 		return n
 	}

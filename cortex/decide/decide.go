@@ -59,6 +59,10 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
 		return nil
 	}
+	if turn.Direct != nil {
+		d.direct(ctx)
+		return ctx.Err()
+	}
 	if d.adopt(lost) {
 		m.log.Info("decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
 		return nil
