@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -196,9 +195,6 @@ func Keys(files []*a2a.Part) []string {
 	return keys
 }
 
-// maxHead bounds the beginning of a text that prompts show, in bytes.
-const maxHead = 400
-
 // promptFiles returns files as prompts show them.
 func promptFiles(parts []*a2a.Part) []prompt.File {
 	var files []prompt.File
@@ -207,22 +203,9 @@ func promptFiles(parts []*a2a.Part) []prompt.File {
 		if !ok {
 			continue
 		}
-		raw, _ := p.Content.(a2a.Raw)
-		files = append(files, prompt.File{Key: FileKey(p), Name: Truncate(name, transport.MaxFileName), Type: kind, Size: size, Head: headOf(raw)})
+		files = append(files, prompt.File{Key: FileKey(p), Name: Truncate(name, transport.MaxFileName), Type: kind, Size: size, Head: transport.HeadOf(p)})
 	}
 	return files
-}
-
-// headOf returns the beginning of what is a text, else "".
-func headOf(raw []byte) string {
-	head := raw[:min(len(raw), maxHead)]
-	for len(head) < len(raw) && len(head) > maxHead-utf8.UTFMax && !utf8.Valid(head) {
-		head = head[:len(head)-1] // through the middle of a character
-	}
-	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
-		return ""
-	}
-	return string(head)
 }
 
 // headsWeight estimates the memory of what prompts show of files.
