@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/size"
 )
 
 // A file is a Part with bytes of its own: inline, as [a2a.Raw], or, above [MaxInlineFile], a reference to where the transport keeps
@@ -166,18 +168,7 @@ func FileLine(p *a2a.Part) string {
 }
 
 // SizeText returns a number of bytes for people: 14 kB.
-func SizeText(n int64) string {
-	f, unit := float64(n), 0
-	for units := len(sizeUnits) - 1; f >= 999.5 && unit < units; unit++ {
-		f /= 1000
-	}
-	if unit > 0 && f < 9.95 {
-		return fmt.Sprintf("%.1f %s", f, sizeUnits[unit])
-	}
-	return fmt.Sprintf("%.0f %s", f, sizeUnits[unit])
-}
-
-var sizeUnits = []string{"bytes", "kB", "MB", "GB", "TB", "PB"}
+func SizeText(n int64) string { return size.Text(n) }
 
 // ForgottenFile returns a part that says of a file what it was, without its bytes or where they are. Other parts are returned as they are.
 func ForgottenFile(p *a2a.Part) *a2a.Part {
