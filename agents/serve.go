@@ -130,7 +130,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	if a.id, err = transport.AgentID(card.Name); err != nil {
 		return nil, err
 	}
-	if a.id == transport.Cortex {
+	if transport.IsReserved(a.id) {
 		return nil, fmt.Errorf("card: the name %s is the orchestrator's own: choose another", a.id)
 	}
 	if a.log == nil {

@@ -44,7 +44,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 		if slices.Contains(shown, out.Event.ID) || !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
 			continue
 		}
-		err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
+		err := o.publish(ctx, conv.Conversation, out)
 		switch {
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
@@ -158,8 +158,15 @@ func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversati
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recallTimeout)
 	defer cancel()
 	for _, r := range conv.Withdrawals(seq) {
-		if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, r.Agent), conv.ContextID, transport.Cortex, r.EventID); err != nil {
-			o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
+		inboxes := []string{r.Agent}
+		if o.queue.backlog != nil {
+			o.queue.withdraw(conv.ContextID, r.EventID)
+			inboxes = []string{transport.Queue, r.Agent} // in the order in which a task goes through them
+		}
+		for _, inbox := range inboxes {
+			if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, inbox), conv.ContextID, transport.Cortex, r.EventID); err != nil {
+				o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
+			}
 		}
 	}
 }

@@ -15,6 +15,7 @@ func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
 	case *transport.Forget:
 		if p.AgentID == "" {
 			o.cache.drop(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
+			o.queue.withdraw(e.ContextID, "")
 		}
 		o.learner.Forget(e, p)
 	case *transport.Cancel:

@@ -80,6 +80,7 @@ type Orchestrator struct {
 	stats      counters
 	owned      atomic.Pointer[[]int]
 	learner    *learn.Learner
+	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 }
 
@@ -146,6 +147,7 @@ func New(cfg Config) (*Orchestrator, error) {
 			Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
 			Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
 		}),
+		queue: newTaskQueue(&cfg),
 	}, nil
 }
 
@@ -175,6 +177,15 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		return fmt.Errorf("subscribe to control: %w", err)
 	}
 	defer control.Close()
+	var queue transport.Subscription
+	if o.queue.backlog != nil {
+		queue, err = o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue),
+			&transport.SubscribeOptions{Concurrency: maxQueued, Unordered: true})
+		if err != nil {
+			return fmt.Errorf("subscribe to the queue: %w", err)
+		}
+		defer queue.Close()
+	}
 
 	var writer sync.WaitGroup
 	defer writer.Wait()
@@ -186,6 +197,13 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
 	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
+	if queue != nil {
+		g.Go(func() error { return queue.Serve(gctx, o.queued) })
+		g.Go(func() error {
+			o.queue.serve(gctx)
+			return nil
+		})
+	}
 	g.Go(func() error {
 		o.departures.serve(gctx, o.tellGone)
 		return nil

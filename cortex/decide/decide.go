@@ -72,7 +72,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	defer interrupt(nil)
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
-	leave, waited, err := m.inFlight.enter(dctx, senderOf(conv, turn), entry.Cause, m.cfg.Now())
+	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
 	switch words := (*failure)(nil); {
 	case errors.As(err, &words):
 		entry.Failure = words.text

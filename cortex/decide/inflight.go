@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -206,12 +205,4 @@ func (f *inFlight) trouble() string {
 	}
 	return fmt.Sprintf("%d turns wait for a decision since %s, while %d of at most %d are made; most are of %s: %d wait, %d are made", waiting,
 		oldest.UTC().Format(time.RFC3339), f.deciding, f.most, prompt.Clean(most.sender, 64), len(most.waiting), most.deciding)
-}
-
-// senderOf returns who began the chain of turn: what agents ask for in the course of a request is its sender's.
-func senderOf(conv *conversation.Conversation, turn *conversation.Turn) string {
-	if root := conv.Turn(turn.Root); root != nil {
-		return root.From
-	}
-	return turn.From
 }

@@ -68,6 +68,9 @@ func (m *Maker) Track(conv *conversation.Conversation) { m.taskLimits.follow(con
 // With returns the conversations that have tasks with an agent, as far as they were tracked.
 func (m *Maker) With(agent string) []conversation.Key { return m.taskLimits.with(agent) }
 
+// Tasks returns how many tasks of a requester, see [conversation.Conversation.Requester], an agent has, as far as they were tracked.
+func (m *Maker) Tasks(agent, requester string) int { return m.taskLimits.of(agent, requester) }
+
 // Counts returns how often the decider was called, and how often there was no decision.
 func (m *Maker) Counts() (decisions, failures int64) { return m.decisions.Load(), m.failures.Load() }
 

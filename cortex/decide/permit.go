@@ -237,7 +237,7 @@ func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 	}
 	now := d.m.cfg.Now()
 	until := now.Add(d.m.cfg.TaskTimeout + placeMargin)
-	return d.m.taskLimits.take(d.conv.Key(), tasks, until, now, d.policy.AtOnce)
+	return d.m.taskLimits.take(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
 }
 
 // shut makes agents unavailable.

@@ -15,19 +15,28 @@ import (
 const placeMargin = time.Minute
 
 // taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
-// knows whom to tell when an agent has gone.
+// knows whom to tell when an agent has gone, and how many are of one requester.
 // A decision takes its taskLimits before it is in the log; from then on those that a conversation has follow from its fold, so that
 // what was not stored, or has settled, gives them back. After a restart the tasks of a conversation count when it is loaded. It
 // is safe for concurrent use.
 type taskLimits struct {
 	mu      sync.Mutex
-	byAgent map[string]map[a2a.TaskID]time.Time // until when
+	byAgent map[string]map[a2a.TaskID]place
+	byAsker map[asker]int
 	byConv  map[conversation.Key]map[a2a.TaskID]string
 	swept   time.Time
 }
 
+// place is what a task has with an agent.
+type place struct {
+	until     time.Time
+	requester string // who began the chain of its turn
+}
+
+type asker struct{ agent, requester string }
+
 func newTaskLimits() *taskLimits {
-	return &taskLimits{byAgent: map[string]map[a2a.TaskID]time.Time{}, byConv: map[conversation.Key]map[a2a.TaskID]string{}}
+	return &taskLimits{byAgent: map[string]map[a2a.TaskID]place{}, byAsker: map[asker]int{}, byConv: map[conversation.Key]map[a2a.TaskID]string{}}
 }
 
 // with returns the conversations that have tasks with an agent.
@@ -53,10 +62,17 @@ func (p *taskLimits) under(agent string, now time.Time) int {
 	return p.count(agent, now)
 }
 
+// of returns how many tasks of a requester an agent has.
+func (p *taskLimits) of(agent, requester string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byAsker[asker{agent, requester}]
+}
+
 func (p *taskLimits) count(agent string, now time.Time) int {
 	n := 0
-	for _, until := range p.byAgent[agent] {
-		if until.After(now) {
+	for _, t := range p.byAgent[agent] {
+		if t.until.After(now) {
 			n++
 		}
 	}
@@ -65,7 +81,7 @@ func (p *taskLimits) count(agent string, now time.Time) int {
 
 // take takes places for new tasks of a conversation: all of them, or none when that is too much for an agent. Then it returns
 // why, for each such agent. most is how many an agent may have; 0 is any number.
-func (p *taskLimits) take(k conversation.Key, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
+func (p *taskLimits) take(k conversation.Key, requester string, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wanted := map[string]int{}
@@ -89,7 +105,7 @@ func (p *taskLimits) take(k conversation.Key, tasks map[a2a.TaskID]string, until
 	}
 	if full == nil {
 		for id, agent := range tasks {
-			p.put(k, id, agent, until)
+			p.put(k, id, agent, place{until, requester})
 		}
 	}
 	return full
@@ -109,6 +125,13 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	}
 	delete(p.byConv, k)
 	last := now
+	put := func(t *conversation.Task, until time.Time) {
+		requester := ""
+		if turn := conv.Turn(t.Turn); turn != nil {
+			requester = conv.Requester(turn)
+		}
+		p.put(k, t.ID, t.Agent, place{until.Add(placeMargin), requester})
+	}
 	for _, t := range conv.Tasks {
 		if !t.Running() {
 			continue
@@ -120,30 +143,37 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 		if until.After(last) {
 			last = until
 		}
-		p.put(k, t.ID, t.Agent, until.Add(placeMargin))
+		put(t, until)
 	}
 	for _, t := range conv.Tasks {
 		if t.Phase == conversation.Blocked { // it waits for others, and is sent without a decision
-			p.put(k, t.ID, t.Agent, last.Add(placeMargin))
+			put(t, last)
 		}
 	}
 	p.sweep(now)
 }
 
-func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, until time.Time) {
-	if p.byAgent[agent] == nil {
-		p.byAgent[agent] = map[a2a.TaskID]time.Time{}
-	}
+func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, at place) {
 	if p.byConv[k] == nil {
 		p.byConv[k] = map[a2a.TaskID]string{}
 	}
-	if before, ok := p.byConv[k][id]; ok && before != agent { // it is tried by another one
+	if before, ok := p.byConv[k][id]; ok { // maybe it is tried by another one
 		p.drop(before, id)
 	}
-	p.byAgent[agent][id], p.byConv[k][id] = until, agent
+	if p.byAgent[agent] == nil {
+		p.byAgent[agent] = map[a2a.TaskID]place{}
+	}
+	p.byAgent[agent][id], p.byConv[k][id] = at, agent
+	p.byAsker[asker{agent, at.requester}]++
 }
 
 func (p *taskLimits) drop(agent string, id a2a.TaskID) {
+	if at, ok := p.byAgent[agent][id]; ok {
+		by := asker{agent, at.requester}
+		if p.byAsker[by]--; p.byAsker[by] == 0 {
+			delete(p.byAsker, by)
+		}
+	}
 	delete(p.byAgent[agent], id)
 	if len(p.byAgent[agent]) == 0 {
 		delete(p.byAgent, agent)
@@ -158,7 +188,7 @@ func (p *taskLimits) sweep(now time.Time) {
 	p.swept = now
 	for k, tasks := range p.byConv {
 		for id, agent := range tasks {
-			if !p.byAgent[agent][id].After(now) {
+			if !p.byAgent[agent][id].until.After(now) {
 				p.drop(agent, id)
 				delete(tasks, id)
 			}

@@ -238,7 +238,7 @@ func (r *Registry) recall(kept Kept) error {
 		return fmt.Errorf("its name %w", err)
 	}
 	switch n := len(k.Instances); {
-	case kept.ID == transport.Cortex:
+	case transport.IsReserved(kept.ID):
 		return errors.New("it is the orchestrator")
 	case n == 0 || n > maxKeptInstances:
 		return fmt.Errorf("it has %d instances, want 1 to %d", n, maxKeptInstances)

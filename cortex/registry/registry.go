@@ -193,7 +193,7 @@ func (r *Registry) Apply(e *transport.Event) {
 			// The orchestrator says that it runs; it is no agent.
 		case p.Gone != "":
 			r.report(r.gone(p))
-		case p.AgentID == transport.Cortex || p.AgentID == "" || p.Card == nil:
+		case transport.IsReserved(p.AgentID) || p.AgentID == "" || p.Card == nil:
 			r.cfg.Logger.Warn("card is ignored: it has no name of its own", "agent", p.AgentID, "from", e.From)
 		default:
 			r.report(r.announced(p, e))

@@ -89,7 +89,11 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 			return "", err
 		}
 	}
-	agents, err := b.permitted(h, directory.Routable(b.registry.Snapshot()))
+	known, err := b.known(ctx)
+	if err != nil {
+		return "", err
+	}
+	agents, err := b.permitted(h, directory.Routable(known))
 	if err != nil {
 		return "", err
 	}

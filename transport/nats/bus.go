@@ -95,10 +95,11 @@ type Bus struct {
 }
 
 var (
-	_ transport.Transport   = (*Bus)(nil)
-	_ transport.DeadLetters = (*Bus)(nil)
-	_ transport.Health      = (*Bus)(nil)
-	_ transport.InboxDepth  = (*Bus)(nil)
+	_ transport.Transport    = (*Bus)(nil)
+	_ transport.DeadLetters  = (*Bus)(nil)
+	_ transport.Health       = (*Bus)(nil)
+	_ transport.InboxDepth   = (*Bus)(nil)
+	_ transport.InboxBacklog = (*Bus)(nil)
 )
 
 // Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, or none that
