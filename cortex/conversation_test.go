@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -99,7 +100,7 @@ func TestSnapshotIsTheFold(t *testing.T) {
 }
 
 // noSnapshots hides that a store has snapshots.
-type noSnapshots struct{ cortex.Store }
+type noSnapshots struct{ storage.Store }
 
 // countingLoads counts the entries that are loaded.
 type countingLoads struct {
@@ -220,7 +221,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for form, want := range map[string]int{`{"form":7,`: 99, `{"form":6,`: 0} {
+	for form, want := range map[string]int{`{"form":8,`: 99, `{"form":7,`: 0} {
 		other := append([]byte(form), b[len(form):]...)
 		if err := store.PutSnapshot(t.Context(), "", theContext, conv.Version, other); err != nil {
 			t.Fatal(err)

@@ -149,7 +149,10 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 			c.settle(e, t, Canceled, "the turn was answered without it", nil)
 		}
 	}
+	turn.Out = c.results(turn)
+	c.trimFiles()
 	c.unchain(turn.Root)
 	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
+	c.passed(turn)
 	c.shrink()
 }

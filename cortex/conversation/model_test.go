@@ -103,7 +103,7 @@ func (m *model) event() *transport.Event {
 		states := []a2a.TaskState{
 			a2a.TaskStateCompleted, a2a.TaskStateFailed, a2a.TaskStateInputRequired, a2a.TaskStateWorking, a2a.TaskStateRejected, a2a.TaskStateAuthRequired,
 		}
-		return m.remember(reports(e.From, id, task, states[m.pick(len(states))], "result "+id))
+		return m.remember(brings(reports(e.From, id, task, states[m.pick(len(states))], "result "+id), &a2a.Part{Content: a2a.Raw("of " + id)}))
 	case 8:
 		e.From, e.Payload = transport.Cortex, &transport.Deadline{At: m.now.Add(time.Duration(m.pick(120)-60) * time.Second)}
 	case 9:
@@ -132,7 +132,8 @@ func (m *model) remember(e *transport.Event) *transport.Event {
 }
 
 func (m *model) words(id, text string) *a2a.Message {
-	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(id), Filename: id}}
+	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: parts}
 }
 
 func (m *model) anyTask() a2a.TaskID {

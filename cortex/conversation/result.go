@@ -21,6 +21,7 @@ type result struct {
 	State     a2a.TaskState
 	Text      string
 	Artifacts []prompt.Artifact
+	Files     []*a2a.Part
 }
 
 // ResultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
@@ -32,7 +33,7 @@ func ResultOf(e *transport.Event) (result, bool) {
 	}
 	switch p := e.Payload.(type) {
 	case *a2a.Task:
-		r := result{TaskID: task, State: p.Status.State, Text: messageText(p.Status.Message)}
+		r := result{TaskID: task, State: p.Status.State, Text: messageText(p.Status.Message), Files: resultFiles(p.Status.Message, p.Artifacts)}
 		room := maxArtifacts
 		for _, a := range p.Artifacts {
 			if a == nil || room <= 0 || len(r.Artifacts) == 32 {
@@ -45,9 +46,9 @@ func ResultOf(e *transport.Event) (result, bool) {
 		r.State = asQuestion(r.State)
 		return r, true
 	case *a2a.TaskStatusUpdateEvent:
-		return result{TaskID: task, State: asQuestion(p.Status.State), Text: messageText(p.Status.Message)}, true
+		return result{TaskID: task, State: asQuestion(p.Status.State), Text: messageText(p.Status.Message), Files: resultFiles(p.Status.Message, nil)}, true
 	case *a2a.Message:
-		return result{TaskID: task, State: a2a.TaskStateCompleted, Text: messageText(p)}, true
+		return result{TaskID: task, State: a2a.TaskStateCompleted, Text: messageText(p), Files: resultFiles(p, nil)}, true
 	}
 	return result{}, false
 }
@@ -85,16 +86,25 @@ func partsText(parts a2a.ContentParts) string {
 				lines = append(lines, string(b))
 			}
 		case a2a.URL:
+			if transport.IsFileRef(p) {
+				lines = append(lines, fileMark(p))
+				continue
+			}
 			lines = append(lines, string(c))
 		case a2a.Raw:
-			name := p.Filename
-			if name == "" {
-				name = "binary data"
-			}
-			lines = append(lines, "["+name+"]")
+			lines = append(lines, fileMark(p))
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// fileMark stands for a file in a text.
+func fileMark(p *a2a.Part) string {
+	name := p.Filename
+	if name == "" {
+		name = "binary data"
+	}
+	return "[" + name + "]"
 }
 
 func cut(s string) string { return Truncate(s, maxResult) }

@@ -8,7 +8,7 @@ import (
 )
 
 // snapshotForm changes whenever the fold does, so that a snapshot of another build is not taken for one of this.
-const snapshotForm = 7
+const snapshotForm = 8
 
 type snapshotFile struct {
 	Form         int           `json:"form"`

@@ -25,7 +25,7 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 			c.Tasks[id] = t
 		}
 		t.Turn, t.Skill, t.Text, t.Input = turn.ID, del.Skill, strings.ToValidUTF8(del.Task, "\uFFFD"), del.Input
-		t.Result, t.Artifacts, t.SentIndex, t.DependsOn = "", nil, i, nil
+		t.Result, t.Artifacts, t.Files, t.SentIndex, t.DependsOn = "", nil, nil, i, nil
 		t.Continued = t.Continued || t.SentSeq != 0
 		for _, dep := range del.DependsOn {
 			t.DependsOn = append(t.DependsOn, ids[dep])
@@ -82,7 +82,10 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	if !t.move(to) {
 		return
 	}
-	if r, ok := ResultOf(e.Cause); (!ok || r.TaskID != t.ID) && to != Completed {
+	r, ok := ResultOf(e.Cause)
+	if own := ok && r.TaskID == t.ID; own && e.Rejected == "" {
+		t.Files = r.Files
+	} else if !own && to != Completed {
 		t.Stopped = t.SentSeq != 0
 	}
 	t.Result, t.Artifacts, t.SettledSeq, t.Settled = result, artifacts, e.Seq, e.Time

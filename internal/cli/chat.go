@@ -222,7 +222,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })
-		return &backend{n.link, n.Registry, own, "", n.Index}, where, "", func() error {
+		return &backend{link: n.link, registry: n.Registry, isSet: own, index: n.Index}, where, "", func() error {
 			unwatch()
 			watched.Wait()
 			return n.Close()
@@ -404,14 +404,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 		}
 		return err
 	}
-	select {
-	case <-r.Synced():
-		return &backend{l, r, s.joined, "", nil}, closeAll, nil
-	case <-ctx.Done():
-		return nil, nil, errors.Join(ctx.Err(), closeAll())
-	case <-time.After(syncTimeout):
-		return nil, nil, errors.Join(fmt.Errorf("the list of agents did not arrive within %v: is the server at %s overloaded?", syncTimeout, l.url), closeAll())
-	}
+	return &backend{link: l, registry: r, isSet: s.joined, arrived: r.Synced()}, closeAll, nil
 }
 
 // persist calls run, and again when the server was away just when it was asked to begin.

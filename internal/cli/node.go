@@ -412,6 +412,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		if err := missingStore(s.data); err != nil {
 			return err
 		}
+		if gone := goneStore(s.data); gone != "" {
+			n.log.Error("the store is lost: an empty one is begun", "what", gone)
+		}
 		so := &nats.ServerOptions{
 			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
 			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,

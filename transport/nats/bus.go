@@ -76,6 +76,7 @@ type Bus struct {
 
 	reached atomic.Bool // something has taken a connection
 
+	server  *Server                                 // in this process; nil: it is elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
 	opening sync.Mutex                              // one of them is made after the other
 
@@ -94,10 +95,11 @@ type Bus struct {
 }
 
 var (
-	_ transport.Transport   = (*Bus)(nil)
-	_ transport.DeadLetters = (*Bus)(nil)
-	_ transport.Health      = (*Bus)(nil)
-	_ transport.InboxDepth  = (*Bus)(nil)
+	_ transport.Transport    = (*Bus)(nil)
+	_ transport.DeadLetters  = (*Bus)(nil)
+	_ transport.Health       = (*Bus)(nil)
+	_ transport.InboxDepth   = (*Bus)(nil)
+	_ transport.InboxBacklog = (*Bus)(nil)
 )
 
 // Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, or none that
@@ -113,7 +115,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := &Bus{log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
 	b.gateways = map[string]*gateway{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)

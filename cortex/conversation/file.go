@@ -1,0 +1,124 @@
+package conversation
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Files go through a conversation as the parts that brought them: a task gets those of the message that began its turn, and those of the
+// results that it waited for; the answer gets those of all results of its turn. What a conversation keeps of them is a reference where they
+// are large (see [transport.FileRef]), and bounded where they are not.
+const (
+	maxCarried = 2 << 20   // bytes of files in one message of Cortex, encoded a third more; references do not count
+	maxKept    = 512 << 10 // the same of the files of answered turns that a conversation keeps
+)
+
+// resultFiles returns the files of a result. One without a name has that of its artifact.
+func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {
+	var files []*a2a.Part
+	if said != nil {
+		files = transport.FilesOf(said.Parts)
+	}
+	for _, a := range artifacts {
+		if a == nil {
+			continue
+		}
+		for _, p := range transport.FilesOf(a.Parts) {
+			if p.Filename == "" && a.Name != "" {
+				named := *p
+				named.Filename = a.Name
+				p = &named
+			}
+			files = append(files, p)
+		}
+	}
+	return files[:min(len(files), transport.MaxFiles)]
+}
+
+// given returns the files that go with a task.
+func (c *Conversation) given(t *Task) []*a2a.Part {
+	var files []*a2a.Part
+	if turn := c.Turn(t.Turn); turn != nil {
+		files = slices.Clone(turn.Files)
+	}
+	for _, id := range t.DependsOn {
+		if d := c.Tasks[id]; d != nil {
+			files = append(files, d.Files...)
+		}
+	}
+	return files
+}
+
+// results returns the files that came of a turn's tasks.
+func (c *Conversation) results(turn *Turn) []*a2a.Part {
+	var files []*a2a.Part
+	for _, t := range c.TasksOf(turn) {
+		if t.Phase == Completed || t.Phase == Asking {
+			files = append(files, t.Files...)
+		}
+	}
+	return slices.Clip(carried(files))
+}
+
+// carried returns files as they are put into one message: each once, and not more than fits, of which a line of text says so.
+func carried(files []*a2a.Part) []*a2a.Part {
+	var out []*a2a.Part
+	room, n := maxCarried, 0
+	for _, p := range files {
+		if slices.ContainsFunc(out, func(q *a2a.Part) bool { return sameFile(p, q) }) {
+			continue
+		}
+		raw, _ := p.Content.(a2a.Raw)
+		if n++; n > transport.MaxFiles || len(raw) > room {
+			out = append(out, a2a.NewTextPart("["+transport.FileLine(p)+": left out, the message would be too large]"))
+			continue
+		}
+		room -= len(raw)
+		out = append(out, p)
+	}
+	return out
+}
+
+// sameFile reports whether two parts are the same file under the same name.
+func sameFile(p, q *a2a.Part) bool {
+	if p.Filename != q.Filename || p.MediaType != q.MediaType {
+		return false
+	}
+	a, inline := p.Content.(a2a.Raw)
+	if b, ok := q.Content.(a2a.Raw); inline || ok {
+		return inline && ok && bytes.Equal(a, b)
+	}
+	return p.Content == q.Content
+}
+
+// trimFiles lets go of the bytes of files that older answered turns have: what is left of those is that they were there. The log has them.
+func (c *Conversation) trimFiles() {
+	if !slices.ContainsFunc(c.Turns, func(t *Turn) bool { return len(t.Files)+len(t.Out) > 0 }) {
+		return
+	}
+	turns, room := c.answered(), maxKept
+	for i, turn := range slices.Backward(turns) {
+		for _, files := range [][]*a2a.Part{turn.Files, turn.Out} {
+			for j, p := range files {
+				raw, inline := p.Content.(a2a.Raw)
+				if room -= len(raw); inline && room < 0 && i < len(turns)-1 {
+					files[j] = transport.ForgottenFile(p)
+				}
+			}
+		}
+	}
+}
+
+// filesWeight estimates the memory that files take.
+func filesWeight(files []*a2a.Part) int {
+	n := 0
+	for _, p := range files {
+		raw, _ := p.Content.(a2a.Raw)
+		n += 512 + len(raw) + len(p.Filename)
+	}
+	return n
+}

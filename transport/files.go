@@ -1,0 +1,274 @@
+package transport
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+)
+
+// Object names what a transport keeps in chunks beside its events.
+type Object struct {
+	Tenant    string
+	ContextID string // the conversation, with which it is erased
+	From      string // who stores it, as Event.From
+	ID        string
+}
+
+// FileChunk is how many bytes of a file are in each of its chunks but the last.
+const FileChunk = 256 << 10
+
+// Files is implemented by transports that keep files. [PutFile], [OpenFile] and the functions of parts are made of it: nobody else needs it. What it
+// is given is sealed, so that a transport need not hide it from anybody who knows where it is.
+type Files interface {
+	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. To store one again is
+	// harmless. Errors: ErrInvalid, ErrTooLarge, ErrFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
+	PutChunk(ctx context.Context, o Object, n int, sealed []byte) error
+	// Chunk returns it, or an error that wraps ErrNotFound.
+	Chunk(ctx context.Context, o Object, n int) ([]byte, error)
+}
+
+// FileKeeper is implemented by transports whose files somebody looks after. [Eraser] removes those of a conversation.
+type FileKeeper interface {
+	// Objects yields what is stored of a tenant, in any order.
+	Objects(ctx context.Context, tenant string) iter.Seq2[StoredObject, error]
+	// RemoveObject removes all of an object. One that is not there is no error.
+	RemoveObject(ctx context.Context, o Object) error
+}
+
+// StoredObject is an object as it is kept.
+type StoredObject struct {
+	Object
+	Chunks int
+	Stored time.Time // the newest chunk, by the clock of the transport
+}
+
+// Of files.
+var (
+	// ErrFileGone is of a file whose bytes are not there any more: its conversation was deleted, or the store has lost them.
+	ErrFileGone = errors.New("the file is gone")
+	// ErrFileDamaged is of a file whose bytes are not those that were stored.
+	ErrFileDamaged = errors.New("the file is damaged")
+)
+
+const fileKeySize = 32
+
+// sealFile returns the cipher of the file with this key: AES-256-GCM. Each file has a key of its own, and each of its chunks the nonce
+// that follows from its number, so that none is used twice.
+func sealFile(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// chunkSeal returns the nonce of a chunk, and what is authenticated with it: which file it is of, which of its chunks it is, and
+// whether it is the last. So chunks cannot be changed, left out, put elsewhere, nor the end cut off.
+func chunkSeal(o Object, n int, last bool) (nonce, with []byte) {
+	nonce = make([]byte, 12)
+	binary.BigEndian.PutUint64(nonce[4:], uint64(n))
+	with = append(append(with, nonce...), 0)
+	if last {
+		with[len(with)-1] = 1
+	}
+	return nonce, append(with, o.ID...)
+}
+
+// PutFile stores what r gives as a file of a conversation, at most limit bytes, and returns where it is. A file that is larger gives an
+// error that wraps ErrTooLarge. What was stored before an error stays until somebody removes it (see [FileKeeper]).
+func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.Reader, limit int64) (FileRef, error) {
+	ref := FileRef{Object: Object{Tenant: tenant, ContextID: contextID, From: from, ID: uuid.NewString()}, Key: make([]byte, fileKeySize)}
+	_, _ = rand.Read(ref.Key) // never fails
+	gcm, err := sealFile(ref.Key)
+	if err != nil {
+		return FileRef{}, err
+	}
+	sum, chunk, next := sha256.New(), make([]byte, FileChunk), make([]byte, FileChunk)
+	have, err := io.ReadFull(r, chunk)
+	for n := 0; ; n++ {
+		if err != nil && !ends(err) {
+			return FileRef{}, err
+		}
+		more := 0
+		if err == nil { // whether there is more tells whether this is the last
+			if more, err = io.ReadFull(r, next); err != nil && !ends(err) {
+				return FileRef{}, err
+			}
+		}
+		if ref.Size += int64(have); ref.Size+int64(more) > limit {
+			return FileRef{}, fmt.Errorf("%w: files may have at most %d bytes", ErrTooLarge, limit)
+		}
+		sum.Write(chunk[:have])
+		nonce, with := chunkSeal(ref.Object, n, more == 0)
+		if err := f.PutChunk(ctx, ref.Object, n, gcm.Seal(nil, nonce, chunk[:have], with)); err != nil {
+			return FileRef{}, fmt.Errorf("store a file: %w", err)
+		}
+		if more == 0 {
+			ref.SHA256 = hex.EncodeToString(sum.Sum(nil))
+			return ref, nil
+		}
+		chunk, next, have = next, chunk, more
+	}
+}
+
+// ends reports whether err is of a reader that has no more than it gave.
+func ends(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
+
+// OpenFile returns a reader of a file, which reads one chunk after the other. Its errors wrap [ErrFileGone], [ErrFileDamaged], or are those
+// of [Files]; it returns [io.EOF] only behind the whole file, as it was stored.
+func OpenFile(ctx context.Context, f Files, ref FileRef) (io.ReadCloser, error) {
+	gcm, err := sealFile(ref.Key)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return &fileReader{ctx: ctx, f: f, ref: ref, gcm: gcm, sum: sha256.New()}, nil
+}
+
+// fileReader reads a file.
+type fileReader struct {
+	ctx  context.Context //nolint:containedctx // of the reader's life, as of a request's body
+	f    Files
+	ref  FileRef
+	gcm  cipher.AEAD
+	sum  hash.Hash
+	next int // chunk
+	read int64
+	rest []byte // of the one before
+	err  error
+}
+
+func (r *fileReader) Read(b []byte) (int, error) {
+	for len(r.rest) == 0 && r.err == nil {
+		r.err = r.fetch()
+	}
+	if len(r.rest) == 0 {
+		return 0, r.err
+	}
+	n := copy(b, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *fileReader) Close() error {
+	if r.err == nil {
+		r.err = io.ErrClosedPipe
+	}
+	r.rest = nil
+	return nil
+}
+
+// fetch reads the next chunk; io.EOF says that there is none.
+func (r *fileReader) fetch() error {
+	if r.read == r.ref.Size && r.next > 0 {
+		if hex.EncodeToString(r.sum.Sum(nil)) != r.ref.SHA256 {
+			return fmt.Errorf("%w: its bytes are others than those that were said", ErrFileDamaged)
+		}
+		return io.EOF
+	}
+	sealed, err := r.f.Chunk(r.ctx, r.ref.Object, r.next)
+	switch {
+	case errors.Is(err, ErrNotFound) && r.next == 0:
+		return ErrFileGone
+	case errors.Is(err, ErrNotFound):
+		return fmt.Errorf("%w: what comes behind its first %d of %d bytes is missing", ErrFileDamaged, r.read, r.ref.Size)
+	case err != nil:
+		return fmt.Errorf("read a file: %w", err)
+	}
+	last := r.ref.Size-r.read <= FileChunk
+	nonce, with := chunkSeal(r.ref.Object, r.next, last)
+	plain, err := r.gcm.Open(nil, nonce, sealed, with)
+	if err != nil || int64(len(plain)) != min(FileChunk, r.ref.Size-r.read) {
+		return fmt.Errorf("%w behind its first %d of %d bytes", ErrFileDamaged, r.read, r.ref.Size)
+	}
+	r.sum.Write(plain)
+	r.next, r.read, r.rest = r.next+1, r.read+int64(len(plain)), plain
+	return nil
+}
+
+// PackFiles returns parts as they are put into one message: files that are too large for it are stored, and become references. f may be nil
+// for a transport that keeps none: then that is an error which wraps ErrTooLarge. Neither parts nor what they hold is changed.
+func PackFiles(ctx context.Context, f Files, tenant, contextID, from string, parts a2a.ContentParts) (a2a.ContentParts, error) {
+	out, inline, files := parts, 0, 0
+	for i, p := range parts {
+		if _, _, _, ok := FileOf(p); !ok {
+			continue
+		}
+		if files++; files > MaxFiles {
+			return nil, fmt.Errorf("%w: %w: a message brings at most %d files", ErrInvalid, ErrTooLarge, MaxFiles)
+		}
+		raw, ok := p.Content.(a2a.Raw)
+		if !ok {
+			continue
+		}
+		if len(raw) <= MaxInlineFile && inline+len(raw) <= MaxInlineFiles {
+			inline += len(raw)
+			continue
+		}
+		if f == nil {
+			return nil, fmt.Errorf("%w: %w: a file of %d bytes: this transport keeps no files, and takes at most %d bytes in a message",
+				ErrInvalid, ErrTooLarge, len(raw), MaxInlineFile)
+		}
+		ref, err := PutFile(ctx, f, tenant, contextID, from, bytes.NewReader(raw), int64(len(raw)))
+		if err != nil {
+			return nil, err
+		}
+		if &out[0] == &parts[0] {
+			out = append(a2a.ContentParts(nil), parts...)
+		}
+		stored := ref.Part(p.Filename, cmp.Or(p.MediaType, TypeOf(p.Filename, "", raw)))
+		for k, v := range p.Metadata {
+			if _, own := stored.Metadata[k]; !own {
+				stored.Metadata[k] = v
+			}
+		}
+		out[i] = stored
+	}
+	return out, nil
+}
+
+// OpenPart returns a reader of the file that a part is, wherever its bytes are: the one place that knows. The errors are those of [OpenFile];
+// one that wraps ErrInvalid says that the part is no file, or that its reference is broken.
+func OpenPart(ctx context.Context, f Files, tenant string, p *a2a.Part) (io.ReadCloser, error) {
+	if p != nil {
+		if raw, ok := p.Content.(a2a.Raw); ok {
+			return io.NopCloser(bytes.NewReader(raw)), nil
+		}
+	}
+	ref, err := RefOf(tenant, p)
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, fmt.Errorf("%w: this transport keeps no files", ErrUnavailable)
+	}
+	return OpenFile(ctx, f, ref)
+}
+
+// ReadPart returns the bytes of the file that a part is, at most limit of them: a larger one gives an error that wraps ErrTooLarge, and is
+// not read.
+func ReadPart(ctx context.Context, f Files, tenant string, p *a2a.Part, limit int64) ([]byte, error) {
+	if _, _, size, ok := FileOf(p); ok && size > limit {
+		return nil, fmt.Errorf("%w: the file has %d bytes, at most %d are read", ErrTooLarge, size, limit)
+	}
+	r, err := OpenPart(ctx, f, tenant, p)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
