@@ -47,9 +47,11 @@ type Conversation struct {
 	SeenAt   int
 
 	seen   map[string]uint64
-	named  int       // bytes of the ids in it
-	at     time.Time // Time of the last entry applied; zero: it is not known, as behind a snapshot
-	listed int       // weight of Listed and Changes
+	named  int           // bytes of the ids in it
+	at     time.Time     // Time of the last entry applied; zero: it is not known, as behind a snapshot
+	listed int           // weight of Listed and Changes
+	past   []*Turn       // what History returns; nil: it is to be looked for
+	shown  []prompt.Turn // the same, as prompts show it
 }
 
 // SeenEvent says which entry an event led to.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -127,8 +128,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
 	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
-	m.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
-		"took", m.cfg.Now().Sub(began).Round(time.Microsecond))
+	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
+		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
+		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
 	return nil
 }
 
@@ -242,6 +244,9 @@ func (d *decision) see() (*llm.Turn, error) {
 // attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
 func (d *decision) attach(t *llm.Turn) {
 	files := d.conv.Files(d.turn, d.summarised())
+	if len(files) == 0 {
+		return
+	}
 	t.Available = conversation.Keys(files)
 	keeper, _ := d.m.cfg.Transport.(transport.Files)
 	t.Open = func(ctx context.Context, key string) ([]byte, error) {
