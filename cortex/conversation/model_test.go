@@ -133,7 +133,7 @@ func (m *model) remember(e *transport.Event) *transport.Event {
 }
 
 func (m *model) words(id, text string) *a2a.Message {
-	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(strings.Repeat(id, 1<<(2*m.pick(9)))), Filename: id}}
+	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(strings.Repeat(id, 1<<(2*m.pick(8)))), Filename: id}}
 	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: parts}
 }
 
