@@ -87,7 +87,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 // TestHeirHasItsOwn has a chat take over that was given settings: these are its own, with what they name, and the rest, keys among them, are as
 // they were.
 func TestHeirHasItsOwn(t *testing.T) {
-	heir := &settings{node: newNodeSettings(nil, ownAgents...), llms: map[string]*endpoint{"mine": {Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
+	heir := &settings{node: newNodeSettings(nil, ownAgents...), llms: map[string]*endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
 	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 	heir.flags.AddFlagSet(heir.node.flags)
 	t.Setenv("CORTEX_POLICY", "/own")
@@ -99,7 +99,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 	}
 	next, own, err := heir.successor(&handover{
 		Flags: map[string]string{"llm": "theirs", "model": "big", "auth": "/keys", "retain": "30d", "agents": "echo", "shortlist": "7", "sync": "2s"},
-		LLMs:  map[string]*endpoint{"theirs": {Model: "t"}},
+		LLMs:  map[string]*endpoint{"theirs": {Provider: "ollama", Model: "t"}},
 	})
 	if err != nil {
 		t.Fatal(err)

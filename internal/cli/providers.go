@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -101,6 +102,15 @@ func ownProvider(own plug.Provider) *provider {
 	return p
 }
 
+// explainOwn puts what a provider of the program says of its settings behind the name of the endpoint.
+func explainOwn(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "json: ") {
+		return explainJSON(err)
+	}
+	return ": " + err.Error()
+}
+
 // plugged is a resolved endpoint as a provider of the program sees it.
 func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
 	headers, err := ep.allHeaders()
@@ -180,7 +190,7 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 	}
 	if err == nil && p.check != nil {
 		if err = p.check(&r, key); err != nil {
-			err = fmt.Errorf("llms.%s: %w", r.Name, err)
+			err = fmt.Errorf("llms.%s%s", r.Name, explainOwn(err))
 		}
 	}
 	return &r, key, err
