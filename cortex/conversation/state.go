@@ -42,6 +42,7 @@ type Conversation struct {
 	ListedSize int  `json:"Told"` // bytes of Listed and Changes in a prompt, where they are a choice
 	Tasks      map[a2a.TaskID]*Task
 	Chains     map[string]*Chain `json:",omitempty"` // of the open turns, by their roots
+	Numbered   int               `json:",omitempty"` // files that have got a key
 	Seen       []SeenEvent       // the newest events, a ring that begins at SeenAt once full
 	SeenAt     int
 
