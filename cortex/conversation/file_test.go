@@ -277,7 +277,7 @@ func TestFilesOfAYesByKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := s.conv.Asked()[0]
-	s.apply(&transport.Event{ID: s.toldID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
+	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // for which those of the request are let go
 	d = gives("alpha")
 	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Given)
