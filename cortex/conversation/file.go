@@ -140,6 +140,9 @@ func FileKey(p *a2a.Part) string { return transport.MetaString(p, transport.Meta
 // Files returns the files that a decision about turn can give to a task, each with its key, the oldest first: those of the messages and
 // results that its prompt shows, as far as their bytes are still there. The first turns of the window are left out, which a summary stands for.
 func (c *Conversation) Files(turn *Turn, summarised int) []*a2a.Part {
+	if c.Numbered == 0 {
+		return nil
+	}
 	var files []*a2a.Part
 	seen := map[string]bool{}
 	add := func(all []*a2a.Part) {

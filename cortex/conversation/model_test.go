@@ -133,7 +133,11 @@ func (m *model) remember(e *transport.Event) *transport.Event {
 }
 
 func (m *model) words(id, text string) *a2a.Message {
-	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(strings.Repeat(id, 1<<(2*m.pick(9)))), Filename: id}}
+	file := id
+	if m.pick(16) == 0 { // so large that those of other turns are let go
+		file = strings.Repeat(id, 1<<17)
+	}
+	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(file), Filename: id}}
 	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: parts}
 }
 

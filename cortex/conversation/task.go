@@ -26,10 +26,10 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 		}
 		t.Turn, t.Skill, t.Text, t.Input = turn.ID, del.Skill, strings.ToValidUTF8(del.Task, "\uFFFD"), del.Input
 		t.Result, t.Artifacts, t.Files, t.SentIndex, t.DependsOn = "", nil, nil, i, nil
-		if given := c.Along(turn, &del); del.Files == nil {
+		if del.Files == nil {
 			t.Given = nil
 		} else {
-			t.Given = given
+			t.Given = c.Along(turn, &d.Delegations[i])
 		}
 		t.Continued = t.Continued || t.SentSeq != 0
 		for _, dep := range del.DependsOn {

@@ -244,6 +244,9 @@ func (d *decision) see() (*llm.Turn, error) {
 // attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
 func (d *decision) attach(t *llm.Turn) {
 	files := d.conv.Files(d.turn, d.summarised())
+	if len(files) == 0 {
+		return
+	}
 	t.Available = conversation.Keys(files)
 	keeper, _ := d.m.cfg.Transport.(transport.Files)
 	t.Open = func(ctx context.Context, key string) ([]byte, error) {
