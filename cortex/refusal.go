@@ -254,7 +254,7 @@ func withoutOldest(kept []refusalNote) []refusalNote {
 }
 
 // RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
-// is a [Notes].
+// is a [storage.Notes].
 func RefusalOf(ctx context.Context, s storage.Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	notes, ok := s.(storage.Notes)
 	if !ok {

@@ -50,7 +50,7 @@ func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	for _, turn := range c.Turns {
 		if turn.AnswerSeq == seq {
 			o.answer(turn)
-			o.told(turn)
+			o.delivered(turn)
 		}
 	}
 	return out
@@ -257,11 +257,11 @@ func (o effects) timer(at, due time.Time) {
 	})
 }
 
-// told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
-func (o effects) told(turn *Turn) {
+// delivered notes, behind the question of a turn, that it was delivered: it comes back to Cortex before everything that is said after it.
+func (o effects) delivered(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
 		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
-			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
+			ID: o.c.deliveredID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
 		})
 	}
 }

@@ -121,7 +121,7 @@ func TestFilesOfAYes(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := s.conv.Asked()[0]
-	s.apply(&transport.Event{ID: s.toldID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
+	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	d := gives("alpha")
 	d.Delegations[0].ID = string(asked.ID)
 	s.apply(says("user", "m2", "yes"), d)
@@ -130,8 +130,8 @@ func TestFilesOfAYes(t *testing.T) {
 	}
 }
 
-// toldID returns the id of the note that the last question was told.
-func (s *script) toldID() string {
+// deliveredID returns the id of the note that the last question was delivered.
+func (s *script) deliveredID() string {
 	for _, out := range s.conv.Effects(s.conv.Seq) {
 		if _, ok := out.Event.Payload.(*transport.Deadline); ok && out.Event.DeliverAt.IsZero() {
 			return out.Event.ID
@@ -277,7 +277,7 @@ func TestFilesOfAYesByKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := s.conv.Asked()[0]
-	s.apply(&transport.Event{ID: s.toldID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
+	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // for which those of the request are let go
 	d = gives("alpha")
 	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Given)

@@ -36,7 +36,7 @@ type Turn struct {
 	AnswerSeq uint64      // the entry that answered; 0 while the turn is open
 	Answered  time.Time
 	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
-	Told      bool      // what is said from now on is said after that question was told
+	Delivered bool      `json:"Told"` // what is said from now on is said after that question was delivered
 	Kind      llm.Kind  // of the decision that answered; empty for a failure
 	Failed    bool
 	Reason    string
