@@ -130,7 +130,7 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
+	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: wordsOf(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
 	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
 	t.Direct = directOf(m, t.User)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
