@@ -105,7 +105,7 @@ type agent struct {
 	mu       sync.Mutex
 	running  map[a2a.TaskID]*run
 	finished *memory[outcome]
-	canceled *memory[cancellation] // that came before their task
+	canceled *memory[cancellation]          // that came before their task
 	asks     map[string]chan<- *a2a.Message // by the ids of what tasks have asked and wait for; one place each
 	answers  *memory[*a2a.Message]          // by the same, of late
 }

@@ -273,6 +273,7 @@ func (o effects) answer(turn *Turn) {
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if IsAgent(turn.From) {
 		o.add(turn, transport.Inbox(o.c.Tenant, turn.From), e)
+		o.add(turn, transport.Control(o.c.Tenant, turn.From), e)
 	}
 	o.add(turn, o.live(), e)
 }

@@ -28,7 +28,7 @@ type Turn struct {
 	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
 	Until     time.Time `json:",omitzero"` // when its answer is of no use any more, as an agent that asked says; zero: never
-	Seq       uint64 // the entry that began it
+	Seq       uint64    // the entry that began it
 	Steps     []Step
 	Decisions int
 
