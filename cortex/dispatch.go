@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -22,26 +22,23 @@ func (o *Orchestrator) count(conv *conversation.Conversation, entry *conversatio
 	}
 }
 
-// show lets people see what the cause of entry seq settled, before the decision, which may take long. It returns the ids of what
-// it has sent.
-func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []string) {
-	for _, out := range conv.Effects(seq) {
-		if _, ok := out.Event.Payload.(*a2a.TaskStatusUpdateEvent); ok {
-			if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
-				o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-				continue
-			}
-			shown = append(shown, out.Event.ID)
+// show lets people see what the cause of entry seq settled, before the decision, which may take long. It returns the tasks of which it has.
+func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []a2a.TaskID) {
+	for _, out := range conv.Settled(seq) {
+		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+			continue
 		}
+		shown = append(shown, out.Event.TaskID)
 	}
 	return shown
 }
 
 // send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
-func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown ...string) error {
-	for _, out := range conv.Effects(seq) {
+func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown ...a2a.TaskID) error {
+	for _, out := range conv.Effects(seq, shown...) {
 		timer := out.Event.DeliverAt
-		if slices.Contains(shown, out.Event.ID) || !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
+		if !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
 			continue
 		}
 		err := o.publish(ctx, conv.Conversation, out)
@@ -62,7 +59,8 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 		}
 		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
 			o.stats.Tasks.Add(1)
-			o.log.Info("task sent", "context_id", conv.ContextID, "task_id", out.Event.TaskID, "agent", out.Topic.ID)
+			o.log.LogAttrs(ctx, slog.LevelInfo, "task sent", slog.String("context_id", conv.ContextID),
+				slog.String("task_id", string(out.Event.TaskID)), slog.String("agent", out.Topic.ID))
 		}
 	}
 	o.recall(ctx, conv.Conversation, seq)
@@ -151,13 +149,14 @@ const recallTimeout = 2 * time.Second
 // recall takes the tasks that entry seq stopped out of their agents' inboxes, where the transport can. So an agent that does not
 // run, and misses the Cancel, does not do them when it starts. An agent that has begun is told by the Cancel.
 func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversation, seq uint64) {
+	stopped := conv.Withdrawals(seq)
 	w, ok := o.cfg.Transport.(transport.Withdrawer)
-	if !ok {
+	if !ok || len(stopped) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recallTimeout)
 	defer cancel()
-	for _, r := range conv.Withdrawals(seq) {
+	for _, r := range stopped {
 		inboxes := []string{r.Agent}
 		if o.queue.backlog != nil {
 			o.queue.withdraw(conv.ContextID, r.EventID)

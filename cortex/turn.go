@@ -175,7 +175,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *convers
 	if err := conv.Begin(entry); err != nil {
 		return err
 	}
-	var shown []string
+	var shown []a2a.TaskID
 	if turn := conv.Turn(entry.Turn); turn != nil && turn.Open() && !conv.Outstanding(turn) {
 		shown = o.show(ctx, conv.Conversation, entry.Seq)
 		if entry.Failure == "" && entry.Decision == nil {

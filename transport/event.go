@@ -49,7 +49,7 @@ type Event struct {
 // Decode sets e's payload to what [DecodePayload] reads. It keeps body, which must not change any more: e is written down with
 // it, and not with what would come of encoding the payload again, as long as the payload is the one that was read.
 func (e *Event) Decode(kind, version string, body []byte) error {
-	p, plain, err := decodePayload(kind, version, body)
+	p, plain, err := decodePayload(kind, version, body, true)
 	if e.Payload = p; plain && len(body) <= MaxPayload {
 		e.body, e.decoded = body, p
 	}

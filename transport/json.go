@@ -27,7 +27,10 @@ type eventJSON struct {
 }
 
 // MarshalJSON writes e with its payload; Delivery is left out.
-func (e *Event) MarshalJSON() ([]byte, error) {
+func (e *Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// AppendJSON appends what MarshalJSON writes.
+func (e *Event) AppendJSON(to []byte) ([]byte, error) {
 	kind, ok := PayloadKind(e.Payload)
 	version, body := PayloadVersion, e.body
 	if !ok || body == nil || e.Payload != e.decoded {
@@ -49,13 +52,13 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	} else {
 		j.Payload = body
 	}
-	return marshal(&j)
+	return appendJSON(to, &j)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. A payload of unknown kind or version becomes an [Opaque].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
-	if !readPlain(b, &j) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // else DecodePayload looks at all of it
+	if !readPlain(b, &j, false) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // else DecodePayload looks at all of it
 		j = eventJSON{}
 		if err := json.Unmarshal(b, &j); err != nil {
 			return err

@@ -19,13 +19,19 @@ type Effect struct {
 }
 
 // Effects returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
-// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless.
-func (c *Conversation) Effects(seq uint64) []Effect {
+// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. How the tasks ended of which people
+// were shown it already (see Settled) is left out.
+func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	var out []Effect
 	o := effects{c: c, seq: seq, out: &out}
 	timed := c.settledQuestion(seq)
-	for _, t := range c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq }) {
-		o.settled(t)
+	for _, t := range c.settledBy(seq) {
+		if !slices.Contains(shown, t.ID) {
+			o.settled(t)
+		}
+		if t.Stopped {
+			o.stop(t, t.Agent, t.Settled, t.Result)
+		}
 		// Its timer has fired; another task may have the same deadline.
 		timed = timed || t.Stopped || t.SentSeq == 0 && t.Phase == Canceled
 	}
@@ -41,13 +47,27 @@ func (c *Conversation) Effects(seq uint64) []Effect {
 	if at := c.NextDeadline(); timed && !at.IsZero() {
 		o.timer(at, at)
 	}
-	for _, turn := range c.answered() {
+	for _, turn := range c.Turns {
 		if turn.AnswerSeq == seq {
 			o.answer(turn)
 			o.told(turn)
 		}
 	}
 	return out
+}
+
+// Settled returns those of the effects of entry seq by which people see how tasks ended.
+func (c *Conversation) Settled(seq uint64) []Effect {
+	var out []Effect
+	for _, t := range c.settledBy(seq) {
+		effects{c: c, seq: seq, out: &out}.settled(t)
+	}
+	return out
+}
+
+// settledBy returns the tasks that entry seq settled.
+func (c *Conversation) settledBy(seq uint64) []*Task {
+	return c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq })
 }
 
 // settledQuestion reports whether entry seq left a task waiting for the user: that has a deadline too.
@@ -134,7 +154,7 @@ func (o effects) task(t *Task) {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
 	files := carried(o.c.given(t))
-	asked := slices.Clone(m.Parts) // what people are shown
+	asked := slices.Clip(m.Parts) // what people are shown
 	for _, p := range files {
 		asked = append(asked, transport.ForgottenFile(p))
 	}
@@ -185,7 +205,7 @@ func ancestor(turn *Turn) []string {
 	return nil
 }
 
-// settled shows on Live how a task ended, and stops the agent of one that was canceled.
+// settled shows on Live how a task ended.
 func (o effects) settled(t *Task) {
 	status := a2a.TaskStatus{State: t.State(), Timestamp: &t.Settled}
 	if t.Result != "" {
@@ -201,9 +221,6 @@ func (o effects) settled(t *Task) {
 			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: o.shownIn(t)},
 		},
 	})
-	if t.Stopped {
-		o.stop(t, t.Agent, t.Settled, t.Result)
-	}
 }
 
 // shownIn returns the turn in which people see that a task was settled: the task's own, or the one whose message was no yes to it.

@@ -186,7 +186,7 @@ func (c *Conversation) amend(t *Task) {
 			past.Steps[i].Tasks[at] = PromptTask(t)
 		}
 	}
-	turn.Past = &past
+	turn.Past, c.past = &past, nil
 }
 
 // Request returns what the user asked for: of a turn that began with a yes, what the yes was said to.

@@ -8,15 +8,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// View returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
+// View returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits. Its History is
+// the conversation's own: who changes anything in it changes a copy.
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
-	history := c.History()
-	t.History = slices.Grow(t.History, len(history))
-	for _, past := range history {
-		t.History = append(t.History, *past.Past)
-	}
+	t.Files = promptFiles(turn.Files)
+	c.History()
+	t.History = slices.Clip(c.shown)
 	t.Steps = c.promptSteps(turn)
 	for _, w := range c.Waiting() {
 		t.Waiting = append(t.Waiting, PromptTask(w))
@@ -40,8 +39,8 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 
 func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
-		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn,
-		State: t.State(), Result: t.Result, Artifacts: t.Artifacts,
+		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn, Given: Keys(t.Given),
+		State: t.State(), Result: t.Result, Artifacts: t.Artifacts, Files: promptFiles(t.Files),
 	}
 }
 

@@ -33,9 +33,24 @@ func (c *Conversation) answered() []*Turn {
 	return turns
 }
 
-// History returns the answered turns of the window, which prompts show.
+// History returns the answered turns of the window, which prompts show. The caller does not change it.
 func (c *Conversation) History() []*Turn {
-	return slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil })
+	if c.past == nil {
+		c.past, c.shown = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
+		for _, t := range c.past {
+			c.shown = append(c.shown, *t.Past)
+		}
+	}
+	return c.past
+}
+
+// passed lets History have a turn that was just answered, which is as a rule the newest.
+func (c *Conversation) passed(t *Turn) {
+	if n := len(c.past); n == 0 || c.past[n-1].AnswerSeq >= t.AnswerSeq {
+		c.past = nil
+		return
+	}
+	c.past, c.shown = append(c.past, t), append(c.shown, *t.Past)
 }
 
 // shrink leaves out the older half of the window when it has too many turns or they are too long. How long the newest one is
@@ -108,6 +123,7 @@ func (c *Conversation) drop(turns []*Turn) {
 	for _, t := range turns {
 		t.Past = nil
 	}
+	c.past = nil
 	answered := c.answered()
 	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool {
 		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq && len(c.askedIn(t.ID)) == 0
@@ -125,7 +141,7 @@ func (c *Conversation) Weight() int {
 		n += 256 + 64*len(chain.Given)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files)
+		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files) + filesWeight(t.Given)
 	}
 	return n
 }
@@ -135,7 +151,7 @@ func taskWeight(t prompt.Task) int {
 	for _, a := range t.Artifacts {
 		n += len(a.Name) + len(a.Text)
 	}
-	return n
+	return n + headsWeight(t.Files)
 }
 
 func turnWeight(t *Turn) int {
@@ -147,7 +163,7 @@ func turnWeight(t *Turn) int {
 		return n
 	}
 	if t.weighed != t.Past { // it is asked for at every event of the conversation
-		t.weighed, t.pastWeight = t.Past, 0
+		t.weighed, t.pastWeight = t.Past, headsWeight(t.Past.Files)
 		for _, s := range t.Past.Steps {
 			for _, task := range s.Tasks {
 				t.pastWeight += taskWeight(task)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -14,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // decision is the making of one.
@@ -125,8 +128,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
 	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
-	m.log.Info("decided", "context_id", conv.ContextID, "turn", turn.ID, "kind", decided.Kind, "agents", delegates(decided),
-		"took", m.cfg.Now().Sub(began).Round(time.Microsecond))
+	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
+		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
+		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
 	return nil
 }
 
@@ -227,6 +231,7 @@ func (d *decision) see() (*llm.Turn, error) {
 			t.Summary = summary.Text
 		}
 	}
+	d.attach(t)
 	d.offer(t, summary != nil)
 	d.seen = t
 	var why string
@@ -234,6 +239,23 @@ func (d *decision) see() (*llm.Turn, error) {
 		return nil, &failure{why}
 	}
 	return t, nil
+}
+
+// attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
+func (d *decision) attach(t *llm.Turn) {
+	files := d.conv.Files(d.turn, d.summarised())
+	if len(files) == 0 {
+		return
+	}
+	t.Available = conversation.Keys(files)
+	keeper, _ := d.m.cfg.Transport.(transport.Files)
+	t.Open = func(ctx context.Context, key string) ([]byte, error) {
+		i := slices.IndexFunc(files, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
+		if i < 0 {
+			return nil, transport.ErrFileGone
+		}
+		return transport.ReadPart(ctx, keeper, t.Tenant, files[i], llm.MaxImageBytes)
+	}
 }
 
 // pay notes what was spent beside the decision.

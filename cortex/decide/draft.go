@@ -24,7 +24,8 @@ type draft struct {
 	topic transport.Topic
 	turn  *conversation.Turn
 
-	some, enough chan struct{} // have one when something, or as much as draftBytes, is pending
+	// Made when there is something to show; some and enough have one when something, or as much as draftBytes, is pending.
+	some, enough chan struct{}
 	over         chan struct{} // closed by end
 	sender       sync.WaitGroup
 
@@ -35,10 +36,7 @@ type draft struct {
 }
 
 func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
-	return &draft{
-		m: m, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn,
-		some: make(chan struct{}, 1), enough: make(chan struct{}, 1), over: make(chan struct{}),
-	}
+	return &draft{m: m, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn}
 }
 
 func (d *draft) write(text string) {
@@ -49,6 +47,7 @@ func (d *draft) write(text string) {
 	}
 	if !d.begun {
 		d.begun = true
+		d.some, d.enough, d.over = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 		d.sender.Go(d.send)
 	}
 	d.pending.WriteString(text)
@@ -70,7 +69,9 @@ func (d *draft) end() {
 	d.mu.Lock()
 	if !d.ended {
 		d.ended = true
-		close(d.over)
+		if d.begun {
+			close(d.over)
+		}
 	}
 	d.mu.Unlock()
 	d.sender.Wait()

@@ -252,7 +252,7 @@ func (r *Registry) recall(kept Kept) error {
 	if card == nil || len(card.Skills) > transport.MaxSkills {
 		return errors.New("its card is none")
 	}
-	hash, err := hashOf(card)
+	hash, size, err := hashOf(card)
 	if err != nil {
 		return fmt.Errorf("its card: %w", err)
 	}
@@ -276,7 +276,7 @@ func (r *Registry) recall(kept Kept) error {
 	}
 	a = r.agent(kept.ID)
 	a.registered, a.seen = k.RegisteredAt, k.LastSeen
-	c := newContent(card, hash)
+	c := newContent(card, hash, size)
 	r.serial++
 	for _, in := range k.Instances {
 		it := &instance{

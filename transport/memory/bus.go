@@ -71,7 +71,7 @@ func New(o *Options) *Bus {
 		boards:  map[string]*board{},
 		live:    map[transport.Topic]map[*feed]struct{}{},
 		dead:    map[string][]*deadLetter{},
-		seen:    seen{ids: map[seenID]struct{}{}},
+		seen:    seen{ids: map[string]struct{}{}},
 	}
 	if o != nil {
 		w.o = *o

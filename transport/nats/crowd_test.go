@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -380,5 +381,46 @@ func TestBoundedPull(t *testing.T) {
 		if _, err := boundedPull("x", []byte(asked)); err == nil {
 			t.Errorf("boundedPull(%s) is passed on", asked)
 		}
+	}
+}
+
+// TestLargeCards has one agent announce instances whose cards are large: everybody reads them all, so that they have a bound together, and
+// the agent is told what to do. What has gone makes room.
+func TestLargeCards(t *testing.T) {
+	dir := keys(t)
+	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}
+	if _, err := w.dial(t, nil).Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil {
+		t.Fatal(err)
+	}
+	bus := w.dial(t, &Options{Creds: agentCreds(t, w.dir, "", "large")})
+	say := func(instance int, gone transport.GoneReason) error {
+		c := &transport.Card{AgentID: "large", Instance: fmt.Sprint(instance), TTL: time.Hour, Gone: gone}
+		if gone == "" {
+			c.Card = &a2a.AgentCard{Name: "large", Description: strings.Repeat("x", 60<<10)}
+		}
+		return bus.Publish(t.Context(), transport.Cards(""), &transport.Event{ID: "c", From: "large", Payload: c})
+	}
+	const room = maxInstanceBytes / (61 << 10)
+	for i := range room {
+		for range 2 { // each says it again
+			if err := say(i, ""); err != nil {
+				t.Fatalf("instance %d: %v", i, err)
+			}
+		}
+	}
+	for i := range 5 {
+		if err := say(room+i, ""); err != nil && i == 0 {
+			t.Errorf("instance %d: %v", room, err) // the events around the cards are small
+		} else if i > 2 && (!errors.Is(err, transport.ErrFull) || !strings.Contains(err.Error(), "run fewer instances, or make the card")) {
+			t.Errorf("instance %d: %v, want that its cards are too large together", room+i, err)
+		}
+	}
+	for i := range 3 {
+		if err := say(i, transport.GoneLeft); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := say(room+4, ""); err != nil {
+		t.Errorf("an instance when others have gone: %v", err)
 	}
 }

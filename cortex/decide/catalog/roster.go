@@ -61,6 +61,9 @@ func listAgents(c *conversation.Conversation, t *llm.Turn, turn *conversation.Tu
 // tellChanges puts the changes into t where earlier prompts had them.
 func tellChanges(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn) {
 	past := c.History()
+	if len(c.Changes) > 0 {
+		t.History = slices.Clone(t.History) // it is the conversation's
+	}
 	for _, change := range c.Changes {
 		if change.Turn == turn.ID {
 			put(&t.Update, t.Steps, change)
@@ -96,6 +99,7 @@ func untell(t *llm.Turn) {
 		}
 		return steps
 	}
+	t.History = slices.Clone(t.History) // it is the conversation's
 	for i := range t.History {
 		t.History[i].Steps = none(&t.History[i].Update, t.History[i].Steps)
 	}

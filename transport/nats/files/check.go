@@ -425,7 +425,7 @@ func (s *checking) consumers() error {
 		}
 		file := consumersDir + "/" + e.Name() + "/" + consumerState
 		b, err := readBounded(filepath.Join(dir, consumerState))
-		why := "is damaged"
+		why, level := "is damaged", Made
 		switch {
 		case ours(err):
 			return err
@@ -439,13 +439,14 @@ func (s *checking) consumers() error {
 			if seq == 0 {
 				continue
 			}
-			why = fmt.Sprintf("contradicts message %d, which is there still", seq)
+			why = fmt.Sprintf("contradicts message %d, which is there still, as when its process is killed between two writes", seq)
+			level = Unfinished
 		}
 		kept, err := s.putAside(file)
 		if err != nil {
 			return err
 		}
-		s.found(Made, file, kept, "what the consumer has delivered %s: what was not acknowledged is delivered again", why)
+		s.found(level, file, kept, "what the consumer has delivered %s: what was not acknowledged is delivered again", why)
 	}
 	return nil
 }
