@@ -33,12 +33,13 @@ type Task struct {
 
 	live  *live  // nil outside Serve
 	pulse *pulse // likewise
+	agent *agent // likewise
 
 	mu        sync.Mutex
 	artifacts []*made
 	bytes     int            // of artifacts
 	text      []byte         // that was streamed
-	asked     map[string]int // how often, by what was asked
+	asked     map[string]int // how often, by a digest of what was asked
 }
 
 // newTask reads a task from its event.

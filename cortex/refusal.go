@@ -57,6 +57,7 @@ func refusalOf(contextID, from, id string) (key, of, by string) {
 // gets a failed answer. It is called again when it was not done, or the orchestrator was killed: all that it sends has derived ids.
 func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason error) error {
 	var err error
+	e = original(e)
 	switch {
 	case e.From == "" || e.ContextID == "": // the transport cannot say whose it is
 	case e.From == transport.Cortex:

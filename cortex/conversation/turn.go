@@ -27,7 +27,8 @@ type Turn struct {
 	Direct    *Direct     `json:",omitempty"` // whom the message is for; nil when it does not say
 	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
-	Seq       uint64 // the entry that began it
+	Until     time.Time `json:",omitzero"` // when its answer is of no use any more, as an agent that asked says; zero: never
+	Seq       uint64    // the entry that began it
 	Steps     []Step
 	Decisions int
 
@@ -135,6 +136,9 @@ func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t.Direct = directOf(m, t.User)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
+	}
+	if until, err := time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline)); err == nil && IsAgent(t.From) {
+		t.Until = until
 	}
 	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {
 		for _, a := range list[:min(len(list), MaxHops)] {
