@@ -3,13 +3,17 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
@@ -63,21 +67,19 @@ func cutAt(t *testing.T, url, word string, cut func()) (at string) {
 	return "nats://" + l.Addr().String()
 }
 
-// TestChatJoinsOneThatEnds has a chat join a Cortex that ends before the chat has looked for the conversations, or before it has the list of
-// agents: it starts its own at once, and says nothing of a connection that its user never had.
+// TestChatJoinsOneThatEnds has a chat join a Cortex that ends before the chat has looked for the conversations: it starts its own at once,
+// and says nothing of a connection that its user never had.
 func TestChatJoinsOneThatEnds(t *testing.T) {
-	for word, passing := range map[string]bool{"CORTEX_LOG": true, "CONSUMER.CREATE.KV_CORTEX_AGENTS": false} {
-		t.Run(word, func(t *testing.T) { chatJoinsOneThatEnds(t, word, passing) })
-	}
-}
-
-func chatJoinsOneThatEnds(t *testing.T, word string, passing bool) {
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Shutdown()
 	data := t.TempDir()
+	var out bytes.Buffer
+	if code := Run(t.Context(), []string{"ask", "--data", data, "Echo this!"}, strings.NewReader(""), &out, &out); code != exitOK { // there is a store
+		t.Fatalf("ask = %d, %s", code, &out)
+	}
 	own, err := claimData(t.Context(), data)
 	if err != nil {
 		t.Fatal(err)
@@ -85,11 +87,11 @@ func chatJoinsOneThatEnds(t *testing.T, word string, passing bool) {
 	release := sync.OnceFunc(own.release)
 	defer release()
 	var asked atomic.Int32
-	url := cutAt(t, server.URL(), word, func() {
+	url := cutAt(t, server.URL(), "CORTEX_LOG", func() {
 		asked.Add(1)
 		release()
 	})
-	if err := leaveAddress(data, address{URL: url, Passing: passing}); err != nil {
+	if err := leaveAddress(data, address{URL: url, Passing: true}); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
@@ -99,5 +101,50 @@ func chatJoinsOneThatEnds(t *testing.T, word string, passing bool) {
 	}
 	if n := asked.Load(); n < 1 || n > 5 { // one, if this machine is not busy
 		t.Errorf("the chat asked %d times at the address of the one that had ended, want once", n)
+	}
+}
+
+// TestEntrance ends a Cortex while a chat is on its way in, and after that: until the chat is in it begins again, and its user hears nothing of
+// it; then they do.
+func TestEntrance(t *testing.T) {
+	for _, within := range []bool{true, false} {
+		server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer server.Shutdown()
+		data := t.TempDir()
+		own, err := claimData(t.Context(), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.release()
+		if err := leaveAddress(data, address{URL: server.URL()}); err != nil {
+			t.Fatal(err)
+		}
+		s := &settings{data: data, node: newNodeSettings(new(Program), ownAgents...)}
+		joining, end := context.WithCancel(t.Context())
+		defer end()
+		in, told := &entrance{end: end}, make(chan bool, 10)
+		l, err := s.enter(joining, in, slog.New(slog.DiscardHandler), func(up bool, _ error) { told <- up })
+		if err != nil || l == nil {
+			t.Fatalf("enter() = %v, %v", l, err)
+		}
+		defer l.Close()
+		if !within {
+			if err := in.settle(nil); err != nil {
+				t.Errorf("settle() = %v", err)
+			}
+			server.Shutdown()
+			if <-told {
+				t.Error("the connection is told to be there")
+			}
+			continue
+		}
+		server.Shutdown()
+		<-joining.Done()
+		if err := in.settle(nil); !errors.Is(err, transport.ErrUnavailable) || len(told) > 0 {
+			t.Errorf("settle() = %v, and %d were told, want ErrUnavailable and nobody", err, len(told))
+		}
 	}
 }
