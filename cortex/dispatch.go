@@ -67,9 +67,9 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 	return nil
 }
 
-// unsent sends what there is to say of an output that the transport refuses for good, or since its agent does not read. Of a task Cortex
-// tells itself that it was rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of
-// the answer, unless it does not read: the answer is in the log.
+// unsent handles an effect that the transport refuses, for good or because the agent's inbox is full. A task that cannot be sent is reported to
+// Cortex itself as rejected, and ends with that in the log, as with any result. An agent that asked gets the reason in place of the answer, unless its
+// inbox is full: then the answer is in the log only.
 func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversation, seq uint64, out conversation.Effect, refused error) error {
 	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
 	m, ok := out.Event.Payload.(*a2a.Message)

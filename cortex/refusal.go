@@ -278,8 +278,8 @@ func RefusalOf(ctx context.Context, s storage.Store, tenant, contextID, from, me
 	return out[len(out)-1].Event.Payload.(*a2a.Message), true, nil
 }
 
-// bar refuses e. It is no dead letter: nothing about it would be another one when it is put back, and who floods a conversation that is
-// not theirs would push out the letters that are worth it.
+// bar refuses e without keeping it as a dead letter. A replay would be refused for the same reason, and a sender who floods a conversation that is
+// not theirs would push out dead letters that can still be used.
 func (o *Orchestrator) bar(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
 	if _, ok := transport.Request(e); !ok {
 		return o.ignore(ctx, conv, e, why, now)

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxRounds bounds how often one delivery of an event is begun anew since the log has gone on: then the transport delivers it again.
+// maxRounds bounds how often one delivery of an event starts over because the log has gone on. After that the transport delivers it again.
 const maxRounds = 16
 
 // attempt is what one delivery of an event has come to so far.
@@ -34,7 +34,7 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	return o.take(ctx, e, "")
 }
 
-// take is handle, with what to end the turn with instead of a decision, or "".
+// take is handle. If instead is not empty, the turn is answered with it, and nothing is decided.
 func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead string) error {
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
@@ -162,7 +162,7 @@ var errUnstorable = errors.New("entry cannot be stored")
 
 // advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
 // decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
-// now is later than entry.Time when it could not be stored at first, and lost is an entry for the event that came second, or nil.
+// now is later than entry.Time if an earlier attempt to store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
 func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
 	after, e := conv.Version, entry.Cause
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)

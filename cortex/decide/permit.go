@@ -29,8 +29,8 @@ func (m *Maker) policy() *policy.Policy {
 	return m.cfg.Policy()
 }
 
-// permit leaves the agents that the turn may give work to. Those that the policy keeps from it are, for this turn, not there: no
-// list has them and no search finds them. Those that only have enough to do are there, and unavailable.
+// permit reduces the agents to those that the turn may give work to. An agent that the policy forbids is treated as if it did not exist: no list
+// shows it, and no search finds it. An agent that is allowed but busy is listed as unavailable, with the reason.
 func (d *decision) permit() {
 	d.policy = d.m.policy()
 	d.all = keep(d.all, func(a *prompt.Agent) bool { return d.admits(a) })
@@ -212,8 +212,8 @@ func (d *decision) busy(agent string, more int) string {
 	return ""
 }
 
-// take takes the places of a decision's tasks with their agents, unless they are not to be sent yet. It returns why there is none,
-// for each agent that has enough to do.
+// take counts a decision's tasks against the limits of their agents; tasks that wait for the user's yes are checked, and not counted. For each agent
+// whose limit would be exceeded it returns the reason, and then nothing is counted.
 func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 	if d.policy == nil || decided.Kind != llm.KindDelegate {
 		return nil

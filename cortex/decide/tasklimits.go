@@ -10,15 +10,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
-// Tasks are forgotten by places so long after their deadline at the latest, when nobody has told that they are done: another
-// orchestrator may have their conversation.
+// A task is not counted any more this long after its deadline, even when no result has come: another orchestrator may own its conversation by then,
+// and see the result.
 const placeMargin = time.Minute
 
 // taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
 // knows whom to tell when an agent has gone, and how many are of one requester.
-// A decision takes its taskLimits before it is in the log; from then on those that a conversation has follow from its fold, so that
-// what was not stored, or has settled, gives them back. After a restart the tasks of a conversation count when it is loaded. It
-// is safe for concurrent use.
+//
+// A decision is counted before it is in the log (take). Once its entry is stored, the counts of a conversation are those of its fold (follow): a
+// decision that was not stored, and a task that has settled, stop counting. After a restart the tasks of a conversation count when it is loaded.
+// taskLimits is safe for concurrent use.
 type taskLimits struct {
 	mu      sync.Mutex
 	byAgent map[string]map[a2a.TaskID]place

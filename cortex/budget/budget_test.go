@@ -1,0 +1,51 @@
+package budget
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// TestAllowance holds that the smallest of what is left bounds a decision, and who is told what when nothing is.
+func TestAllowance(t *testing.T) {
+	limits := Limits{Turn: llm.Budget{Tokens: 100}, Conversation: llm.Budget{Tokens: 500, Cost: 2}}
+	for name, test := range map[string]struct {
+		limits             Limits
+		turn, conversation llm.Usage
+		now                llm.Usage
+		left               llm.Budget
+		why                string
+	}{
+		"no bound":      {turn: llm.Usage{Input: 1e6}},
+		"nothing spent": {limits: limits, left: llm.Budget{Tokens: 100, Cost: 2}},
+		"the turn's":    {limits: limits, turn: llm.Usage{Input: 60}, conversation: llm.Usage{Input: 60, Cost: 0.5}, left: llm.Budget{Tokens: 40, Cost: 1.5}},
+		"the conversation's": {
+			limits: limits, turn: llm.Usage{Input: 10}, conversation: llm.Usage{Input: 470, Cost: 0.5}, left: llm.Budget{Tokens: 30, Cost: 1.5},
+		},
+		"spent just now": {limits: limits, now: llm.Usage{Input: 30, Output: 20, Cost: 1}, left: llm.Budget{Tokens: 50, Cost: 1}},
+		"used up": {
+			limits: limits, turn: llm.Usage{Input: 90}, now: llm.Usage{Output: 10},
+			why: "The budget for this request is used up (100 of 100 tokens). Ask for less at once, or have the budget of a turn raised.",
+		},
+		"overdrawn": {
+			limits: limits, conversation: llm.Usage{Input: 10, Cost: 2.00004},
+			why: "The budget for this conversation is used up (10 of 500 tokens, cost 2 of 2). Begin another one with /new, or have the budget of a conversation raised.",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(Config{Limits: test.limits, Now: time.Now})
+			accounts, err := s.Accounts(context.Background(), test.turn, test.conversation, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, why := accounts.Allowance(test.now)
+			if diff := cmp.Diff(test.left, left); diff != "" || why != test.why {
+				t.Errorf("Allowance = %q, want %q; (-want +got):\n%s", why, test.why, diff)
+			}
+		})
+	}
+}
