@@ -229,6 +229,12 @@ func TestSendersAreReadAtTheirPace(t *testing.T) {
 	if most := senders*(newBurst+64<<10) + eachBurst + eachPace*took.Seconds(); senders*each*size > most {
 		t.Errorf("%d bytes were read in %v, want at most %.0f", senders*each*size, took, most)
 	}
+	if list, err := n.srv.current().Connz(&server.ConnzOptions{State: server.ConnClosed}); err != nil || len(list.Conns) > 0 {
+		t.Errorf("%d connections were closed, %v", len(list.Conns), err)
+	}
+	if v, err := n.srv.current().Varz(nil); err != nil || v.SlowConsumers > 0 {
+		t.Errorf("%d connections did not read what they were sent, %v", v.SlowConsumers, err)
+	}
 	d := cortex.gateways[""]
 	for what, nc := range map[string]*natsgo.Conn{"the orchestrator's": cortex.nc.Conn, "the gateway's": d.nc.Conn, "the gateway's for counts": d.counts.Conn} {
 		if lost := nc.Stats().Reconnects; lost > 0 || !nc.IsConnected() {
