@@ -32,6 +32,7 @@ const (
 func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visits, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
 	of := &shares{
+		keyed: all != nil,
 		pend: func(cid uint64, most int) {
 			if is := servedBy(ns, cid); is != nil {
 				is.keep(most)
@@ -82,9 +83,17 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visi
 // closeSome closes about n connections, if so many say nothing, and what takes too much. It returns how many of either, and how much was
 // not read.
 func (s *shares) closeSome(ns *server.Server, n, share int) (quiet, greedy, unread int) {
-	list, err := ns.Connz(&server.ConnzOptions{Username: true, Limit: 1 << 20})
+	list, err := ns.Connz(&server.ConnzOptions{Limit: 1 << 20})
 	if err != nil {
 		return 0, 0, 0 // it is shutting down
+	}
+	if s.keyed {
+		s.identify(list.Conns, func(cid uint64) *server.ConnInfo {
+			if one, err := ns.Connz(&server.ConnzOptions{CID: cid, Username: true}); err == nil && len(one.Conns) == 1 {
+				return one.Conns[0]
+			}
+			return nil
+		})
 	}
 	most, unread := s.tooMuch(list.Conns, list.Now)
 	var some []uint64

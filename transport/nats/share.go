@@ -25,13 +25,16 @@ const (
 
 // shares knows what agents and people take of a server. Each look at its connections is compared with the one before.
 type shares struct {
+	keyed bool // the server knows who connects
+
 	pend func(cid uint64, most int)         // sets how much may wait for a connection
 	pace func(c *server.ConnInfo, is *pace) // sets how a connection is read; nil: as fast as goes
 
-	who   map[string]user  // by key
-	seen  map[uint64]int   // by connection: how much may wait for it
-	own   []uint64         // connections of this process that were there at the last look
-	paces map[string]*pace // by name: also of who has gone, and comes again
+	who   map[string]user   // by key
+	keys  map[uint64]string // by connection
+	seen  map[uint64]int    // by connection: how much may wait for it
+	own   []uint64          // connections of this process that were there at the last look
+	paces map[string]*pace  // by name: also of who has gone, and comes again
 }
 
 // user is whose a key is.
@@ -117,6 +120,24 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 	return cids, unread
 }
 
+// identify completes connections with whose they are, which is asked for once: the server checks the signature of all keys that it is asked for.
+func (s *shares) identify(conns []*server.ConnInfo, ask func(cid uint64) *server.ConnInfo) {
+	keys, who := s.keys, s.who
+	s.keys, s.who = make(map[uint64]string, len(conns)), map[string]user{}
+	for _, c := range conns {
+		key := keys[c.Cid]
+		if is, known := who[key]; known {
+			s.who[key] = is
+		} else if asked := ask(c.Cid); asked != nil {
+			key, c.JWT = asked.AuthorizedUser, asked.JWT
+		}
+		if c.AuthorizedUser = key; key != "" {
+			s.keys[c.Cid] = key
+			s.user(c)
+		}
+	}
+}
+
 // user returns whose a connection is.
 func (s *shares) user(c *server.ConnInfo) user {
 	if c.AuthorizedUser == "" {
@@ -129,9 +150,6 @@ func (s *shares) user(c *server.ConnInfo) user {
 			if i.Role == auth.Agent {
 				is.message = agentMessage
 			}
-		}
-		if len(s.who) >= maxBacklogs || s.who == nil {
-			s.who = map[string]user{}
 		}
 		s.who[c.AuthorizedUser] = is
 	}

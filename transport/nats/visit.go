@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// Until it is known who has connected: enough to say who one is, and a little more.
-	newPace  = 4 << 20 // bytes a second
-	newBurst = 256 << 10
+	// Until it is known who has connected, a moment later: enough for TLS and to say who one is.
+	newPace  = 64 << 10 // bytes a second
+	newBurst = 16 << 10
 
 	// While so much waits for one of this process's own connections, others are read more slowly.
 	crowd      = 8 << 20
 	crowdPace  = 4 << 20 // bytes a second of each agent or person
 	crowdBurst = 4 << 20
 	crowdLook  = 2 * time.Millisecond
+
+	fewBytes = 2 << 10 // that are read at once of who sends small messages: each is paid when it was read
 
 	largeParts  = 4                // large messages of one agent or person that have begun to come
 	largePart   = 64 << 10         // more than this is large
@@ -58,11 +60,15 @@ type visit struct {
 	from string
 	let  atomic.Pointer[admission]
 	part atomic.Pointer[pace] // whose parts have one for it; nil: none
+	met  sync.Once
+	know chan struct{} // closed when it is known who it is
 	once sync.Once
 	done chan struct{}
 
 	// For the goroutine that reads.
+	got   int   // bytes, last
 	sent  int64 // messages that are paid
+	few   bool  // most of what it costs are messages
 	timed bool  // it may not stop
 }
 
@@ -73,7 +79,7 @@ type admission struct {
 }
 
 func (v *visits) add(c *net.TCPConn) net.Conn {
-	is := &visit{TCPConn: c, all: v, from: c.RemoteAddr().String(), done: make(chan struct{})}
+	is := &visit{TCPConn: c, all: v, from: c.RemoteAddr().String(), know: make(chan struct{}), done: make(chan struct{})}
 	is.let.Store(&admission{pace: &pace{bytes: rate.NewLimiter(newPace, newBurst)}})
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -93,6 +99,7 @@ func (v *visits) of(ip string, port int, is *served, p *pace) {
 	defer v.mu.Unlock()
 	if c := v.open[net.JoinHostPort(ip, strconv.Itoa(port))]; c != nil {
 		c.let.Store(&admission{p, is})
+		c.met.Do(func() { close(c.know) })
 	}
 }
 
@@ -134,13 +141,20 @@ func (v *visits) crowded() bool {
 // Read implements [net.Conn]. It returns what has come when its time has, so that more waits where it comes from.
 func (c *visit) Read(b []byte) (int, error) {
 	c.settle(c.let.Load())
+	if c.few {
+		b = b[:min(len(b), fewBytes)]
+	}
 	n, err := c.TCPConn.Read(b)
+	c.got = n
+	if a := c.let.Load(); a.is == nil && a.pace != nil {
+		c.pause(spend(a.pace.bytes, time.Now(), n), c.know)
+	}
 	p := c.let.Load().pace // it may be known by now
-	if p == nil || n == 0 {
+	if p == nil || n == 0 || p.parts == nil {
 		return n, err
 	}
-	if c.pause(spend(p.bytes, time.Now(), n)) && p.parts != nil && c.begin(p) && c.all.crowded() {
-		for end := time.Now().Add(spend(p.crowded, time.Now(), n)); time.Now().Before(end) && c.all.crowded() && c.pause(crowdLook); {
+	if c.pause(spend(p.bytes, time.Now(), n), nil) && c.begin(p) && c.all.crowded() {
+		for end := time.Now().Add(spend(p.crowded, time.Now(), n)); time.Now().Before(end) && c.all.crowded() && c.pause(crowdLook, nil); {
 		}
 	}
 	return n, err
@@ -153,8 +167,9 @@ func (c *visit) settle(a *admission) {
 		return
 	}
 	sent := a.is.sent()
-	spend(a.pace.bytes, time.Now(), int(sent-c.sent)*a.pace.message)
-	c.sent = sent
+	cost := int(sent-c.sent) * a.pace.message
+	spend(a.pace.bytes, time.Now(), cost)
+	c.sent, c.few = sent, cost > c.got
 	large := a.is.begun() > largePart
 	if !large {
 		c.end()
@@ -196,8 +211,8 @@ func (c *visit) end() {
 	}
 }
 
-// pause waits; it reports false when the visit ends.
-func (c *visit) pause(d time.Duration) bool {
+// pause waits, or until something is over; it reports false when the visit ends.
+func (c *visit) pause(d time.Duration, over <-chan struct{}) bool {
 	if d <= 0 {
 		return true
 	}
@@ -205,6 +220,8 @@ func (c *visit) pause(d time.Duration) bool {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-over:
 		return true
 	case <-c.done:
 		return false
