@@ -26,7 +26,7 @@ const (
 
 	largeParts  = 4                // large messages of one agent or person that have begun to come
 	largePart   = 64 << 10         // more than this is large
-	partSilence = 10 * time.Second // who stops in the middle of one is closed
+	partSilence = 10 * time.Second // before who has stopped in the middle of one is closed
 )
 
 // pace is how what an agent or a person sends is read, over all its connections.
@@ -35,12 +35,13 @@ type pace struct {
 	crowded *rate.Limiter // the same, while this process is behind
 	message int           // bytes that a message is taken for beside its own
 	parts   chan struct{} // holds one for each large message that has begun to come
+	silence time.Duration // who stops for so long in the middle of one is closed
 }
 
 func newEach(message int) *pace {
 	return &pace{
 		bytes: rate.NewLimiter(eachPace, eachBurst), crowded: rate.NewLimiter(crowdPace, crowdBurst), message: message,
-		parts: make(chan struct{}, largeParts),
+		parts: make(chan struct{}, largeParts), silence: partSilence,
 	}
 }
 
@@ -177,7 +178,7 @@ func (c *visit) settle(a *admission) {
 	if large || c.timed {
 		var by time.Time
 		if large {
-			by = time.Now().Add(partSilence)
+			by = time.Now().Add(a.pace.silence)
 		}
 		c.SetReadDeadline(by) //nolint:errcheck // it has gone
 		c.timed = large
