@@ -164,9 +164,16 @@ func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger,
 const behindDoor = 5 * time.Second
 
 // whileAway returns err, or, while that says that somebody is away, what try returns after a pause, again and again for as long as people
-// wait. It ends with ctx's error when ctx does.
+// wait: longer when somebody is there, whose answer is late. It ends with ctx's error when ctx does.
 func whileAway(ctx context.Context, err error, try func() error) error {
-	for end := time.Now().Add(behindDoor); errors.Is(err, transport.ErrUnavailable) && time.Now().Before(end); {
+	for begin := time.Now(); errors.Is(err, transport.ErrUnavailable); {
+		wait := behindDoor
+		if errors.Is(err, context.DeadlineExceeded) {
+			wait = syncTimeout
+		}
+		if time.Since(begin) >= wait {
+			break
+		}
 		if err := rest(ctx, waitingPause); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 // TestWhileAway holds that people wait for a Cortex that is just starting, for a while, and not at all once they want to go.
 func TestWhileAway(t *testing.T) {
 	away := fmt.Errorf("%w: nobody answers", transport.ErrUnavailable)
+	late := fmt.Errorf("%w: %w", transport.ErrUnavailable, context.DeadlineExceeded)
 	other := errors.New("something else")
 	for name, test := range map[string]struct {
 		first  error
@@ -21,10 +23,13 @@ func TestWhileAway(t *testing.T) {
 		leave  time.Duration // when they want to go
 		want   error
 		waited time.Duration
+		again  error // until then
 	}{
 		"it is there":              {leave: time.Hour},
 		"it comes":                 {first: away, back: 2 * time.Second, leave: time.Hour, waited: 2 * time.Second},
 		"it does not come":         {first: away, back: time.Hour, leave: time.Hour, want: away, waited: behindDoor},
+		"it answers late":          {first: late, again: late, back: 10 * time.Second, leave: time.Hour, waited: 10 * time.Second},
+		"it does not answer":       {first: late, again: late, back: time.Hour, leave: time.Hour, want: late, waited: syncTimeout},
 		"nobody wants it any more": {first: away, back: time.Hour, leave: waitingPause / 2, want: context.DeadlineExceeded, waited: waitingPause / 2},
 		"it is no use":             {first: other, leave: time.Hour, want: other},
 	} {
@@ -35,7 +40,7 @@ func TestWhileAway(t *testing.T) {
 				begin := time.Now()
 				err := whileAway(ctx, test.first, func() error {
 					if time.Since(begin) < test.back {
-						return away
+						return cmp.Or(test.again, away)
 					}
 					return nil
 				})

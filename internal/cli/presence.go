@@ -59,7 +59,12 @@ type announced interface {
 // appears reports whether an orchestrator has announced itself, or does so before people stop waiting for it.
 func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, error) {
 	if board, ok := tr.(announced); ok { // else, and while none is there, all cards are read
-		if there, err := board.Announced(ctx, tenant, transport.Cortex); err == nil && there {
+		there := false
+		ask := func() (err error) {
+			there, err = board.Announced(ctx, tenant, transport.Cortex)
+			return err
+		}
+		if err := whileAway(ctx, ask(), ask); err == nil && there {
 			return true, nil
 		}
 	}

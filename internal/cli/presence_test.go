@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -177,6 +178,29 @@ func TestAppearsAmongMany(t *testing.T) {
 	if got, err := appears(t.Context(), crowded{}, ""); !got || err != nil {
 		t.Errorf("appears = %v, %v, want true", got, err)
 	}
+}
+
+// lossy is crowded, and loses the connection for a while.
+type lossy struct {
+	crowded
+	lost *int // questions
+}
+
+func (l lossy) Announced(ctx context.Context, tenant, agent string) (bool, error) {
+	if *l.lost--; *l.lost >= 0 {
+		return false, fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
+	}
+	return l.crowded.Announced(ctx, tenant, agent)
+}
+
+// TestAppearsAgain has a Cortex found when the connection is lost while it is asked for.
+func TestAppearsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := 5
+		if got, err := appears(t.Context(), lossy{lost: &lost}, ""); !got || err != nil {
+			t.Errorf("appears = %v, %v, want true", got, err)
+		}
+	})
 }
 
 // TestSpeakerDoesNotWait has the cards of the agents not arrive: who only asks is not held up, and who wants the list is told.

@@ -30,6 +30,9 @@ func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
 	return account.Interest
 }
 
+// copied returns what an answer costs whose bytes go to each subscription of its subject.
+func (d *gateway) copied(reply string, bytes int) int { return bytes * max(1, d.copies(reply)) }
+
 // once returns an error when more subscriptions than a client has would get an answer.
 func (d *gateway) once(v *caller, reply string) error {
 	if reply == "" {

@@ -348,7 +348,7 @@ func (d *gateway) live(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	if err = readable(e, err); err != nil {
 		return nil, err
 	}
-	return out, d.charge(v, v.liveCost, liveCopies*m.Size())
+	return out, d.charge(v, v.liveCost, max(liveCopies, d.copies(subject))*m.Size())
 }
 
 // card lets through an agent's own card. The server counts its time as it would if Publish had put it there.

@@ -306,7 +306,7 @@ func (d *gateway) messages(v *caller, request string, asked msgGet, reply string
 	if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
 		asked.MaxBytes = maxReadBytes
 	}
-	if err := d.charge(v, (asked.Batch+len(asked.Lasts))/messagesEach, asked.MaxBytes); err != nil {
+	if err := d.charge(v, (asked.Batch+len(asked.Lasts))/messagesEach, d.copied(reply, asked.MaxBytes)); err != nil {
 		return nil, err
 	}
 	return apiMessage(request, asked)
@@ -323,7 +323,7 @@ func (d *gateway) passOne(v *caller, request string, body []byte, reply string) 
 	if err != nil {
 		return translate(err)
 	}
-	if err := d.charge(v, 0, m.Size()); err != nil {
+	if err := d.charge(v, 0, d.copied(reply, m.Size())); err != nil {
 		return err
 	}
 	if err := d.once(v, reply); err != nil { // others may listen by now

@@ -72,7 +72,7 @@ func (l *listener) forget() {
 // one when it begins to accept, unless it has one: the field is set before it begins, as its own tests do. A version without such a
 // field is an error, so that nobody upgrades to one unawares.
 func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}, all *visits) error {
-	if err := holdsPending(); err != nil {
+	if err := knowsServed(); err != nil {
 		return err
 	}
 	field := reflect.ValueOf(ns).Elem().FieldByName("listener")

@@ -4,34 +4,82 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// holdsPending returns an error for a version of the server in which [setPending] finds nothing to set.
-func holdsPending() error {
+// served is a connection as its server has it. The server tells most of this too late, or not at all.
+type served struct {
+	mu   *sync.RWMutex
+	most *int64  // bytes that may wait for it, guarded by mu
+	wait *int64  // bytes that do, guarded by mu
+	msgs *int64  // that it has sent, atomic
+	part *[]byte // of a message that has not come as a whole; of the goroutine that reads
+}
+
+// knowsServed returns an error for a version of the server in which [servedBy] does not find all of that.
+func knowsServed() error {
 	c := reflect.TypeOf((*server.Server).GetClient).Out(0).Elem()
-	lock, ok := c.FieldByName("mu")
-	out, is := c.FieldByName("out")
-	if !ok || !is || lock.Type != reflect.TypeFor[sync.RWMutex]() || out.Type.Kind() != reflect.Struct {
-		return errors.New("this version of the server has no bound for what is not read that can be set")
-	}
-	if most, ok := out.Type.FieldByName("mp"); !ok || most.Type.Kind() != reflect.Int64 {
-		return errors.New("this version of the server has no bound for what is not read")
+	for _, field := range []struct {
+		in, name string
+		is       reflect.Type
+	}{
+		{"", "mu", reflect.TypeFor[sync.RWMutex]()},
+		{"out", "mp", reflect.TypeFor[int64]()},
+		{"out", "pb", reflect.TypeFor[int64]()},
+		{"", "inMsgs", reflect.TypeFor[int64]()},
+		{"", "msgBuf", reflect.TypeFor[[]byte]()},
+	} {
+		in := c
+		if field.in != "" {
+			out, ok := c.FieldByName(field.in)
+			if !ok || out.Type.Kind() != reflect.Struct {
+				return errors.New("this version of the server does not say what it keeps for a connection")
+			}
+			in = out.Type
+		}
+		if f, ok := in.FieldByName(field.name); !ok || f.Type != field.is {
+			return errors.New("this version of the server has no " + field.name + " of a connection")
+		}
 	}
 	return nil
 }
 
-// setPending sets how many bytes a server keeps for a connection before it closes it. The server has one number for all connections, but a
-// field of each: what is enough for an orchestrator is too much as often as a stranger may connect.
-func setPending(ns *server.Server, cid uint64, most int) {
+// servedBy returns a connection of a server; nil when it has gone.
+func servedBy(ns *server.Server, cid uint64) *served {
 	c := reflect.ValueOf(ns.GetClient(cid))
 	if c.IsNil() {
-		return // it has gone
+		return nil
 	}
-	lock := (*sync.RWMutex)(c.Elem().FieldByName("mu").Addr().UnsafePointer())
-	is := (*int64)(c.Elem().FieldByName("out").FieldByName("mp").Addr().UnsafePointer())
-	lock.Lock()
-	defer lock.Unlock()
-	*is = int64(most)
+	c = c.Elem()
+	out := c.FieldByName("out")
+	return &served{
+		mu:   (*sync.RWMutex)(c.FieldByName("mu").Addr().UnsafePointer()),
+		most: (*int64)(out.FieldByName("mp").Addr().UnsafePointer()),
+		wait: (*int64)(out.FieldByName("pb").Addr().UnsafePointer()),
+		msgs: (*int64)(c.FieldByName("inMsgs").Addr().UnsafePointer()),
+		part: (*[]byte)(c.FieldByName("msgBuf").Addr().UnsafePointer()),
+	}
 }
+
+// keep sets how many bytes the server keeps for the connection before it closes it. It has one number for all connections, but a field of
+// each: what is enough for an orchestrator is too much as often as a stranger may connect.
+func (s *served) keep(most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*s.most = int64(most)
+}
+
+// waiting returns how many bytes wait for the connection.
+func (s *served) waiting() int64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return *s.wait
+}
+
+// sent returns how many messages have come from it.
+func (s *served) sent() int64 { return atomic.LoadInt64(s.msgs) }
+
+// begun returns how much is kept for a message that has not come as a whole. Only the goroutine that reads the connection may ask.
+func (s *served) begun() int { return cap(*s.part) }

@@ -20,7 +20,7 @@ const (
 
 	// A server keeps for each connection what was not read yet, up to maxPending bytes.
 	maxPending = 24 << 20
-	ownPending = 256 << 20 // for a connection of this process's own to a server with keys: everybody needs what that has to say
+	ownPending = 64 << 20  // for a connection of this process's own to a server with keys: well above crowd
 	maxUnread  = 512 << 20 // of all connections together
 )
 
@@ -31,7 +31,15 @@ const (
 // what takes more than its share, see shares. Something in came says that somebody has connected.
 func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visits, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
-	of := &shares{pend: func(cid uint64, most int) { setPending(ns, cid, most) }, pace: all.of}
+	of := &shares{
+		keyed: all != nil,
+		pend: func(cid uint64, most int) {
+			if is := servedBy(ns, cid); is != nil {
+				is.keep(most)
+			}
+		},
+		pace: func(c *server.ConnInfo, is *pace) { all.of(c.IP, c.Port, servedBy(ns, c.Cid), is) },
+	}
 	due := time.Now().Add(roomPause)
 	next := time.NewTimer(roomPause)
 	defer next.Stop()
@@ -50,6 +58,7 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visi
 		began := time.Now()
 		over := ns.NumClients() - most*3/4
 		quiet, greedy, unread := of.closeSome(ns, over, most/4)
+		all.keep(ns, of.own)
 		pause := roomPause
 		switch {
 		case unread > maxEachUnread/4:
@@ -74,9 +83,17 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visi
 // closeSome closes about n connections, if so many say nothing, and what takes too much. It returns how many of either, and how much was
 // not read.
 func (s *shares) closeSome(ns *server.Server, n, share int) (quiet, greedy, unread int) {
-	list, err := ns.Connz(&server.ConnzOptions{Username: true, Limit: 1 << 20})
+	list, err := ns.Connz(&server.ConnzOptions{Limit: 1 << 20})
 	if err != nil {
 		return 0, 0, 0 // it is shutting down
+	}
+	if s.keyed {
+		s.identify(list.Conns, func(cid uint64) *server.ConnInfo {
+			if one, err := ns.Connz(&server.ConnzOptions{CID: cid, Username: true}); err == nil && len(one.Conns) == 1 {
+				return one.Conns[0]
+			}
+			return nil
+		})
 	}
 	most, unread := s.tooMuch(list.Conns, list.Now)
 	var some []uint64

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
-	"golang.org/x/time/rate"
 )
 
 // TestQuietest holds who is closed when a server is crowded, in which order, and who never is.
@@ -88,9 +87,9 @@ func TestTooMuch(t *testing.T) {
 
 // newShares returns those of a server where only these have bounds.
 func newShares(limited ...string) *shares {
-	s := &shares{who: map[string]string{"cortex": "", "here": ""}, pend: func(uint64, int) {}, pace: func(string, int, *rate.Limiter) {}}
+	s := &shares{who: map[string]user{"cortex": {}, "here": {}}, pend: func(uint64, int) {}, pace: func(*server.ConnInfo, *pace) {}}
 	for _, who := range limited {
-		s.who[who] = who
+		s.who[who] = user{who, agentMessage}
 	}
 	return s
 }
@@ -100,9 +99,9 @@ func newShares(limited ...string) *shares {
 func TestSharesAreDivided(t *testing.T) {
 	now := time.Now()
 	of := newShares("ada", "bob")
-	pending, paces := map[uint64]int{}, map[int]*rate.Limiter{}
+	pending, paces := map[uint64]int{}, map[int]*pace{}
 	of.pend = func(cid uint64, most int) { pending[cid] = most }
-	of.pace = func(_ string, port int, pace *rate.Limiter) { paces[port] = pace }
+	of.pace = func(c *server.ConnInfo, is *pace) { paces[c.Port] = is }
 	look := func(conns ...*server.ConnInfo) {
 		t.Helper()
 		if closed, _ := of.tooMuch(conns, now); len(closed) > 0 {
@@ -139,11 +138,12 @@ func TestSharesAreDivided(t *testing.T) {
 	if got := pending[10]; got != leastPending {
 		t.Errorf("%d bytes may wait when there are many, want %d", got, leastPending)
 	}
-	look(conn(10, "ada", 100_000))
+	look(conn(10, "ada", 0))
+	spend(paces[10].bytes, now, 2*eachBurst)
 	look() // she goes, and comes again
 	look(conn(300, "ada", 0))
-	if spare := paces[300].TokensAt(now); spare != eachBurst-100_000*messageCost {
-		t.Errorf("%v bytes may be sent at once behind 100,000 messages", spare)
+	if spare := paces[300].bytes.TokensAt(now); spare != -eachBurst {
+		t.Errorf("%v bytes may be sent at once behind twice as many as may be", spare)
 	}
 	now = now.Add(10 * time.Second)
 	look()

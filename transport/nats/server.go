@@ -59,6 +59,7 @@ type Server struct {
 	auth string // the folder of its keys; empty: it has none
 	log  *serverLog
 
+	visits *visits       // nil when it does not listen, or has no keys
 	memory *memory       // nil when the server was started from a configuration file
 	files  *fileWatch    // likewise
 	done   chan struct{} // closed by Shutdown
@@ -121,17 +122,16 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
 	if o.Listen != "" {
 		came := make(chan struct{}, 1)
-		var all *visits
 		if o.Auth != "" {
-			all = &visits{}
+			s.visits = &visits{}
 		}
-		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came, all); err != nil {
+		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came, s.visits); err != nil {
 			ns.Shutdown()
 			ns.WaitForShutdown()
 			return nil, fmt.Errorf("start NATS server: listen on %s: %w; choose another with --listen", o.Listen, err)
 		}
 		s.url = ns.ClientURL()
-		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, all, log.logger) })
+		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, s.visits, log.logger) })
 	}
 	s.memory = &memory{
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},

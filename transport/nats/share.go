@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -20,23 +19,28 @@ const (
 	leastPending  = 5 << 20   // above transport.MaxPayload: a connection that gets no event is of no use
 	eachPace      = 64 << 20  // bytes a second that are read of what it sends, each message taken for messageCost more
 	eachBurst     = 16 << 20  // and so many at once
-	messageCost   = 1 << 10
+	personMessage = 16 << 10  // bytes that a message of a person is taken for: so many come as twice what a gateway takes in a second
+	agentMessage  = 3 << 10   // the same of an agent
 )
 
 // shares knows what agents and people take of a server. Each look at its connections is compared with the one before.
 type shares struct {
-	pend func(cid uint64, most int)                    // sets how much may wait for a connection
-	pace func(ip string, port int, pace *rate.Limiter) // sets how fast a connection is read
+	keyed bool // the server knows who connects
 
-	who   map[string]string        // by key: the name of an agent or a person; "" for anybody else, who has no bounds
-	seen  map[uint64]seen          // by connection
-	paces map[string]*rate.Limiter // by name, of what is sent: also of who has gone, and comes again
+	pend func(cid uint64, most int)         // sets how much may wait for a connection
+	pace func(c *server.ConnInfo, is *pace) // sets how a connection is read; nil: as fast as goes
+
+	who   map[string]user   // by key
+	keys  map[uint64]string // by connection
+	seen  map[uint64]int    // by connection: how much may wait for it
+	own   []uint64          // connections of this process that were there at the last look
+	paces map[string]*pace  // by name: also of who has gone, and comes again
 }
 
-// seen is a connection as it was at the last look.
-type seen struct {
-	msgs    int64 // that it had sent
-	pending int   // how much may wait for it
+// user is whose a key is.
+type user struct {
+	name    string // of an agent or a person; "" for anybody else, who has no bounds
+	message int    // bytes that a message is taken for beside its own
 }
 
 // tooMuch returns the connections that take too much: what somebody has beyond their number, or of subscriptions, what is not read; and when all
@@ -45,29 +49,31 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 	type share struct{ conns, subs, unread int }
 	all := map[string]*share{}
 	was, paces := s.seen, s.paces
-	s.seen, s.paces = map[uint64]seen{}, map[string]*rate.Limiter{}
-	for name, pace := range paces {
-		if pace.TokensAt(now) < eachBurst {
-			s.paces[name] = pace
+	s.seen, s.own, s.paces = map[uint64]int{}, nil, map[string]*pace{}
+	for name, is := range paces {
+		if is.bytes.TokensAt(now) < eachBurst || is.crowded.TokensAt(now) < crowdBurst {
+			s.paces[name] = is
 		}
 	}
 	var open []*server.ConnInfo
 	slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return a.Start.Compare(b.Start) }) // who came first stays
 	for _, c := range conns {
-		is, known := was[c.Cid]
+		most, known := was[c.Cid]
 		own := c.IP == "" // in this process
-		name := s.name(c)
+		by := s.user(c)
+		name := by.name
 		switch {
 		case own && c.AuthorizedUser != "" && !known:
-			is.pending = ownPending
-			s.pend(c.Cid, is.pending)
+			most = ownPending
+			s.pend(c.Cid, most)
 		case !own && name == "" && c.AuthorizedUser != "" && !known:
-			s.pace(c.IP, c.Port, nil)
+			s.pace(c, nil)
 		}
 		if c.AuthorizedUser != "" {
-			s.seen[c.Cid] = is
+			s.seen[c.Cid] = most
 		}
 		if own {
+			s.own = append(s.own, c.Cid)
 			continue
 		}
 		if name == "" {
@@ -79,15 +85,12 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 			has = &share{}
 			all[name] = has
 			if s.paces[name] = paces[name]; s.paces[name] == nil {
-				s.paces[name] = rate.NewLimiter(eachPace, eachBurst)
+				s.paces[name] = newEach(by.message)
 			}
 		}
 		if !known {
-			s.pace(c.IP, c.Port, s.paces[name])
+			s.pace(c, s.paces[name])
 		}
-		spend(s.paces[name], now, int(c.InMsgs-is.msgs)*messageCost)
-		is.msgs = c.InMsgs
-		s.seen[c.Cid] = is
 		if has.conns >= maxEach || has.subs+int(c.NumSubs) > maxEachSubs {
 			cids = append(cids, c.Cid)
 			continue
@@ -98,7 +101,7 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 	slices.SortFunc(open, func(a, b *server.ConnInfo) int { return cmp.Compare(b.Pending, a.Pending) })
 	left := unread
 	for _, c := range open {
-		has := all[s.name(c)]
+		has := all[s.user(c).name]
 		if left > maxUnread && c.Pending > 0 || has != nil && has.unread > maxEachUnread {
 			cids, left = append(cids, c.Cid), left-c.Pending
 			if has != nil {
@@ -109,30 +112,46 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 		if has == nil {
 			continue
 		}
-		is := s.seen[c.Cid]
-		if most := min(max(maxEachHeld/has.conns, leastPending), maxPending); most != is.pending {
+		if most := min(max(maxEachHeld/has.conns, leastPending), maxPending); most != s.seen[c.Cid] {
 			s.pend(c.Cid, most)
-			is.pending = most
-			s.seen[c.Cid] = is
+			s.seen[c.Cid] = most
 		}
 	}
 	return cids, unread
 }
 
-// name returns whose a connection is, if it is an agent's or a person's.
-func (s *shares) name(c *server.ConnInfo) string {
-	if c.AuthorizedUser == "" {
-		return ""
+// identify completes connections with whose they are, which is asked for once: the server checks the signature of all keys that it is asked for.
+func (s *shares) identify(conns []*server.ConnInfo, ask func(cid uint64) *server.ConnInfo) {
+	keys, who := s.keys, s.who
+	s.keys, s.who = make(map[uint64]string, len(conns)), map[string]user{}
+	for _, c := range conns {
+		key := keys[c.Cid]
+		if is, known := who[key]; known {
+			s.who[key] = is
+		} else if asked := ask(c.Cid); asked != nil {
+			key, c.JWT = asked.AuthorizedUser, asked.JWT
+		}
+		if c.AuthorizedUser = key; key != "" {
+			s.keys[c.Cid] = key
+			s.user(c)
+		}
 	}
-	name, known := s.who[c.AuthorizedUser]
+}
+
+// user returns whose a connection is.
+func (s *shares) user(c *server.ConnInfo) user {
+	if c.AuthorizedUser == "" {
+		return user{}
+	}
+	is, known := s.who[c.AuthorizedUser]
 	if !known {
 		if i := auth.Of(c.JWT); i.Limited() {
-			name = auth.Gateway(i)
+			is = user{auth.Gateway(i), personMessage}
+			if i.Role == auth.Agent {
+				is.message = agentMessage
+			}
 		}
-		if len(s.who) >= maxBacklogs || s.who == nil {
-			s.who = map[string]string{}
-		}
-		s.who[c.AuthorizedUser] = name
+		s.who[c.AuthorizedUser] = is
 	}
-	return name
+	return is
 }

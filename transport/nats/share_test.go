@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"reflect"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -229,6 +230,12 @@ func TestSendersAreReadAtTheirPace(t *testing.T) {
 	if most := senders*(newBurst+64<<10) + eachBurst + eachPace*took.Seconds(); senders*each*size > most {
 		t.Errorf("%d bytes were read in %v, want at most %.0f", senders*each*size, took, most)
 	}
+	if list, err := n.srv.current().Connz(&server.ConnzOptions{State: server.ConnClosed}); err != nil || len(list.Conns) > 0 {
+		t.Errorf("%d connections were closed, %v", len(list.Conns), err)
+	}
+	if v, err := n.srv.current().Varz(nil); err != nil || v.SlowConsumers > 0 {
+		t.Errorf("%d connections did not read what they were sent, %v", v.SlowConsumers, err)
+	}
 	d := cortex.gateways[""]
 	for what, nc := range map[string]*natsgo.Conn{"the orchestrator's": cortex.nc.Conn, "the gateway's": d.nc.Conn, "the gateway's for counts": d.counts.Conn} {
 		if lost := nc.Stats().Reconnects; lost > 0 || !nc.IsConnected() {
@@ -241,7 +248,7 @@ func TestSendersAreReadAtTheirPace(t *testing.T) {
 func TestAnswersAreHeardOnce(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
-	_, s, _ := startService(t, n)
+	bus, s, _ := startService(t, n)
 	begin(t, s, "c1")
 	w := &town{node: n, dir: dir}
 	eve := w.intruder(t, userCreds(t, dir, "", "eve"))
@@ -257,10 +264,16 @@ func TestAnswersAreHeardOnce(t *testing.T) {
 			}
 		}
 		for _, request := range []string{`{"seq":1,"next_by_subj":"cortex.v1.log._.c1"}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":10}`} {
+			asked := time.Now()
 			if err := eve.PublishRequest(auth.Gateway(eve.who)+jsAPI+"DIRECT.GET.CORTEX_LOG", reply, []byte(request)); err != nil {
 				t.Fatal(err)
 			}
 			m := receive(t, heard)
+			d := bus.gateways[""]
+			paid := float64(test.listens * maxReadBytes)
+			if spent := bytePace/2 - d.caller(auth.Gateway(eve.who)+"x").bytes.Tokens() + bytePace*time.Since(asked).Seconds(); strings.Contains(request, "batch") && !test.refused && spent < paid {
+				t.Errorf("%d copies of an answer cost %.0f bytes, want at least %.0f", test.listens, spent, paid)
+			}
 			if status := m.Header.Get("Status"); (status == fmt.Sprint(codeTooMuch)) != test.refused {
 				t.Errorf("%d subscriptions hear %q %q", test.listens, status, m.Header.Get("Description"))
 			}

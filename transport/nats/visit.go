@@ -7,18 +7,49 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"golang.org/x/time/rate"
 )
 
-// Until it is known who has connected: enough to say who one is, and a little more.
 const (
-	newPace  = 4 << 20 // bytes a second
-	newBurst = 256 << 10
+	// Until it is known who has connected, a moment later: enough for TLS and to say who one is.
+	newPace  = 64 << 10 // bytes a second
+	newBurst = 16 << 10
+
+	// While so much waits for one of this process's own connections, others are read more slowly.
+	crowd      = 8 << 20
+	crowdPace  = 4 << 20 // bytes a second of each agent or person
+	crowdBurst = 4 << 20
+	crowdLook  = 2 * time.Millisecond
+
+	fewBytes = 2 << 10 // that are read at once of who sends small messages: each is paid when it was read
+
+	largeParts  = 4                // large messages of one agent or person that have begun to come
+	largePart   = 64 << 10         // more than this is large
+	partSilence = 10 * time.Second // before who has stopped in the middle of one is closed
 )
+
+// pace is how what an agent or a person sends is read, over all its connections.
+type pace struct {
+	bytes   *rate.Limiter
+	crowded *rate.Limiter // the same, while this process is behind
+	message int           // bytes that a message is taken for beside its own
+	parts   chan struct{} // holds one for each large message that has begun to come
+	silence time.Duration // who stops for so long in the middle of one is closed
+}
+
+func newEach(message int) *pace {
+	return &pace{
+		bytes: rate.NewLimiter(eachPace, eachBurst), crowded: rate.NewLimiter(crowdPace, crowdBurst), message: message,
+		parts: make(chan struct{}, largeParts), silence: partSilence,
+	}
+}
 
 // visits are the connections from outside to a server with keys. What they send is read no faster than who has them may send: the server hands
 // on what it has read at once, and ends the connection to which that goes, the orchestrator's, when that does not keep up.
 type visits struct {
+	own atomic.Pointer[map[uint64]*served] // this process's
+
 	mu   sync.Mutex
 	open map[string]*visit // by the address that it comes from
 }
@@ -28,14 +59,29 @@ type visit struct {
 	*net.TCPConn
 	all  *visits
 	from string
-	pace atomic.Pointer[rate.Limiter] // nil: there is none
+	let  atomic.Pointer[admission]
+	part atomic.Pointer[pace] // whose parts have one for it; nil: none
+	met  sync.Once
+	know chan struct{} // closed when it is known who it is
 	once sync.Once
 	done chan struct{}
+
+	// For the goroutine that reads.
+	got   int   // bytes, last
+	sent  int64 // messages that are paid
+	few   bool  // most of what it costs are messages
+	timed bool  // it may not stop
+}
+
+// admission is how a visit is read.
+type admission struct {
+	pace *pace   // nil: as fast as goes
+	is   *served // nil: not known yet
 }
 
 func (v *visits) add(c *net.TCPConn) net.Conn {
-	is := &visit{TCPConn: c, all: v, from: c.RemoteAddr().String(), done: make(chan struct{})}
-	is.pace.Store(rate.NewLimiter(newPace, newBurst))
+	is := &visit{TCPConn: c, all: v, from: c.RemoteAddr().String(), know: make(chan struct{}), done: make(chan struct{})}
+	is.let.Store(&admission{pace: &pace{bytes: rate.NewLimiter(newPace, newBurst)}})
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.open == nil {
@@ -46,41 +92,148 @@ func (v *visits) add(c *net.TCPConn) net.Conn {
 }
 
 // of sets the pace of the connection from an address; nil is none.
-func (v *visits) of(ip string, port int, pace *rate.Limiter) {
+func (v *visits) of(ip string, port int, is *served, p *pace) {
 	if v == nil {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if is := v.open[net.JoinHostPort(ip, strconv.Itoa(port))]; is != nil {
-		is.pace.Store(pace)
+	if c := v.open[net.JoinHostPort(ip, strconv.Itoa(port))]; c != nil {
+		c.let.Store(&admission{p, is})
+		c.met.Do(func() { close(c.know) })
 	}
+}
+
+// keep notes which connections are this process's own.
+func (v *visits) keep(ns *server.Server, own []uint64) {
+	if v == nil {
+		return
+	}
+	was, is := v.own.Load(), make(map[uint64]*served, len(own))
+	for _, cid := range own {
+		var c *served
+		if was != nil {
+			c = (*was)[cid]
+		}
+		if c == nil {
+			c = servedBy(ns, cid)
+		}
+		if c != nil {
+			is[cid] = c
+		}
+	}
+	v.own.Store(&is)
+}
+
+// crowded reports whether this process is behind with what it has to read.
+func (v *visits) crowded() bool {
+	own := v.own.Load()
+	if own == nil {
+		return false
+	}
+	for _, c := range *own {
+		if c.waiting() > crowd {
+			return true
+		}
+	}
+	return false
 }
 
 // Read implements [net.Conn]. It returns what has come when its time has, so that more waits where it comes from.
 func (c *visit) Read(b []byte) (int, error) {
+	c.settle(c.let.Load())
+	if c.few {
+		b = b[:min(len(b), fewBytes)]
+	}
 	n, err := c.TCPConn.Read(b)
-	pace := c.pace.Load()
-	if pace == nil || n == 0 {
+	c.got = n
+	if a := c.let.Load(); a.is == nil && a.pace != nil {
+		c.pause(spend(a.pace.bytes, time.Now(), n), c.know)
+	}
+	p := c.let.Load().pace // it may be known by now
+	if p == nil || n == 0 || p.parts == nil {
 		return n, err
 	}
-	wait := spend(pace, time.Now(), n)
-	if wait <= 0 {
-		return n, err
+	if c.pause(spend(p.bytes, time.Now(), n), nil) && c.begin(p) && c.all.crowded() {
+		for end := time.Now().Add(spend(p.crowded, time.Now(), n)); time.Now().Before(end) && c.all.crowded() && c.pause(crowdLook, nil); {
+		}
 	}
-	timer := time.NewTimer(wait)
+	return n, err
+}
+
+// settle takes notice of what the server has found in what was read last: it has looked at all of it.
+func (c *visit) settle(a *admission) {
+	if a.pace == nil || a.is == nil {
+		c.end()
+		return
+	}
+	sent := a.is.sent()
+	cost := int(sent-c.sent) * a.pace.message
+	spend(a.pace.bytes, time.Now(), cost)
+	c.sent, c.few = sent, cost > c.got
+	large := a.is.begun() > largePart
+	if !large {
+		c.end()
+	}
+	if large || c.timed {
+		var by time.Time
+		if large {
+			by = time.Now().Add(a.pace.silence)
+		}
+		c.SetReadDeadline(by) //nolint:errcheck // it has gone
+		c.timed = large
+	}
+}
+
+// begin waits until a message may begin to come. It reports false when the visit ends.
+func (c *visit) begin(p *pace) bool {
+	if c.part.Load() != nil {
+		return true
+	}
+	select {
+	case p.parts <- struct{}{}:
+	case <-c.done:
+		return false
+	}
+	c.part.Store(p)
+	select {
+	case <-c.done: // which has not seen it
+		c.end()
+		return false
+	default:
+		return true
+	}
+}
+
+// end lets another message begin.
+func (c *visit) end() {
+	if p := c.part.Swap(nil); p != nil {
+		<-p.parts
+	}
+}
+
+// pause waits, or until something is over; it reports false when the visit ends.
+func (c *visit) pause(d time.Duration, over <-chan struct{}) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
+	case <-over:
+		return true
 	case <-c.done:
+		return false
 	}
-	return n, err
 }
 
 // Close implements [net.Conn].
 func (c *visit) Close() error {
 	c.once.Do(func() {
 		close(c.done)
+		c.end()
 		c.all.mu.Lock()
 		defer c.all.mu.Unlock()
 		if c.all.open[c.from] == c {
