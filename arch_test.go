@@ -68,6 +68,7 @@ var allowed = map[string][]string{
 	"cortex/jetstore":                {"cortex/storage", "transport", "llm", "cortex/conversation"},
 	"cortex/storetest":               {"cortex/storage", "transport", "llm", "cortex/conversation"},
 	"agents":                         {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document"},
+	"agents/agentstest":              {"agents", "transport", "transport/memory"},
 	"agents/calc":                    {},
 	"agents/clock":                   {},
 	"client":                         {"transport", "cortex", "cortex/conversation", "cortex/storage"},

@@ -6,6 +6,13 @@
 // cut off by a shutdown goes to another instance, one that keeps killing its agent is given up, cancellations and deadlines
 // end the handler's context, progress moves the deadline, and a task that Cortex asks for once more is not done twice at a time.
 //
+// There are three ways to say what an agent does: a [Handler] is a function from a [Task] to a [Result]; [Func] is one with types, whose schemas
+// are inferred, put into the card and checked; an [Executor] yields A2A events, as what speaks another protocol has them. All of them can show
+// progress ([Task.Progress]), the text of the result as it is made ([Task.Stream]) and outputs in pieces ([Task.Update]), ask the user
+// something ([InputRequired], [AuthRequired]), and ask Cortex or another agent ([Task.Ask]).
+//
+// A [Host] serves thousands of agents in one process. Package agentstest runs an agent in a test in three lines.
+//
 // [Exec] makes an agent of any program in any language. [Lookup] finds the agents that are built in. A card can be read
 // from a file with [LoadCard].
 package agents

@@ -3,6 +3,7 @@ package agents_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -40,4 +41,43 @@ func ask(ctx context.Context, tr transport.Transport, agent, text string) string
 		return results.Close()
 	})
 	return answer
+}
+
+// A skill with types: the schemas are inferred, put into the card, and checked.
+func ExampleFunc() {
+	type place struct {
+		City string `json:"city" jsonschema:"the name of a city"`
+	}
+	type weather struct {
+		Sky string `json:"sky"`
+	}
+	skill := a2a.AgentSkill{ID: "weather", Name: "Weather", Description: "Tells the weather in a city"}
+	tell := agents.Func(skill, func(_ context.Context, t *agents.Task, in place) (weather, error) {
+		t.Progress("looking out in " + in.City)
+		return weather{"blue"}, nil
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go agents.Serve(ctx, memory.New(nil), &a2a.AgentCard{Name: "agent_weather"}, tell, nil)
+}
+
+// events is an agent that yields events, as one does that speaks another protocol.
+type events struct{}
+
+func (events) Execute(_ context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		if !yield(a2a.NewArtifactEvent(t.Message, a2a.NewTextPart("a picture")), nil) {
+			return
+		}
+		yield(a2a.NewMessage(a2a.MessageRoleAgent, a2a.NewTextPart("done: "+t.Text())), nil)
+	}
+}
+
+func ExampleExecutor() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	tr := memory.New(nil)
+	go agents.Serve(ctx, tr, &a2a.AgentCard{Name: "agent_events"}, events{}, nil)
+	fmt.Println(ask(ctx, tr, "agent_events", "hello"))
+	// Output: done: hello
 }

@@ -94,7 +94,9 @@ type agent struct {
 	x    Executor
 	o    Options
 	log  *slog.Logger
-	seq  atomic.Uint64 // of events that need no derived id
+	seq  *atomic.Uint64 // of events that need no derived id; one for the instance
+
+	hosted bool // a Host announces it, and has it served while there is something to do
 
 	clocks *clocks
 
@@ -123,7 +125,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	a := &agent{
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
 		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[cancellation](),
-		asks: map[string]chan<- *a2a.Message{}, answers: newMemory[*a2a.Message](), clocks: newClocks(),
+		asks: map[string]chan<- *a2a.Message{}, answers: newMemory[*a2a.Message](), clocks: newClocks(), seq: new(atomic.Uint64),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err
@@ -197,11 +199,15 @@ func (a *agent) serve(ctx context.Context) error {
 	defer stopPresent()
 	stopped := make(chan error, 2) // why to stop, when it is not ctx
 	var background sync.WaitGroup
-	background.Go(func() {
-		if err := a.announce(present); err != nil {
-			stopped <- err
-		}
-	})
+	if a.hosted {
+		background.Go(func() { stopped <- a.untilQuiet(present) })
+	} else {
+		background.Go(func() {
+			if err := a.announce(present); err != nil {
+				stopped <- err
+			}
+		})
+	}
 	if a.o.Once {
 		background.Go(func() { stopped <- a.untilEmpty(present) })
 	}
@@ -218,14 +224,18 @@ func (a *agent) serve(ctx context.Context) error {
 	stopPresent()
 	background.Wait()
 	if isServing {
-		a.publishCard(base, &transport.Card{Card: a.card, Draining: true, TTL: a.ttl() + a.o.Grace})
+		if !a.hosted {
+			a.publishCard(base, &transport.Card{Card: a.card, Draining: true, TTL: a.ttl() + a.o.Grace})
+		}
 		stopTaking()
 		defer time.AfterFunc(a.o.Grace, func() { stopWork(ErrStopping) }).Stop()
 		defer time.AfterFunc(a.o.Grace+announceTimeout, stopSending).Stop()
 		<-served //nolint:errcheck // it was told to end
 	}
-	a.publishCard(base, &transport.Card{Gone: transport.GoneLeft})
-	a.log.Info("agent left", "err", result)
+	if !a.hosted {
+		a.publishCard(base, &transport.Card{Gone: transport.GoneLeft})
+		a.log.Info("agent left", "err", result)
+	}
 	return result
 }
 

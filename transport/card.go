@@ -29,6 +29,10 @@ type Card struct {
 	Heartbeat time.Duration `json:"heartbeat,omitempty"`
 	// Draining says that the instance finishes what it has and takes nothing new.
 	Draining bool `json:"draining,omitempty"`
+	// Host names the host that the instance lives in beside many others, or is empty. A host is announced by a card of its own, whose AgentID is
+	// Host and which needs no Card: no agent, but the presence of all that it hosts under its Instance. They go when it goes, so
+	// that they need not say again and again that they are there.
+	Host string `json:"host,omitempty"`
 	// Gone is empty for an announcement. Publishing a card with [GoneLeft] removes it; subscribers get GoneLeft or
 	// [GoneExpired].
 	Gone GoneReason `json:"gone,omitempty"`
@@ -92,7 +96,12 @@ func (c *Card) validate() error {
 	default:
 		return fmt.Errorf("card of %s: unknown reason %.40q for going", c.AgentID, c.Gone)
 	}
-	if c.Card == nil {
+	if c.Host != "" {
+		if err := CheckID(c.Host); err != nil {
+			return fmt.Errorf("card of %s: host %w", c.AgentID, err)
+		}
+	}
+	if c.Card == nil && !c.IsHost() {
 		return fmt.Errorf("card of %s is missing", c.AgentID)
 	}
 	if c.TTL < 0 || (c.TTL > 0 && c.TTL < time.Second) {
@@ -101,8 +110,14 @@ func (c *Card) validate() error {
 	if c.Heartbeat < 0 || c.Heartbeat > MaxHeartbeat {
 		return fmt.Errorf("card of %s: heartbeat %v is not between 0 and %v", c.AgentID, c.Heartbeat, MaxHeartbeat)
 	}
+	if c.Card == nil {
+		return nil
+	}
 	return ValidateCard(c.Card)
 }
+
+// IsHost reports whether the card is the presence of a host, which is no agent.
+func (c *Card) IsHost() bool { return c.Host != "" && c.Host == c.AgentID }
 
 // AgentID returns the address of an agent with this name on its card: the name itself where it is a legal id, else the
 // name with each run of spaces as one "_" and without control characters. It fails when nothing is left or it is too long.

@@ -140,6 +140,27 @@ type Eraser interface {
 	Erase(ctx context.Context, tenant, contextID string) error
 }
 
+// InboxWatcher is implemented by transports that can tell which of many inboxes have got something, at far less cost than subscribers of all of
+// them have. Who hears of one subscribes to it, and closes the subscription when nothing waits there any more.
+type InboxWatcher interface {
+	// WatchInboxes returns a watch of no inbox yet. Errors are those of Subscribe.
+	WatchInboxes(ctx context.Context) (InboxWatch, error)
+}
+
+// InboxWatch watches inboxes. Its methods are safe for concurrent use.
+type InboxWatch interface {
+	// Add watches more inboxes. It returns when what is published from now on is heard of. One that is watched already is no error.
+	Add(ctx context.Context, inboxes ...Topic) error
+	// Remove watches some no longer.
+	Remove(inboxes ...Topic)
+	// Serve calls wake, one at a time, for each watched inbox that something waits in when it is added, and whenever something is published to it,
+	// until ctx ends, whose error it returns, or the watch or the transport is closed (ErrClosed). Several events may be one call, and one
+	// may be in vain; events that come again after a failed handler are not told of. wake must not block. Serve is called at most once.
+	Serve(ctx context.Context, wake func(inbox Topic)) error
+	// Close ends the watch. It is idempotent.
+	Close() error
+}
+
 // Health is implemented by transports that can be away.
 type Health interface {
 	// Healthy returns nil while the transport can publish and deliver, else what is wrong.

@@ -78,9 +78,10 @@ type instance struct {
 	leased         bool      // due is for the transport to say first
 	event          string    // id of the event that announced it last, and its time
 	sent           time.Time
-	grace          bool // it is not heard of since a pause of Cortex, which is not held against it until due
-	reread         bool // in this grace, the transport has delivered what it retains once more
-	lost           bool // the transport does not retain it
+	grace          bool  // it is not heard of since a pause of Cortex, which is not held against it until due
+	reread         bool  // in this grace, the transport has delivered what it retains once more
+	lost           bool  // the transport does not retain it
+	host           *host // that it lives in; nil: none
 }
 
 // there reports whether readers see the agent.
@@ -228,6 +229,9 @@ func (in *instance) spare(now time.Time) {
 
 // silent reports whether the instance has been silent for too long.
 func (in *instance) silent(now time.Time) bool {
+	if in.host != nil && in.host.silent(now) {
+		return true
+	}
 	if in.due.IsZero() {
 		return false
 	}
@@ -239,7 +243,7 @@ func (in *instance) silent(now time.Time) bool {
 
 // silence is why an instance goes that was silent for too long.
 func (in *instance) silence() string {
-	if in.heartbeat > 0 || in.grace {
+	if in.heartbeat > 0 || in.grace || in.host != nil {
 		return ReasonMissed
 	}
 	return ReasonExpired

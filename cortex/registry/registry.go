@@ -59,6 +59,7 @@ type Registry struct {
 
 	mu     sync.Mutex
 	agents map[string]*agent
+	hosts  map[hostKey]*host
 	order  []*agent          // by id
 	claims map[string]string // the agent that an ability belongs to, with Config.StrictAbilities
 	serial uint64            // of what was announced
@@ -81,7 +82,10 @@ func New(cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, claims: map[string]string{}, notes: newNotes(), announcer: newAnnouncer()}
+	r := &Registry{
+		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, claims: map[string]string{}, notes: newNotes(),
+		announcer: newAnnouncer(),
+	}
 	for _, w := range cfg.WellKnown {
 		hash, size, _ := hashOf(w.Card) // a list that was read was JSON
 		a := r.agent(w.ID)
@@ -192,6 +196,8 @@ func (r *Registry) Apply(e *transport.Event) {
 			r.cfg.Logger.Warn("card of another tenant is ignored", "agent", p.AgentID, "tenant", e.Tenant)
 		case p.AgentID == transport.Cortex && e.From == transport.Cortex:
 			// The orchestrator says that it runs; it is no agent.
+		case p.Gone == "" && p.IsHost():
+			r.hostHeard(p)
 		case p.Gone != "":
 			r.report(r.gone(p))
 		case transport.IsReserved(p.AgentID) || p.AgentID == "" || p.Card == nil:
@@ -274,6 +280,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	} else {
 		in.hear(c, now)
 	}
+	in.host = r.hostOf(c, now)
 	in.seen = seen
 	if a.registered.IsZero() {
 		a.registered = now
@@ -307,6 +314,9 @@ func (r *Registry) gone(c *transport.Card) []Event {
 	defer r.mu.Unlock()
 	now := r.now()
 	r.look(now)
+	if h := r.hosts[hostKey{c.AgentID, c.Instance}]; h != nil {
+		return r.hostGone(h, c.Gone, now)
+	}
 	a := r.agents[c.AgentID]
 	if a == nil || a.instances[c.Instance] == nil {
 		return nil

@@ -54,6 +54,11 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 			i++ // else it has gone, and another is in its place
 		}
 	}
+	for key, h := range r.hosts {
+		if h.silent(now) {
+			delete(r.hosts, key)
+		}
+	}
 	return events
 }
 
@@ -113,6 +118,9 @@ func (r *Registry) spare(now time.Time) {
 			in.spare(now)
 		}
 		a.shown = view{} // of when it expires
+	}
+	for _, h := range r.hosts {
+		h.due = now.Add(max(minGrace, missed*h.heartbeat))
 	}
 	r.sightings.Add(1)
 }

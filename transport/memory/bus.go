@@ -29,8 +29,9 @@ type Bus struct {
 	w *world
 
 	// Guarded by w.mu.
-	closed bool
-	subs   map[subscription]struct{}
+	closed  bool
+	subs    map[subscription]struct{}
+	watches map[*inboxWatch]struct{}
 }
 
 var (
@@ -58,6 +59,7 @@ type world struct {
 	inboxes map[transport.Topic]*inbox
 	boards  map[string]*board // by tenant
 	live    map[transport.Topic]map[*feed]struct{}
+	watches map[transport.Topic]map[*inboxWatch]struct{} // of inboxes
 	seen    seen
 	dead    map[string][]*deadLetter // by tenant, oldest first
 	agenda  agenda
@@ -69,6 +71,7 @@ func New(o *Options) *Bus {
 	w := &world{
 		inboxes: map[transport.Topic]*inbox{},
 		boards:  map[string]*board{},
+		watches: map[transport.Topic]map[*inboxWatch]struct{}{},
 		live:    map[transport.Topic]map[*feed]struct{}{},
 		dead:    map[string][]*deadLetter{},
 		seen:    seen{ids: map[string]struct{}{}},
@@ -97,7 +100,7 @@ func (b *Bus) Dial() *Bus {
 	defer w.mu.Unlock()
 	w.clients++
 	w.agenda.run()
-	return &Bus{w: w, subs: map[subscription]struct{}{}}
+	return &Bus{w: w, subs: map[subscription]struct{}{}, watches: map[*inboxWatch]struct{}{}}
 }
 
 // Publish implements [transport.Transport]. It never blocks.
@@ -191,6 +194,9 @@ func (b *Bus) Close() error {
 	b.closed = true
 	for s := range b.subs {
 		s.end()
+	}
+	for w := range b.watches {
+		w.end()
 	}
 	if b.w.clients--; b.w.clients == 0 {
 		b.w.agenda.stop()

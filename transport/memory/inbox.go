@@ -130,6 +130,9 @@ func (in *inbox) add(r *record) {
 	it.ready = in.ready.PushBack(it)
 	in.update(c)
 	in.dispatch()
+	for watch := range in.w.watches[in.topic] {
+		watch.rouse(in.topic)
+	}
 }
 
 // update puts c among the heads, or takes it out: an ordered subscriber may take the first event of a conversation of

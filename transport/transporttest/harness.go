@@ -7,7 +7,7 @@
 //
 // The promises are those of the documentation of package transport. What a transport may offer beyond them is found by
 // asking for the optional interfaces: of the transport [transport.DeadLetters], [transport.Withdrawer],
-// [transport.Eraser], [transport.Owners], [transport.InboxDepth] and [transport.Health], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
+// [transport.Eraser], [transport.Owners], [transport.InboxDepth], [transport.InboxWatcher] and [transport.Health], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
 package transporttest
 
 import (

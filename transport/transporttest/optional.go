@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -50,6 +52,71 @@ var optionalCases = []testCase{
 				d.take("x")
 			}
 			e.eventually("none is waiting", func() bool { return depth(worker) == 0 })
+		},
+	},
+	{
+		name:  "watch of many inboxes",
+		needs: func(_ Node, tr transport.Transport) bool { _, ok := tr.(transport.InboxWatcher); return ok },
+		run: func(e *env) {
+			inbox := func(i int) transport.Topic { return transport.Inbox("", fmt.Sprint("agent.", i)) }
+			e.say(inbox(0), "c", "before")
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			watch, err := e.dial().(transport.InboxWatcher).WatchInboxes(ctx)
+			if err != nil {
+				e.Fatalf("WatchInboxes = %v", err)
+			}
+			woken, served := make(chan transport.Topic, 100), make(chan error, 1)
+			go func() { served <- watch.Serve(ctx, func(t transport.Topic) { woken <- t }) }()
+			// wakes waits for an inbox; others may be told of again, but for those that must not.
+			wakes := func(want transport.Topic, not ...transport.Topic) {
+				e.Helper()
+				for timeout := time.After(patience); ; {
+					select {
+					case t := <-woken:
+						if slices.Contains(not, t) {
+							e.Errorf("woken for %v, which is not watched", t)
+						}
+						if t == want {
+							return
+						}
+					case <-timeout:
+						e.Fatalf("not woken for %v", want)
+					}
+				}
+			}
+			if err := watch.Add(ctx, inbox(0), inbox(1), inbox(2)); err != nil {
+				e.Fatalf("Add = %v", err)
+			}
+			wakes(inbox(0))
+			e.say(inbox(3), "c", "not watched")
+			e.say(transport.Inbox("acme", "agent.1"), "c", "another tenant's")
+			e.say(inbox(1), "c", "x")
+			wakes(inbox(1), inbox(3), transport.Inbox("acme", "agent.1"))
+			d := e.desk(e.dial(), inbox(1), nil)
+			d.take("x")
+			e.say(inbox(1), "c", "y")
+			d.take("y")
+			wakes(inbox(1), inbox(3))
+			if err := watch.Add(ctx, inbox(3), inbox(2)); err != nil {
+				e.Fatalf("Add = %v", err)
+			}
+			wakes(inbox(3))
+			watch.Remove(inbox(0))
+			e.say(inbox(2), "c", "x")
+			wakes(inbox(2))
+			if err := watch.Add(ctx, transport.Live("", "c")); !errors.Is(err, transport.ErrInvalid) {
+				e.Errorf("Add of what is no inbox = %v, want ErrInvalid", err)
+			}
+			if err := errors.Join(watch.Close(), watch.Close()); err != nil {
+				e.Errorf("Close = %v", err)
+			}
+			if err := <-served; !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Serve = %v after Close, want ErrClosed", err)
+			}
+			if err := watch.Add(ctx, inbox(4)); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Add = %v after Close, want ErrClosed", err)
+			}
 		},
 	},
 	{

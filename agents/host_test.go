@@ -1,0 +1,144 @@
+package agents_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// hosted returns a host of so many agents, a1 and so on, that shout.
+func hosted(t testing.TB, tr transport.Transport, n int) *agents.Host {
+	t.Helper()
+	h, err := agents.NewHost(tr, "bridge", &agents.Options{Grace: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := h.Add(t.Context(), &a2a.AgentCard{Name: fmt.Sprint("a", i+1), Description: "Shouts"}, agents.Handler(shout)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// A host serves many agents: those that are asked work, also after a long silence, others are added and removed, and all go with their host.
+func TestHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		tr := b.bus.Dial()
+		r := registry.New(registry.Config{})
+		go r.Run(t.Context(), b.bus.Dial()) //nolint:errcheck // it ends with the test
+		there := func() string {
+			synctest.Wait()
+			pass(2 * time.Second)
+			var ids []string
+			for _, a := range r.Snapshot().Agents() {
+				ids = append(ids, a.ID)
+			}
+			return strings.Join(ids, " ")
+		}
+		give := func(agent, id string) {
+			t.Helper()
+			if err := b.bus.Publish(t.Context(), transport.Inbox("", agent), task(id, agent, nil)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		give("a2", "t0") // before it runs
+		h := hosted(t, tr, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Serve(ctx) }()
+		synctest.Wait()
+		b.want("t0 COMPLETED: A2")
+		if got := there(); got != "a1 a2 a3" {
+			t.Fatalf("agents %q", got)
+		}
+		give("a1", "t1")
+		pass(3 * time.Hour) // cards are announced again, and nobody is taken for dead
+		give("a1", "t2")
+		give("a3", "t3")
+		b.want("t0 COMPLETED: A2", "t1 COMPLETED: A1", "t2 COMPLETED: A1", "t3 COMPLETED: A3")
+		if err := h.Add(t.Context(), &a2a.AgentCard{Name: "a4"}, agents.Handler(shout)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Add(t.Context(), &a2a.AgentCard{Name: "a4"}, agents.Handler(shout)); err == nil {
+			t.Error("an agent was added twice")
+		}
+		h.Remove("a2")
+		give("a4", "t4")
+		give("a2", "t5")
+		if got := there(); got != "a1 a3 a4" {
+			t.Errorf("agents %q", got)
+		}
+		b.want("t0 COMPLETED: A2", "t1 COMPLETED: A1", "t2 COMPLETED: A1", "t3 COMPLETED: A3", "t4 COMPLETED: A4")
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if got := there(); got != "" {
+			t.Errorf("agents %q after the host has left", got)
+		}
+		tr.Close()
+	})
+}
+
+// The agents of a host that was killed are gone after three of its heartbeats, though their cards hold for longer.
+func TestHostKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := memory.New(nil)
+		defer bus.Close()
+		r := registry.New(registry.Config{})
+		go r.Run(t.Context(), bus.Dial()) //nolint:errcheck // it ends with the test
+		synctest.Wait()
+		tr := bus.Dial()
+		go hosted(t, tr, 3).Serve(t.Context()) //nolint:errcheck // it ends with the test
+		pass(10 * time.Minute)
+		if n := len(r.Snapshot().Agents()); n != 3 {
+			t.Fatalf("%d agents, want 3", n)
+		}
+		tr.Close()
+		pass(3*agents.DefaultHeartbeat + 10*time.Second)
+		if n := len(r.Snapshot().Agents()); n != 0 {
+			t.Errorf("%d agents after their host was killed", n)
+		}
+	})
+}
+
+// BenchmarkHost is what 10,000 agents that nobody asks cost their host, beside the memory transport's own.
+func BenchmarkHost(b *testing.B) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		h := hosted(b, bus.Dial(), 10_000)
+		ctx, cancel := context.WithCancel(b.Context())
+		done := make(chan error, 1)
+		go func() { done <- h.Serve(ctx) }()
+		if err := h.Add(b.Context(), &a2a.AgentCard{Name: "last"}, agents.Handler(shout)); err != nil {
+			b.Fatal(err)
+		}
+		<-time.After(2 * time.Second)
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/(1<<20), "MiB")
+		b.ReportMetric(float64(runtime.NumGoroutine()), "goroutines")
+		cancel()
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package registry
+
+import (
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// host is a process that many agents live in. Its heartbeat is that of them all.
+type host struct {
+	key       hostKey
+	heartbeat time.Duration
+	due       time.Time // when its silence has been too long
+}
+
+type hostKey struct{ id, instance string }
+
+func (h *host) silent(now time.Time) bool { return !now.Before(h.due) }
+
+// hostOf returns the host that an instance lives in, or nil. One that was not heard of yet has a grace: its own card may come behind those
+// of its agents. r.mu is held.
+func (r *Registry) hostOf(c *transport.Card, now time.Time) *host {
+	if c.Host == "" {
+		return nil
+	}
+	key := hostKey{c.Host, c.Instance}
+	h := r.hosts[key]
+	if h == nil {
+		h = &host{key: key, due: now.Add(minGrace)}
+		r.hosts[key] = h
+	}
+	return h
+}
+
+// hostHeard takes in that a host is there, and with it the agents that live in it.
+func (r *Registry) hostHeard(c *transport.Card) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := r.now()
+	h := r.hostOf(c, now)
+	h.heartbeat = c.Heartbeat
+	h.due = now.Add(max(minGrace, missed*c.Heartbeat))
+	if c.Heartbeat > 0 && r.isSynced() {
+		h.due = now.Add(max(missed*c.Heartbeat, time.Second))
+	}
+	for _, a := range r.order {
+		for _, in := range a.instances {
+			if in.host == h {
+				in.seen, a.seen, a.shown = now, now, view{}
+			}
+		}
+	}
+	r.sightings.Add(1)
+}
+
+// hostGone takes out the agents that lived in a host, which said goodbye or whose time is over. During a grace the latter proves nothing.
+// r.mu is held.
+func (r *Registry) hostGone(h *host, why transport.GoneReason, now time.Time) (events []Event) {
+	reason := ReasonRequested
+	if why == transport.GoneExpired {
+		if !h.silent(now) {
+			return nil // the sweep will see
+		}
+		reason = ReasonMissed
+	}
+	delete(r.hosts, h.key)
+	for i := 0; i < len(r.order); {
+		a := r.order[i]
+		if in := a.instances[h.key.instance]; in != nil && in.host == h {
+			if r.announces() && !in.lost {
+				r.announcer.say(r.goneEvent(a.id, in.id, now))
+			}
+			events = append(events, r.remove(a, in, reason, now)...)
+		}
+		if i < len(r.order) && r.order[i] == a {
+			i++
+		}
+	}
+	return events
+}
