@@ -71,6 +71,8 @@ type caller struct {
 	// For its goroutine only.
 	instances map[string]bool          // of an agent, that have cards
 	tasks     map[string]*rate.Limiter // what an agent says of each task
+	chunks    int                      // of files that it keeps, if they were counted
+	counted   bool
 
 	// Guarded by the gateway's mu.
 	queued      []*natsgo.Msg

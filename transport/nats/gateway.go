@@ -169,6 +169,10 @@ func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 		out, err = d.event(v, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
 		out, err = d.live(v, subject, m)
+	case strings.HasPrefix(subject, filePrefix):
+		out, err = d.file(v, subject, m)
+	case subject == jsAPI+"STREAM.MSG.GET."+fileStream:
+		out, err = d.chunk(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
 		out, err = d.work(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI):
