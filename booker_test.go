@@ -38,7 +38,7 @@ func book(ctx context.Context) error {
 	defer bus.Close()
 	skill := a2a.AgentSkill{ID: "book", Name: "Book a table", Examples: []string{"book a table: at the Golden Fish"}}
 	card := &a2a.AgentCard{Name: "booker", Description: "Books a table at a restaurant", Version: "1.0.0", Skills: []a2a.AgentSkill{skill}}
-	return agents.Serve(ctx, bus, card, func(_ context.Context, t *agents.Task) (*agents.Result, error) {
+	return agents.Serve(ctx, bus, card, agents.Handler(func(_ context.Context, t *agents.Task) (*agents.Result, error) {
 		f, err := os.OpenFile("tasks", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, err
@@ -51,5 +51,5 @@ func book(ctx context.Context) error {
 			return agents.InputRequired("For how many?"), nil
 		}
 		return agents.Text("Booked for " + t.Text() + "."), nil
-	}, nil)
+	}), nil)
 }

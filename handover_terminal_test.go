@@ -242,3 +242,49 @@ func TestChatSucceedsTheNext(t *testing.T) {
 	first.types("\x04")
 	first.ends(0)
 }
+
+// TestKeysUnderAChat has the service of a chat, which had no keys, come back with some. The chat ends and says what to do, as do an agent and who
+// watches; started again, they take the credentials that are there. Before, they waited for ever for a return that could not come.
+func TestKeysUnderAChat(t *testing.T) {
+	data := t.TempDir()
+	cortex, err := exec.LookPath("cortex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init"}, {"add", "agent", "clock"}} {
+		if out, err := exec.CommandContext(t.Context(), cortex, append([]string{"auth", "--data", data}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("auth %s: %v: %s", args, err, out)
+		}
+	}
+	all := [][]string{{"chat", "--data", data}, {"agent", "clock", "--data", data}, {"agents", "watch", "--data", data}}
+	begins := []string{"joined ", "agent_clock joins ", "registered "}
+	serve := open(t, "serve", "--data", data, "--http", "none", "--agents", "echo")
+	serve.shows("cortex is ready")
+	for _, keyed := range []bool{false, true} {
+		var opened []*terminal
+		for i, args := range all {
+			opened = append(opened, open(t, args...))
+			opened[i].shows(begins[i])
+		}
+		if keyed {
+			opened[0].types("echo the house\r")
+			opened[0].shows("Echo: echo the house")
+			for _, o := range opened {
+				o.types("\x03\x03")
+			}
+			break
+		}
+		serve.types("\x03")
+		serve.ends(0)
+		serve = open(t, "serve", "--data", data, "--http", "none", "--agents", "echo", "--auth", filepath.Join(data, "auth"))
+		serve.shows("cortex is ready")
+		for _, o := range opened {
+			o.ends(1)
+			if got := strings.ReplaceAll(o.text(), "\n", ""); !strings.Contains(got, "has keys now, and had none when it was joined: start this again") {
+				t.Errorf("it does not say why it ends:\n%s", o.text())
+			}
+		}
+	}
+	serve.types("\x03")
+	serve.ends(0)
+}

@@ -47,7 +47,7 @@ func take(words string) llmtest.Answer {
 	return llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer {
 		shown := r.System
 		for _, m := range r.Messages {
-			shown += "\n" + m.Text
+			shown += "\n" + m.Text()
 		}
 		if !strings.Contains(shown, fmt.Sprintf("\n- id %q", agent)) {
 			return llmtest.Fail(fmt.Errorf("%s is not shown:\n%s", agent, shown))

@@ -44,7 +44,7 @@ func (s *stage) decider() llm.Decider {
 }
 
 func tell(_ context.Context, r *llm.Request) llmtest.Answer {
-	_, block, _ := strings.Cut(r.Messages[len(r.Messages)-1].Text, "<cortex:results>\n")
+	_, block, _ := strings.Cut(r.Messages[len(r.Messages)-1].Text(), "<cortex:results>\n")
 	block, _, _ = strings.Cut(block, "</cortex:results>")
 	var told []string
 	for line := range strings.Lines(block) {

@@ -25,6 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -36,11 +37,11 @@ import (
 var update = flag.Bool("update", false, "write what the scenarios really say")
 
 // worlds are the transports and stores on which every scenario says the same.
-var worlds = map[string]func(t *testing.T) (transport.Transport, cortex.Store){
-	"memory": func(t *testing.T) (transport.Transport, cortex.Store) {
+var worlds = map[string]func(t *testing.T) (transport.Transport, storage.Store){
+	"memory": func(t *testing.T) (transport.Transport, storage.Store) {
 		return memory.New(nil), memstore.New()
 	},
-	"nats": func(t *testing.T) (transport.Transport, cortex.Store) {
+	"nats": func(t *testing.T) (transport.Transport, storage.Store) {
 		server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +94,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-func play(t *testing.T, file string, world func(*testing.T) (transport.Transport, cortex.Store)) {
+func play(t *testing.T, file string, world func(*testing.T) (transport.Transport, storage.Store)) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,7 @@ type stage struct {
 	t        *testing.T
 	sections map[string]string
 	bus      transport.Transport
-	store    cortex.Store
+	store    storage.Store
 	registry *registry.Registry
 	policy   *policy.Policy
 	model    llm.Decider

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cortex": main, "booker": booker})
+	testscript.Main(m, map[string]func(){"cortex": main, "booker": booker, "tracer": tracer})
 }
 
 // TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.
@@ -106,7 +106,7 @@ func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 		ts.Fatalf("usage: model VARIABLE")
 	}
 	server := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
-		last := c.Messages[len(c.Messages)-1].Text
+		last := c.Messages[len(c.Messages)-1].Text()
 		reply := &llmtest.Reply{Usage: llm.Usage{Input: 1200, Output: 40}}
 		if said := regexp.MustCompile(`"result":"([^"]*)"`).FindStringSubmatch(last); said != nil {
 			reply.Pieces = []string{`{"kind":"respond","say":"It said: `, said[1], `","delegations":[],"reason":"done"}`}

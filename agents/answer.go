@@ -63,7 +63,7 @@ func (a *agent) resultEvent(e *transport.Event, m *a2a.Message, out outcome) *tr
 	}
 	return &transport.Event{
 		ID: eventID, Time: now, From: a.id, To: transport.Cortex, Tenant: a.o.Tenant, ContextID: e.ContextID, TaskID: id,
-		Traceparent: e.Traceparent, Payload: t,
+		Traceparent: e.Traceparent, Tracestate: e.Tracestate, Payload: t,
 	}
 }
 

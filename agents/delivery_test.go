@@ -141,10 +141,10 @@ func TestResultIsSentUntilItIsStored(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			done <- agents.Serve(ctx, tr, card(), func(context.Context, *agents.Task) (*agents.Result, error) {
+			done <- agents.Serve(ctx, tr, card(), agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) {
 				runs.Add(1)
 				return agents.Text("done"), nil
-			}, nil)
+			}), nil)
 		}()
 		synctest.Wait()
 		tr.fail.Store(&transport.ErrUnavailable)
@@ -180,7 +180,7 @@ func TestAnnouncesWhenItCan(t *testing.T) {
 		b := newBench(t)
 		tr := &faulty{Bus: b.bus.Dial(), kinds: []transport.Kind{transport.KindCards}}
 		tr.fail.Store(&transport.ErrUnavailable)
-		go agents.Serve(t.Context(), tr, card(), shout, nil)
+		go agents.Serve(t.Context(), tr, card(), agents.Handler(shout), nil)
 		pass(time.Hour)
 		b.give(task("t1", "hello", nil)) // work is done all the same
 		b.want("t1 COMPLETED: HELLO")
@@ -213,7 +213,7 @@ func TestSubscribesWhenItCan(t *testing.T) {
 		b := newBench(t)
 		tr := &unready{Bus: b.bus.Dial()}
 		tr.left.Store(20)
-		go agents.Serve(t.Context(), tr, card(), shout, nil)
+		go agents.Serve(t.Context(), tr, card(), agents.Handler(shout), nil)
 		b.give(task("t1", "hello", nil))
 		pass(5 * time.Minute)
 		b.want("t1 COMPLETED: HELLO")
@@ -222,7 +222,7 @@ func TestSubscribesWhenItCan(t *testing.T) {
 		never.left.Store(1 << 30)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := agents.Serve(ctx, never, card(), shout, nil); err != nil {
+		if err := agents.Serve(ctx, never, card(), agents.Handler(shout), nil); err != nil {
 			t.Errorf("Serve() = %v, want nil when it was stopped before it could start", err)
 		}
 	})

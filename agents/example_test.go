@@ -23,7 +23,7 @@ func ExampleServe() {
 		t.Progress("shouting")
 		return agents.Text(strings.ToUpper(t.Text())), nil
 	}
-	go agents.Serve(ctx, tr, card, shout, nil)
+	go agents.Serve(ctx, tr, card, agents.Handler(shout), nil)
 
 	fmt.Println(ask(ctx, tr, "agent_shout", "hello"))
 	// Output: HELLO

@@ -59,7 +59,7 @@ type ExecOptions struct {
 // writes to stdout is the result, each line on stderr is progress. An exit status other than 0 fails the task with
 // the last lines of stderr. It finds CORTEX_TASK_ID, CORTEX_CONTEXT_ID, CORTEX_SKILL and CORTEX_DEADLINE (RFC 3339, empty
 // without one) in its environment, and in CORTEX_INPUT the structured input of the task as JSON (empty without one, and when it
-// is 64 KiB or more: then only JSON has it).
+// is 64 KiB or more: then only JSON has it). TRACEPARENT and TRACESTATE are the W3C trace context of the task, empty without one.
 //
 // When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later. On
 // Linux that includes what left the program's process group, as daemons do: it is known by the variable CORTEX_RUN in its
@@ -218,6 +218,7 @@ func (p *program) env(t *Task) []string {
 	} {
 		env = append(env, v[0]+"="+line(v[1], 256))
 	}
+	env = append(env, "TRACEPARENT="+t.Traceparent, "TRACESTATE="+t.Tracestate)
 	input := []byte(nil)
 	if v := t.Input(); v != nil {
 		if b, err := json.Marshal(v); err == nil && len(b) < maxEnvInput {

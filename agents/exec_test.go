@@ -28,7 +28,7 @@ const asProgram = "AGENTS_TEST_PROGRAM"
 var programs = map[string]func(args []string){
 	"cat": func([]string) { io.Copy(os.Stdout, os.Stdin) },
 	"env": func([]string) {
-		for _, k := range []string{"CORTEX_TASK_ID", "CORTEX_CONTEXT_ID", "CORTEX_SKILL", "CORTEX_DEADLINE", "CORTEX_INPUT", "EXTRA"} {
+		for _, k := range []string{"CORTEX_TASK_ID", "CORTEX_CONTEXT_ID", "CORTEX_SKILL", "CORTEX_DEADLINE", "CORTEX_INPUT", "TRACEPARENT", "TRACESTATE", "EXTRA"} {
 			fmt.Println(k + "=" + os.Getenv(k))
 		}
 		wd, _ := os.Getwd()
@@ -121,6 +121,7 @@ func TestExec(t *testing.T) {
 	dir := t.TempDir()
 	task := &agents.Task{
 		ID: "t1", ContextID: "c1", Skill: "do\x00it", Message: message("hello\nworld"), Deadline: time.Date(2026, 11, 20, 18, 0, 0, 5, time.UTC),
+		Traceparent: "00-1-2-01", Tracestate: "a=1",
 	}
 	tests := []struct {
 		name string
@@ -130,7 +131,7 @@ func TestExec(t *testing.T) {
 		{"cat", agents.ExecOptions{}, "hello\nworld"},
 		{"args", agents.ExecOptions{Argv: []string{"a b", "$HOME", "*"}}, `["a b" "$HOME" "*"]`},
 		{"env", agents.ExecOptions{Dir: dir, Env: []string{"EXTRA=1"}}, "CORTEX_TASK_ID=t1\nCORTEX_CONTEXT_ID=c1\nCORTEX_SKILL=doit\n" +
-			"CORTEX_DEADLINE=2026-11-20T18:00:00.000000005Z\nCORTEX_INPUT=\nEXTRA=1\n" + filepath.Base(dir)},
+			"CORTEX_DEADLINE=2026-11-20T18:00:00.000000005Z\nCORTEX_INPUT=\nTRACEPARENT=00-1-2-01\nTRACESTATE=a=1\nEXTRA=1\n" + filepath.Base(dir)},
 		{"deaf", agents.ExecOptions{}, "did not listen"},
 	}
 	for _, tt := range tests {

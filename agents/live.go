@@ -2,6 +2,7 @@ package agents
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,9 @@ type live struct {
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
-	pending string // the newest text that was not sent
+	pending string // the newest progress that was not sent
+	said    []byte // of the result's text, what was not sent
+	began   bool   // some of that was sent
 	sending bool   // a goroutine sends what is pending
 	closed  bool
 }
@@ -46,6 +49,21 @@ func (l *live) progress(text string) {
 		return
 	}
 	l.pending = text
+	l.begin()
+}
+
+func (l *live) stream(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.said = append(l.said, text...)
+	l.begin()
+}
+
+// begin has what is pending sent, when that is not done already; l.mu is held.
+func (l *live) begin() {
 	if !l.sending {
 		l.sending = true
 		l.wg.Go(l.send)
@@ -55,11 +73,16 @@ func (l *live) progress(text string) {
 // send sends what is pending until nothing is, with a pause after each.
 func (l *live) send() {
 	for {
-		text, ok := l.next()
+		text, said, first, ok := l.next()
 		if !ok {
 			return
 		}
-		l.publishProgress(text)
+		if text != "" {
+			l.publishProgress(text)
+		}
+		if said != "" {
+			l.publishText(said, first)
+		}
 		select {
 		case <-time.After(progressInterval):
 		case <-l.ended:
@@ -67,19 +90,28 @@ func (l *live) send() {
 	}
 }
 
-func (l *live) next() (string, bool) {
+// next returns the progress and the text to send; a character that is not whole stays until it is, or for the end.
+func (l *live) next() (text, said string, first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	text := l.pending
-	l.pending = ""
-	l.sending = text != ""
-	return text, l.sending
+	n := len(l.said)
+	if !l.closed {
+		n = whole(l.said)
+	}
+	text, said, first = l.pending, strings.ToValidUTF8(string(l.said[:n]), "\uFFFD"), !l.began
+	l.pending, l.said = "", append([]byte(nil), l.said[n:]...)
+	l.began = l.began || said != ""
+	l.sending = text != "" || said != ""
+	return text, said, first, l.sending
 }
 
 // close sends the last text, and nothing after it.
 func (l *live) close() {
 	l.mu.Lock()
 	l.closed = true
+	if len(l.said) > 0 { // half a character
+		l.begin()
+	}
 	l.mu.Unlock()
 	close(l.ended)
 	l.wg.Wait()
@@ -93,6 +125,14 @@ func (l *live) publishProgress(text string) {
 	})
 }
 
+// publishText shows a piece of the result's text.
+func (l *live) publishText(text string, first bool) {
+	l.publish(&a2a.TaskArtifactUpdateEvent{
+		TaskID: l.id, ContextID: l.task.ContextID, Append: !first,
+		Artifact: &a2a.Artifact{ID: transport.TextArtifact, Parts: a2a.ContentParts{a2a.NewTextPart(text)}},
+	})
+}
+
 // publish sends an update to whoever watches the conversation.
 func (l *live) publish(update a2a.MetadataCarrier) {
 	update.SetMeta(transport.MetaAgentID, l.a.id)
@@ -103,7 +143,7 @@ func (l *live) publish(update a2a.MetadataCarrier) {
 	defer cancel()
 	e := &transport.Event{
 		ID: l.a.nextID(), Time: time.Now(), From: l.a.id, Tenant: l.a.o.Tenant, ContextID: l.task.ContextID, TaskID: l.id,
-		Traceparent: l.task.Traceparent, Payload: update,
+		Traceparent: l.task.Traceparent, Tracestate: l.task.Tracestate, Payload: update,
 	}
 	if err := l.a.tr.Publish(ctx, transport.Live(l.a.o.Tenant, l.task.ContextID), e); err != nil {
 		l.a.log.Debug("progress not shown", "task_id", l.id, "err", err)

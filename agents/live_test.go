@@ -114,10 +114,10 @@ func TestProgressComesBeforeTheResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		tr := &slow{Bus: b.bus.Dial()}
-		go agents.Serve(t.Context(), tr, card(), func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+		go agents.Serve(t.Context(), tr, card(), agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
 			task.Progress("one")
 			return nil, nil
-		}, nil)
+		}), nil)
 		b.give(task("t1", "hello", nil))
 		pass(10 * time.Second)
 		if diff := cmp.Diff([]transport.Kind{transport.KindCards, transport.KindLive, transport.KindInbox}, tr.order); diff != "" {
@@ -217,7 +217,7 @@ func TestOnce(t *testing.T) {
 			<-time.After(time.Minute)
 			return agents.Text("done"), nil
 		}
-		if err := agents.Serve(t.Context(), b.bus.Dial(), card(), slow, &agents.Options{Once: true}); err != nil {
+		if err := agents.Serve(t.Context(), b.bus.Dial(), card(), agents.Handler(slow), &agents.Options{Once: true}); err != nil {
 			t.Errorf("Serve() = %v, want nil", err)
 		}
 		if n := len(b.got()); n != 17 {
@@ -227,10 +227,10 @@ func TestOnce(t *testing.T) {
 			t.Errorf("last card = %+v, want it gone", last)
 		}
 		// Nothing to do.
-		if err := agents.Serve(t.Context(), b.bus.Dial(), card(), slow, &agents.Options{Once: true}); err != nil {
+		if err := agents.Serve(t.Context(), b.bus.Dial(), card(), agents.Handler(slow), &agents.Options{Once: true}); err != nil {
 			t.Errorf("Serve() = %v, want nil", err)
 		}
-		if err := agents.Serve(t.Context(), shallow{b.bus.Dial()}, card(), slow, &agents.Options{Once: true}); err == nil {
+		if err := agents.Serve(t.Context(), shallow{b.bus.Dial()}, card(), agents.Handler(slow), &agents.Options{Once: true}); err == nil {
 			t.Error("Serve() of a transport that cannot tell what waits = nil, want an error")
 		}
 	})

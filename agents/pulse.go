@@ -86,6 +86,6 @@ func (p *pulse) event(now time.Time) *transport.Event {
 	}
 	return &transport.Event{
 		ID: uuid.NewString(), Time: now, From: p.a.id, To: transport.Cortex, Tenant: p.a.o.Tenant, ContextID: p.task.ContextID, TaskID: id,
-		Traceparent: p.task.Traceparent, Payload: u,
+		Traceparent: p.task.Traceparent, Tracestate: p.task.Tracestate, Payload: u,
 	}
 }

@@ -165,12 +165,12 @@ func TestSignsAreSentUntilStored(t *testing.T) {
 				tr := &faulty{Bus: b.bus.Dial(), kinds: []transport.Kind{transport.KindInbox}}
 				ended := make(chan time.Duration, 1)
 				start := time.Now()
-				go agents.Serve(t.Context(), tr, card(), func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
+				go agents.Serve(t.Context(), tr, card(), agents.Handler(func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
 					task.Progress("once")
 					<-ctx.Done()
 					ended <- time.Since(start)
 					return nil, ctx.Err()
-				}, nil)
+				}), nil)
 				synctest.Wait()
 				tr.fail.Store(&transport.ErrUnavailable)
 				time.AfterFunc(tt.back, func() { tr.fail.Store(nil) })

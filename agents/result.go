@@ -29,6 +29,9 @@ type Result struct {
 	// InputRequired makes the result a question to the user. The task stays open; the reply comes as a task with the
 	// same id.
 	InputRequired bool
+	// AuthRequired makes the result a request to the user to log in somewhere, or to allow something there, and to say so then. The task
+	// stays open as with InputRequired.
+	AuthRequired bool
 }
 
 // Text is a result of words.
@@ -39,6 +42,19 @@ func InputRequired(question string) *Result {
 	r := Text(question)
 	r.InputRequired = true
 	return r
+}
+
+// AuthRequired is a [Result] that asks the user to log in somewhere, or to allow something there, without which the task cannot be done;
+// request says where and how.
+func AuthRequired(request string) *Result {
+	r := Text(request)
+	r.AuthRequired = true
+	return r
+}
+
+// stateName returns "failed" for TASK_STATE_FAILED.
+func stateName(s a2a.TaskState) string {
+	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(string(s), "TASK_STATE_"), "_", " "))
 }
 
 // Rejected marks an error of a [Handler]: the task was not started, because the agent will not do it. Rejected(nil) is nil.

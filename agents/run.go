@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -173,8 +172,8 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		log.Info("task not started", "state", state, "reason", text)
 		return outcome{state: state, parts: words(text)}, true
 	}
-	if t.Delivery > MaxDeliveries {
-		return failed(a2a.TaskStateFailed, fmt.Sprintf("the agent stopped %d times while working on this", MaxDeliveries))
+	if most := a.o.Deliveries; most > 0 && t.Delivery > most {
+		return failed(a2a.TaskStateFailed, fmt.Sprintf("the agent stopped %d times while working on this", most))
 	}
 	if !t.Deadline.IsZero() && !t.Deadline.After(started) {
 		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
@@ -184,7 +183,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	var teller sync.WaitGroup
 	teller.Go(func() { t.pulse.tell(telling) })
 	log.Debug("task started", "skill", t.Skill, "delivery", t.Delivery, "attempt", attemptOf(m))
-	result, err := a.call(r.ctx, t)
+	end, err := a.execute(r.ctx, t)
 	stop()
 	t.live.close()
 	teller.Wait()
@@ -204,28 +203,17 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		out.state, out.parts = a2a.TaskStateFailed, words("the agent was not done at the deadline")
 	case err != nil:
 		out.state, out.parts = a2a.TaskStateFailed, words(errorText(err))
-	case result != nil && result.InputRequired:
-		out.state = a2a.TaskStateInputRequired
-		out.parts, _ = cleanParts(result.Parts, MaxResultText)
 	default:
-		out.state = a2a.TaskStateCompleted
-		if result != nil {
-			out.parts, _ = cleanParts(result.Parts, MaxResultText)
+		out.state = end.state
+		if out.parts, _ = cleanParts(end.parts, MaxResultText); len(out.parts) == 0 {
+			out.parts = t.streamed()
+		}
+		if len(out.parts) == 0 && (out.state == a2a.TaskStateFailed || out.state == a2a.TaskStateRejected) {
+			out.parts = words("the agent gave no reason")
 		}
 	}
 	log.Info("task done", "state", out.state, "after", time.Since(started))
 	return out, true
-}
-
-// call calls the handler; a panic becomes an error.
-func (a *agent) call(ctx context.Context, t *Task) (r *Result, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			a.log.Error("handler panicked", "task_id", t.ID, "panic", p, "stack", string(debug.Stack()))
-			r, err = nil, errors.New("the agent crashed while working on this")
-		}
-	}()
-	return a.h(ctx, t)
 }
 
 // isOver reports whether err says no more than that a context has ended.

@@ -38,8 +38,8 @@ const (
 	DefaultGrace       = 10 * time.Second
 )
 
-// MaxDeliveries is how often a task is started before it is given up: a task that was delivered more often has stopped
-// the agent every time.
+// MaxDeliveries is how often a task is started before it is given up, unless [Options] say something else: a task that was delivered more
+// often has stopped the agent every time.
 const MaxDeliveries = 3
 
 // announceTimeout bounds the last announcements of an agent that leaves, and the last attempt to send a result.
@@ -58,6 +58,9 @@ type Options struct {
 	Heartbeat time.Duration
 	// Grace is how long tasks may go on after the context of Serve has ended; 0 is DefaultGrace, less than 0 is none.
 	Grace time.Duration
+	// Deliveries is how often a task is started before it is given up; 0 is MaxDeliveries, less than 0 is no bound: that is for an agent
+	// that only waits for others, whose tasks go on while it is restarted.
+	Deliveries int
 	// Once makes Serve return when the inbox is empty: what waits is done, then the agent leaves. The transport must
 	// be a transport.InboxDepth.
 	Once bool
@@ -65,7 +68,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Serve runs the agent that card describes until ctx ends, and then returns nil; with Options.Once it returns nil when
+// Serve runs the agent that card describes, with x for what it does, until ctx ends, and then returns nil; with Options.Once it returns nil when
 // nothing is left to do. Its id is [transport.AgentID] of the card's name; several instances of one agent share its tasks.
 // While the transport is unavailable Serve keeps trying. It returns an error when the card is invalid, or when the
 // transport was closed.
@@ -75,8 +78,8 @@ type Options struct {
 // last handler.
 //
 // card is not changed; required lists that are nil are announced as empty ones.
-func Serve(ctx context.Context, tr transport.Transport, card *a2a.AgentCard, h Handler, o *Options) error {
-	a, err := newAgent(tr, card, h, o)
+func Serve(ctx context.Context, tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) error {
+	a, err := newAgent(tr, card, x, o)
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ type agent struct {
 	tr   transport.Transport
 	id   string
 	card *a2a.AgentCard
-	h    Handler
+	x    Executor
 	o    Options
 	log  *slog.Logger
 	seq  atomic.Uint64 // of events that need no derived id
@@ -105,15 +108,18 @@ type agent struct {
 	canceled *memory[cancellation] // that came before their task
 }
 
-func newAgent(tr transport.Transport, card *a2a.AgentCard, h Handler, o *Options) (*agent, error) {
-	if tr == nil || card == nil || h == nil {
+func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) (*agent, error) {
+	if h, ok := x.(Handler); tr == nil || card == nil || x == nil || ok && h == nil {
 		panic("agents: Serve needs a transport, a card and a handler")
 	}
 	if o == nil {
 		o = &Options{}
 	}
+	if d, ok := x.(describer); ok {
+		card = d.describe(card)
+	}
 	a := &agent{
-		tr: tr, h: h, o: *o, log: o.Logger, card: complete(card),
+		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
 		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[cancellation](),
 		clocks: newClocks(),
 	}
@@ -124,7 +130,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, h Handler, o *Options
 	if a.id, err = transport.AgentID(card.Name); err != nil {
 		return nil, err
 	}
-	if a.id == transport.Cortex {
+	if transport.IsReserved(a.id) {
 		return nil, fmt.Errorf("card: the name %s is the orchestrator's own: choose another", a.id)
 	}
 	if a.log == nil {
@@ -140,6 +146,9 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, h Handler, o *Options
 	}
 	if a.o.Concurrency <= 0 {
 		a.o.Concurrency = DefaultConcurrency
+	}
+	if a.o.Deliveries == 0 {
+		a.o.Deliveries = MaxDeliveries
 	}
 	if a.o.Heartbeat <= 0 {
 		a.o.Heartbeat = DefaultHeartbeat

@@ -72,10 +72,14 @@ func (b *bench) listen(topic transport.Topic, to *[]*transport.Event) {
 
 // serve runs an agent as another process would, and returns how to stop it; stopping returns what Serve returned.
 func (b *bench) serve(h agents.Handler, o *agents.Options) (stop func() error) {
+	return b.execute(h, o)
+}
+
+func (b *bench) execute(x agents.Executor, o *agents.Options) (stop func() error) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
 	tr := b.bus.Dial()
-	go func() { done <- agents.Serve(ctx, tr, card(), h, o) }()
+	go func() { done <- agents.Serve(ctx, tr, card(), x, o) }()
 	synctest.Wait()
 	return sync.OnceValue(func() error {
 		cancel()
@@ -192,7 +196,7 @@ func TestResult(t *testing.T) {
 		b := newBench(t)
 		stop := b.serve(shout, nil)
 		e := task("t1", "hello", map[string]any{transport.MetaTaskType: "do_request"})
-		e.Traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+		e.Traceparent, e.Tracestate = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "rojo=1"
 		b.give(e)
 		b.want("t1 COMPLETED: HELLO")
 		r := b.results[0]
@@ -206,7 +210,8 @@ func TestResult(t *testing.T) {
 		if diff := cmp.Diff(want, got.Status.Message.Metadata); diff != "" {
 			t.Errorf("metadata of the message (-want +got):\n%s", diff)
 		}
-		if r.From != "agent_x" || r.To != transport.Cortex || r.ContextID != "ctx" || r.TaskID != "t1" || r.Traceparent != e.Traceparent {
+		if r.From != "agent_x" || r.To != transport.Cortex || r.ContextID != "ctx" || r.TaskID != "t1" ||
+			r.Traceparent != e.Traceparent || r.Tracestate != e.Tracestate {
 			t.Errorf("result is addressed %+v", r)
 		}
 		m := got.Status.Message
@@ -443,11 +448,11 @@ func TestServeRefuses(t *testing.T) {
 		"long":      {Name: strings.Repeat("x", 300)},
 		"another's": {Name: transport.Cortex},
 	} {
-		if err := agents.Serve(t.Context(), memory.New(nil), c, shout, nil); err == nil {
+		if err := agents.Serve(t.Context(), memory.New(nil), c, agents.Handler(shout), nil); err == nil {
 			t.Errorf("Serve with a card with %s returned nil", name)
 		}
 	}
-	if err := agents.Serve(t.Context(), memory.New(nil), card(), shout, &agents.Options{Instance: "a b"}); err == nil {
+	if err := agents.Serve(t.Context(), memory.New(nil), card(), agents.Handler(shout), &agents.Options{Instance: "a b"}); err == nil {
 		t.Error("Serve with a bad instance returned nil")
 	}
 }
@@ -458,7 +463,7 @@ func TestClosedTransport(t *testing.T) {
 		h := newHold()
 		tr := b.bus.Dial()
 		done := make(chan error, 1)
-		go func() { done <- agents.Serve(t.Context(), tr, card(), h.handle, nil) }()
+		go func() { done <- agents.Serve(t.Context(), tr, card(), agents.Handler(h.handle), nil) }()
 		b.give(task("t", "hello", nil))
 		closed := time.Now()
 		tr.Close()

@@ -1,9 +1,7 @@
 package agents
 
 import (
-	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,12 +9,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/transport"
-)
-
-// Bounds of the artifacts of one task.
-const (
-	MaxArtifacts     = 100
-	MaxArtifactBytes = 2 << 20 // all together, before encoding; but data as it is encoded
 )
 
 // Task is what a [Handler] is asked to do. Its methods are safe for concurrent use; its fields are not changed while the
@@ -34,6 +26,8 @@ type Task struct {
 	// then. It is the deadline at the beginning: it moves on while the handler shows progress, as far as Cortex allows (its task
 	// says until when), and when Cortex asks for the task again; the context knows.
 	Deadline time.Time
+	// Traceparent and Tracestate are the W3C trace context of the task, or empty. What the agent tells of the task has it by itself.
+	Traceparent, Tracestate string
 	// Delivery counts the attempts at this task, from 1: after 1, the agent or its connection was lost while it worked.
 	Delivery int
 
@@ -41,15 +35,17 @@ type Task struct {
 	pulse *pulse // likewise
 
 	mu        sync.Mutex
-	artifacts []*a2a.Artifact
-	sizes     []int // of the artifacts
-	bytes     int   // of artifacts
+	artifacts []*made
+	bytes     int            // of artifacts
+	text      []byte         // that was streamed
+	asked     map[string]int // how often, by what was asked
 }
 
 // newTask reads a task from its event.
 func newTask(e *transport.Event, m *a2a.Message) *Task {
 	return &Task{
 		ID: taskID(e, m), ContextID: e.ContextID, Tenant: e.Tenant, Message: m, Delivery: e.Delivery,
+		Traceparent: e.Traceparent, Tracestate: e.Tracestate,
 		Skill: skillOf(transport.MetaString(m, transport.MetaTaskType)),
 	}
 }
@@ -111,54 +107,4 @@ func (t *Task) alive() {
 	if t.pulse != nil {
 		t.pulse.beat()
 	}
-}
-
-// Artifact adds an output to the result, and shows it to whoever watches. An artifact of the same name is replaced. It
-// returns an error that wraps [transport.ErrTooLarge], and adds nothing, over [MaxArtifacts] or [MaxArtifactBytes].
-func (t *Task) Artifact(name string, parts ...*a2a.Part) error {
-	parts, size := cleanParts(parts, MaxArtifactBytes)
-	if len(parts) == 0 {
-		return fmt.Errorf("artifact %q is empty", name)
-	}
-	a := &a2a.Artifact{Name: line(name, 256), Parts: parts}
-	if err := t.addArtifact(a, size); err != nil {
-		return err
-	}
-	t.alive()
-	if t.live != nil {
-		t.live.publish(&a2a.TaskArtifactUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Artifact: a, LastChunk: true})
-	}
-	return nil
-}
-
-func (t *Task) addArtifact(a *a2a.Artifact, size int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at, old := len(t.artifacts), 0
-	for i, b := range t.artifacts {
-		if b.Name == a.Name {
-			at, old = i, t.sizes[i]
-		}
-	}
-	switch {
-	case at >= MaxArtifacts:
-		return fmt.Errorf("artifact %q: %w: at most %d are allowed", a.Name, transport.ErrTooLarge, MaxArtifacts)
-	case t.bytes-old+size > MaxArtifactBytes:
-		return fmt.Errorf("artifact %q: %w: at most %d bytes together are allowed", a.Name, transport.ErrTooLarge, MaxArtifactBytes)
-	}
-	t.bytes += size - old
-	a.ID = a2a.ArtifactID(strconv.Itoa(at + 1))
-	if at == len(t.artifacts) {
-		t.artifacts, t.sizes = append(t.artifacts, a), append(t.sizes, size)
-	} else {
-		t.artifacts[at], t.sizes[at] = a, size
-	}
-	return nil
-}
-
-// outputs returns the artifacts so far.
-func (t *Task) outputs() []*a2a.Artifact {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return append([]*a2a.Artifact(nil), t.artifacts...)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
@@ -23,38 +24,38 @@ func TestBudget(t *testing.T) {
 		want   string     // in the answer; "": it was decided
 	}
 	for name, test := range map[string]struct {
-		budget cortex.Budget
+		budget budget.Limits
 		says   []say
 	}{
-		"none": {cortex.Budget{}, []say{{"a", llm.Budget{}, ""}, {"b", llm.Budget{}, ""}}},
-		"conversation, tokens": {cortex.Budget{Conversation: llm.Budget{Tokens: 200}}, []say{
+		"none": {budget.Limits{}, []say{{"a", llm.Budget{}, ""}, {"b", llm.Budget{}, ""}}},
+		"conversation, tokens": {budget.Limits{Conversation: llm.Budget{Tokens: 200}}, []say{
 			{"a", llm.Budget{Tokens: 200}, ""},
 			{"b", llm.Budget{Tokens: 90}, ""},
 			{"c", llm.Budget{}, "The budget for this conversation is used up (220 of 200 tokens). Begin another one with /new, or have the budget of a conversation raised."},
 		}},
-		"conversation, exactly": {cortex.Budget{Conversation: llm.Budget{Tokens: 110}}, []say{
+		"conversation, exactly": {budget.Limits{Conversation: llm.Budget{Tokens: 110}}, []say{
 			{"a", llm.Budget{Tokens: 110}, ""}, {"b", llm.Budget{}, "110 of 110 tokens"},
 		}},
-		"conversation, exactly its cost": {cortex.Budget{Conversation: llm.Budget{Cost: 0.25}}, []say{
+		"conversation, exactly its cost": {budget.Limits{Conversation: llm.Budget{Cost: 0.25}}, []say{
 			{"a", llm.Budget{Cost: 0.25}, ""}, {"b", llm.Budget{}, "cost 0.25 of 0.25"},
 		}},
-		"conversation, cost": {cortex.Budget{Conversation: llm.Budget{Cost: 0.4}}, []say{
+		"conversation, cost": {budget.Limits{Conversation: llm.Budget{Cost: 0.4}}, []say{
 			{"a", llm.Budget{Cost: 0.4}, ""},
 			{"b", llm.Budget{Cost: 0.15000000000000002}, ""},
 			{"c", llm.Budget{}, "The budget for this conversation is used up (cost 0.5 of 0.4)."},
 		}},
-		"turn": {cortex.Budget{Turn: llm.Budget{Tokens: 100}}, []say{
+		"turn": {budget.Limits{Turn: llm.Budget{Tokens: 100}}, []say{
 			{"a", llm.Budget{Tokens: 100}, ""}, {"b", llm.Budget{Tokens: 100}, ""},
 		}},
-		"turn of two steps": {cortex.Budget{Turn: llm.Budget{Tokens: 100}}, []say{
+		"turn of two steps": {budget.Limits{Turn: llm.Budget{Tokens: 100}}, []say{
 			{"work", llm.Budget{Tokens: 100}, "The budget for this request is used up (110 of 100 tokens). Ask for less at once"},
 		}},
-		"day": {cortex.Budget{Day: llm.Budget{Tokens: 150, Cost: 9}}, []say{
+		"day": {budget.Limits{Day: llm.Budget{Tokens: 150, Cost: 9}}, []say{
 			{"a", llm.Budget{Tokens: 150, Cost: 9}, ""},
 			{"b", llm.Budget{Tokens: 40, Cost: 8.75}, ""},
 			{"c", llm.Budget{}, "The budget for today is used up (220 of 150 tokens, cost 0.5 of 9). Go on tomorrow (UTC)"},
 		}},
-		"the smallest": {cortex.Budget{Turn: llm.Budget{Tokens: 150, Cost: 1}, Conversation: llm.Budget{Tokens: 200, Cost: 0.5}, Day: llm.Budget{Cost: 3}}, []say{
+		"the smallest": {budget.Limits{Turn: llm.Budget{Tokens: 150, Cost: 1}, Conversation: llm.Budget{Tokens: 200, Cost: 0.5}, Day: llm.Budget{Cost: 3}}, []say{
 			{"a", llm.Budget{Tokens: 150, Cost: 0.5}, ""},
 			{"b", llm.Budget{Tokens: 90, Cost: 0.25}, ""},
 			{"c", llm.Budget{}, "The budget for this conversation is used up (220 of 200 tokens, cost 0.5 of 0.5)."},
@@ -94,7 +95,7 @@ func TestDayIsOfAllConversations(t *testing.T) {
 		decider := costing(answering)
 		w := newWorld(t, decider)
 		east := func() time.Time { return time.Now().In(time.FixedZone("", 5*60*60)) }
-		cfg := cortex.Config{Decider: decider, Budget: cortex.Budget{Day: llm.Budget{Tokens: 110}}, Now: east}
+		cfg := cortex.Config{Decider: decider, Budget: budget.Limits{Day: llm.Budget{Tokens: 110}}, Now: east}
 		w.stop()
 		w.start(cfg)
 		other := userEvent("o1", "a")
@@ -129,7 +130,7 @@ func TestBudgetThatIsTooSmall(t *testing.T) {
 		})
 		w := newWorld(t, decider)
 		w.stop()
-		w.start(cortex.Config{Decider: decider, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 500}, Conversation: llm.Budget{Tokens: 150}}})
+		w.start(cortex.Config{Decider: decider, Budget: budget.Limits{Turn: llm.Budget{Tokens: 500}, Conversation: llm.Budget{Tokens: 150}}})
 		w.say("m1", "a")
 		w.say("m2", "b")
 		w.wantAnswer("m2", "The budget for this conversation has not enough left for a decision (110 of 150 tokens). "+
@@ -143,7 +144,7 @@ func TestBudgetIsSpentOnSummaries(t *testing.T) {
 		decider := window(2)
 		w := newWorld(t, decider)
 		w.stop()
-		w.start(cortex.Config{Decider: decider, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 11}}})
+		w.start(cortex.Config{Decider: decider, Budget: budget.Limits{Turn: llm.Budget{Tokens: 11}}})
 		for i := range 4 {
 			w.say(fmt.Sprint("m", i), "u")
 		}
@@ -160,7 +161,7 @@ func TestBudgetIsSpentOnSummaries(t *testing.T) {
 func TestDayNeedsALedger(t *testing.T) {
 	w := noSnapshots{}
 	_, err := cortex.New(cortex.Config{
-		Transport: &recorder{}, Store: w, Decider: answering, Agents: offered, Budget: cortex.Budget{Day: llm.Budget{Cost: 1}},
+		Transport: &recorder{}, Store: w, Decider: answering, Agents: offered, Budget: budget.Limits{Day: llm.Budget{Cost: 1}},
 	})
 	if err == nil || !strings.Contains(err.Error(), "Budget.Day") {
 		t.Errorf("New = %v, want an error that names Budget.Day", err)

@@ -2,12 +2,10 @@ package cortex
 
 import (
 	"container/list"
-	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
-	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 // cacheBytes bounds the folds that are kept, by the estimate of Conversation.weight.
@@ -18,7 +16,7 @@ const cacheBytes = 256 << 20
 type cache struct {
 	mu    sync.Mutex
 	order *list.List // of *loaded, most recent first
-	byKey map[conversationKey]*list.Element
+	byKey map[conversation.Key]*list.Element
 	bytes int
 }
 
@@ -31,17 +29,12 @@ type loaded struct {
 	weight int       // when it was put into the cache, in bytes
 }
 
-// key names the conversation among all of them.
-func (c *loaded) key() conversationKey { return conversationKey{c.Tenant, c.ContextID} }
-
-type conversationKey struct{ tenant, contextID string }
-
 func newCache() *cache {
-	return &cache{order: list.New(), byKey: map[conversationKey]*list.Element{}}
+	return &cache{order: list.New(), byKey: map[conversation.Key]*list.Element{}}
 }
 
 // take removes and returns the fold, or nil. It may have been put there under another epoch.
-func (c *cache) take(k conversationKey) *loaded {
+func (c *cache) take(k conversation.Key) *loaded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if el := c.byKey[k]; el != nil {
@@ -51,7 +44,7 @@ func (c *cache) take(k conversationKey) *loaded {
 }
 
 // drop lets a fold go.
-func (c *cache) drop(k conversationKey) {
+func (c *cache) drop(k conversation.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if el := c.byKey[k]; el != nil {
@@ -63,7 +56,7 @@ func (c *cache) drop(k conversationKey) {
 func (c *cache) put(conv *loaded) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := conv.key()
+	k := conv.Key()
 	if el := c.byKey[k]; el != nil {
 		c.remove(el)
 	}
@@ -77,89 +70,7 @@ func (c *cache) put(conv *loaded) {
 
 func (c *cache) remove(el *list.Element) *loaded {
 	conv := c.order.Remove(el).(*loaded)
-	delete(c.byKey, conv.key())
+	delete(c.byKey, conv.Key())
 	c.bytes -= conv.weight
 	return conv
-}
-
-// Bounds of the entries that are kept until the store takes them.
-const (
-	maxUnstored      = 4096
-	maxUnstoredBytes = 64 << 20
-	unstoredFor      = 15 * time.Minute // without their event having come again: another orchestrator may have it
-)
-
-// unstored keeps the entries that cost something and could not be stored, until their events come again: what was decided
-// is not paid for a second time. A restart forgets them.
-type unstored struct {
-	mu    sync.Mutex
-	order *list.List // of *unstoredEntry, the one that was put last first
-	byKey map[unstoredKey]*list.Element
-	bytes int
-}
-
-type unstoredKey struct{ tenant, contextID, event string }
-
-type unstoredEntry struct {
-	key   unstoredKey
-	after conversation.Version // that the conversation had
-	entry *conversation.Entry
-	since time.Time
-	bytes int
-}
-
-func newUnstored() *unstored {
-	return &unstored{order: list.New(), byKey: map[unstoredKey]*list.Element{}}
-}
-
-// take removes and returns what is kept for an event, or nil.
-func (u *unstored) take(k unstoredKey) *unstoredEntry {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	el := u.byKey[k]
-	if el == nil {
-		return nil
-	}
-	return u.remove(el)
-}
-
-// put keeps an entry that a conversation could not be given behind version after. One that cost nothing is as well made anew.
-func (u *unstored) put(conv *conversation.Conversation, after conversation.Version, e *conversation.Entry, now time.Time) {
-	if e.Decision == nil && e.Failure == "" && e.Usage == (llm.Usage{}) {
-		return
-	}
-	b, err := json.Marshal(e)
-	if err != nil {
-		return // nor would a store take it
-	}
-	kept := &unstoredEntry{unstoredKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}, after, e, now, len(b)}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if el := u.byKey[kept.key]; el != nil {
-		u.remove(el)
-	}
-	u.byKey[kept.key] = u.order.PushFront(kept)
-	u.bytes += kept.bytes
-}
-
-// full reports whether nothing more may be paid for that may have to be kept. Letting the oldest go instead would have them
-// all decided again and again.
-func (u *unstored) full(now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for u.order.Len() >= maxUnstored || u.bytes >= maxUnstoredBytes {
-		oldest := u.order.Back()
-		if now.Sub(oldest.Value.(*unstoredEntry).since) < unstoredFor {
-			return true
-		}
-		u.remove(oldest)
-	}
-	return false
-}
-
-func (u *unstored) remove(el *list.Element) *unstoredEntry {
-	kept := u.order.Remove(el).(*unstoredEntry)
-	delete(u.byKey, kept.key)
-	u.bytes -= kept.bytes
-	return kept
 }

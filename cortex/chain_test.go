@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -293,7 +294,7 @@ func TestBudgetOfAChain(t *testing.T) {
 			return decided
 		})
 		w := newWorld(t, d)
-		w.restart(cortex.Config{Decider: d, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 100}}})
+		w.restart(cortex.Config{Decider: d, Budget: budget.Limits{Turn: llm.Budget{Tokens: 100}}})
 		w.say("m1", "alpha: go")
 		for i := range 3 {
 			w.sayAs("alpha", fmt.Sprint("a", i), "help")
@@ -305,20 +306,4 @@ func TestBudgetOfAChain(t *testing.T) {
 		w.wantAnswer("m2", "ok")
 		w.wantFold()
 	})
-}
-
-// TestRatesAreBounded: of very many agents those that asked the longest ago are forgotten, and not those that ask too often.
-func TestRatesAreBounded(t *testing.T) {
-	r, now := cortex.NewRates(), time.Now()
-	refused := 0
-	for i := range 10_000 {
-		now = now.Add(time.Microsecond)
-		r.Take(fmt.Sprint("agent-", i), now)
-		if i%100 == 0 && r.Take("hasty", now) != "" {
-			refused++
-		}
-	}
-	if n := r.Len(); n != 4096 || refused != 90 {
-		t.Errorf("%d agents are known, and the hasty one was refused %d times of 100, want 4096 and 90", n, refused)
-	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -132,14 +134,14 @@ func TestPromptStaysSmallAndStable(t *testing.T) {
 				n.wantFold()
 			}
 			conv := n.load()
-			if err := cortex.PutSnapshot(t.Context(), n.store.(cortex.Snapshots), conv); err != nil {
+			if err := cortex.PutSnapshot(t.Context(), n.store.(storage.Snapshots), conv); err != nil {
 				t.Fatal(err)
 			}
 			if told := n.load().Told; told != conv.Told || told == 0 {
 				t.Errorf("%d bytes were told by a snapshot, %d by the log", told, conv.Told)
 			}
-			in, _ := cortex.Preview(conv, "who sells wine?", *n.cast.now.Load(), n.index, t0)
-			snap, _ := cortex.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
+			in, _ := catalog.Preview(conv, "who sells wine?", *n.cast.now.Load(), n.index, t0)
+			snap, _ := catalog.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
 			if diff := cmp.Diff(in, snap); diff != "" {
 				t.Errorf("preview from the log (-), from a snapshot (+):\n%s", diff)
 			}
@@ -343,7 +345,7 @@ func TestPreviewOfAChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(1000)...)
 		n.say("m1", "who repairs bicycles?")
-		in, list := cortex.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
+		in, list := catalog.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
 		n.say("m2", "who sells wine?")
 		sent := n.last().Input
 		sent.Now = t0

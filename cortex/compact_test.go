@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -56,7 +57,7 @@ func summaryOf(t *llm.Turn) *llm.Summary {
 }
 
 // summaries returns what was recorded: turns, text, and what was left out of it.
-func summaries(t *testing.T, s cortex.Store) (list []string) {
+func summaries(t *testing.T, s storage.Store) (list []string) {
 	t.Helper()
 	for _, e := range entries(t, s) {
 		if e.Summary != nil {

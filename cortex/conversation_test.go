@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -99,7 +100,7 @@ func TestSnapshotIsTheFold(t *testing.T) {
 }
 
 // noSnapshots hides that a store has snapshots.
-type noSnapshots struct{ cortex.Store }
+type noSnapshots struct{ storage.Store }
 
 // countingLoads counts the entries that are loaded.
 type countingLoads struct {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // damagedStore cannot read one conversation.
 type damagedStore struct {
-	cortex.Store
+	storage.Store
 	contextID string
 }
 

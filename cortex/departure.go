@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -90,17 +91,17 @@ func (d *departures) serve(ctx context.Context, tell func(ctx context.Context, a
 
 // tellGone tells the conversations that have tasks with an agent that it has gone.
 func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
-	if _, there := findSorted(o.cfg.Agents(o.cfg.Tenant), agent); there { // again, or always, as well-known agents are
+	if _, there := catalog.Find(o.cfg.Agents(o.cfg.Tenant), agent); there { // again, or always, as well-known agents are
 		return
 	}
-	for _, k := range o.taskLimits.with(agent) {
+	for _, k := range o.maker.With(agent) {
 		now := o.cfg.Now()
-		err := o.cfg.Transport.Publish(ctx, transport.Inbox(k.tenant, transport.Cortex), &transport.Event{
-			ID: o.cfg.NewID(), Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: k.tenant, ContextID: k.contextID,
+		err := o.cfg.Transport.Publish(ctx, transport.Inbox(k.Tenant, transport.Cortex), &transport.Event{
+			ID: o.cfg.NewID(), Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: k.Tenant, ContextID: k.ContextID,
 			Payload: &transport.AgentEvent{Time: now, Kind: transport.AgentGone, AgentID: agent},
 		})
 		if err != nil && ctx.Err() == nil {
-			o.log.Warn("not told that an agent has gone", "context_id", k.contextID, "agent", agent, "err", err)
+			o.log.Warn("not told that an agent has gone", "context_id", k.ContextID, "agent", agent, "err", err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -66,7 +67,7 @@ func (m movable) Close() error { return nil }
 
 // loadCounter counts how often a log is loaded.
 type loadCounter struct {
-	cortex.Store
+	storage.Store
 	n       int
 	entries int // of them
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -28,7 +29,7 @@ func TestFullConversation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := w.store.(cortex.Snapshots).PutSnapshot(t.Context(), "", theContext, conv.Version, b); err != nil {
+		if err := w.store.(storage.Snapshots).PutSnapshot(t.Context(), "", theContext, conv.Version, b); err != nil {
 			t.Fatal(err)
 		}
 		w.restart(cortex.Config{Decider: d})
@@ -53,7 +54,7 @@ func TestFullConversation(t *testing.T) {
 		if m, ok := w.load().AnswerOf("user", "m1"); !ok || transport.Text(m.Parts) != "alpha COMPLETED A; " {
 			t.Errorf("what was open is answered with %v", m)
 		}
-		if err := w.store.(cortex.Eraser).Erase(t.Context(), "", theContext); err != nil {
+		if err := w.store.(storage.Eraser).Erase(t.Context(), "", theContext); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m4", "begin anew")

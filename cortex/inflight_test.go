@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -59,7 +60,7 @@ func requestOf(person string, n int) *transport.Event {
 }
 
 // answerIn returns the answer in a conversation of which only one message was said.
-func answerIn(t *testing.T, s cortex.Store, contextID string) string {
+func answerIn(t *testing.T, s storage.Store, contextID string) string {
 	t.Helper()
 	conv, err := cortex.Load(t.Context(), s, "", contextID)
 	if err != nil || len(conv.Turns) > 1 {

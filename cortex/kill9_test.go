@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -232,7 +233,7 @@ func (c *child) hasEnded() bool {
 }
 
 // answered reports whether the log holds the answer to a turn; false while the server is away.
-func answered(t *testing.T, s cortex.Store, turn string) bool {
+func answered(t *testing.T, s storage.Store, turn string) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	conv, err := cortex.Load(ctx, s, "", theContext)
@@ -249,9 +250,9 @@ func serveAlpha(t *testing.T, bus transport.Transport) {
 	done := make(chan error, 1)
 	go func() {
 		card := &a2a.AgentCard{Name: "alpha", Version: "1.0.0", Skills: []a2a.AgentSkill{{ID: "skill", Name: "Skill"}}}
-		done <- agents.Serve(ctx, bus, card, func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+		done <- agents.Serve(ctx, bus, card, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
 			return agents.Text("did " + task.Text()), nil
-		}, nil)
+		}), nil)
 	}()
 	t.Cleanup(func() {
 		cancel()

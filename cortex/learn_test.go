@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -60,7 +61,7 @@ func (w *world) tell(id, text string) {
 func (w *world) learned() map[string][]string {
 	w.t.Helper()
 	got := map[string][]string{}
-	for n, err := range w.store.(cortex.Notes).Notes(w.t.Context(), "", cortex.NoteEvidence) {
+	for n, err := range w.store.(storage.Notes).Notes(w.t.Context(), "", storage.NoteEvidence) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -227,7 +228,7 @@ func TestForgotten(t *testing.T) {
 		w := learning(t, cortex.Config{})
 		w.tell("m1", "alpha: the first thing")
 		w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing"}})
-		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 			t.Fatal(err)
 		}
 		w.tell("m2", "alpha: the second thing")
@@ -264,7 +265,7 @@ func TestForgottenAtOnce(t *testing.T) {
 		if got := score(); got <= before {
 			t.Errorf("score after it was done = %v, want more than %v", got, before)
 		}
-		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+		if err := w.store.(*memstore.Store).DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 			t.Fatal(err)
 		}
 		forget := &transport.Event{ID: "f", Time: time.Now(), From: "user", Payload: &transport.Forget{AgentID: "alpha"}}
@@ -314,7 +315,7 @@ func TestLearningKeepsEachSkill(t *testing.T) {
 		index := router.New(nil)
 		index.Put("alpha", card)
 		old := fmt.Sprintf(`[{"id":"old","text":"water old tulips","from":"ann","time":%q}]`, time.Now().Format(time.RFC3339))
-		if _, err := w.store.(cortex.Notes).PutNote(t.Context(), "", cortex.NoteEvidence, cortex.Note{Key: "alpha", Value: []byte(old)}); err != nil {
+		if _, err := w.store.(storage.Notes).PutNote(t.Context(), "", storage.NoteEvidence, storage.Note{Key: "alpha", Value: []byte(old)}); err != nil {
 			t.Fatal(err)
 		}
 		w.start(cortex.Config{Decider: d, Router: index, Agents: func(string) []prompt.Agent { return []prompt.Agent{{ID: "alpha", Seen: true, Card: card}} }})
@@ -327,7 +328,7 @@ func TestLearningKeepsEachSkill(t *testing.T) {
 			}
 		}
 		pass(time.Second)
-		n, err := w.store.(cortex.Notes).Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+		n, err := w.store.(storage.Notes).Note(t.Context(), "", storage.NoteEvidence, "alpha")
 		if err != nil {
 			t.Fatal(err)
 		}

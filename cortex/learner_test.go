@@ -16,8 +16,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/learn"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
@@ -29,17 +31,17 @@ type slowNotes struct {
 	hold                  atomic.Pointer[chan struct{}] // nil holds nothing up
 }
 
-func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	s.erased.Add(1)
 	return s.Store.EraseNote(ctx, tenant, kind, n)
 }
 
-func (s *slowNotes) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+func (s *slowNotes) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	s.read.Add(1)
 	return s.Store.Note(ctx, tenant, kind, key)
 }
 
-func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	if c := s.hold.Load(); c != nil {
 		select {
 		case <-*c:
@@ -157,16 +159,6 @@ func TestLearnedAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsIsBounded holds that a store which hangs costs no memory without end.
-func TestWhatWaitsIsBounded(t *testing.T) {
-	type waiting struct{ ofOne, ofAll, changed int }
-	var got waiting
-	got.ofOne, got.ofAll, got.changed = cortex.Waiting(10_000)
-	if want := (waiting{512, 4096, 4096}); got != want {
-		t.Errorf("%+v wait, want %+v", got, want)
-	}
-}
-
 // TestLearningIsShared holds that what one replica learns another knows, without being asked.
 func TestLearningIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -187,10 +179,10 @@ func TestLearningIsShared(t *testing.T) {
 // forget erases a conversation as `cortex sessions delete` does.
 func (w *world) forget(contextID string) []string {
 	w.t.Helper()
-	if err := w.store.(cortex.Eraser).Erase(w.t.Context(), "", contextID); err != nil {
+	if err := w.store.(storage.Eraser).Erase(w.t.Context(), "", contextID); err != nil {
 		w.t.Fatal(err)
 	}
-	changed, err := cortex.ForgetConversation(w.t.Context(), w.store.(cortex.Notes), "", contextID)
+	changed, err := learn.Forget(w.t.Context(), w.store.(storage.Notes), "", contextID)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -264,7 +256,7 @@ type busyNotes struct {
 	times int
 }
 
-func (s *busyNotes) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *busyNotes) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	if s.times--; s.times >= 0 {
 		is, err := s.Note(ctx, tenant, kind, n.Key)
 		if err != nil {
@@ -283,15 +275,15 @@ func TestForgetConversationWhileOthersLearn(t *testing.T) {
 		w.say("m1", "alpha: the first thing")
 		pass(time.Second)
 		w.stop()
-		if _, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 1000}, "", theContext); !errors.Is(err, cortex.ErrConflict) ||
+		if _, err := learn.Forget(t.Context(), &busyNotes{store.Store, 1000}, "", theContext); !errors.Is(err, storage.ErrConflict) ||
 			!strings.Contains(err.Error(), "alpha") {
 			t.Errorf("ForgetConversation = %v, want a conflict at alpha", err)
 		}
-		changed, err := cortex.ForgetConversation(t.Context(), &busyNotes{store.Store, 3}, "", theContext)
+		changed, err := learn.Forget(t.Context(), &busyNotes{store.Store, 3}, "", theContext)
 		if err != nil || !cmp.Equal(changed, []string{"alpha"}) {
 			t.Errorf("ForgetConversation = %v, %v, want alpha", changed, err)
 		}
-		if changed, err = cortex.ForgetConversation(t.Context(), store, "", theContext); len(changed) > 0 || err != nil {
+		if changed, err = learn.Forget(t.Context(), store, "", theContext); len(changed) > 0 || err != nil {
 			t.Errorf("ForgetConversation again = %v, %v, want nothing", changed, err)
 		}
 		w.wantLearned(map[string][]string{})

@@ -13,19 +13,21 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // accounting is a store whose ledger is another's.
 type accounting struct {
-	cortex.Store
-	cortex.Ledger
+	storage.Store
+	storage.Ledger
 }
 
 // ledger is one that can be broken, or hang, and counts. Its Spend takes a while.
 type ledger struct {
-	cortex.Ledger
+	storage.Ledger
 	broken atomic.Bool
 	hangs  atomic.Bool // what is broken says nothing instead of failing
 	only   string      // the method that breaks; "": both
@@ -67,7 +69,7 @@ func (l *ledger) Spend(ctx context.Context, tenant, day string, u llm.Usage) (ll
 // withLedger starts w's orchestrator anew with another ledger.
 func (w *world) withLedger(l *ledger, cfg cortex.Config) {
 	w.stop()
-	l.Ledger = w.store.(cortex.Ledger)
+	l.Ledger = w.store.(storage.Ledger)
 	cfg.Store = accounting{w.store, l}
 	w.start(cfg)
 }
@@ -148,7 +150,7 @@ func TestLedgerThatHangs(t *testing.T) {
 				l := &ledger{only: test.only}
 				l.broken.Store(true)
 				l.hangs.Store(true)
-				w.withLedger(l, cortex.Config{Decider: decider, DecideTimeout: test.timeout, Budget: cortex.Budget{Day: llm.Budget{Tokens: test.day}}})
+				w.withLedger(l, cortex.Config{Decider: decider, DecideTimeout: test.timeout, Budget: budget.Limits{Day: llm.Budget{Tokens: test.day}}})
 				for i, want := range []string{test.first, test.second} {
 					got, took := w.answerAfter(fmt.Sprint("m", i), "a")
 					if !strings.Contains(got, want) || took > test.within {
@@ -167,7 +169,7 @@ func TestSpendingTogether(t *testing.T) {
 		decider := costing(answering)
 		w := newWorld(t, decider)
 		l := &ledger{takes: time.Second}
-		w.withLedger(l, cortex.Config{Decider: decider, Budget: cortex.Budget{Day: llm.Budget{Tokens: 1 << 30}}})
+		w.withLedger(l, cortex.Config{Decider: decider, Budget: budget.Limits{Day: llm.Budget{Tokens: 1 << 30}}})
 		for i := range n {
 			e := userEvent(fmt.Sprint("m", i), "a")
 			e.ContextID = fmt.Sprint("c", i)
@@ -188,7 +190,7 @@ func TestNothingSpentIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, answering)
 		w.stop()
-		l := &ledger{Ledger: w.store.(cortex.Ledger)}
+		l := &ledger{Ledger: w.store.(storage.Ledger)}
 		w.start(cortex.Config{Decider: answering, Store: accounting{w.store, l}})
 		w.say("m1", "work")
 		w.finish("alpha", w.onlyTask("alpha"), "done")

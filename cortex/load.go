@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -17,7 +18,7 @@ const snapshotEvery = 256
 // load returns e's conversation, which it takes out of the cache. One that was read under this epoch stands for the log, unless somebody
 // else has appended to it or erased it.
 func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*loaded, error) {
-	conv := o.cache.take(conversationKey{o.cfg.Tenant, e.ContextID})
+	conv := o.cache.take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
 	if conv != nil && conv.epoch == e.Epoch {
 		return conv, nil
 	}
@@ -48,14 +49,14 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *loa
 		conv.timer = time.Time{} // others may have let it fire
 	}
 	conv.epoch, conv.fresh = e.Epoch, true
-	o.track(conv.Conversation)
+	o.maker.Track(conv.Conversation)
 	return conv, nil
 }
 
 // refresh applies to conv what the log has gained since: under another epoch others may have handled the conversation, and to read only
 // that is much less work than to read all of it, for many conversations at the same time. It reports false when the log does not have
 // the last entry of conv any more, or what follows does not fit: it was erased, or has lost its end. With an error conv is as good as before.
-func refresh(ctx context.Context, s Store, conv *conversation.Conversation) (stands bool, err error) {
+func refresh(ctx context.Context, s storage.Store, conv *conversation.Conversation) (stands bool, err error) {
 	if conv.Version == 0 || conv.Undated() {
 		return false, nil
 	}
@@ -78,8 +79,8 @@ func refresh(ctx context.Context, s Store, conv *conversation.Conversation) (sta
 }
 
 // Load folds a conversation's log, from its newest snapshot where the store has some.
-func Load(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
-	if snaps, ok := s.(Snapshots); ok {
+func Load(ctx context.Context, s storage.Store, tenant, contextID string) (*conversation.Conversation, error) {
+	if snaps, ok := s.(storage.Snapshots); ok {
 		// A snapshot that is missing or cannot be read costs time only.
 		if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
 			if c, err := conversation.ReadSnapshot(b); err == nil && c.Version == v && c.ContextID == contextID {
@@ -94,7 +95,7 @@ func Load(ctx context.Context, s Store, tenant, contextID string) (*conversation
 }
 
 // loadLog folds the whole log.
-func loadLog(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
+func loadLog(ctx context.Context, s storage.Store, tenant, contextID string) (*conversation.Conversation, error) {
 	conv := conversation.NewConversation(tenant, contextID)
 	if err := catchUp(ctx, s, conv); err != nil {
 		return nil, err
@@ -103,7 +104,7 @@ func loadLog(ctx context.Context, s Store, tenant, contextID string) (*conversat
 }
 
 // catchUp applies the entries that conv lacks.
-func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) error {
+func catchUp(ctx context.Context, s storage.Store, conv *conversation.Conversation) error {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {
 		if err != nil {
 			return transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err)) // unless the store says that it is for good
@@ -117,7 +118,7 @@ func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) erro
 
 // keep puts conv back into the cache, and now and then beside the log.
 func (o *Orchestrator) keep(ctx context.Context, conv *loaded) {
-	if snaps, ok := o.cfg.Store.(Snapshots); ok && conv.Seq%snapshotEvery == 0 {
+	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
 		if err := PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
 			o.log.Warn("snapshot not written", "context_id", conv.ContextID, "err", err)
 		}
@@ -126,7 +127,7 @@ func (o *Orchestrator) keep(ctx context.Context, conv *loaded) {
 }
 
 // PutSnapshot keeps conv beside its log, so that a later Load has only what came after it to fold.
-func PutSnapshot(ctx context.Context, s Snapshots, conv *conversation.Conversation) error {
+func PutSnapshot(ctx context.Context, s storage.Snapshots, conv *conversation.Conversation) error {
 	b, err := conv.Snapshot()
 	if err != nil {
 		return err

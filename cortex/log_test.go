@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -69,7 +70,7 @@ func (r *recorder) find(topic transport.Topic) *transport.Event {
 
 // conflicting lets another writer append first, once.
 type conflicting struct {
-	cortex.Store
+	storage.Store
 	other *conversation.Entry
 }
 
@@ -185,7 +186,7 @@ func TestLoadErrorIsNotTheEndOfTheLog(t *testing.T) {
 
 // shortReads ends the first loads early, with an error as the contract asks.
 type shortReads struct {
-	cortex.Store
+	storage.Store
 	left int
 }
 
@@ -205,7 +206,7 @@ func TestSnapshotOfAnotherLog(t *testing.T) {
 		if err := old.Apply(&conversation.Entry{Version: 7, Seq: 1, Cause: userEvent("m0", "lost"), Turn: "m0", Decision: respond("yes")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), old); err != nil {
+		if err := cortex.PutSnapshot(t.Context(), w.store.(storage.Snapshots), old); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m1", "still there?")
@@ -242,7 +243,7 @@ func TestEntryThatDoesNotFit(t *testing.T) {
 }
 
 // tooSmall keeps nothing.
-type tooSmall struct{ cortex.Store }
+type tooSmall struct{ storage.Store }
 
 func (tooSmall) Append(context.Context, string, string, conversation.Version, *conversation.Entry) (conversation.Version, error) {
 	return 0, transport.ErrTooLarge
@@ -270,7 +271,7 @@ func TestSmallStore(t *testing.T) {
 }
 
 // small is a store that keeps entries up to 64 KiB.
-type small struct{ cortex.Store }
+type small struct{ storage.Store }
 
 func (s small) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	if b, err := json.Marshal(e); err != nil || len(b) > 64<<10 {
@@ -292,7 +293,7 @@ func TestSnapshotAheadOfTheLog(t *testing.T) {
 		if err := ahead.Apply(&conversation.Entry{Version: ahead.Version, Seq: 2, Cause: userEvent("lost", "lost"), Turn: "lost", Decision: respond("lost")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), ahead); err != nil {
+		if err := cortex.PutSnapshot(t.Context(), w.store.(storage.Snapshots), ahead); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m2", "two")

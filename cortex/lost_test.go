@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -66,14 +67,14 @@ func TestDelegationThatStillFits(t *testing.T) {
 
 // contended is a store that says so often that the log has gone on.
 type contended struct {
-	cortex.Store
+	storage.Store
 	left, tries atomic.Int32
 }
 
 func (s *contended) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	s.tries.Add(1)
 	if s.left.Add(-1) >= 0 {
-		return 0, cortex.ErrConflict
+		return 0, storage.ErrConflict
 	}
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -73,7 +74,7 @@ func (s mortalSubscription) Serve(ctx context.Context, h transport.Handler) erro
 }
 
 type mortalStore struct {
-	cortex.Store
+	storage.Store
 	*mortal
 }
 
@@ -105,7 +106,7 @@ func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after c
 // Spent and Spend make a mortalStore a ledger, as the stores of this project are.
 func (s mortalStore) Spent(ctx context.Context, tenant, day string) (u llm.Usage, err error) {
 	err = s.around(func() error {
-		u, err = s.Store.(cortex.Ledger).Spent(ctx, tenant, day)
+		u, err = s.Store.(storage.Ledger).Spent(ctx, tenant, day)
 		return err
 	})
 	return u, err
@@ -113,7 +114,7 @@ func (s mortalStore) Spent(ctx context.Context, tenant, day string) (u llm.Usage
 
 func (s mortalStore) Spend(ctx context.Context, tenant, day string, u llm.Usage) (sum llm.Usage, err error) {
 	err = s.around(func() error {
-		sum, err = s.Store.(cortex.Ledger).Spend(ctx, tenant, day, u)
+		sum, err = s.Store.(storage.Ledger).Spend(ctx, tenant, day, u)
 		return err
 	})
 	return sum, err

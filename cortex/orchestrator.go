@@ -12,24 +12,21 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/decide"
+	"github.com/cortex-orchestrator/cortex/cortex/learn"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Limits of a turn.
-const (
-	MaxParallel = 8  // tasks of one decision
-	MaxAgents   = 40 // agents that a prompt shows all of; of more, a shortlist
-
-)
-
 // Config is what an Orchestrator needs. The first four fields are required.
 type Config struct {
 	Transport transport.Transport
-	Store     Store
+	Store     storage.Store
 	Decider   llm.Decider
 	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision, and when
 	// work is tried again. What it returned is not changed afterwards, nor are the cards.
@@ -37,7 +34,7 @@ type Config struct {
 	// Router finds the agents that fit a request; it has to know the agents that Agents returns. nil: prompts show all agents,
 	// however many there are.
 	Router *router.Index
-	// Shortlist is how many agents a prompt shows when there are more than [MaxAgents], beside those that are in use or named;
+	// Shortlist is how many agents a prompt shows when there are more than [catalog.MaxAgents], beside those that are in use or named;
 	// 0 is 20.
 	Shortlist int
 	// NoLearning says that delegations teach the Router nothing. Else what they teach is kept by a Store that is a [Notes].
@@ -64,7 +61,7 @@ type Config struct {
 	// fair among their senders as can be; if Authenticated, who has thousands of them, or tens of megabytes, is refused.
 	Decisions int
 	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [Ledger].
-	Budget Budget
+	Budget budget.Limits
 
 	Logger *slog.Logger     // nil discards
 	Now    func() time.Time // nil is time.Now
@@ -77,17 +74,13 @@ type Orchestrator struct {
 	log        *slog.Logger
 	cache      *cache
 	unstored   *unstored
-	spendLog   *spendLog
-	taskLimits *taskLimits
+	spending   *budget.SpendLog
+	maker      *decide.Maker
 	departures *departures
 	stats      counters
 	owned      atomic.Pointer[[]int]
-	offers     offers
-	learner    *learner
-	interrupts *interrupts
-	inFlight   *inFlight
-	stuck      stuck
-	rates      *rates
+	learner    *learn.Learner
+	queue      *taskQueue
 	inbox      atomic.Pointer[transport.Subscription]
 }
 
@@ -105,10 +98,10 @@ func New(cfg Config) (*Orchestrator, error) {
 	case cfg.TaskTimeout < 0, cfg.GoneGrace < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0, cfg.Decisions < 0:
 		return nil, errors.New("cortex: Config.TaskTimeout, GoneGrace, ReplyTimeout, DecideTimeout or Decisions is negative")
 	}
-	if err := cfg.Budget.check(); err != nil {
-		return nil, err
+	if err := cfg.Budget.Check(); err != nil {
+		return nil, fmt.Errorf("cortex: Config.Budget.%w", err)
 	}
-	if _, ok := cfg.Store.(Ledger); !ok && cfg.Budget.Day != (llm.Budget{}) {
+	if _, ok := cfg.Store.(storage.Ledger); !ok && cfg.Budget.Day != (llm.Budget{}) {
 		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store keeps no account of a day")
 	}
 	if cfg.TaskTimeout == 0 {
@@ -124,9 +117,9 @@ func New(cfg Config) (*Orchestrator, error) {
 		cfg.DecideTimeout = 2 * time.Minute
 	}
 	if cfg.Decisions == 0 {
-		cfg.Decisions = maxDecisions
+		cfg.Decisions = decide.MaxDecisions
 	}
-	cfg.Decisions = min(cfg.Decisions, maxDecisions)
+	cfg.Decisions = min(cfg.Decisions, decide.MaxDecisions)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -136,9 +129,25 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewString
 	}
+	ledger, _ := cfg.Store.(storage.Ledger)
+	spending := budget.New(budget.Config{
+		Limits: cfg.Budget, Ledger: ledger, Tenant: cfg.Tenant, Timeout: cfg.DecideTimeout, Logger: cfg.Logger, Now: cfg.Now,
+	})
+	var notes storage.Notes
+	if cfg.Router != nil && !cfg.NoLearning {
+		notes, _ = cfg.Store.(storage.Notes)
+	}
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), spendLog: newSpendLog(&cfg), taskLimits: newTaskLimits(),
-		departures: newDepartures(cfg.Now), learner: newLearner(&cfg), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
+		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), departures: newDepartures(cfg.Now), spending: spending,
+		learner: learn.New(learn.Config{
+			Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
+		}),
+		maker: decide.New(decide.Config{
+			Transport: cfg.Transport, Decider: cfg.Decider, Agents: cfg.Agents, Router: cfg.Router, Policy: cfg.Policy, Spending: spending,
+			Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
+			Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
+		}),
+		queue: newTaskQueue(&cfg),
 	}, nil
 }
 
@@ -152,7 +161,7 @@ func (o *Orchestrator) Run(ctx context.Context) error {
 }
 
 func (o *Orchestrator) run(ctx context.Context) error {
-	if err := o.learner.remember(ctx); err != nil {
+	if err := o.learner.Remember(ctx); err != nil {
 		return err
 	}
 	inbox, err := o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.SubscribeOptions{
@@ -168,17 +177,33 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		return fmt.Errorf("subscribe to control: %w", err)
 	}
 	defer control.Close()
+	var queue transport.Subscription
+	if o.queue.backlog != nil {
+		queue, err = o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue),
+			&transport.SubscribeOptions{Concurrency: maxQueued, Unordered: true})
+		if err != nil {
+			return fmt.Errorf("subscribe to the queue: %w", err)
+		}
+		defer queue.Close()
+	}
 
 	var writer sync.WaitGroup
 	defer writer.Wait()
 	handled := make(chan struct{}) // everything, so that nothing more will be spent
 	defer close(handled)
-	writer.Go(func() { o.spendLog.serve(ctx, handled) })
-	writer.Go(func() { o.learner.serve(ctx, handled) })
+	writer.Go(func() { o.spending.Serve(ctx, handled) })
+	writer.Go(func() { o.learner.Serve(ctx, handled) })
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
 	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
+	if queue != nil {
+		g.Go(func() error { return queue.Serve(gctx, o.queued) })
+		g.Go(func() error {
+			o.queue.serve(gctx)
+			return nil
+		})
+	}
 	g.Go(func() error {
 		o.departures.serve(gctx, o.tellGone)
 		return nil

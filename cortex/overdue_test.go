@@ -13,13 +13,14 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // brittle is a store that panics when it gets what Cortex tells itself.
 type brittle struct {
-	cortex.Store
+	storage.Store
 	notes
 	failures bool // it takes what ends a turn with a failure
 }
@@ -52,7 +53,7 @@ func TestDeadlineGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, agentsInTurn)
-				w.restart(cortex.Config{Decider: agentsInTurn, Store: brittle{w.store, w.store.(cortex.Notes), logged}})
+				w.restart(cortex.Config{Decider: agentsInTurn, Store: brittle{w.store, w.store.(storage.Notes), logged}})
 				w.say("m1", "first")
 				pass(2 * time.Minute)
 				w.say("m2", "second")
@@ -86,7 +87,7 @@ func TestDeadlineGivenUp(t *testing.T) {
 
 // cutStore is a store whose logs can be read up to the first entry.
 type cutStore struct {
-	cortex.Store
+	storage.Store
 	notes
 	cut *atomic.Bool
 }
@@ -112,7 +113,7 @@ func TestDeadlineOfDamaged(t *testing.T) {
 		w.say("m2", "second")
 		cut := new(atomic.Bool)
 		cut.Store(true)
-		w.restart(cortex.Config{Decider: agentsInTurn, Store: cutStore{w.store, w.store.(cortex.Notes), cut}})
+		w.restart(cortex.Config{Decider: agentsInTurn, Store: cutStore{w.store, w.store.(storage.Notes), cut}})
 		pass(time.Hour)
 		m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", "m1")
 		if err != nil || !ok || !strings.Contains(transport.Text(m.Parts), "damaged") {
@@ -158,7 +159,7 @@ func TestUnsentGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
 		w := newWorld(t, d)
-		w.restart(cortex.Config{Decider: d, Store: brittle{w.store, w.store.(cortex.Notes), false}})
+		w.restart(cortex.Config{Decider: d, Store: brittle{w.store, w.store.(storage.Notes), false}})
 		w.say("m1", "go")
 		w.publish(unreadable("r1", "alpha", "task", w.onlyTask("alpha")))
 		pass(2 * time.Minute)

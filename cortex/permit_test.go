@@ -17,6 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -351,7 +352,7 @@ func TestAtOnce(t *testing.T) {
 }
 
 // slowStore takes a second to keep an entry, in which other conversations go on.
-type slowStore struct{ cortex.Store }
+type slowStore struct{ storage.Store }
 
 func (s slowStore) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	<-time.After(time.Second)
@@ -493,27 +494,4 @@ func TestFakeAsksForAYes(t *testing.T) {
 		w.say("m2", "yes")
 		w.wantAnswer("m2", "did pay Bob")
 	})
-}
-
-// BenchmarkPermit is a decision among 10,000 agents under 100 rules.
-func BenchmarkPermit(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("rules:\n")
-	for i := range 100 {
-		fmt.Fprintf(&text, "- {agents: [\"team%d-*\"], from: [\"user*\"], allow: false}\n", i)
-	}
-	p, err := policy.Parse("bench", []byte(text.String()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	var agents []prompt.Agent
-	for i := range 10000 {
-		card := &a2a.AgentCard{Skills: []a2a.AgentSkill{{ID: "skill"}}}
-		agents = append(agents, prompt.Agent{ID: fmt.Sprintf("team%03d-%05d", i/50, i), Card: card})
-	}
-	for b.Loop() {
-		if n := cortex.Permit(p, "user", agents); n == 0 {
-			b.Fatal(n)
-		}
-	}
 }

@@ -16,12 +16,10 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// NoteRefusal is the kind of the notes that say what became of messages that are in no log, since they were refused. They name no
-// message but by its digest, and hold Cortex's own words only: everybody of the tenant may read them.
-const NoteRefusal = "refusal"
 
 // Bounds of the refusals that are kept. A digest of the sender says which of the notes has theirs, so that there are no more than so many
 // and who is refused often pushes out nothing but their own.
@@ -147,6 +145,17 @@ func inWords(e *transport.Event, reason error) string {
 	return "Cortex could not handle this message and gave it up: its log and `cortex dead` say why. It can be tried again with `cortex dead replay`."
 }
 
+// failure is an error in words for whoever sent the event.
+type failure struct{ text string }
+
+func (f *failure) Error() string { return f.text }
+
+// maxExplained bounds what people are shown of an error, in characters.
+const maxExplained = 500
+
+// oneLine returns an error's text, which may have a stranger's words in it, for showing.
+func oneLine(s string) string { return prompt.Clean(s, maxExplained) }
+
 // failTask tells Cortex itself that a task has failed, since what its agent sent is given up: it ends with that, in the log, as with
 // any result, or is tried again.
 func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2a.TaskID, reason error) error {
@@ -177,7 +186,7 @@ func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why strin
 
 // answerUnlogged sends the answer to message e, which is in no log, and keeps it for a person who does not hear it.
 func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, kept refusalNote) error {
-	if notes, ok := o.cfg.Store.(Notes); ok && !conversation.IsAgent(e.From) {
+	if notes, ok := o.cfg.Store.(storage.Notes); ok && !conversation.IsAgent(e.From) {
 		if err := o.keepRefusal(ctx, notes, e, kept); err != nil {
 			return err
 		}
@@ -205,11 +214,11 @@ func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport
 }
 
 // keepRefusal puts r among the refusals that are kept.
-func (o *Orchestrator) keepRefusal(ctx context.Context, notes Notes, e *transport.Event, r refusalNote) error {
+func (o *Orchestrator) keepRefusal(ctx context.Context, notes storage.Notes, e *transport.Event, r refusalNote) error {
 	var key string
 	key, r.Of, r.By = refusalOf(e.ContextID, e.From, e.ID)
 	for range refusalTries {
-		n, err := notes.Note(ctx, o.cfg.Tenant, NoteRefusal, key)
+		n, err := notes.Note(ctx, o.cfg.Tenant, storage.NoteRefusal, key)
 		if err != nil {
 			return transport.Temporary(err)
 		}
@@ -223,11 +232,11 @@ func (o *Orchestrator) keepRefusal(ctx context.Context, notes Notes, e *transpor
 		if n.Value, err = json.Marshal(kept); err != nil {
 			return err
 		}
-		if _, err = notes.PutNote(ctx, o.cfg.Tenant, NoteRefusal, n); !errors.Is(err, ErrConflict) {
+		if _, err = notes.PutNote(ctx, o.cfg.Tenant, storage.NoteRefusal, n); !errors.Is(err, storage.ErrConflict) {
 			return transport.Temporary(err)
 		}
 	}
-	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, ErrConflict))
+	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, storage.ErrConflict))
 }
 
 // withoutOldest leaves out the oldest refusal of the sender who has the most of them.
@@ -246,13 +255,13 @@ func withoutOldest(kept []refusalNote) []refusalNote {
 
 // RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
 // is a [Notes].
-func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
-	notes, ok := s.(Notes)
+func RefusalOf(ctx context.Context, s storage.Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
+	notes, ok := s.(storage.Notes)
 	if !ok {
 		return nil, false, nil
 	}
 	key, of, _ := refusalOf(contextID, from, messageID)
-	n, err := notes.Note(ctx, tenant, NoteRefusal, key)
+	n, err := notes.Note(ctx, tenant, storage.NoteRefusal, key)
 	if err != nil || len(n.Value) == 0 {
 		return nil, false, err
 	}
@@ -266,4 +275,19 @@ func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID 
 	}
 	out := conversation.Refusal(tenant, &transport.Event{ID: messageID, From: from, ContextID: contextID}, kept[i].Text, kept[i].Time)
 	return out[len(out)-1].Event.Payload.(*a2a.Message), true, nil
+}
+
+// bar refuses e. It is no dead letter: nothing about it would be another one when it is put back, and who floods a conversation that is
+// not theirs would push out the letters that are worth it.
+func (o *Orchestrator) bar(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
+	if _, ok := transport.Request(e); !ok {
+		return o.ignore(ctx, conv, e, why, now)
+	}
+	o.stats.Refused.Add(1)
+	o.log.Info("message refused", "context_id", e.ContextID, "from", e.From, "owner", conv.Owner)
+	if err := o.refuse(ctx, e, why); err != nil {
+		return err
+	}
+	o.cache.put(conv)
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -156,11 +157,11 @@ func (d deaf) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 	return d.Transport.Publish(ctx, t, e)
 }
 
-type notes = cortex.Notes // so that the field does not hide the method
+type notes = storage.Notes // so that the field does not hide the method
 
 // fragile is a store that panics when an event comes, and keeps no large entries.
 type fragile struct {
-	cortex.Store
+	storage.Store
 	notes
 	tries atomic.Int32
 	away  atomic.Bool // the notes are
@@ -177,9 +178,9 @@ func (s *fragile) Append(ctx context.Context, tenant, contextID string, after co
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }
 
-func (s *fragile) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+func (s *fragile) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	if s.away.Load() {
-		return cortex.Note{}, transport.ErrUnavailable
+		return storage.Note{}, transport.ErrUnavailable
 	}
 	return s.notes.Note(ctx, tenant, kind, key)
 }
@@ -202,7 +203,7 @@ func TestRefusalIsKept(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
 				w := newWorld(t, d)
-				s := &fragile{Store: w.store, notes: w.store.(cortex.Notes)}
+				s := &fragile{Store: w.store, notes: w.store.(storage.Notes)}
 				s.away.Store(true)
 				w.restart(cortex.Config{Decider: d, Store: s, Transport: deaf{w.bus}})
 				e := *test.event
@@ -258,7 +259,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 			}
 		}
 		notes, most := 0, 0
-		for note, err := range w.store.(cortex.Notes).Notes(t.Context(), "", cortex.NoteRefusal) {
+		for note, err := range w.store.(storage.Notes).Notes(t.Context(), "", storage.NoteRefusal) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -326,7 +327,7 @@ func TestUnreadableResultWithoutTask(t *testing.T) {
 func TestPanicIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
-		s := &fragile{Store: w.store, notes: w.store.(cortex.Notes)}
+		s := &fragile{Store: w.store, notes: w.store.(storage.Notes)}
 		w.restart(cortex.Config{Decider: once(toAlpha), Store: s})
 		w.say("m1", "go")
 		w.publish(resultEvent("bad", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
@@ -347,7 +348,7 @@ func TestPanicIsGivenUp(t *testing.T) {
 func TestResultTooLargeToKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
-		w.restart(cortex.Config{Decider: once(toAlpha), Store: &fragile{Store: w.store, notes: w.store.(cortex.Notes)}})
+		w.restart(cortex.Config{Decider: once(toAlpha), Store: &fragile{Store: w.store, notes: w.store.(storage.Notes)}})
 		w.say("m1", "go")
 		w.publish(resultEvent("large", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
 		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: ") || !strings.Contains(got, "too large to be kept") {

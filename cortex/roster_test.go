@@ -16,6 +16,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -333,7 +335,7 @@ func TestRosterIsBounded(t *testing.T) {
 			}
 			w.wantFold()
 			conv := w.load()
-			if err := cortex.PutSnapshot(t.Context(), w.store.(cortex.Snapshots), conv); err != nil {
+			if err := cortex.PutSnapshot(t.Context(), w.store.(storage.Snapshots), conv); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := w.load().Weight(), conv.Weight(); got != want || want < 25*512 {
@@ -428,28 +430,6 @@ func TestListBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestUnchangedAgentsCostNothing holds that looking for changes does not weigh on a turn when there is none.
-func TestUnchangedAgentsCostNothing(t *testing.T) {
-	var offers cortex.Offers
-	agents := actors(64)
-	first := offers.Trim(agents)
-	again := slices.Clone(agents) // as a registry hands them out: another slice, the same cards
-	anew := actors(64)            // and as some caller may
-	for name, now := range map[string][]prompt.Agent{"same slice": agents, "same cards": again, "same texts": anew} {
-		if got := offers.Trim(now); &got[0] != &first[0] {
-			t.Errorf("%s: another list", name)
-		}
-		if n := testing.AllocsPerRun(10, func() { offers.Trim(now) }); n != 0 {
-			t.Errorf("%s: %v allocations, want none", name, n)
-		}
-	}
-	anew[7] = actor(anew[7].ID, "another")
-	changed := offers.Trim(anew)
-	if &changed[0] == &first[0] || changed[7].Card.Description != "another" || changed[6].Card != first[6].Card {
-		t.Error("after a change: want another list that shares what is the same")
-	}
-}
-
 // TestPreviewListsWhatWouldBeSent holds that a preview is the prompt of the next message: with the list as it was frozen, and
 // with what has changed since.
 func TestPreviewListsWhatWouldBeSent(t *testing.T) {
@@ -468,7 +448,7 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		in, _ := cortex.Preview(conv, "second", now, nil, t0)
+		in, _ := catalog.Preview(conv, "second", now, nil, t0)
 		previewed := told(&llm.Turn{Input: *in})
 		w.say("m2", "second")
 		pass(0)
@@ -480,6 +460,6 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 
 // preview is what a prompt would show of the conversation, without agents.
 func preview(c *conversation.Conversation, text string) *prompt.Input {
-	in, _ := cortex.Preview(c, text, nil, nil, t0)
+	in, _ := catalog.Preview(c, text, nil, nil, t0)
 	return in
 }

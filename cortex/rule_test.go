@@ -107,14 +107,14 @@ func TestDeciderWithoutBounds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
 				d := delegate()
-				for i := range cortex.MaxParallel + 1 {
+				for i := range conversation.MaxParallel + 1 {
 					d.Delegations = append(d.Delegations, llm.Delegation{ID: fmt.Sprint(i), Agent: "alpha", Task: "a"})
 				}
 				return d
 			}))
 			w.say("m1", "everything at once")
 			w.wantTasks("alpha", 0)
-			if got, want := w.answers()["m1"], fmt.Sprintf("%d delegations, at most %d", cortex.MaxParallel+1, cortex.MaxParallel); !strings.Contains(got, want) {
+			if got, want := w.answers()["m1"], fmt.Sprintf("%d delegations, at most %d", conversation.MaxParallel+1, conversation.MaxParallel); !strings.Contains(got, want) {
 				t.Errorf("answer %q, want one with %q", got, want)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -40,7 +41,7 @@ func BenchmarkTurnAmongMany(b *testing.B) {
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			in, _ := cortex.Preview(conversation.NewConversation("", "x"), "I need someone who sells wine", agents, index, t0)
+			in, _ := catalog.Preview(conversation.NewConversation("", "x"), "I need someone who sells wine", agents, index, t0)
 			b.ReportMetric(float64(agentText(rendered(b, []*llm.Turn{{Input: *in}})[0])), "first-bytes")
 		})
 	}

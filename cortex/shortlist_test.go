@@ -239,7 +239,7 @@ func TestOutOfReach(t *testing.T) {
 		if diff := cmp.Diff([]string{"photographs volcanoes"}, e.Decision.Searches); diff != "" {
 			t.Errorf("searches in the log (-want +got):\n%s", diff)
 		}
-		if text := c.Requests()[1].Messages[2].Text; !strings.Contains(text, `- id "volcanoes-photographs"`) {
+		if text := c.Requests()[1].Messages[2].Text(); !strings.Contains(text, `- id "volcanoes-photographs"`) {
 			t.Errorf("the search brought:\n%s", text)
 		}
 		finish("volcanoes-photographs")

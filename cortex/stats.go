@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters count what an Orchestrator did since it was made.
 type counters struct {
-	Entries, Decisions, Failures, Tasks, Retries, Ignored, Refused, Conflicts atomic.Int64
+	Entries, Tasks, Retries, Ignored, Refused, Conflicts atomic.Int64
 }
 
 // Stats are counts since the Orchestrator was made.
@@ -22,8 +22,9 @@ type Stats struct {
 // Stats returns the counts. It is safe for concurrent use.
 func (o *Orchestrator) Stats() Stats {
 	s := &o.stats
+	decisions, failures := o.maker.Counts()
 	return Stats{
-		Entries: s.Entries.Load(), Decisions: s.Decisions.Load(), Failures: s.Failures.Load(), Tasks: s.Tasks.Load(),
+		Entries: s.Entries.Load(), Decisions: decisions, Failures: failures, Tasks: s.Tasks.Load(),
 		Retries: s.Retries.Load(), Ignored: s.Ignored.Load(), Refused: s.Refused.Load(), Conflicts: s.Conflicts.Load(),
 	}
 }

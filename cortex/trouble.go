@@ -12,14 +12,11 @@ import (
 const maxTrouble = 300
 
 // Trouble tells people, in a line each, which events cannot be handled now and are tried again, how many were given up since Run was
-// called, as far as the transport tells, how many decisions do not end, and how many
-// turns wait to be decided. It is empty when all is well. It is safe for concurrent use.
+// called, as far as the transport tells, how many decisions do not end, how many
+// turns wait to be decided, and how many tasks for agents. It is empty when all is well. It is safe for concurrent use.
 func (o *Orchestrator) Trouble() []string {
-	var lines []string
-	if line := o.stuck.trouble(); line != "" {
-		lines = append(lines, line)
-	}
-	if line := o.inFlight.trouble(); line != "" {
+	lines := o.maker.Trouble()
+	if line := o.queue.trouble(); line != "" {
 		lines = append(lines, line)
 	}
 	inbox := o.inbox.Load()

@@ -9,6 +9,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -21,7 +23,7 @@ type attempt struct {
 	event      *transport.Event
 	instead    string               // what the turn ends with instead of a decision; "": it is decided
 	conflictAt conversation.Version // behind which an entry came second; 0: none has
-	lost       *lostEntry           // that came second
+	lost       *decide.Lost         // that came second
 	spent      llm.Usage            // on decisions of entries that were not stored
 	kept       unstoredKey          // of an entry that could not be stored at an earlier delivery
 }
@@ -44,9 +46,9 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 		}
 	}
 	if a.lost != nil { // what it cost counts when the event comes again
-		o.unstored.put(a.lost.conv, a.conflictAt, a.lost.entry, o.cfg.Now())
+		o.unstored.put(a.lost.Conv, a.conflictAt, a.lost.Entry, o.cfg.Now())
 	}
-	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, ErrConflict))
+	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
 
 // round is one attempt at handle. It returns false when the log has gone on, and the event is to be looked at anew.
@@ -95,21 +97,21 @@ func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err er
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.entry.Spent())
 	} else if a.lost == nil && a.instead == "" { // else it was let through before
-		if why := o.overRate(conv.Conversation, e); why != "" {
+		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
 		}
 	}
 	after := conv.Version
 	err = o.advance(ctx, conv, entry, now, a.lost)
 	a.spent = entry.Spent()
-	var left *stuckError
+	var left *decide.LeftBehind
 	switch {
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, storage.ErrConflict):
 		o.stats.Conflicts.Add(1)
-		a.conflictAt, a.lost = after, &lostEntry{entry, conv.Conversation}
+		a.conflictAt, a.lost = after, &decide.Lost{Entry: entry, Conv: conv.Conversation}
 		return false, nil // conv is not in the cache: the next round loads it
 	case errors.As(err, &left):
-		a.instead = left.text
+		a.instead = left.Text
 		return false, nil // with another conv: what was left behind has this one
 	case errors.Is(err, errUnstorable) && a.instead == "":
 		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
@@ -146,28 +148,26 @@ var errUnstorable = errors.New("entry cannot be stored")
 // advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
 // decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
 // now is later than entry.Time when it could not be stored at first, and lost is an entry for the event that came second, or nil.
-func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *conversation.Entry, now time.Time, lost *lostEntry) error {
+func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
 	after, e := conv.Version, entry.Cause
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
 	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
-		entry.Rejected = reject(conv.Conversation, e)
-		entry.Withheld = o.withhold(conv.Conversation, e)
-		entry.Retries = o.retries(conv.Conversation, entry)
+		o.maker.Judge(conv.Conversation, entry)
 	}
 	if err := conv.Begin(entry); err != nil {
 		return err
 	}
-	var shown []string
+	var shown []a2a.TaskID
 	if turn := conv.Turn(entry.Turn); turn != nil && turn.Open() && !conv.Outstanding(turn) {
 		shown = o.show(ctx, conv.Conversation, entry.Seq)
 		if entry.Failure == "" && entry.Decision == nil {
 			if o.unstored.full(now) {
 				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
 			}
-			if err := o.decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
+			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
 				return err
 			}
 			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
@@ -183,7 +183,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *convers
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrInvalid):
 		return fmt.Errorf("%w: %w", errUnstorable, err)
 	case err != nil:
-		if !errors.Is(err, ErrConflict) {
+		if !errors.Is(err, storage.ErrConflict) {
 			o.unstored.put(conv.Conversation, after, entry, now)
 		}
 		return transport.Temporary(fmt.Errorf("append to %s: %w", conv.ContextID, err))
@@ -192,13 +192,13 @@ func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *convers
 	conv.Finish(entry)
 	conv.Version = version
 	o.stats.Entries.Add(1)
-	o.track(conv.Conversation)
+	o.maker.Track(conv.Conversation)
 	o.count(conv.Conversation, entry)
 	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
 		o.cache.put(conv) // it stands for the log, and the event comes again
 		return err
 	}
-	o.learn(conv.Conversation, entry) // behind what others wait for
+	o.learner.Learn(conv.Conversation, entry) // behind what others wait for
 	o.keep(ctx, conv)
 	return nil
 }

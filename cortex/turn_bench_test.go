@@ -11,6 +11,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -43,10 +45,13 @@ func BenchmarkTurn(b *testing.B) {
 	})
 }
 
-func benchmarkTurn(b *testing.B, bus transport.Transport, store cortex.Store) {
+func benchmarkTurn(b *testing.B, bus transport.Transport, store storage.Store) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	orch, err := cortex.New(cortex.Config{Transport: bus, Store: store, Decider: oneStep, Agents: offered})
+	there := offered("") // made once, as a registry's snapshot is
+	orch, err := cortex.New(cortex.Config{
+		Transport: bus, Store: store, Decider: oneStep, Agents: func(string) []prompt.Agent { return there },
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -84,3 +89,19 @@ func benchmarkTurn(b *testing.B, bus transport.Transport, store cortex.Store) {
 
 // patience bounds how long a benchmark waits for an answer.
 const patience = 10 * time.Second
+
+// TestTurnAllocates holds that a turn on the memory transport is not made of more and more pieces. The benchmark says how many there are;
+// the race detector adds some.
+func TestTurnAllocates(t *testing.T) {
+	r := testing.Benchmark(func(b *testing.B) {
+		bus := memory.New(nil)
+		defer bus.Close()
+		benchmarkTurn(b, bus, memstore.New())
+	})
+	if n := r.AllocsPerOp(); n == 0 || n > 450 {
+		t.Errorf("a turn takes %d allocations, want at most 450", n)
+	}
+	if n := r.AllocedBytesPerOp(); n > 60_000 {
+		t.Errorf("a turn takes %d bytes, want at most 60,000", n)
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -98,7 +99,7 @@ func TestCancelOfTheSameID(t *testing.T) {
 
 // oldLog is a log in which turns have the ids of their messages, as an older build wrote it. m1 to m3 are answered; alpha works for m4,
 // gamma for m5, which alpha asked, and beta for m6 of user:ada.
-func oldLog(t *testing.T, s cortex.Store) {
+func oldLog(t *testing.T, s storage.Store) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/log_by_message.jsonl")
 	if err != nil {
@@ -118,7 +119,7 @@ func oldLog(t *testing.T, s cortex.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.(cortex.Snapshots).PutSnapshot(t.Context(), "", theContext, after, snapshot); err != nil {
+	if err := s.(storage.Snapshots).PutSnapshot(t.Context(), "", theContext, after, snapshot); err != nil {
 		t.Fatal(err)
 	}
 }

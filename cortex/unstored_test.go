@@ -12,14 +12,16 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
 // full is a store whose disk is full, until there is room: it can be read.
 type full struct {
-	cortex.Store
-	cortex.Ledger
+	storage.Store
+	storage.Ledger
 	room  atomic.Bool
 	tries atomic.Int32
 }
@@ -37,7 +39,7 @@ func (s *full) Append(ctx context.Context, tenant, contextID string, after conve
 // fill starts w's orchestrator anew with a full disk.
 func (w *world) fill(cfg cortex.Config) *full {
 	w.stop()
-	s := &full{Store: w.store, Ledger: w.store.(cortex.Ledger)}
+	s := &full{Store: w.store, Ledger: w.store.(storage.Ledger)}
 	cfg.Store = s
 	w.start(cfg)
 	return s
@@ -49,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := costing(answering)
 		w := newWorld(t, decider)
-		s := w.fill(cortex.Config{Decider: decider, Budget: cortex.Budget{Turn: llm.Budget{Tokens: 1000}}})
+		s := w.fill(cortex.Config{Decider: decider, Budget: budget.Limits{Turn: llm.Budget{Tokens: 1000}}})
 		w.say("m1", "work")
 		pass(time.Hour)
 		if n := len(w.decisions()); n != 1 || s.tries.Load() < 10 {

@@ -15,6 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -25,7 +26,7 @@ import (
 type world struct {
 	t     *testing.T
 	bus   transport.Transport
-	store cortex.Store
+	store storage.Store
 	orch  *cortex.Orchestrator
 	stop  func()
 
@@ -261,7 +262,7 @@ func (w *world) answers() map[string]string {
 	return answersIn(w.t, w.store)
 }
 
-func answersIn(t *testing.T, s cortex.Store) map[string]string {
+func answersIn(t *testing.T, s storage.Store) map[string]string {
 	t.Helper()
 	conv := conversation.NewConversation("", theContext)
 	answers := map[string]string{}
@@ -328,7 +329,7 @@ func (w *world) decisions() []*llm.Turn {
 	return append([]*llm.Turn(nil), w.turns...)
 }
 
-func entries(t *testing.T, s cortex.Store) []*conversation.Entry {
+func entries(t *testing.T, s storage.Store) []*conversation.Entry {
 	t.Helper()
 	var list []*conversation.Entry
 	for e, err := range s.Load(t.Context(), "", theContext, 0) {

@@ -86,6 +86,9 @@ func checkDelegations(t *Turn, ds []Delegation) error {
 	return checkOrder(ds, place)
 }
 
+// CheckDelegation is Check of one delegation alone, whose error, in words, is all that is wrong with it.
+func CheckDelegation(t *Turn, d *Delegation) error { return checkDelegation(t, d, nil) }
+
 func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
 	if why := whyNot(t, d.Agent); why != "" {
 		return fmt.Errorf("agent %s cannot be given work at the moment: %s", excerpt(d.Agent), why)

@@ -17,21 +17,6 @@ type Client interface {
 	Generate(ctx context.Context, r *Request) iter.Seq2[Chunk, error]
 }
 
-// Role says whose words a Message holds.
-type Role string
-
-// The roles of a Message.
-const (
-	RoleUser      Role = "user"
-	RoleAssistant Role = "assistant"
-)
-
-// Message is one message of a Request.
-type Message struct {
-	Role Role
-	Text string
-}
-
 // Request is one call of a model.
 type Request struct {
 	// System holds the instructions and what is stable over a conversation; equal for as long as possible, so that the

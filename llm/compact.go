@@ -99,7 +99,7 @@ func (d *decider) promptFor(t *Turn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return d.gauge.tokens(size(r)), nil
+	return d.gauge.prompt(r), nil
 }
 
 // summarise asks for a summary of in.Summary and the first turns of in.History.
@@ -143,7 +143,7 @@ func (x *exchange) summaryRequest(in *prompt.Input, turns int) (*Request, error)
 			return true
 		}
 		r := x.requestOf(p)
-		if x.options.Window > 0 && size(r) > room {
+		if bytes, _ := r.Size(); x.options.Window > 0 && bytes > room {
 			return false
 		}
 		fitting = r

@@ -56,7 +56,7 @@ func TestCompact(t *testing.T) {
 		t.Errorf("request = %+v", r)
 	}
 	for text, there := range map[string]bool{"They had met before.": true, "question-0": true, "answer-2": true, "question-3": false} {
-		if strings.Contains(r.Messages[0].Text, text) != there {
+		if strings.Contains(r.Messages[0].Text(), text) != there {
 			t.Errorf("%q in the request: %t, want %t", text, !there, there)
 		}
 	}
@@ -218,7 +218,7 @@ func TestCompactConverges(t *testing.T) {
 				t.Errorf("%v does not say what to do", err)
 			}
 			for i, r := range client.Requests() {
-				size := len(r.System) + len(r.Messages[0].Text)
+				size := len(r.System) + len(r.Messages[0].Text())
 				if size/3+r.MaxTokens > c.window {
 					t.Errorf("request %d has %d bytes and %d tokens for the answer, for a window of %d", i, size, r.MaxTokens, c.window)
 				}
@@ -239,7 +239,7 @@ func TestCompactCuts(t *testing.T) {
 	if s, err := d.Compact(t.Context(), tn, false); err != nil || s.Turns != 3 || s.Text != "short" {
 		t.Fatalf("Compact = %+v, %v", s, err)
 	}
-	got := client.Requests()[0].Messages[0].Text
+	got := client.Requests()[0].Messages[0].Text()
 	for text, there := range map[string]bool{
 		"question-0": false, "task-0": false, "result-0": false, "artifact-0": false, "answer-0": false, "[…]": true,
 		"answer-2": true, "They had met before.": true,
@@ -255,7 +255,7 @@ func TestCompactCuts(t *testing.T) {
 	if s, err := d.Compact(t.Context(), again, false); err != nil || s.Turns != 1 || s.Text != "short" {
 		t.Fatalf("Compact = %+v, %v", s, err)
 	}
-	if got := client.Requests()[0].Messages[0].Text; !strings.Contains(got, "They meet again.") || !strings.Contains(got, "[…]s") {
+	if got := client.Requests()[0].Messages[0].Text(); !strings.Contains(got, "They meet again.") || !strings.Contains(got, "[…]s") {
 		t.Errorf("the earlier summary is not there, or not cut:\n%s", got)
 	}
 	if !strings.HasPrefix(tn.History[0].User, "question-0") || !strings.HasPrefix(tn.History[0].Steps[0].Tasks[0].Result, "result-0") ||

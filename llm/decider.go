@@ -93,7 +93,7 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 			repairs++
 			answer = correction(&s.turn, err)
 		}
-		r.Messages = append(r.Messages, Message{RoleAssistant, replyFor(reply, x.left(r)-len(answer))}, Message{RoleUser, answer})
+		r.Messages = append(r.Messages, Assistant(replyFor(reply, x.left(r)-len(answer))), User(answer))
 	}
 }
 
@@ -114,7 +114,7 @@ func (d *decider) request(t *Turn) (*Request, error) {
 func (d *decider) requestOf(p *prompt.Prompt) *Request {
 	r := &Request{System: p.System, Messages: make([]Message, len(p.Messages)), Temperature: d.options.Temperature}
 	for i, m := range p.Messages {
-		r.Messages[i] = Message{Role: Role(m.Role), Text: m.Text}
+		r.Messages[i] = Message{Role(m.Role), []Part{{Text: m.Text}}}
 	}
 	return r
 }

@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantReq := &llm.Request{
-		System: p.System, Messages: []llm.Message{{Role: llm.RoleUser, Text: p.Messages[0].Text}}, Schema: llm.DecisionSchema(tn),
+		System: p.System, Messages: []llm.Message{llm.User(p.Messages[0].Text)}, Schema: llm.DecisionSchema(tn),
 		CacheKey: "acme/conversation", MaxTokens: 99,
 	}
 	if diff := cmp.Diff(wantReq, r); diff != "" {
@@ -112,8 +112,8 @@ func TestRepair(t *testing.T) {
 			t.Errorf("message %d is of %s, want %s", i, m.Role, want.role)
 		}
 		for _, part := range want.parts {
-			if !strings.Contains(m.Text, part) {
-				t.Errorf("message %d = %q, want %q in it", i, m.Text, part)
+			if !strings.Contains(m.Text(), part) {
+				t.Errorf("message %d = %q, want %q in it", i, m.Text(), part)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestRepairGivesUp(t *testing.T) {
 	}
 	for _, r := range c.Requests() {
 		for i, m := range r.Messages {
-			if m.Text == "" {
+			if m.Text() == "" {
 				t.Errorf("message %d is empty", i)
 			}
 		}
@@ -160,11 +160,11 @@ func TestRepairIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	ms := c.Requests()[1].Messages
-	if n := len(ms[1].Text); n > 17<<10 {
+	if n := len(ms[1].Text()); n > 17<<10 {
 		t.Errorf("the model is shown %d bytes of its reply", n)
 	}
-	if n := len(ms[2].Text); n > 2<<10 || !strings.Contains(ms[2].Text, "and 483 more") {
-		t.Errorf("the correction has %d bytes: %q", n, ms[2].Text)
+	if n := len(ms[2].Text()); n > 2<<10 || !strings.Contains(ms[2].Text(), "and 483 more") {
+		t.Errorf("the correction has %d bytes: %q", n, ms[2].Text())
 	}
 }
 
@@ -183,8 +183,8 @@ func TestRepairFitsIntoTheWindow(t *testing.T) {
 			t.Errorf("request %d has about %d tokens, and %d for the answer: %d in a window of %d", i+1, sizeOf(r)/3, r.MaxTokens, sum, window)
 		}
 	}
-	if ms := client.Requests()[2].Messages; !strings.HasPrefix(ms[len(ms)-2].Text, "I would say") {
-		t.Errorf("the model is shown %q of its second reply", ms[len(ms)-2].Text)
+	if ms := client.Requests()[2].Messages; !strings.HasPrefix(ms[len(ms)-2].Text(), "I would say") {
+		t.Errorf("the model is shown %q of its second reply", ms[len(ms)-2].Text())
 	}
 }
 
@@ -192,7 +192,7 @@ func TestRepairFitsIntoTheWindow(t *testing.T) {
 func sizeOf(r *llm.Request) int {
 	n := len(r.System) + len(r.Schema)
 	for _, m := range r.Messages {
-		n += len(m.Text)
+		n += len(m.Text())
 	}
 	return n
 }
@@ -238,7 +238,7 @@ func TestCorrectedAgentThatLeft(t *testing.T) {
 	if !errors.Is(err, llm.ErrInvalidDecision) {
 		t.Errorf("Decide = %v, want an ErrInvalidDecision", err)
 	}
-	if m := client.Requests()[1].Messages[2].Text; !strings.Contains(m, `"agent_ecko" cannot be given work any more`) {
+	if m := client.Requests()[1].Messages[2].Text(); !strings.Contains(m, `"agent_ecko" cannot be given work any more`) {
 		t.Errorf("the correction is %q", m)
 	}
 }
@@ -251,7 +251,7 @@ func TestRepairOfLastStep(t *testing.T) {
 	if err != nil || d.Say != "Hello!" || d.Repairs != 1 {
 		t.Fatalf("Decide = %+v, %v", d, err)
 	}
-	if m := client.Requests()[1].Messages[2].Text; !strings.Contains(m, "no step is left") || strings.Contains(m, "agent_echo") {
+	if m := client.Requests()[1].Messages[2].Text(); !strings.Contains(m, "no step is left") || strings.Contains(m, "agent_echo") {
 		t.Errorf("the correction is %q", m)
 	}
 }

@@ -38,7 +38,9 @@ func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, er
 		}
 		switch {
 		case err == nil:
-			x.gauge.measured(size(r), promptOf(&done))
+			if bytes, images := r.Size(); images == 0 {
+				x.gauge.measured(bytes, promptOf(&done))
+			}
 			return reply, done.Model, nil
 		case ctx.Err() != nil || errors.Is(err, ErrRefused):
 			return "", "", err
@@ -123,9 +125,9 @@ func (x *exchange) count(r *Request, text string, u Usage) {
 	switch {
 	case u.Tokens() > 0:
 	case text == "":
-		x.untold += x.gauge.tokens(size(r))
+		x.untold += x.gauge.prompt(r)
 	default:
-		u.Input, u.Output, u.Estimated = x.gauge.tokens(size(r)), x.gauge.tokens(len(text)), true
+		u.Input, u.Output, u.Estimated = x.gauge.prompt(r), x.gauge.tokens(len(text)), true
 	}
 	x.spent = x.spent.Add(u)
 }
@@ -160,7 +162,7 @@ func (x *exchange) afford(r *Request) (tight bool, err error) {
 	if b.Tokens == 0 {
 		return false, nil
 	}
-	need, left, least := x.gauge.tokens(size(r)), b.Tokens-x.spent.Tokens()-x.untold, leastAnswer
+	need, left, least := x.gauge.prompt(r), b.Tokens-x.spent.Tokens()-x.untold, leastAnswer
 	if r.MaxTokens > 0 {
 		least = min(least, r.MaxTokens)
 	}

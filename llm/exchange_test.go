@@ -376,7 +376,7 @@ func TestRepairWithoutThoughts(t *testing.T) {
 	if err != nil || d.Repairs != 1 || d.Say != "Hello!" || strings.Join(said, "") != "Hello!" {
 		t.Fatalf("Decide = %+v, %v, streamed %q", d, err, said)
 	}
-	if m := client.Requests()[1].Messages[1]; m.Text != "prose" || m.Role != llm.RoleAssistant {
+	if m := client.Requests()[1].Messages[1]; m.Text() != "prose" || m.Role != llm.RoleAssistant {
 		t.Errorf("shown again: %+v, want prose", m)
 	}
 }

@@ -164,8 +164,8 @@ func TestRepairInput(t *testing.T) {
 	}
 	ms := client.Requests()[2].Messages
 	for i, want := range map[int]string{2: `skill "search" needs input that fits its schema: query (string, required)`, 4: `the input does not fit the schema of skill "search": /price_max`} {
-		if !strings.Contains(ms[i].Text, want) {
-			t.Errorf("correction %q, want %q in it", ms[i].Text, want)
+		if !strings.Contains(ms[i].Text(), want) {
+			t.Errorf("correction %q, want %q in it", ms[i].Text(), want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func namesOf(t *Turn, name string) string {
 	case len(all) == 0:
 		return "no agent is there, answer the user yourself"
 	}
-	names := nearest(all, name)
+	names := Nearest(all, name)
 	for i := range names {
 		names[i] = excerpt(names[i])
 	}
@@ -32,8 +32,8 @@ func namesOf(t *Turn, name string) string {
 	return "there are " + strings.Join(names, ", ")
 }
 
-// nearest returns the ids of at most maxNearest agents by their distance from name, then in their order.
-func nearest(all []prompt.Agent, name string) []string {
+// Nearest returns the ids of at most 8 agents by their distance from name, then in their order.
+func Nearest(all []prompt.Agent, name string) []string {
 	type near struct {
 		id string
 		d  int

@@ -77,8 +77,8 @@ func follows(t *testing.T, name string, a, b *llm.Request) {
 	if diff := cmp.Diff(a.Messages[:last], b.Messages[:last]); diff != "" {
 		t.Errorf("%s: messages changed (-before +now):\n%s", name, diff)
 	}
-	if facts, ok := strings.CutPrefix(a.Messages[last].Text, b.Messages[last].Text); !ok || strings.Contains(facts, "<cortex:") || len(facts) > 200 {
-		t.Errorf("%s: the last message was\n%s\nand is now\n%s", name, a.Messages[last].Text, b.Messages[last].Text)
+	if facts, ok := strings.CutPrefix(a.Messages[last].Text(), b.Messages[last].Text()); !ok || strings.Contains(facts, "<cortex:") || len(facts) > 200 {
+		t.Errorf("%s: the last message was\n%s\nand is now\n%s", name, a.Messages[last].Text(), b.Messages[last].Text())
 	}
 }
 
@@ -121,7 +121,7 @@ func TestPrefixWhenAgentsChange(t *testing.T) {
 	}
 	for i, want := range map[int]string{1: "agent_new", len(requests) - 1: "agent_calc"} {
 		ms := requests[i][0].Messages
-		if last := ms[len(ms)-1].Text; !strings.Contains(last, want) || strings.Contains(still[i][0].Messages[len(ms)-1].Text, want) {
+		if last := ms[len(ms)-1].Text(); !strings.Contains(last, want) || strings.Contains(still[i][0].Messages[len(ms)-1].Text(), want) {
 			t.Errorf("decision %d is told nothing of %s:\n%s", i+1, want, last)
 		}
 	}

@@ -58,7 +58,7 @@ func giving(agent string) string {
 }
 
 // lastOf is the last message of a request.
-func lastOf(r *llm.Request) string { return r.Messages[len(r.Messages)-1].Text }
+func lastOf(r *llm.Request) string { return r.Messages[len(r.Messages)-1].Text() }
 
 // A search is answered with what it finds, and what it found can be given work. It is no correction.
 func TestSearch(t *testing.T) {
@@ -79,7 +79,7 @@ func TestSearch(t *testing.T) {
 	}
 	r := c.Requests()[1]
 	n := len(r.Messages)
-	if r.Messages[n-2] != (llm.Message{Role: llm.RoleAssistant, Text: searching(" exchange\nmoney ")}) || r.Messages[n-1].Role != llm.RoleUser {
+	if r.Messages[n-2].Text() != searching(" exchange\nmoney ") || r.Messages[n-2].Role != llm.RoleAssistant || r.Messages[n-1].Role != llm.RoleUser {
 		t.Errorf("the search is followed up by %+v", r.Messages[n-2:])
 	}
 	for _, want := range []string{"These agents fit your search", "<cortex:agents>\n- id \"agent_money\"\n", `skill "pay"`, "… and 1 more skills", "search 2 more times"} {

@@ -24,6 +24,12 @@ const (
 // tokens estimates the tokens of so many bytes, rounded up.
 func (g *gauge) tokens(bytes int) int { return int(math.Ceil(float64(bytes) / g.perToken())) }
 
+// prompt estimates the tokens of r.
+func (g *gauge) prompt(r *Request) int {
+	bytes, images := r.Size()
+	return g.tokens(bytes) + images*ImageTokens
+}
+
 // bytes estimates the bytes of so many tokens, rounded down.
 func (g *gauge) bytes(tokens int) int { return int(float64(tokens) * g.perToken()) }
 
@@ -65,15 +71,6 @@ func promptOf(done *Chunk) int {
 	return done.Usage.Input
 }
 
-// size is the bytes of r that a model reads. The schema is part of the prompt wherever it is not known how it gets there.
-func size(r *Request) int {
-	n := len(r.System) + len(r.Schema)
-	for i := range r.Messages {
-		n += len(r.Messages[i].Text)
-	}
-	return n
-}
-
 // defaultAnswer is how many tokens are kept free for an answer whose length is not bounded.
 const defaultAnswer = 4096
 
@@ -91,7 +88,8 @@ func (d *decider) left(r *Request) int {
 	if d.options.Window <= 0 {
 		return math.MaxInt
 	}
-	return d.gauge.bytes(d.options.room(d.options.MaxTokens)) - size(r)
+	bytes, images := r.Size()
+	return d.gauge.bytes(d.options.room(d.options.MaxTokens)-images*ImageTokens) - bytes
 }
 
 // leastShare is the share of the window that an answer may always have.
@@ -104,5 +102,5 @@ func (d *decider) answer(r *Request, want int) int {
 	if w <= 0 || want <= 0 {
 		return want
 	}
-	return min(want, max(w-d.gauge.tokens(size(r)), w/leastShare))
+	return min(want, max(w-d.gauge.prompt(r), w/leastShare))
 }

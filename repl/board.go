@@ -23,6 +23,7 @@ type delegation struct {
 	agent    string
 	text     string // what was asked
 	progress string
+	written  string    // the end of the text of its result, as far as it is made
 	start    time.Time // zero when the beginning was not seen
 	shown    time.Time // when progress was last written down, where that is not repainted
 }
@@ -63,7 +64,9 @@ func (b *board) progressed(e *transport.Event) *delegation {
 			text = oneLine(transport.Text(p.Status.Message.Parts))
 		}
 	case *a2a.TaskArtifactUpdateEvent:
-		if text = oneLine(p.Artifact.Name); text == "" {
+		if isText(p) {
+			text = b.wrote(p)
+		} else if text = oneLine(p.Artifact.Name); text == "" {
 			text = oneLine(transport.Text(p.Artifact.Parts))
 		}
 	}
@@ -74,6 +77,25 @@ func (b *board) progressed(e *transport.Event) *delegation {
 		}
 	}
 	return nil
+}
+
+// maxWritten is how much of the end of an agent's text is kept, of which a line is shown.
+const maxWritten = 4 << 10
+
+// wrote notes a piece of an agent's text, and returns the line that it is at.
+func (b *board) wrote(u *a2a.TaskArtifactUpdateEvent) string {
+	for _, d := range b.open {
+		if d.id != u.TaskID {
+			continue
+		}
+		if !u.Append {
+			d.written = ""
+		}
+		d.written += transport.Text(u.Artifact.Parts)
+		d.written = d.written[max(len(d.written)-maxWritten, 0):]
+		return oneLine(lastLine(d.written))
+	}
+	return ""
 }
 
 // retried notes who tries a delegation again, and returns the line that says why.

@@ -260,9 +260,13 @@ func (c *chat) turn(ctx context.Context, text string) {
 			}
 		}
 	})
+	list := c.Backend.Agents // it has those, too, that need not run to be asked
+	if list == nil {
+		list = c.present.list
+	}
 	var failed error
 	answered := false
-	for e, err := range c.Client.Turn(ctx, c.contextID, text) {
+	for e, err := range c.Client.TurnTo(ctx, c.contextID, text, addressee(ctx, list, text)) {
 		if err != nil {
 			failed = err
 			break

@@ -115,6 +115,31 @@ func TestChatDelegations(t *testing.T) {
 	}
 }
 
+// An agent's text is shown as it comes, one agent's at a time; what the others write is a line of theirs.
+func TestChatAgentText(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("a poem")
+	term.order(order{Do: "task", ID: "t1", Agent: "poet", Text: "a poem"})
+	term.order(order{Do: "task", ID: "t2", Agent: "critic", Text: "a critique"})
+	term.order(order{Do: "text", ID: "t1", Agent: "poet", Text: "Roses are\x1b[2J "})
+	term.shows("poet writes:\nRoses are")
+	term.order(order{Do: "text", ID: "t2", Agent: "critic", Text: "dull\nvery dull"})
+	term.order(order{Do: "text", ID: "t1", Agent: "poet", Text: "red,\nviolets ", N: 1})
+	term.shows("poet writes:\nRoses are red,\nviolets")
+	term.order(order{Do: "text", ID: "t1", Agent: "poet", Text: "blue.", N: 1})
+	term.order(order{Do: "completed", ID: "t1"})
+	term.wait("the end of the text", regexp.MustCompile(`writes:\nRoses are red,\nviolets blue\.\n✓ poet  a poem  \d+\.\d s\n· critic  very dull  \d+\.\d s$`).MatchString)
+	term.order(order{Do: "text", ID: "t2", Agent: "critic", Text: ", dull", N: 1})
+	term.shows("\ncritic writes:\n, dull")
+	term.order(order{Do: "completed", ID: "t2"})
+	term.order(order{Do: "answer", Text: "There it is."})
+	term.prompts("")
+	if got := term.text(); !regexp.MustCompile(`, dull\n✓ critic  a critique  \d+\.\d s\nThere it is\.\n>$`).MatchString(got) {
+		t.Errorf("in the end the screen is\n%s", got)
+	}
+}
+
 func TestChatNoticesWhileTyping(t *testing.T) {
 	t.Parallel()
 	term := open(t, 80)

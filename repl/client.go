@@ -46,8 +46,13 @@ type Client struct {
 // or not UTF-8; the transport's; or ctx's. When ctx ends, the turn is canceled, and an answer that comes within Grace is
 // still yielded before the error. A consumer that stops early leaves the turn to go on without being watched.
 func (c *Client) Turn(ctx context.Context, contextID, text string) iter.Seq2[*transport.Event, error] {
+	return c.TurnTo(ctx, contextID, text, nil)
+}
+
+// TurnTo is Turn of a direct request, which names the agent that it is for; nil: it names none.
+func (c *Client) TurnTo(ctx context.Context, contextID, text string, to *transport.Direct) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
-		if err := c.turn(ctx, contextID, text, func(e *transport.Event) bool { return yield(e, nil) }); err != nil {
+		if err := c.turn(ctx, contextID, text, to, func(e *transport.Event) bool { return yield(e, nil) }); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -67,8 +72,8 @@ func (c *Client) Cancel(ctx context.Context, contextID string, x transport.Cance
 }
 
 // turn returns nil when the answer was yielded or yield returned false.
-func (c *Client) turn(ctx context.Context, contextID, text string, yield func(*transport.Event) bool) error {
-	say, err := c.message(contextID, text)
+func (c *Client) turn(ctx context.Context, contextID, text string, to *transport.Direct, yield func(*transport.Event) bool) error {
+	say, err := c.message(contextID, text, to)
 	if err != nil {
 		return err
 	}
@@ -193,7 +198,7 @@ type loggedAnswer struct {
 }
 
 // message returns the event that says text, or an error that wraps transport.ErrInvalid.
-func (c *Client) message(contextID, text string) (*transport.Event, error) {
+func (c *Client) message(contextID, text string, to *transport.Direct) (*transport.Event, error) {
 	if contextID == "" {
 		return nil, fmt.Errorf("%w: no conversation to speak in", transport.ErrInvalid)
 	}
@@ -201,6 +206,11 @@ func (c *Client) message(contextID, text string) (*transport.Event, error) {
 		return nil, fmt.Errorf("%w: message is empty", transport.ErrInvalid)
 	}
 	m := &a2a.Message{Role: a2a.MessageRoleUser, ContextID: contextID, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
+	if to != nil {
+		if err := to.Address(m); err != nil {
+			return nil, err
+		}
+	}
 	e := c.event(contextID, m)
 	e.To, m.ID = transport.Cortex, e.ID
 	return e, e.Validate(transport.Inbox(c.Tenant, transport.Cortex))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"golang.org/x/term"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	Stderr   io.Writer // nil: os.Stderr
 	// Verbose makes Pipe and Ask write progress to Stderr even if that is no terminal.
 	Verbose bool
+	// To is the agent that what Ask says is for; nil: whoever fits.
+	To *transport.Direct
 	// Getenv reads TERM and NO_COLOR; nil: os.Getenv.
 	Getenv func(string) string
 

@@ -24,6 +24,9 @@ func Pipe(ctx context.Context, cfg Config) error {
 	if len(b) > transport.MaxText {
 		text = string(b) // refused, for its size
 	}
+	if cfg.To == nil {
+		cfg.To = addressee(ctx, cfg.Backend.Agents, text)
+	}
 	return Ask(ctx, cfg, text)
 }
 
@@ -43,7 +46,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	if !cfg.Verbose && !isTerminal(cfg.Stderr) {
 		log.w = io.Discard
 	}
-	for e, err := range cfg.Client.Turn(ctx, contextID, text) {
+	for e, err := range cfg.Client.TurnTo(ctx, contextID, text, cfg.To) {
 		if err != nil {
 			return err
 		}

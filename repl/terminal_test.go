@@ -117,6 +117,11 @@ func (s *script) follow(o *order, said *transport.Event) {
 		s.task(said, a2a.TaskID(o.ID), o.Agent, o.Text)
 	case "progress":
 		s.progress(said, a2a.TaskID(o.ID), o.Agent, o.Text)
+	case "text":
+		s.live(said, o.Agent, &a2a.TaskArtifactUpdateEvent{
+			TaskID: a2a.TaskID(o.ID), ContextID: said.ContextID, Append: o.N > 0,
+			Artifact: &a2a.Artifact{ID: transport.TextArtifact, Parts: a2a.ContentParts{a2a.NewTextPart(o.Text)}},
+		})
 	case "completed":
 		s.settle(said, a2a.TaskID(o.ID), a2a.TaskStateCompleted, "")
 	case "again":

@@ -22,6 +22,7 @@ type turnView struct {
 	attempt string
 	written strings.Builder // what was streamed of this attempt, as it was shown
 	clean   Sanitizer
+	said    agentText
 	done    bool
 }
 
@@ -36,6 +37,7 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 	width, _ := v.ui.size()
 	switch p := e.Payload.(type) {
 	case *transport.Delta:
+		v.silence("")
 		v.delta(p)
 	case *a2a.Task:
 		// What was written before a delegation was not the answer, and stays as a remark.
@@ -46,12 +48,18 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 	case *a2a.TaskStatusUpdateEvent:
 		if e.From != transport.Cortex {
 			v.progress(e, width)
-		} else if line := v.board.settled(p, width, v.ui.style); line != "" {
+			break
+		}
+		v.silence(p.TaskID)
+		if line := v.board.settled(p, width, v.ui.style); line != "" {
 			v.ui.Print(line)
 		}
 	case *a2a.TaskArtifactUpdateEvent:
-		v.progress(e, width)
+		if !isText(p) || !v.tell(p) {
+			v.progress(e, width)
+		}
 	case *a2a.Message:
+		v.silence("")
 		failed, _ = p.Meta()[transport.MetaFailed].(bool)
 		v.answer(p, failed)
 		return failed

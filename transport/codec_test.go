@@ -170,7 +170,7 @@ func TestEventJSON(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := &transport.Event{
 				ID: "e1", Time: at, From: "user", To: "cortex", Tenant: "acme", ContextID: "c1", TaskID: "t1",
-				Traceparent: "00-a-b-01", DeliverAt: at.Add(time.Nanosecond), Payload: p,
+				Traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", Tracestate: "rojo=1", DeliverAt: at.Add(time.Nanosecond), Payload: p,
 			}
 			b, err := json.Marshal(want)
 			if err != nil {

@@ -15,7 +15,7 @@ import (
 //	cortex → Inbox(agent)     Message, role user          a task: TaskID set, metadata as below
 //	cortex → Live(context)    Task, SUBMITTED             the same task was given; History[0] is its message
 //	agent → Live(context)     TaskStatusUpdate, WORKING   progress; Status.Message has the words
-//	agent → Live(context)     TaskArtifactUpdate          an output while it is made
+//	agent → Live(context)     TaskArtifactUpdate          an output while it is made, or, as [TextArtifact], the text of the result
 //	agent → Inbox(cortex)     Task                        the result (terminal), or a question (INPUT_REQUIRED)
 //	cortex → Live(context)    TaskStatusUpdate            the task is settled: state and result as logged
 //	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) when an agent asked
@@ -43,7 +43,13 @@ const (
 	MetaReason          = "reason"              // answer and delegation: why
 	MetaModel           = "model"               // answer: what decided
 	MetaFailed          = "failed"              // answer: true when it reports a failure
+	MetaForAgent        = "cortex_agent"        // what the user says: the agent that it is for, see [Direct]
+	MetaForSkill        = "cortex_skill"        // beside it: the skill
 )
+
+// TextArtifact is the id of what an agent shows as an artifact, on Live only, and is none: the text of its result, piece by piece while it
+// is made.
+const TextArtifact a2a.ArtifactID = "text"
 
 // Text returns the text of parts, separated by newlines.
 func Text(parts a2a.ContentParts) string {

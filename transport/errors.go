@@ -40,6 +40,9 @@ func Permanent(err error) error {
 
 // IsPermanent reports whether err, or an error it wraps, was marked by [Permanent].
 func IsPermanent(err error) bool {
+	if err == nil {
+		return false // as most are
+	}
 	var p *permanentError
 	return errors.As(err, &p)
 }

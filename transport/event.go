@@ -29,7 +29,8 @@ type Event struct {
 	Tenant      string     // "" is the default tenant; equal to the topic's
 	ContextID   string     // the conversation; required in inboxes
 	TaskID      a2a.TaskID // the delegation, where there is one
-	Traceparent string     // W3C trace context; optional
+	Traceparent string     // W3C trace context; optional, see Trace
+	Tracestate  string     // likewise; only beside a Traceparent, at most 512 bytes
 	DeliverAt   time.Time  // inboxes only: not before this time; zero is now. Survives a restart.
 	Payload     Payload
 
@@ -48,7 +49,7 @@ type Event struct {
 // Decode sets e's payload to what [DecodePayload] reads. It keeps body, which must not change any more: e is written down with
 // it, and not with what would come of encoding the payload again, as long as the payload is the one that was read.
 func (e *Event) Decode(kind, version string, body []byte) error {
-	p, plain, err := decodePayload(kind, version, body)
+	p, plain, err := decodePayload(kind, version, body, true)
 	if e.Payload = p; plain && len(body) <= MaxPayload {
 		e.body, e.decoded = body, p
 	}
@@ -73,7 +74,6 @@ func (e *Event) validate(t Topic) error {
 		{"contextID", e.ContextID},
 		{"taskID", string(e.TaskID)},
 		{"topic id", t.ID},
-		{"traceparent", e.Traceparent},
 	} {
 		if id.value == "" { // where one is needed, see below
 			continue

@@ -18,6 +18,7 @@ type eventJSON struct {
 	ContextID   string          `json:"contextId,omitempty"`
 	TaskID      a2a.TaskID      `json:"taskId,omitempty"`
 	Traceparent string          `json:"traceparent,omitempty"`
+	Tracestate  string          `json:"tracestate,omitempty"`
 	DeliverAt   *time.Time      `json:"deliverAt,omitempty"`
 	Kind        string          `json:"kind"`
 	Version     string          `json:"v"`
@@ -26,7 +27,10 @@ type eventJSON struct {
 }
 
 // MarshalJSON writes e with its payload; Delivery is left out.
-func (e *Event) MarshalJSON() ([]byte, error) {
+func (e *Event) MarshalJSON() ([]byte, error) { return e.AppendJSON(nil) }
+
+// AppendJSON appends what MarshalJSON writes.
+func (e *Event) AppendJSON(to []byte) ([]byte, error) {
 	kind, ok := PayloadKind(e.Payload)
 	version, body := PayloadVersion, e.body
 	if !ok || body == nil || e.Payload != e.decoded {
@@ -37,8 +41,9 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	}
 	j := eventJSON{
 		ID: e.ID, Time: e.Time, From: e.From, To: e.To, Tenant: e.Tenant, ContextID: e.ContextID, TaskID: e.TaskID,
-		Traceparent: e.Traceparent, Kind: kind, Version: version,
+		Kind: kind, Version: version,
 	}
+	j.Traceparent, j.Tracestate = e.Trace()
 	if !e.DeliverAt.IsZero() {
 		j.DeliverAt = &e.DeliverAt
 	}
@@ -47,13 +52,13 @@ func (e *Event) MarshalJSON() ([]byte, error) {
 	} else {
 		j.Payload = body
 	}
-	return marshal(&j)
+	return appendJSON(to, &j)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. A payload of unknown kind or version becomes an [Opaque].
 func (e *Event) UnmarshalJSON(b []byte) error {
 	var j eventJSON
-	if !readPlain(b, &j) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // else DecodePayload looks at all of it
+	if !readPlain(b, &j, false) || j.Data != nil || newPayload(j.Kind, j.Version) == nil { // else DecodePayload looks at all of it
 		j = eventJSON{}
 		if err := json.Unmarshal(b, &j); err != nil {
 			return err
@@ -68,8 +73,9 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	}
 	*e = Event{
 		ID: j.ID, Time: j.Time, From: j.From, To: j.To, Tenant: j.Tenant, ContextID: j.ContextID, TaskID: j.TaskID,
-		Traceparent: j.Traceparent, Payload: p,
+		Traceparent: j.Traceparent, Tracestate: j.Tracestate, Payload: p,
 	}
+	e.Traceparent, e.Tracestate = e.Trace()
 	if j.DeliverAt != nil {
 		e.DeliverAt = *j.DeliverAt
 	}

@@ -131,16 +131,16 @@ func encodePayload(p Payload) (kind, version string, body []byte, err error) {
 // DecodePayload reads what EncodePayload wrote. An unknown kind or version gives an *Opaque and no error; a body that is
 // not what its kind says gives an error that wraps ErrInvalid. body is not retained.
 func DecodePayload(kind, version string, body []byte) (Payload, error) {
-	p, _, err := decodePayload(kind, version, body)
+	p, _, err := decodePayload(kind, version, body, false)
 	return p, err
 }
 
-// decodePayload also reports whether body is plain.
-func decodePayload(kind, version string, body []byte) (p Payload, plain bool, err error) {
+// decodePayload also reports whether body is plain. With kept, body does not change any more.
+func decodePayload(kind, version string, body []byte, kept bool) (p Payload, plain bool, err error) {
 	if p = newPayload(kind, version); p == nil {
 		return &Opaque{Kind: kind, Version: version, Data: append([]byte(nil), body...)}, false, nil
 	}
-	if plain = readPlain(body, p); !plain {
+	if plain = readPlain(body, p, kept); !plain {
 		if p, err = unmarshal(kind, version, body); err != nil {
 			return nil, false, fmt.Errorf("%w: decode %s: %w", ErrInvalid, kind, err)
 		}

@@ -19,7 +19,7 @@ type field struct {
 }
 
 // fields are the fields of an object; behind the last is one without a name.
-type fields [13]field
+type fields [14]field
 
 // fieldsOf returns the fields of an object in the order in which encoding/json writes them; none when they are not known here.
 func fieldsOf(p any) (f fields) {
@@ -95,6 +95,7 @@ func fieldsOf(p any) (f fields) {
 			{"contextId", &p.ContextID, false},
 			{"taskId", (*string)(&p.TaskID), false},
 			{"traceparent", &p.Traceparent, false},
+			{"tracestate", &p.Tracestate, false},
 			{"deliverAt", &p.DeliverAt, false},
 			{"kind", &p.Kind, true},
 			{"v", &p.Version, true},

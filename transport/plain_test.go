@@ -44,7 +44,7 @@ var hot = []string{"message", "task", "status-update", "artifact-update"}
 func sameRead(t *testing.T, kind string, body []byte) bool {
 	t.Helper()
 	got, std := newPayload(kind, PayloadVersion), newPayload(kind, PayloadVersion)
-	plain := readPlain(body, got)
+	plain := readPlain(body, got, true)
 	want, err := unmarshal(kind, PayloadVersion, body)
 	if stdErr := json.Unmarshal(body, std); (err != nil) != (stdErr != nil) {
 		t.Errorf("%s %q is read with %v, encoding/json says %v", kind, body, err, stdErr)
@@ -327,7 +327,7 @@ func FuzzWritten(f *testing.F) {
 // FuzzEventForm reads events as encoding/json reads them.
 func FuzzEventForm(f *testing.F) {
 	for _, b := range []string{
-		`{"id":"e","time":"2026-05-06T07:08:09.1Z","from":"f","to":"t","tenant":"a","contextId":"c","taskId":"t","traceparent":"p","deliverAt":"2026-05-06T07:08:09Z","kind":"message","v":"1","payload":{"parts":[{"text":"t"}]}}`,
+		`{"id":"e","time":"2026-05-06T07:08:09.1Z","from":"f","to":"t","tenant":"a","contextId":"c","taskId":"t","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=1","deliverAt":"2026-05-06T07:08:09Z","kind":"message","v":"1","payload":{"parts":[{"text":"t"}]}}`,
 		`{"v":"1","payload":{"reason":"}\"{"},"kind":"cancel","id":"e"}`,
 		`{"kind":"hologram","v":"9","payload":{]}}`,
 		`{"kind":"cancel","v":"1","payload":{]}}`,
@@ -358,8 +358,9 @@ func FuzzEventForm(f *testing.F) {
 			}
 			want = Event{
 				ID: j.ID, Time: j.Time, From: j.From, To: j.To, Tenant: j.Tenant, ContextID: j.ContextID, TaskID: j.TaskID, Traceparent: j.Traceparent,
-				Payload: p,
+				Tracestate: j.Tracestate, Payload: p,
 			}
+			want.Traceparent, want.Tracestate = want.Trace()
 			if j.DeliverAt != nil {
 				want.DeliverAt = *j.DeliverAt
 			}
@@ -382,7 +383,7 @@ func FuzzEventForm(f *testing.F) {
 // TestOthers leaves the payloads to encoding/json whose fields are not known here.
 func TestOthers(t *testing.T) {
 	for _, kind := range []string{"card", "synced", "agent-event", "deadline", "cancel", "forget", "delta"} {
-		if readPlain([]byte("{}"), newPayload(kind, PayloadVersion)) {
+		if readPlain([]byte("{}"), newPayload(kind, PayloadVersion), false) {
 			t.Errorf("an empty %s was read", kind)
 		}
 	}

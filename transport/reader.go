@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
@@ -14,17 +15,24 @@ import (
 // no null, deep nesting, invalid UTF-8. Then nothing that was read counts.
 type reader struct {
 	b   []byte
-	i   int // the next byte
+	s   string // the same, of which texts are parts; "": each is copied
+	i   int    // the next byte
 	odd bool
 }
 
-// readPlain reads body into p, which is new, and reports whether it could. If not, p is void.
-func readPlain(body []byte, p any) bool {
+// maxShared is how long a body may be of which texts are parts: of a long one a short text would keep all in memory.
+const maxShared = 4 << 10
+
+// readPlain reads body into p, which is new, and reports whether it could. If not, p is void. With kept, body does not change any more.
+func readPlain(body []byte, p any, kept bool) bool {
 	f := fieldsOf(p)
 	if f[0].name == "" {
 		return false
 	}
 	r := reader{b: body}
+	if kept && len(body) <= maxShared {
+		r.s = unsafe.String(unsafe.SliceData(body), len(body))
+	}
 	r.object(&f)
 	r.space()
 	return !r.odd && r.i == len(body)
@@ -245,7 +253,12 @@ func (r *reader) text() string {
 	r.space()
 	begin := r.i
 	text, escaped := r.quoted()
-	if r.odd || !escaped {
+	switch {
+	case r.odd:
+		return ""
+	case !escaped && r.s != "":
+		return r.s[begin+1 : r.i-1]
+	case !escaped:
 		return string(text)
 	}
 	return decode[string](r, r.b[begin:r.i])

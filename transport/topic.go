@@ -21,6 +21,12 @@ type Topic struct {
 // Cortex is the agent id of the orchestrator itself: its inbox takes users' messages and agents' results.
 const Cortex = "cortex"
 
+// Queue is the inbox in which the orchestrator keeps the tasks of agents that have more to do than they can take. No agent has this id.
+const Queue = Cortex + ":queue"
+
+// IsReserved reports whether an id is the orchestrator's own, so that no agent may have it.
+func IsReserved(agentID string) bool { return agentID == Cortex || agentID == Queue }
+
 // Inbox is the work queue of an agent, or of the orchestrator (see [Cortex]).
 func Inbox(tenant, agentID string) Topic { return Topic{KindInbox, tenant, agentID} }
 

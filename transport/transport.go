@@ -151,3 +151,10 @@ type InboxDepth interface {
 	// Waiting returns the number of events in the inbox that are not acknowledged.
 	Waiting(ctx context.Context, t Topic) (int, error)
 }
+
+// InboxBacklog is implemented by transports that can tell how much of an inbox its subscribers have not asked for yet: when there is
+// none, they could do more.
+type InboxBacklog interface {
+	// Untaken returns the number of events in the inbox that were delivered to nobody.
+	Untaken(ctx context.Context, t Topic) (int, error)
+}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -25,12 +26,17 @@ type writer struct {
 const maxNested = 5000
 
 // marshal is EncodeValue, but refuses what is nested so deep that nobody could read it.
-func marshal(p any) ([]byte, error) {
+func marshal(p any) ([]byte, error) { return appendJSON(nil, p) }
+
+// appendJSON appends what marshal returns.
+func appendJSON(to []byte, p any) ([]byte, error) {
 	f := fieldsOf(p)
 	if f[0].name == "" {
-		return EncodeValue(p)
+		b, err := EncodeValue(p)
+		return append(to, b...), err
 	}
-	w := writer{b: make([]byte, 0, 1<<10)}
+	w := writers.Get().(*writer)
+	defer w.free()
 	w.object(&f)
 	if w.err != nil {
 		return nil, w.err
@@ -38,7 +44,20 @@ func marshal(p any) ([]byte, error) {
 	if bytes.Count(w.b, []byte("{"))+bytes.Count(w.b, []byte("[")) > maxNested && !json.Valid(w.b) {
 		return nil, errors.New("it is nested too deeply")
 	}
-	return w.b, nil
+	return append(to, w.b...), nil
+}
+
+// writers are those that are not at work, with the room that they have got.
+var writers = sync.Pool{New: func() any { return &writer{b: make([]byte, 0, 4<<10)} }}
+
+// maxKept bounds the room that is kept.
+const maxKept = 64 << 10
+
+func (w *writer) free() {
+	if cap(w.b) <= maxKept {
+		w.b, w.err = w.b[:0], nil
+		writers.Put(w)
+	}
 }
 
 // EncodeValue writes a value as payloads are written: it is [json.Marshal], but leaves <, > and & as they are. As escapes, which only a
@@ -135,15 +154,7 @@ func (w *writer) write(value any) (empty bool) {
 	case *a2a.TaskState:
 		w.text(v.String())
 	case *a2a.ContentParts:
-		list(w, *v, func(p *a2a.Part) {
-			if p == nil {
-				w.null()
-				return
-			}
-			j := toJSON(p)
-			f := fieldsOf(&j)
-			w.object(&f)
-		})
+		list(w, *v, w.part)
 	case *[]*a2a.Message:
 		list(w, *v, func(m *a2a.Message) { w.write(&m) })
 		return len(*v) == 0
@@ -171,6 +182,16 @@ func (w *writer) write(value any) (empty bool) {
 		w.err = fmt.Errorf("a field of type %T is not known", value)
 	}
 	return false
+}
+
+func (w *writer) part(p *a2a.Part) {
+	if p == nil {
+		w.null()
+		return
+	}
+	j := toJSON(p)
+	f := fieldsOf(&j)
+	w.object(&f)
 }
 
 func list[T any](w *writer, all []T, element func(T)) {

@@ -153,5 +153,6 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	c.trimFiles()
 	c.unchain(turn.Root)
 	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
+	c.passed(turn)
 	c.shrink()
 }

@@ -118,3 +118,11 @@ func (c *Conversation) overrun(e *transport.Event) string {
 	}
 	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more are not allowed.", MaxChain-1)
 }
+
+// Requester returns who began the chain of a turn: what agents ask for in the course of a request is its sender's.
+func (c *Conversation) Requester(turn *Turn) string {
+	if root := c.Turn(turn.Root); root != nil {
+		return root.From
+	}
+	return turn.From
+}

@@ -19,13 +19,19 @@ type Effect struct {
 }
 
 // Effects returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
-// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless.
-func (c *Conversation) Effects(seq uint64) []Effect {
+// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. How the tasks ended of which people
+// were shown it already (see Settled) is left out.
+func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	var out []Effect
 	o := effects{c: c, seq: seq, out: &out}
 	timed := c.settledQuestion(seq)
-	for _, t := range c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq }) {
-		o.settled(t)
+	for _, t := range c.settledBy(seq) {
+		if !slices.Contains(shown, t.ID) {
+			o.settled(t)
+		}
+		if t.Stopped {
+			o.stop(t, t.Agent, t.Settled, t.Result)
+		}
 		// Its timer has fired; another task may have the same deadline.
 		timed = timed || t.Stopped || t.SentSeq == 0 && t.Phase == Canceled
 	}
@@ -41,13 +47,27 @@ func (c *Conversation) Effects(seq uint64) []Effect {
 	if at := c.NextDeadline(); timed && !at.IsZero() {
 		o.timer(at, at)
 	}
-	for _, turn := range c.answered() {
+	for _, turn := range c.Turns {
 		if turn.AnswerSeq == seq {
 			o.answer(turn)
 			o.told(turn)
 		}
 	}
 	return out
+}
+
+// Settled returns those of the effects of entry seq by which people see how tasks ended.
+func (c *Conversation) Settled(seq uint64) []Effect {
+	var out []Effect
+	for _, t := range c.settledBy(seq) {
+		effects{c: c, seq: seq, out: &out}.settled(t)
+	}
+	return out
+}
+
+// settledBy returns the tasks that entry seq settled.
+func (c *Conversation) settledBy(seq uint64) []*Task {
+	return c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq })
 }
 
 // settledQuestion reports whether entry seq left a task waiting for the user: that has a deadline too.
@@ -61,7 +81,11 @@ type effects struct {
 	out *[]Effect
 }
 
-func (o effects) add(topic transport.Topic, e transport.Event) {
+// add adds an event that follows from a turn, or from none.
+func (o effects) add(turn *Turn, topic transport.Topic, e transport.Event) {
+	if turn != nil {
+		e.Traceparent, e.Tracestate = turn.Trace.Parent, turn.Trace.State
+	}
 	e.From, e.Tenant, e.ContextID = transport.Cortex, o.c.Tenant, o.c.ContextID
 	if topic.Kind == transport.KindInbox {
 		e.To = topic.ID
@@ -81,7 +105,7 @@ func (o effects) again(t *Task, before *Attempt) {
 	if before.Agent != t.Agent {
 		text = prompt.Clean(t.Agent, maxTriedAgent) + " instead of " + prompt.Clean(before.Agent, maxTriedAgent) + ": " + before.Why
 	}
-	o.add(o.live(), transport.Event{
+	o.add(o.c.Turn(t.Turn), o.live(), transport.Event{
 		ID: o.id("again:"+string(t.ID), 0), Time: t.Sent, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID,
@@ -99,7 +123,7 @@ func (o effects) again(t *Task, before *Attempt) {
 
 // stop tells an agent to stop a task.
 func (o effects) stop(t *Task, agent string, at time.Time, why string) {
-	o.add(transport.Control(o.c.Tenant, agent), transport.Event{
+	o.add(o.c.Turn(t.Turn), transport.Control(o.c.Tenant, agent), transport.Event{
 		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
 	})
 }
@@ -130,7 +154,7 @@ func (o effects) task(t *Task) {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
 	files := carried(o.c.given(t))
-	asked := slices.Clone(m.Parts) // what people are shown
+	asked := slices.Clip(m.Parts) // what people are shown
 	for _, p := range files {
 		asked = append(asked, transport.ForgottenFile(p))
 	}
@@ -156,7 +180,7 @@ func (o effects) task(t *Task) {
 		}
 	}
 	if t.again(o.seq) == nil { // else it was shown that it goes on
-		o.add(o.live(), transport.Event{
+		o.add(turn, o.live(), transport.Event{
 			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 			Payload: &a2a.Task{
 				ID: t.ID, ContextID: o.c.ContextID, History: []*a2a.Message{{
@@ -171,7 +195,7 @@ func (o effects) task(t *Task) {
 			},
 		})
 	}
-	o.add(transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
+	o.add(turn, transport.Inbox(o.c.Tenant, t.Agent), transport.Event{ID: o.id("work", t.SentIndex), Time: t.Sent, TaskID: t.ID, Payload: m})
 }
 
 func ancestor(turn *Turn) []string {
@@ -181,7 +205,7 @@ func ancestor(turn *Turn) []string {
 	return nil
 }
 
-// settled shows on Live how a task ended, and stops the agent of one that was canceled.
+// settled shows on Live how a task ended.
 func (o effects) settled(t *Task) {
 	status := a2a.TaskStatus{State: t.State(), Timestamp: &t.Settled}
 	if t.Result != "" {
@@ -190,16 +214,13 @@ func (o effects) settled(t *Task) {
 			Parts: a2a.ContentParts{a2a.NewTextPart(t.Result)},
 		}
 	}
-	o.add(o.live(), transport.Event{
+	o.add(o.c.Turn(t.Turn), o.live(), transport.Event{
 		ID: o.id("settled:"+string(t.ID), 0), Time: t.Settled, TaskID: t.ID,
 		Payload: &a2a.TaskStatusUpdateEvent{
 			TaskID: t.ID, ContextID: o.c.ContextID, Status: status,
 			Metadata: map[string]any{transport.MetaAgentID: t.Agent, transport.MetaTurn: o.shownIn(t)},
 		},
 	})
-	if t.Stopped {
-		o.stop(t, t.Agent, t.Settled, t.Result)
-	}
 }
 
 // shownIn returns the turn in which people see that a task was settled: the task's own, or the one whose message was no yes to it.
@@ -231,7 +252,7 @@ func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool)
 
 // timer asks to be woken at due for the conversation's earliest deadline. It takes the place of an earlier timer.
 func (o effects) timer(at, due time.Time) {
-	o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+	o.add(nil, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 		ID: o.id("timer:"+due.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: due, Payload: &transport.Deadline{At: at},
 	})
 }
@@ -239,7 +260,7 @@ func (o effects) timer(at, due time.Time) {
 // told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
 func (o effects) told(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
-		o.add(transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
+		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
 		})
 	}
@@ -267,9 +288,9 @@ func (o effects) answer(turn *Turn) {
 	}
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if IsAgent(turn.From) {
-		o.add(transport.Inbox(o.c.Tenant, turn.From), e)
+		o.add(turn, transport.Inbox(o.c.Tenant, turn.From), e)
 	}
-	o.add(o.live(), e)
+	o.add(turn, o.live(), e)
 }
 
 // Open reports whether a sender's message with this id has begun a turn that is not answered.

@@ -75,6 +75,9 @@ type Entry struct {
 	ReplyBy time.Time `json:"reply_by,omitzero"`
 }
 
+// causeRoom is how many bytes most causes fit into, written down.
+const causeRoom = 512
+
 // plainEntry is an Entry as encoding/json writes and reads it.
 type plainEntry Entry
 
@@ -90,12 +93,12 @@ func (e *Entry) MarshalJSON() ([]byte, error) {
 	if err != nil || e.Cause == nil {
 		return b, err
 	}
-	cause, err := e.Cause.MarshalJSON()
-	if err != nil {
+	before, after, _ := bytes.Cut(b, noCause)
+	whole := append(make([]byte, 0, len(b)+causeRoom), before...)
+	if whole, err = e.Cause.AppendJSON(append(whole, noCause[:len(noCause)-len("null")]...)); err != nil {
 		return nil, err
 	}
-	before, after, _ := bytes.Cut(b, noCause)
-	b = slices.Concat(before, noCause[:len(noCause)-len("null")], cause, after)
+	b = append(whole, after...)
 	if bytes.Count(b, []byte("{"))+bytes.Count(b, []byte("[")) > maxNested && !json.Valid(b) {
 		return nil, errors.New("it is nested too deeply")
 	}

@@ -12,19 +12,28 @@ var IDSpace = uuid.MustParse("5d1f1f0e-6a57-5b43-9d0c-0f7f6f2c9a11")
 
 // ID returns the id of the index-th thing of this kind that entry seq sends.
 func (c *Conversation) ID(seq uint64, kind string, index int) string {
-	if c.Life != "" { // those of the one of the same name that was erased are others
-		kind = c.Life + " " + kind
-	}
-	return DeriveID(c.Tenant, c.ContextID, seq, kind, index)
+	return deriveID(c.Tenant, c.ContextID, c.Life, seq, kind, index) // those of the one of the same name that was erased are others
 }
 
 // DeriveID returns the id of the index-th thing of this kind that entry seq of a conversation sends. Since it follows
 // from the log alone, sending the thing again is harmless (RFC 9562, UUID version 5).
 func DeriveID(tenant, contextID string, seq uint64, kind string, index int) string {
+	return deriveID(tenant, contextID, "", seq, kind, index)
+}
+
+// deriveID is DeriveID of the kind behind life and a space, if there is a life.
+func deriveID(tenant, contextID, life string, seq uint64, kind string, index int) string {
 	var stack [512]byte
 	name := append(stack[:0], IDSpace[:]...)
-	for _, part := range []string{tenant, contextID, kind} {
-		name = strconv.AppendQuote(name, part)
+	name = strconv.AppendQuote(strconv.AppendQuote(name, tenant), contextID)
+	if life != "" {
+		name = strconv.AppendQuote(name, life)
+		name[len(name)-1] = ' '
+		at := len(name)
+		name = strconv.AppendQuote(name, kind)
+		name = append(name[:at], name[at+1:]...) // without its first quote, as both together are quoted
+	} else {
+		name = strconv.AppendQuote(name, kind)
 	}
 	name = strconv.AppendUint(append(name, ' '), seq, 10)
 	name = strconv.AppendInt(append(name, ' '), int64(index), 10)

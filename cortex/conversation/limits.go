@@ -22,6 +22,8 @@ func (c *Conversation) OverLimit(turn *Turn) string {
 	return ""
 }
 
+const MaxParallel = 8 // tasks of one decision
+
 const MaxSteps = 8 // decisions; the last one may only answer
 
 const MaxOpenTurns = 32 // unanswered messages of one conversation

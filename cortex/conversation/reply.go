@@ -68,9 +68,11 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
 		c.withdraw(e, tasks, noYes)
+	case turn.Direct != nil: // it is said to somebody else
+		c.withdraw(e, tasks, "not confirmed")
 	case slices.Contains(yesWords, word):
 		r.Yes, r.Unclear = true, c.unclear(asked)
-		turn.Reply = r
+		turn.Reply, turn.Direct = r, asked.Direct
 		turn.Files = slices.Concat(asked.Files, turn.Files)
 	case slices.Contains(noWords, word):
 		turn.Reply = r
@@ -184,7 +186,7 @@ func (c *Conversation) amend(t *Task) {
 			past.Steps[i].Tasks[at] = PromptTask(t)
 		}
 	}
-	turn.Past = &past
+	turn.Past, c.past = &past, nil
 }
 
 // Request returns what the user asked for: of a turn that began with a yes, what the yes was said to.

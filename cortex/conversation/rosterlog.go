@@ -9,7 +9,7 @@ import (
 // caches hit; being in the log, both are the same after a restart. Only what a prompt can show of an agent is kept, and
 // counts as a change (see [prompt.Trim]).
 //
-// With more agents than prompts show all of (cortex.MaxAgents), or more than 128 KiB of their cards, the list and its changes are a choice, of which excerpts
+// With more agents than prompts show all of (catalog.MaxAgents), or more than 128 KiB of their cards, the list and its changes are a choice, of which excerpts
 // are kept. Where nothing can choose, and with more than 64 agents, nothing is recorded: such a decision is shown the agents that
 // are there.
 type Roster struct {

@@ -46,9 +46,11 @@ type Conversation struct {
 	SeenAt  int
 
 	seen   map[string]uint64
-	named  int       // bytes of the ids in it
-	at     time.Time // Time of the last entry applied; zero: it is not known, as behind a snapshot
-	listed int       // weight of Listed and Changes
+	named  int           // bytes of the ids in it
+	at     time.Time     // Time of the last entry applied; zero: it is not known, as behind a snapshot
+	listed int           // weight of Listed and Changes
+	past   []*Turn       // what History returns; nil: it is to be looked for
+	shown  []prompt.Turn // the same, as prompts show it
 }
 
 // SeenEvent says which entry an event led to.
@@ -56,6 +58,12 @@ type SeenEvent struct {
 	ID  string
 	Seq uint64
 }
+
+// Key names a conversation among those of all tenants.
+type Key struct{ Tenant, ContextID string }
+
+// Key returns the name of the conversation.
+func (c *Conversation) Key() Key { return Key{c.Tenant, c.ContextID} }
 
 // NewConversation returns the fold of an empty log.
 func NewConversation(tenant, contextID string) *Conversation {

@@ -19,10 +19,12 @@ type Turn struct {
 	Message   string // the id of the message, which its sender chose
 	From      string // who sent it
 	Root      string // the turn that its chain began with, see [Chain]
+	Trace     Trace  // of its message; everything that follows from it has this one
 	Hops      int    // how many agents handed the request on before it came here
 	Ancestors []string
 	User      string
 	Files     []*a2a.Part `json:",omitempty"` // of the message; of a yes, those of what it was said to
+	Direct    *Direct     `json:",omitempty"` // whom the message is for; nil when it does not say
 	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
 	Seq       uint64 // the entry that began it
@@ -46,6 +48,12 @@ type Turn struct {
 
 	weighed    *prompt.Turn // the Past that pastWeight is of
 	pastWeight int
+}
+
+// Trace is a W3C trace context.
+type Trace struct {
+	Parent string `json:",omitempty"`
+	State  string `json:",omitempty"`
 }
 
 // Open reports whether the turn has not been answered.
@@ -122,6 +130,8 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
 	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
+	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
+	t.Direct = directOf(m, t.User)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
 	}

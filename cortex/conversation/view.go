@@ -8,15 +8,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// View returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits.
+// View returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits. Its History is
+// the conversation's own: who changes anything in it changes a copy.
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
-	history := c.History()
-	t.History = slices.Grow(t.History, len(history))
-	for _, past := range history {
-		t.History = append(t.History, *past.Past)
-	}
+	c.History()
+	t.History = slices.Clip(c.shown)
 	t.Steps = c.promptSteps(turn)
 	for _, w := range c.Waiting() {
 		t.Waiting = append(t.Waiting, PromptTask(w))

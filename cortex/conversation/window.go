@@ -33,9 +33,24 @@ func (c *Conversation) answered() []*Turn {
 	return turns
 }
 
-// History returns the answered turns of the window, which prompts show.
+// History returns the answered turns of the window, which prompts show. The caller does not change it.
 func (c *Conversation) History() []*Turn {
-	return slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil })
+	if c.past == nil {
+		c.past, c.shown = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
+		for _, t := range c.past {
+			c.shown = append(c.shown, *t.Past)
+		}
+	}
+	return c.past
+}
+
+// passed lets History have a turn that was just answered, which is as a rule the newest.
+func (c *Conversation) passed(t *Turn) {
+	if n := len(c.past); n == 0 || c.past[n-1].AnswerSeq >= t.AnswerSeq {
+		c.past = nil
+		return
+	}
+	c.past, c.shown = append(c.past, t), append(c.shown, *t.Past)
 }
 
 // shrink leaves out the older half of the window when it has too many turns or they are too long. How long the newest one is
@@ -108,6 +123,7 @@ func (c *Conversation) drop(turns []*Turn) {
 	for _, t := range turns {
 		t.Past = nil
 	}
+	c.past = nil
 	answered := c.answered()
 	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool {
 		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq && len(c.askedIn(t.ID)) == 0
@@ -140,6 +156,9 @@ func taskWeight(t prompt.Task) int {
 
 func turnWeight(t *Turn) int {
 	n := len(t.User) + len(t.Answer)
+	if t.Direct != nil {
+		n += len(t.Direct.Text) + len(t.Direct.Input)
+	}
 	if t.Past == nil {
 		return n
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 const (
@@ -41,7 +41,7 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 		case err == nil:
 			return ack.Sequence, nil
 		case isConflict(err) && !unanswered:
-			return 0, fmt.Errorf("%w: %w", cortex.ErrConflict, err)
+			return 0, fmt.Errorf("%w: %w", storage.ErrConflict, err)
 		case isConflict(err):
 			last, lerr := s.last(ctx, m.Subject)
 			switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -31,12 +31,12 @@ const (
 type listed struct {
 	subject string
 	last    uint64
-	info    cortex.ContextInfo
+	info    storage.ContextInfo
 }
 
 // Contexts implements [cortex.Store]. The order and the dates of all conversations come first, from their last entries; titles are read a few at a time as the caller goes on, so the top of a long list is cheap.
-func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.ContextInfo, error] {
-	return func(yield func(cortex.ContextInfo, error) bool) {
+func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
+	return func(yield func(storage.ContextInfo, error) bool) {
 		all, err := s.list(ctx, tenant)
 		for err == nil && len(all) > 0 {
 			some := all[:min(titlesAhead, len(all))]
@@ -51,7 +51,7 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.Co
 			}
 		}
 		if err != nil {
-			yield(cortex.ContextInfo{}, fmt.Errorf("list conversations: %w", away(ctx, err)))
+			yield(storage.ContextInfo{}, fmt.Errorf("list conversations: %w", away(ctx, err)))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed
 	for some := range slices.Chunk(subjects, listAhead) {
 		err := s.readWith(ctx, &reader{s: s, stream: Stream, last: some, next: 1}, func(m *stored) {
 			updated := m.when(timeHeader)
-			all[m.subject] = listed{subject: m.subject, last: m.seq, info: cortex.ContextInfo{Updated: updated}}
+			all[m.subject] = listed{subject: m.subject, last: m.seq, info: storage.ContextInfo{Updated: updated}}
 		})
 		if err != nil {
 			return nil, err

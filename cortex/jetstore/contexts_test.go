@@ -13,13 +13,13 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // contexts returns how many entries each listed conversation has, and how the list ended.
-func contexts(t *testing.T, s cortex.Store) (entries map[string]int, failed error) {
+func contexts(t *testing.T, s storage.Store) (entries map[string]int, failed error) {
 	t.Helper()
 	entries = map[string]int{}
 	for info, err := range s.Contexts(t.Context(), "") {
@@ -49,8 +49,8 @@ func TestListAFewAtATime(t *testing.T) {
 		}
 		want[id] = 1
 	}
-	for _, kind := range []string{cortex.NoteAgent, "evidence"} {
-		if _, err := s.PutNote(t.Context(), "", kind, cortex.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
+	for _, kind := range []string{storage.NoteAgent, "evidence"} {
+		if _, err := s.PutNote(t.Context(), "", kind, storage.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,7 +61,7 @@ func TestListAFewAtATime(t *testing.T) {
 	if got, err := contexts(t, s); err != nil || !maps.Equal(got, want) {
 		t.Fatalf("Contexts = %v, %v, want %v", got, err, want)
 	}
-	for _, kind := range []string{cortex.NoteAgent, "evidence"} {
+	for _, kind := range []string{storage.NoteAgent, "evidence"} {
 		for _, err := range s.Notes(t.Context(), "", kind) {
 			if err != nil {
 				t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/files"
@@ -136,7 +136,7 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 		if err := store.PutSnapshot(t.Context(), "", id, last, []byte("fold")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.PutNote(t.Context(), "", "kind", cortex.Note{Key: id, Value: []byte("note of " + id)}); err != nil {
+		if _, err := store.PutNote(t.Context(), "", "kind", storage.Note{Key: id, Value: []byte("note of " + id)}); err != nil {
 			t.Fatal(err)
 		}
 	}

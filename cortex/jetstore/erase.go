@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 const (
@@ -18,7 +18,7 @@ const (
 	eraseAhead = 256
 )
 
-var _ cortex.Eraser = (*Store)(nil)
+var _ storage.Eraser = (*Store)(nil)
 
 // Erase implements [cortex.Eraser]. Each entry is overwritten in the server's files, on all replicas; with the first one goes the
 // key of the conversation's snapshots, so that none of them can be read, wherever a copy may be. That they were
@@ -89,7 +89,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: others appended %d entries in the meantime", cortex.ErrConflict, eraseTries)
+	return fmt.Errorf("%w: others appended %d entries in the meantime", storage.ErrConflict, eraseTries)
 }
 
 // sequences returns those of a conversation's entries.

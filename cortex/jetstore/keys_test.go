@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -31,20 +31,20 @@ func TestStaleKey(t *testing.T) {
 		stores = append(stores, s)
 	}
 	first := put(t, stores[0], 0, "first")
-	second, err := stores[1].EraseNote(t.Context(), "", cortex.NoteEvidence, note(first, "second"))
+	second, err := stores[1].EraseNote(t.Context(), "", storage.NoteEvidence, note(first, "second"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused := func(v conversation.Version) {
 		t.Helper()
-		if _, err := stores[0].PutNote(t.Context(), "", cortex.NoteEvidence, note(v, "stale")); !errors.Is(err, cortex.ErrConflict) {
+		if _, err := stores[0].PutNote(t.Context(), "", storage.NoteEvidence, note(v, "stale")); !errors.Is(err, storage.ErrConflict) {
 			t.Errorf("PutNote at version %d = %v, want ErrConflict", v, err)
 		}
 	}
 	refused(first)
 	third := put(t, stores[0], second, "third") // it has not seen the second one
 	wantNote(t, stores[1], "third")
-	if err := stores[1].DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+	if err := stores[1].DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 		t.Fatal(err)
 	}
 	refused(third)
@@ -78,7 +78,7 @@ func TestLostKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNote(t, other, "")
-	if _, err := other.PutNote(t.Context(), "", cortex.NoteEvidence, note(lost, "x")); !errors.Is(err, cortex.ErrConflict) {
+	if _, err := other.PutNote(t.Context(), "", storage.NoteEvidence, note(lost, "x")); !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("PutNote at the version of a note that is lost = %v, want ErrConflict", err)
 	}
 	v := put(t, other, 0, "anew")
@@ -89,7 +89,7 @@ func TestLostKey(t *testing.T) {
 	if err := stream.DeleteMsg(t.Context(), keys(t, nc)[0].seq); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+	if err := other.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 		t.Fatal(err)
 	}
 	wantNote(t, s, "")
@@ -121,7 +121,7 @@ func TestReconnectForgetsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-up
-	if _, err := s.PutNote(t.Context(), "", cortex.NoteEvidence, note(v, "second")); !errors.Is(err, cortex.ErrConflict) {
+	if _, err := s.PutNote(t.Context(), "", storage.NoteEvidence, note(v, "second")); !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("PutNote with a key that is gone = %v, want ErrConflict", err)
 	}
 	wantNote(t, s, "")
@@ -135,21 +135,21 @@ func TestNoteKilledAtEveryStep(t *testing.T) {
 		want string // afterwards
 	}{
 		"erase": {func(s *jetstore.Store, ctx context.Context) error {
-			n, err := s.Note(ctx, "", cortex.NoteEvidence, "alpha")
+			n, err := s.Note(ctx, "", storage.NoteEvidence, "alpha")
 			if err == nil {
 				n.Value = []byte("new")
-				_, err = s.EraseNote(ctx, "", cortex.NoteEvidence, n)
+				_, err = s.EraseNote(ctx, "", storage.NoteEvidence, n)
 			}
 			return err
 		}, "new"},
 		"delete": {func(s *jetstore.Store, ctx context.Context) error {
-			return s.DeleteNote(ctx, "", cortex.NoteEvidence, "alpha")
+			return s.DeleteNote(ctx, "", storage.NoteEvidence, "alpha")
 		}, ""},
 	} {
 		for again, redo := range map[string]func(s *jetstore.Store, ctx context.Context) error{
 			"done again": tt.do,
 			"listed": func(s *jetstore.Store, ctx context.Context) error {
-				for _, err := range s.Notes(ctx, "", cortex.NoteEvidence) {
+				for _, err := range s.Notes(ctx, "", storage.NoteEvidence) {
 					if err != nil {
 						return err
 					}
@@ -169,7 +169,7 @@ func TestNoteKilledAtEveryStep(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					n, err := healthy.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+					n, err := healthy.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -182,7 +182,7 @@ func TestNoteKilledAtEveryStep(t *testing.T) {
 					g.limit(mortal, steps)
 					err = tt.do(mortal, t.Context())
 					ended = err == nil
-					got, err := healthy.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+					got, err := healthy.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 					if err != nil || string(got.Value) != "old" && string(got.Value) != tt.want {
 						t.Fatalf("killed after %d steps: Note = %q, %v", steps, got.Value, err)
 					}
@@ -223,14 +223,14 @@ func TestNoteBetweenAnySteps(t *testing.T) {
 		return s
 	}
 	other := open()
-	write := func(change func(context.Context, string, string, cortex.Note) (conversation.Version, error), s *jetstore.Store, value string) error {
-		n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+	write := func(change func(context.Context, string, string, storage.Note) (conversation.Version, error), s *jetstore.Store, value string) error {
+		n, err := s.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 		if err == nil {
-			_, err = change(t.Context(), "", cortex.NoteEvidence, note(n.Version, value))
+			_, err = change(t.Context(), "", storage.NoteEvidence, note(n.Version, value))
 		}
 		return err
 	}
-	remove := func(s *jetstore.Store) error { return s.DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha") }
+	remove := func(s *jetstore.Store) error { return s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha") }
 	acts := map[string]func(s *jetstore.Store, value string) error{
 		"put":    func(s *jetstore.Store, value string) error { return write(s.PutNote, s, value) },
 		"erase":  func(s *jetstore.Store, value string) error { return write(s.EraseNote, s, value) },
@@ -242,7 +242,7 @@ func TestNoteBetweenAnySteps(t *testing.T) {
 			return write(s.PutNote, s, value)
 		},
 		"read": func(s *jetstore.Store, _ string) error {
-			n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+			n, err := s.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 			if err == nil && n.Version == 0 {
 				err = errNothing
 			}
@@ -274,12 +274,12 @@ func TestNoteBetweenAnySteps(t *testing.T) {
 					err := act(s, "own")
 					erased := name != "put" && name != "read" && err == nil || reached && between != "put" && between != "read"
 					switch {
-					case err == nil, errors.Is(err, cortex.ErrConflict):
+					case err == nil, errors.Is(err, storage.ErrConflict):
 					case errors.Is(err, errNothing) && between == "delete":
 					default:
 						t.Fatalf("step %d: %s = %v", step, name, err)
 					}
-					n, err := open().Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+					n, err := open().Note(t.Context(), "", storage.NoteEvidence, "alpha")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -372,29 +372,29 @@ func TestNotesOfSeveralStores(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, change := range []func(context.Context, string, string, cortex.Note) (conversation.Version, error){s.PutNote, s.EraseNote} {
+				for _, change := range []func(context.Context, string, string, storage.Note) (conversation.Version, error){s.PutNote, s.EraseNote} {
 					wg.Go(func() {
 						for done := 0; done < 30; {
-							n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+							n, err := s.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 							if err != nil || n.Version != 0 && string(n.Value) != "x" {
 								t.Errorf("Note = %+v, %v", n, err)
 								return
 							}
 							if deletes && i == 0 && done%6 == 5 {
 								deleted.Add(1)
-								if err := s.DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+								if err := s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 									t.Errorf("DeleteNote = %v", err)
 									return
 								}
 							}
-							_, err = change(t.Context(), "", cortex.NoteEvidence, note(n.Version, "x"))
+							_, err = change(t.Context(), "", storage.NoteEvidence, note(n.Version, "x"))
 							switch {
 							case err == nil && n.Version == 0:
 								begun.Add(1)
 								done++
 							case err == nil:
 								done++
-							case !errors.Is(err, cortex.ErrConflict):
+							case !errors.Is(err, storage.ErrConflict):
 								t.Errorf("a change = %v, want nil or ErrConflict", err)
 								return
 							}
@@ -403,7 +403,7 @@ func TestNotesOfSeveralStores(t *testing.T) {
 				}
 				wg.Go(func() {
 					for range 30 {
-						for n, err := range s.Notes(t.Context(), "", cortex.NoteEvidence) {
+						for n, err := range s.Notes(t.Context(), "", storage.NoteEvidence) {
 							if err != nil || string(n.Value) != "x" {
 								t.Errorf("Notes has %q, %v", n.Value, err)
 								return

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -81,5 +81,5 @@ func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, 
 		case <-time.After(rand.N(10 * time.Millisecond)):
 		}
 	}
-	return llm.Usage{}, fmt.Errorf("%w: others wrote %d times in between", cortex.ErrConflict, spendTries)
+	return llm.Usage{}, fmt.Errorf("%w: others wrote %d times in between", storage.ErrConflict, spendTries)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/nats-io/nats.go"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -22,7 +22,7 @@ func entry(seq uint64) *conversation.Entry {
 	return &conversation.Entry{Seq: seq, Cause: &transport.Event{ID: m.ID, From: "user", To: transport.Cortex, ContextID: "c", Payload: m}}
 }
 
-func fill(t *testing.T, s cortex.Store, n int) (last conversation.Version) {
+func fill(t *testing.T, s storage.Store, n int) (last conversation.Version) {
 	t.Helper()
 	for i := range n {
 		v, err := s.Append(t.Context(), "", "c", last, entry(uint64(i+1)))
@@ -35,7 +35,7 @@ func fill(t *testing.T, s cortex.Store, n int) (last conversation.Version) {
 }
 
 // count loads the conversation and returns how many entries came, which must be numbered from 1, and how it ended.
-func count(ctx context.Context, t *testing.T, s cortex.Store) (n int, failed error) {
+func count(ctx context.Context, t *testing.T, s storage.Store) (n int, failed error) {
 	t.Helper()
 	for e, err := range s.Load(ctx, "", "c", 0) {
 		if err != nil {
@@ -300,7 +300,7 @@ func TestServerAway(t *testing.T) {
 	if n, err := count(t.Context(), t, s); err == nil {
 		t.Errorf("Load ends after %d entries without an error", n)
 	}
-	if _, err := s.Append(t.Context(), "", "c", last, entry(2)); err == nil || errors.Is(err, cortex.ErrConflict) {
+	if _, err := s.Append(t.Context(), "", "c", last, entry(2)); err == nil || errors.Is(err, storage.ErrConflict) {
 		t.Errorf("Append = %v, want an error that is no conflict", err)
 	}
 	for info, err := range s.Contexts(t.Context(), "") {

@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -37,7 +37,7 @@ func shelf(tenant, kind string) string {
 }
 
 // isSealed reports whether notes of a kind are sealed. People read the others through their door, where no keys are to be had.
-func isSealed(kind string) bool { return kind != cortex.NoteAgent && kind != cortex.NoteRefusal }
+func isSealed(kind string) bool { return kind != storage.NoteAgent && kind != storage.NoteRefusal }
 
 // errSealed is for who reaches no keys.
 var errSealed = fmt.Errorf("%w: it is sealed", transport.ErrForbidden)
@@ -59,13 +59,13 @@ func (n note) version() conversation.Version {
 }
 
 // Note implements [cortex.Notes]. On several replicas it may be what it was a moment ago.
-func (s *Store) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	at := noteKey(tenant, kind, key)
 	kv, err := s.notes.Get(ctx, at)
 	var n note
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
-		return cortex.Note{Key: key}, nil
+		return storage.Note{Key: key}, nil
 	case err == nil:
 		n = note{revision: kv.Revision(), there: true, value: kv.Value()}
 		if isSealed(kind) {
@@ -73,15 +73,15 @@ func (s *Store) Note(ctx context.Context, tenant, kind, key string) (cortex.Note
 		}
 	}
 	if err != nil {
-		return cortex.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, away(ctx, err))
+		return storage.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, away(ctx, err))
 	}
-	return cortex.Note{Key: key, Value: n.value, Version: n.version()}, nil
+	return storage.Note{Key: key, Value: n.value, Version: n.version()}, nil
 }
 
 // Notes implements [cortex.Notes].
-func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex.Note, error] {
-	return func(yield func(cortex.Note, error) bool) {
-		failed := func(err error) { yield(cortex.Note{}, fmt.Errorf("notes of %s: %w", kind, away(ctx, err))) }
+func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
+	return func(yield func(storage.Note, error) bool) {
+		failed := func(err error) { yield(storage.Note{}, fmt.Errorf("notes of %s: %w", kind, away(ctx, err))) }
 		if err := ctx.Err(); err != nil {
 			failed(err)
 			return
@@ -107,7 +107,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 					delete(secrets, at) // nothing to tidy
 				}
 			}
-			return !n.there || yield(cortex.Note{Key: key, Value: n.value, Version: n.version()}, nil), nil
+			return !n.there || yield(storage.Note{Key: key, Value: n.value, Version: n.version()}, nil), nil
 		})
 		switch {
 		case err == nil:
@@ -213,7 +213,7 @@ func (s *Store) unseal(ctx context.Context, at string, n note, known ...secret) 
 		}
 		n, known = is, nil
 	}
-	return note{}, fmt.Errorf("%w: others replaced it %d times", cortex.ErrConflict, noteTries)
+	return note{}, fmt.Errorf("%w: others replaced it %d times", storage.ErrConflict, noteTries)
 }
 
 // noteAt asks the leader of the notes what is at a place. It is not unsealed.
@@ -234,7 +234,7 @@ func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
 }
 
 // PutNote implements [cortex.Notes].
-func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, false)
 	if err != nil {
 		return 0, fmt.Errorf("put note of %s %q at version %d: %w", kind, n.Key, n.Version, away(ctx, err))
@@ -244,7 +244,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note)
 
 // EraseNote implements [cortex.Notes]: it replaces the note's key with the note. Notes of older builds were not sealed, and the server's
 // files keep those.
-func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, true)
 	if err != nil {
 		return 0, fmt.Errorf("erase note of %s %q at version %d: %w", kind, n.Key, n.Version, away(ctx, err))
@@ -252,9 +252,9 @@ func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Not
 	return v, nil
 }
 
-func (s *Store) put(ctx context.Context, tenant, kind string, n cortex.Note, erase bool) (conversation.Version, error) {
-	if len(n.Value) > cortex.MaxNote {
-		return 0, fmt.Errorf("%w: %d bytes, at most %d are allowed", transport.ErrTooLarge, len(n.Value), cortex.MaxNote)
+func (s *Store) put(ctx context.Context, tenant, kind string, n storage.Note, erase bool) (conversation.Version, error) {
+	if len(n.Value) > storage.MaxNote {
+		return 0, fmt.Errorf("%w: %d bytes, at most %d are allowed", transport.ErrTooLarge, len(n.Value), storage.MaxNote)
 	}
 	if err := transport.CheckID(n.Key); err != nil {
 		return 0, fmt.Errorf("%w: key %w", transport.ErrInvalid, err)
@@ -271,13 +271,13 @@ func (s *Store) put(ctx context.Context, tenant, kind string, n cortex.Note, era
 		revision, err = s.notes.Update(ctx, at, n.Value, uint64(n.Version))
 	}
 	if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
-		err = fmt.Errorf("%w: %w", cortex.ErrConflict, err)
+		err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
 	}
 	return conversation.Version(revision), err
 }
 
 // putSealed puts a note as the rules in keys.go want it: at the version that was seen, with that one's key or one that is made now.
-func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase bool) (conversation.Version, error) {
+func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase bool) (conversation.Version, error) {
 	if !s.seals {
 		return 0, errSealed
 	}
@@ -292,7 +292,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase b
 			return 0, err
 		}
 		if is.version() != n.Version {
-			return 0, fmt.Errorf("%w: its version is %d", cortex.ErrConflict, is.version())
+			return 0, fmt.Errorf("%w: its version is %d", storage.ErrConflict, is.version())
 		}
 		known = ringed{is.revision, is.secret}
 	}
@@ -311,7 +311,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n cortex.Note, erase b
 	if err != nil {
 		s.ring.drop(at)
 		if isConflict(err) {
-			err = fmt.Errorf("%w: %w", cortex.ErrConflict, err)
+			err = fmt.Errorf("%w: %w", storage.ErrConflict, err)
 		}
 		return 0, err
 	}
@@ -371,7 +371,7 @@ func (s *Store) deleteSealed(ctx context.Context, at string) error {
 		}
 		return s.eraseSecrets(ctx, at, newest.seq+1)
 	}
-	return fmt.Errorf("%w: others replaced it %d times", cortex.ErrConflict, noteTries)
+	return fmt.Errorf("%w: others replaced it %d times", storage.ErrConflict, noteTries)
 }
 
 // tidy erases keys that were left at some places by who was killed. What it cannot do is done next time.

@@ -12,24 +12,24 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 	natsbus "github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // where the note of the tests is.
-const place = "_." + cortex.NoteEvidence + ".alpha"
+const place = "_." + storage.NoteEvidence + ".alpha"
 
-func note(v conversation.Version, value string) cortex.Note {
-	return cortex.Note{Key: "alpha", Value: []byte(value), Version: v}
+func note(v conversation.Version, value string) storage.Note {
+	return storage.Note{Key: "alpha", Value: []byte(value), Version: v}
 }
 
-func put(t *testing.T, s cortex.Notes, v conversation.Version, value string) conversation.Version {
+func put(t *testing.T, s storage.Notes, v conversation.Version, value string) conversation.Version {
 	t.Helper()
-	v, err := s.PutNote(t.Context(), "", cortex.NoteEvidence, note(v, value))
+	v, err := s.PutNote(t.Context(), "", storage.NoteEvidence, note(v, value))
 	if err != nil {
 		t.Fatalf("PutNote(%q) = %v", value, err)
 	}
@@ -37,14 +37,14 @@ func put(t *testing.T, s cortex.Notes, v conversation.Version, value string) con
 }
 
 // wantNote checks the note alone and among all, and returns its version.
-func wantNote(t *testing.T, s cortex.Notes, want string) conversation.Version {
+func wantNote(t *testing.T, s storage.Notes, want string) conversation.Version {
 	t.Helper()
-	n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+	n, err := s.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 	if err != nil || string(n.Value) != want || (n.Version == 0) != (want == "") {
 		t.Fatalf("Note = %q, version %d, %v, want %q", n.Value, n.Version, err, want)
 	}
 	listed := ""
-	for l, err := range s.Notes(t.Context(), "", cortex.NoteEvidence) {
+	for l, err := range s.Notes(t.Context(), "", storage.NoteEvidence) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,14 +122,14 @@ func TestNoteIsUnreadableInFiles(t *testing.T) {
 	} else if got := wantNote(t, again, secret+" 19"); got != v {
 		t.Errorf("its version is %d, want %d", got, v)
 	}
-	v, err := n.EraseNote(t.Context(), "", cortex.NoteEvidence, note(v, "nothing special"))
+	v, err := n.EraseNote(t.Context(), "", storage.NoteEvidence, note(v, "nothing special"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	none("the key of what was erased", old)
 	wantNote(t, n, "nothing special")
 	deleted := learn()
-	if err := n.DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+	if err := n.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 		t.Fatal(err)
 	}
 	none("the key of what was deleted", deleted)
@@ -154,7 +154,7 @@ func TestOlderNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	kv := bucket(t, nc)
-	for name, change := range map[string]func(context.Context, string, string, cortex.Note) (conversation.Version, error){"put": s.PutNote, "erase": s.EraseNote} {
+	for name, change := range map[string]func(context.Context, string, string, storage.Note) (conversation.Version, error){"put": s.PutNote, "erase": s.EraseNote} {
 		t.Run(name, func(t *testing.T) {
 			revision, err := kv.Put(t.Context(), place, []byte(`["plain"]`))
 			if err != nil {
@@ -163,10 +163,10 @@ func TestOlderNotes(t *testing.T) {
 			if v := wantNote(t, s, `["plain"]`); v != conversation.Version(revision) {
 				t.Errorf("its version is %d, want %d", v, revision)
 			}
-			if _, err := change(t.Context(), "", cortex.NoteEvidence, note(0, "x")); !errors.Is(err, cortex.ErrConflict) {
+			if _, err := change(t.Context(), "", storage.NoteEvidence, note(0, "x")); !errors.Is(err, storage.ErrConflict) {
 				t.Errorf("a change at version 0 = %v, want ErrConflict", err)
 			}
-			if _, err := change(t.Context(), "", cortex.NoteEvidence, note(conversation.Version(revision), "newer")); err != nil {
+			if _, err := change(t.Context(), "", storage.NoteEvidence, note(conversation.Version(revision), "newer")); err != nil {
 				t.Fatal(err)
 			}
 			wantNote(t, s, "newer")
@@ -178,7 +178,7 @@ func TestOlderNotes(t *testing.T) {
 	if _, err := kv.Put(t.Context(), place, []byte(`["plain"]`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha"); err != nil {
+	if err := s.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 		t.Fatal(err)
 	}
 	wantNote(t, s, "")
@@ -204,7 +204,7 @@ func TestNotesOfAgents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.PutNote(t.Context(), "", cortex.NoteAgent, note(0, "a card")); err != nil {
+	if _, err := s.PutNote(t.Context(), "", storage.NoteAgent, note(0, "a card")); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := bucket(t, nc).Get(t.Context(), "_.agent.alpha"); err != nil || string(e.Value()) != "a card" {
@@ -225,10 +225,10 @@ func TestMovedNote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kv.Put(t.Context(), "_."+cortex.NoteEvidence+".beta", e.Value()); err != nil {
+	if _, err := kv.Put(t.Context(), "_."+storage.NoteEvidence+".beta", e.Value()); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Note(t.Context(), "", cortex.NoteEvidence, "beta"); n.Value != nil || n.Version != 0 || err != nil {
+	if n, err := s.Note(t.Context(), "", storage.NoteEvidence, "beta"); n.Value != nil || n.Version != 0 || err != nil {
 		t.Errorf("Note of beta = %+v, %v, want none", n, err)
 	}
 	wantNote(t, s, "of alpha")
@@ -268,7 +268,7 @@ func TestSealedFromPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := put(t, store, 0, "secret")
-	if _, err := store.PutNote(t.Context(), "", cortex.NoteAgent, note(0, "a card")); err != nil {
+	if _, err := store.PutNote(t.Context(), "", storage.NoteAgent, note(0, "a card")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -277,17 +277,17 @@ func TestSealedFromPeople(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := read.Note(t.Context(), "", cortex.NoteAgent, "alpha"); string(n.Value) != "a card" || err != nil {
+	if n, err := read.Note(t.Context(), "", storage.NoteAgent, "alpha"); string(n.Value) != "a card" || err != nil {
 		t.Errorf("Note = %q, %v, want the card", n.Value, err)
 	}
-	_, get := read.Note(t.Context(), "", cortex.NoteEvidence, "alpha")
+	_, get := read.Note(t.Context(), "", storage.NoteEvidence, "alpha")
 	var list error
-	for _, err := range read.Notes(t.Context(), "", cortex.NoteEvidence) {
+	for _, err := range read.Notes(t.Context(), "", storage.NoteEvidence) {
 		list = err
 	}
-	_, change := read.PutNote(t.Context(), "", cortex.NoteEvidence, note(v, "x"))
-	_, erase := read.EraseNote(t.Context(), "", cortex.NoteEvidence, note(v, "x"))
-	remove := read.DeleteNote(t.Context(), "", cortex.NoteEvidence, "alpha")
+	_, change := read.PutNote(t.Context(), "", storage.NoteEvidence, note(v, "x"))
+	_, erase := read.EraseNote(t.Context(), "", storage.NoteEvidence, note(v, "x"))
+	remove := read.DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha")
 	for what, err := range map[string]error{"Note": get, "Notes": list, "PutNote": change, "EraseNote": erase, "DeleteNote": remove} {
 		if !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("%s = %v, want ErrForbidden", what, err)
@@ -318,7 +318,7 @@ func TestManyNotes(t *testing.T) {
 	}
 	const notes = 3000
 	for i := range notes {
-		if _, err := s.PutNote(t.Context(), "", cortex.NoteEvidence, cortex.Note{Key: fmt.Sprint("a", i), Value: []byte("x")}); err != nil {
+		if _, err := s.PutNote(t.Context(), "", storage.NoteEvidence, storage.Note{Key: fmt.Sprint("a", i), Value: []byte("x")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -327,7 +327,7 @@ func TestManyNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, n := nc.Stats().OutMsgs, 0
-	for _, err := range again.Notes(t.Context(), "", cortex.NoteEvidence) {
+	for _, err := range again.Notes(t.Context(), "", storage.NoteEvidence) {
 		if err != nil {
 			t.Fatal(err)
 		}

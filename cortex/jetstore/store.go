@@ -18,7 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -39,10 +39,10 @@ const minLevel = 4
 const directAPI = "$JS.API."
 
 var (
-	_ cortex.Store     = (*Store)(nil)
-	_ cortex.Snapshots = (*Store)(nil)
-	_ cortex.Ledger    = (*Store)(nil)
-	_ cortex.Notes     = (*Store)(nil)
+	_ storage.Store     = (*Store)(nil)
+	_ storage.Snapshots = (*Store)(nil)
+	_ storage.Ledger    = (*Store)(nil)
+	_ storage.Notes     = (*Store)(nil)
 )
 
 // Options configures Open. The zero value is right for a single server.

@@ -12,9 +12,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/cortex/storetest"
 	embedded "github.com/cortex-orchestrator/cortex/transport/nats"
 )
@@ -66,13 +66,13 @@ func open(t testing.TB, dir string) node {
 
 func TestStore(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
-		Open: func(t *testing.T) cortex.Store { return open(t, t.TempDir()) },
-		Reopen: func(t *testing.T, s cortex.Store) cortex.Store {
+		Open: func(t *testing.T) storage.Store { return open(t, t.TempDir()) },
+		Reopen: func(t *testing.T, s storage.Store) storage.Store {
 			n := s.(node)
 			n.stop()
 			return open(t, n.dir)
 		},
-		Damage: func(t *testing.T, s cortex.Store, contextID string, place uint64) cortex.Store {
+		Damage: func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store {
 			n := s.(node)
 			n.stop()
 			file := filepath.Join(n.dir, "jetstream", "$G", "streams", jetstore.Stream, "msgs", "1.blk")
@@ -124,5 +124,5 @@ func TestEntryIsNotWhatWasAppended(t *testing.T) {
 }
 
 func BenchmarkStore(b *testing.B) {
-	storetest.Bench(b, func(b *testing.B) cortex.Store { return open(b, b.TempDir()) })
+	storetest.Bench(b, func(b *testing.B) storage.Store { return open(b, b.TempDir()) })
 }

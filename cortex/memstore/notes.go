@@ -7,8 +7,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -21,28 +21,28 @@ type (
 )
 
 // Note implements [cortex.Notes].
-func (s *Store) Note(ctx context.Context, tenant, kind, key string) (cortex.Note, error) {
+func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	if err := ctx.Err(); err != nil {
-		return cortex.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, err)
+		return storage.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, err)
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	n := s.notes[shelf{tenant, kind}][key]
-	return cortex.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil
+	return storage.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil
 }
 
 // Notes implements [cortex.Notes]. It sees the notes as they were when the iteration began.
-func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex.Note, error] {
-	return func(yield func(cortex.Note, error) bool) {
+func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
+	return func(yield func(storage.Note, error) bool) {
 		s.mu.RLock()
 		all := maps.Clone(s.notes[shelf{tenant, kind}])
 		s.mu.RUnlock()
 		for key, n := range all {
 			if err := ctx.Err(); err != nil {
-				yield(cortex.Note{}, fmt.Errorf("notes of %s: %w", kind, err))
+				yield(storage.Note{}, fmt.Errorf("notes of %s: %w", kind, err))
 				return
 			}
-			if !yield(cortex.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil) {
+			if !yield(storage.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil) {
 				return
 			}
 		}
@@ -50,12 +50,12 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[cortex
 }
 
 // PutNote implements [cortex.Notes].
-func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	switch err := ctx.Err(); {
 	case err != nil:
 		return 0, fmt.Errorf("put note of %s %q: %w", kind, n.Key, err)
-	case len(n.Value) > cortex.MaxNote:
-		return 0, fmt.Errorf("put note of %s %q: %w: %d bytes, at most %d are allowed", kind, n.Key, transport.ErrTooLarge, len(n.Value), cortex.MaxNote)
+	case len(n.Value) > storage.MaxNote:
+		return 0, fmt.Errorf("put note of %s %q: %w: %d bytes, at most %d are allowed", kind, n.Key, transport.ErrTooLarge, len(n.Value), storage.MaxNote)
 	}
 	if err := transport.CheckID(n.Key); err != nil {
 		return 0, fmt.Errorf("put note of %s: %w: key %w", kind, transport.ErrInvalid, err)
@@ -64,7 +64,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note)
 	defer s.mu.Unlock()
 	k := shelf{tenant, kind}
 	if is := s.notes[k][n.Key].version; is != n.Version {
-		return 0, fmt.Errorf("put note of %s %q at version %d, it is %d: %w", kind, n.Key, n.Version, is, cortex.ErrConflict)
+		return 0, fmt.Errorf("put note of %s %q at version %d, it is %d: %w", kind, n.Key, n.Version, is, storage.ErrConflict)
 	}
 	if s.notes[k] == nil {
 		s.notes[k] = map[string]note{}
@@ -75,7 +75,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n cortex.Note)
 }
 
 // EraseNote implements [cortex.Notes].
-func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	return s.PutNote(ctx, tenant, kind, n) // nothing else has what it was
 }
 

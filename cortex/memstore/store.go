@@ -11,18 +11,18 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 var (
-	_ cortex.Store     = (*Store)(nil)
-	_ cortex.Snapshots = (*Store)(nil)
-	_ cortex.Ledger    = (*Store)(nil)
-	_ cortex.Notes     = (*Store)(nil)
-	_ cortex.Eraser    = (*Store)(nil)
+	_ storage.Store     = (*Store)(nil)
+	_ storage.Snapshots = (*Store)(nil)
+	_ storage.Ledger    = (*Store)(nil)
+	_ storage.Notes     = (*Store)(nil)
+	_ storage.Eraser    = (*Store)(nil)
 )
 
 // Store is a [cortex.Store], a [cortex.Snapshots], a [cortex.Ledger], a [cortex.Notes] and a [cortex.Eraser] in memory. It keeps all it is given;
@@ -120,7 +120,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after conv
 		last = c.records[len(c.records)-1].version
 	}
 	if after != last {
-		return 0, fmt.Errorf("append to %q after version %d, the last is %d: %w", contextID, after, last, cortex.ErrConflict)
+		return 0, fmt.Errorf("append to %q after version %d, the last is %d: %w", contextID, after, last, storage.ErrConflict)
 	}
 	if c == nil {
 		c = &history{}
@@ -136,11 +136,11 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after conv
 }
 
 // Contexts implements [cortex.Store]. It sees the conversations as they were when the iteration began.
-func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.ContextInfo, error] {
-	return func(yield func(cortex.ContextInfo, error) bool) {
+func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
+	return func(yield func(storage.ContextInfo, error) bool) {
 		for _, info := range s.list(tenant) {
 			if err := ctx.Err(); err != nil {
-				yield(cortex.ContextInfo{}, fmt.Errorf("list conversations: %w", err))
+				yield(storage.ContextInfo{}, fmt.Errorf("list conversations: %w", err))
 				return
 			}
 			if !yield(info, nil) {
@@ -150,22 +150,22 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[cortex.Co
 	}
 }
 
-func (s *Store) list(tenant string) []cortex.ContextInfo {
+func (s *Store) list(tenant string) []storage.ContextInfo {
 	type dated struct {
 		last conversation.Version
-		info cortex.ContextInfo
+		info storage.ContextInfo
 	}
 	var all []dated
 	s.mu.RLock()
 	for k, c := range s.logs {
 		if k.tenant == tenant {
-			info := cortex.ContextInfo{ContextID: k.contextID, Title: c.title, Entries: len(c.records), Updated: c.updated}
+			info := storage.ContextInfo{ContextID: k.contextID, Title: c.title, Entries: len(c.records), Updated: c.updated}
 			all = append(all, dated{c.records[len(c.records)-1].version, info})
 		}
 	}
 	s.mu.RUnlock()
 	slices.SortFunc(all, func(a, b dated) int { return cmp.Compare(b.last, a.last) })
-	infos := make([]cortex.ContextInfo, len(all))
+	infos := make([]storage.ContextInfo, len(all))
 	for i, d := range all {
 		infos[i] = d.info
 	}

@@ -8,19 +8,19 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/cortex/storetest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, storetest.Harness{Open: func(*testing.T) cortex.Store { return memstore.New() }})
+	storetest.Run(t, storetest.Harness{Open: func(*testing.T) storage.Store { return memstore.New() }})
 }
 
 func BenchmarkStore(b *testing.B) {
-	storetest.Bench(b, func(*testing.B) cortex.Store { return memstore.New() })
+	storetest.Bench(b, func(*testing.B) storage.Store { return memstore.New() })
 }
 
 func ExampleStore() {

@@ -28,6 +28,9 @@
 // one, and may be more. What an agent asks for while it works on a task in the same conversation is part of that task's turn, and is
 // bounded with it.
 //
+// Without any rule, an agent that has more to do than it can take is given its tasks in turn among those who ask for them: who has more
+// than four of them open waits with the others, and not before them.
+//
 // Work that an agent did not do is tried again: by the same agent where its card allows that, then by others with the same skill,
 // [MaxAttempts] times in all. A rule about any agent that the work was given to can end that earlier.
 //

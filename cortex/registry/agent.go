@@ -20,29 +20,30 @@ import (
 type content struct {
 	card    *a2a.AgentCard
 	hash    string
+	size    int // of its text
 	spec    *agentcard.Spec
 	skills  []string        // their ids, sorted
 	version *semver.Version // of the card; nil: it is not semantic
 }
 
-// hashOf returns what is equal for cards of the same content.
-func hashOf(c *a2a.AgentCard) (string, error) {
+// hashOf returns what is equal for cards of the same content, and the size of their text.
+func hashOf(c *a2a.AgentCard) (hash string, size int, err error) {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(sum[:]), len(text), nil
 }
 
-func newContent(c *a2a.AgentCard, hash string) *content {
+func newContent(c *a2a.AgentCard, hash string, size int) *content {
 	skills := make([]string, len(c.Skills))
 	for i, s := range c.Skills {
 		skills[i] = cmp.Or(s.ID, s.Name)
 	}
 	slices.Sort(skills)
 	version, _ := semver.NewVersion(c.Version) // nil with an error
-	return &content{card: c, hash: hash, spec: agentcard.SpecOf(c), skills: slices.Compact(skills), version: version}
+	return &content{card: c, hash: hash, size: size, spec: agentcard.SpecOf(c), skills: slices.Compact(skills), version: version}
 }
 
 // agent is what a Registry works on; readers get the Record that is made from it.
@@ -56,6 +57,7 @@ type agent struct {
 	warned     []string // the cards that were announced side by side at the last change
 	refused    string   // why it may not be given work
 	claimed    []string // the abilities that are its own, with Config.StrictAbilities
+	bytes      int      // of the different cards of its instances
 	shown      view     // without a record: to be made
 }
 
@@ -171,6 +173,18 @@ func (a *agent) content(hash string) *content {
 		return a.pinned
 	}
 	return nil
+}
+
+// size is how many bytes the different cards of its instances have.
+func (a *agent) size() (n int) {
+	counted := map[*content]bool{}
+	for _, in := range a.instances {
+		if in.content != nil && !counted[in.content] {
+			counted[in.content] = true
+			n += in.content.size
+		}
+	}
+	return n
 }
 
 // cards returns the hashes of the different cards that active instances announce, in order.

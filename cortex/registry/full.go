@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	maxAgents    = 20_000 // of a registry
-	maxInstances = 1_000  // of an agent
+	maxAgents    = 20_000    // of a registry
+	maxInstances = 1_000     // of an agent
+	maxBytes     = 128 << 20 // of the cards of all agents; instances that announce the same share it
 
 	// Cards come again within this: when none was ignored for so long, there is room again.
 	fullFor = 2 * time.Minute
@@ -23,18 +24,19 @@ type overfull struct {
 	at    time.Time
 }
 
-// isFull reports whether c would be one too many, and tells the operator now and then. r.mu is held.
-func (r *Registry) isFull(c *transport.Card) bool {
+// isFull reports whether c, of this hash and size, would be one too many, and tells the operator now and then. r.mu is held.
+func (r *Registry) isFull(c *transport.Card, hash string, size int) bool {
 	a := r.agents[c.AgentID]
 	switch {
 	case a == nil && len(r.agents) >= maxAgents:
 	case a != nil && a.instances[c.Instance] == nil && len(a.instances) >= maxInstances:
+	case r.bytes+size > maxBytes && (a == nil || a.content(hash) == nil):
 	default:
 		return false
 	}
 	if r.full.cards%1000 == 0 {
 		r.cfg.Logger.Warn("card is ignored: there are too many", "agent", c.AgentID, "instance", c.Instance,
-			"max_agents", maxAgents, "max_instances", maxInstances, "ignored", r.full.cards+1)
+			"max_agents", maxAgents, "max_instances", maxInstances, "max_bytes", maxBytes, "ignored", r.full.cards+1)
 	}
 	r.full = overfull{r.full.cards + 1, c.AgentID, r.now()}
 	return true
@@ -47,6 +49,6 @@ func (r *Registry) Trouble() []string {
 	if r.full.cards == 0 || r.now().Sub(r.full.at) > fullFor {
 		return nil
 	}
-	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each",
-		r.full.cards, prompt.Clean(r.full.last, 64), maxAgents, maxInstances)}
+	return []string{fmt.Sprintf("too many agents: %d cards were ignored, the last one of %q; there may be %d agents, and %d instances of each, and their cards may have %d MB together",
+		r.full.cards, prompt.Clean(r.full.last, 64), maxAgents, maxInstances, maxBytes>>20)}
 }

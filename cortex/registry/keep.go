@@ -238,7 +238,7 @@ func (r *Registry) recall(kept Kept) error {
 		return fmt.Errorf("its name %w", err)
 	}
 	switch n := len(k.Instances); {
-	case kept.ID == transport.Cortex:
+	case transport.IsReserved(kept.ID):
 		return errors.New("it is the orchestrator")
 	case n == 0 || n > maxKeptInstances:
 		return fmt.Errorf("it has %d instances, want 1 to %d", n, maxKeptInstances)
@@ -252,7 +252,7 @@ func (r *Registry) recall(kept Kept) error {
 	if card == nil || len(card.Skills) > transport.MaxSkills {
 		return errors.New("its card is none")
 	}
-	hash, err := hashOf(card)
+	hash, size, err := hashOf(card)
 	if err != nil {
 		return fmt.Errorf("its card: %w", err)
 	}
@@ -276,7 +276,7 @@ func (r *Registry) recall(kept Kept) error {
 	}
 	a = r.agent(kept.ID)
 	a.registered, a.seen = k.RegisteredAt, k.LastSeen
-	c := newContent(card, hash)
+	c := newContent(card, hash, size)
 	r.serial++
 	for _, in := range k.Instances {
 		it := &instance{

@@ -63,6 +63,7 @@ type Registry struct {
 	claims map[string]string // the agent that an ability belongs to, with Config.StrictAbilities
 	serial uint64            // of what was announced
 	full   overfull
+	bytes  int       // of the cards of all agents
 	swept  time.Time // when time was last looked at; zero: not yet
 	paused bool
 
@@ -82,9 +83,9 @@ func New(cfg Config) *Registry {
 	}
 	r := &Registry{cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, claims: map[string]string{}, notes: newNotes(), voice: newVoice()}
 	for _, w := range cfg.WellKnown {
-		hash, _ := hashOf(w.Card) // a list that was read was JSON
+		hash, size, _ := hashOf(w.Card) // a list that was read was JSON
 		a := r.agent(w.ID)
-		a.pinned = newContent(w.Card, hash)
+		a.pinned = newContent(w.Card, hash, size)
 		r.judge(a)
 	}
 	r.snapshot.Store(r.build())
@@ -193,7 +194,7 @@ func (r *Registry) Apply(e *transport.Event) {
 			// The orchestrator says that it runs; it is no agent.
 		case p.Gone != "":
 			r.report(r.gone(p))
-		case p.AgentID == transport.Cortex || p.AgentID == "" || p.Card == nil:
+		case transport.IsReserved(p.AgentID) || p.AgentID == "" || p.Card == nil:
 			r.cfg.Logger.Warn("card is ignored: it has no name of its own", "agent", p.AgentID, "from", e.From)
 		default:
 			r.report(r.announced(p, e))
@@ -235,7 +236,7 @@ func (r *Registry) find(id string) (int, bool) {
 
 // announced takes in the card c of the event e.
 func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
-	hash, err := hashOf(c.Card)
+	hash, size, err := hashOf(c.Card)
 	if err != nil {
 		r.cfg.Logger.Warn("card is ignored: it cannot be compared", "agent", c.AgentID, "err", err)
 		return nil
@@ -243,7 +244,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
-	if r.isFull(c) {
+	if r.isFull(c, hash, size) {
 		return nil
 	}
 	retained := !r.isSynced()
@@ -291,7 +292,7 @@ func (r *Registry) announced(c *transport.Card, e *transport.Event) []Event {
 	if in.content == nil || in.content.hash != hash {
 		known := a.content(hash)
 		if known == nil {
-			known = newContent(c.Card, hash)
+			known = newContent(c.Card, hash, size)
 		}
 		r.serial++
 		in.content, in.announced = known, r.serial
@@ -338,6 +339,9 @@ func (r *Registry) remove(a *agent, in *instance, reason string, now time.Time) 
 func (r *Registry) changed(a *agent, before view, instance, reason string, now time.Time) []Event {
 	r.changes.Add(1)
 	freed := r.judge(a)
+	size := a.size()
+	r.bytes += size - a.bytes
+	a.bytes = size
 	a.shown = view{}
 	after := a.view()
 	if r.cfg.Keep != nil && a.pinned == nil {

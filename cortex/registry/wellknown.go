@@ -154,7 +154,7 @@ func readWellKnown(raw json.RawMessage) (WellKnown, error) {
 	if err != nil {
 		return WellKnown{}, err
 	}
-	if id == transport.Cortex {
+	if transport.IsReserved(id) {
 		return WellKnown{}, fmt.Errorf("%q is the orchestrator's own name", id)
 	}
 	return WellKnown{id, card}, nil

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // Bench measures the stores that open makes: an append at the beginning and behind 10,000 entries, cold loads, and the
 // list of 10,000 conversations. An append should cost the same at any length.
-func Bench(b *testing.B, open func(b *testing.B) cortex.Store) {
+func Bench(b *testing.B, open func(b *testing.B) storage.Store) {
 	for _, n := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("append behind %d", n), func(b *testing.B) {
 			s := open(b)

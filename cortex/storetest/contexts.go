@@ -9,13 +9,13 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func contexts(t *testing.T, s cortex.Store, tenant string) []cortex.ContextInfo {
+func contexts(t *testing.T, s storage.Store, tenant string) []storage.ContextInfo {
 	t.Helper()
-	var all []cortex.ContextInfo
+	var all []storage.ContextInfo
 	for info, err := range s.Contexts(t.Context(), tenant) {
 		if err != nil {
 			t.Fatalf("Contexts(%q): %v", tenant, err)
@@ -25,12 +25,12 @@ func contexts(t *testing.T, s cortex.Store, tenant string) []cortex.ContextInfo 
 	return all
 }
 
-func testContexts(t *testing.T, s cortex.Store) {
+func testContexts(t *testing.T, s storage.Store) {
 	a := fill(t, s, "", "a", 3)
 	fill(t, s, "", "b", 2)
 	fill(t, s, "", "c", 1)
 	add(t, s, "", "a", a[2], entry(4, "again"))
-	want := []cortex.ContextInfo{
+	want := []storage.ContextInfo{
 		{ContextID: "a", Title: "a 1", Entries: 4, Updated: entry(4, "").Time},
 		{ContextID: "c", Title: "c 1", Entries: 1, Updated: entry(1, "").Time},
 		{ContextID: "b", Title: "b 1", Entries: 2, Updated: entry(2, "").Time},
@@ -40,7 +40,7 @@ func testContexts(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testContextsOfTenant(t *testing.T, s cortex.Store) {
+func testContextsOfTenant(t *testing.T, s storage.Store) {
 	ids := oddIDs()
 	for _, tenant := range []string{"", "t", "a.b", "*"} {
 		for _, id := range ids {
@@ -63,7 +63,7 @@ func testContextsOfTenant(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testManyContexts(t *testing.T, s cortex.Store) {
+func testManyContexts(t *testing.T, s storage.Store) {
 	const n = 400
 	for i := range n {
 		fill(t, s, "", fmt.Sprintf("c-%d", i), 1+i%3)
@@ -80,7 +80,7 @@ func testManyContexts(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testTitles(t *testing.T, s cortex.Store) {
+func testTitles(t *testing.T, s storage.Store) {
 	tests := []struct{ id, said, want string }{
 		{"plain", "What time is it?", "What time is it?"},
 		{"lines", "  first\n\n\tsecond \r\n third  ", "first second third"},

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // testDamage damages an entry: its conversation is yielded up to there, with ErrDamaged behind it, and others do not suffer.
@@ -17,7 +17,7 @@ func testDamage(t *testing.T, h Harness) {
 			fill(t, s, "", "a", 3)
 			old := fill(t, s, "", "c", 5)
 			fill(t, s, "", "b", 3)
-			if snaps, ok := s.(cortex.Snapshots); ok {
+			if snaps, ok := s.(storage.Snapshots); ok {
 				put(t, snaps, "", "c", old[4], []byte("fold"))
 			}
 			s = h.Damage(t, s, "c", place)
@@ -41,7 +41,7 @@ func testDamage(t *testing.T, h Harness) {
 				t.Errorf("Contexts yields %d conversations, want at least the two that are good", n)
 			}
 			fill(t, s, "", "d", 2)
-			if _, ok := s.(cortex.Eraser); ok {
+			if _, ok := s.(storage.Eraser); ok {
 				erase(t, s, "", "c")
 				fill(t, s, "", "c", 2)
 				wantSeqs(t, load(t, s, "", "c", 0), 1, 2)

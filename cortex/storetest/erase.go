@@ -5,24 +5,24 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-func erase(t *testing.T, s cortex.Store, tenant, contextID string) {
+func erase(t *testing.T, s storage.Store, tenant, contextID string) {
 	t.Helper()
-	if err := s.(cortex.Eraser).Erase(t.Context(), tenant, contextID); err != nil {
+	if err := s.(storage.Eraser).Erase(t.Context(), tenant, contextID); err != nil {
 		t.Fatalf("Erase(%q, %q) = %v", tenant, contextID, err)
 	}
 }
 
-func testErase(t *testing.T, s cortex.Store) {
+func testErase(t *testing.T, s storage.Store) {
 	erase(t, s, "", "nothing")
 	old := fill(t, s, "", "c", 5)
 	for _, other := range []struct{ tenant, id string }{{"", "c.c"}, {"", "C"}, {"t", "c"}} {
 		fill(t, s, other.tenant, other.id, 2)
 	}
-	snaps, hasSnaps := s.(cortex.Snapshots)
+	snaps, hasSnaps := s.(storage.Snapshots)
 	if hasSnaps {
 		put(t, snaps, "", "c", old[3], []byte("fold"))
 	}
@@ -63,7 +63,7 @@ func testErase(t *testing.T, s cortex.Store) {
 }
 
 // testEraseWritten has writers that load and append all the time while the conversation is erased again and again.
-func testEraseWritten(t *testing.T, s cortex.Store) {
+func testEraseWritten(t *testing.T, s storage.Store) {
 	var writers sync.WaitGroup
 	end := make(chan struct{})
 	for range 2 {
@@ -84,7 +84,7 @@ func testEraseWritten(t *testing.T, s cortex.Store) {
 						continue
 					}
 				}
-				if _, err := s.Append(t.Context(), "", "c", last, entry(uint64(len(entries)+1), "x")); err != nil && !errors.Is(err, cortex.ErrConflict) {
+				if _, err := s.Append(t.Context(), "", "c", last, entry(uint64(len(entries)+1), "x")); err != nil && !errors.Is(err, storage.ErrConflict) {
 					t.Errorf("Append = %v, want nil or ErrConflict", err)
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -14,22 +14,22 @@ const today, tomorrow = "2026-11-20", "2026-11-21"
 
 var usage = llm.Usage{Input: 1000, Cached: 100, Output: 10, Cost: 0.25}
 
-func wantSpent(t *testing.T, s cortex.Ledger, tenant, day string, want llm.Usage) {
+func wantSpent(t *testing.T, s storage.Ledger, tenant, day string, want llm.Usage) {
 	t.Helper()
 	if got, err := s.Spent(t.Context(), tenant, day); err != nil || got != want {
 		t.Errorf("Spent(%q, %q) = %+v, %v, want %+v", tenant, day, got, err, want)
 	}
 }
 
-func spend(t *testing.T, s cortex.Ledger, tenant, day string, u, want llm.Usage) {
+func spend(t *testing.T, s storage.Ledger, tenant, day string, u, want llm.Usage) {
 	t.Helper()
 	if got, err := s.Spend(t.Context(), tenant, day, u); err != nil || got != want {
 		t.Errorf("Spend(%q, %q, %+v) = %+v, %v, want %+v", tenant, day, u, got, err, want)
 	}
 }
 
-func testLedger(t *testing.T, store cortex.Store) {
-	s := store.(cortex.Ledger)
+func testLedger(t *testing.T, store storage.Store) {
+	s := store.(storage.Ledger)
 	wantSpent(t, s, "", today, llm.Usage{})
 	spend(t, s, "", today, usage, usage)
 	spend(t, s, "", today, llm.Usage{Output: 5, Cost: 0.5}, llm.Usage{Input: 1000, Cached: 100, Output: 15, Cost: 0.75})
@@ -61,8 +61,8 @@ func testLedger(t *testing.T, store cortex.Store) {
 }
 
 // testCompetingSpenders has many spend at the same time, as conversations and replicas do: all of it counts.
-func testCompetingSpenders(t *testing.T, store cortex.Store) {
-	s := store.(cortex.Ledger)
+func testCompetingSpenders(t *testing.T, store storage.Store) {
+	s := store.(storage.Ledger)
 	const spenders, times = 16, 8
 	var wg sync.WaitGroup
 	for range spenders {

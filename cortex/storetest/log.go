@@ -13,13 +13,13 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func testEmpty(t *testing.T, s cortex.Store) {
+func testEmpty(t *testing.T, s storage.Store) {
 	if got := load(t, s, "", "nobody", 0); len(got) != 0 {
 		t.Errorf("a conversation nobody wrote to has %d entries", len(got))
 	}
@@ -31,7 +31,7 @@ func testEmpty(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testRoundTrip(t *testing.T, s cortex.Store) {
+func testRoundTrip(t *testing.T, s storage.Store) {
 	var last conversation.Version
 	var want []*conversation.Entry
 	for i, p := range payloads() {
@@ -129,7 +129,7 @@ func payloads() []transport.Payload {
 	}
 }
 
-func testVersions(t *testing.T, s cortex.Store) {
+func testVersions(t *testing.T, s storage.Store) {
 	versions := fill(t, s, "", "c", 10)
 	wantSeqs(t, load(t, s, "", "c", 0), 1, 10)
 	for i, v := range versions {
@@ -146,7 +146,7 @@ func testVersions(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testConflict(t *testing.T, s cortex.Store) {
+func testConflict(t *testing.T, s storage.Store) {
 	versions := fill(t, s, "", "c", 3)
 	other := fill(t, s, "", "other", 2)
 	for _, stale := range []conversation.Version{0, versions[0], versions[1], versions[2] + 1000, other[1]} {
@@ -161,7 +161,7 @@ func testConflict(t *testing.T, s cortex.Store) {
 	wantSeqs(t, load(t, s, "", "c", 0), 1, 4)
 }
 
-func testOneWinner(t *testing.T, s cortex.Store) {
+func testOneWinner(t *testing.T, s storage.Store) {
 	const rounds, writers = 20, 8
 	var last conversation.Version
 	for round := range rounds {
@@ -180,7 +180,7 @@ func testOneWinner(t *testing.T, s cortex.Store) {
 		winner := -1
 		for w, err := range errs {
 			switch {
-			case errors.Is(err, cortex.ErrConflict):
+			case errors.Is(err, storage.ErrConflict):
 			case err != nil:
 				t.Fatalf("writer %d: %v", w, err)
 			case winner >= 0:
@@ -200,7 +200,7 @@ func testOneWinner(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testCompetingWriters(t *testing.T, s cortex.Store) {
+func testCompetingWriters(t *testing.T, s storage.Store) {
 	const writers, each = 6, 15
 	var wg sync.WaitGroup
 	for w := range writers {
@@ -222,7 +222,7 @@ func testCompetingWriters(t *testing.T, s cortex.Store) {
 				switch _, err := s.Append(t.Context(), "", "c", last, entry(uint64(len(entries)+1), "x")); {
 				case err == nil:
 					done++
-				case !errors.Is(err, cortex.ErrConflict):
+				case !errors.Is(err, storage.ErrConflict):
 					t.Errorf("writer %d: %v", w, err)
 					return
 				}
@@ -241,7 +241,7 @@ func oddIDs() []string {
 	}
 }
 
-func testSeparate(t *testing.T, s cortex.Store) {
+func testSeparate(t *testing.T, s storage.Store) {
 	ids, tenants := oddIDs(), []string{"", "t", "_", "=", "a.b", "*", strings.Repeat(">", transport.MaxID)}
 	last := map[[2]string]conversation.Version{}
 	for seq := range uint64(2) {
@@ -265,7 +265,7 @@ func testSeparate(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testLeavingEarly(t *testing.T, s cortex.Store) {
+func testLeavingEarly(t *testing.T, s storage.Store) {
 	versions := fill(t, s, "", "c", 600)
 	for _, leave := range []uint64{1, 2, 300, 599} {
 		for e, err := range s.Load(t.Context(), "", "c", 0) {
@@ -285,7 +285,7 @@ func testLeavingEarly(t *testing.T, s cortex.Store) {
 }
 
 // testCancelled holds that a load which was cut off does not look like a short conversation.
-func testCancelled(t *testing.T, s cortex.Store) {
+func testCancelled(t *testing.T, s storage.Store) {
 	last := fill(t, s, "", "c", 600)[599]
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -319,14 +319,14 @@ func testCancelled(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testLong(t *testing.T, s cortex.Store) {
+func testLong(t *testing.T, s storage.Store) {
 	const n = 3000
 	versions := fill(t, s, "", "c", n)
 	wantSeqs(t, load(t, s, "", "c", 0), 1, n)
 	wantSeqs(t, load(t, s, "", "c", versions[n-2]), n, n)
 }
 
-func testBig(t *testing.T, s cortex.Store) {
+func testBig(t *testing.T, s storage.Store) {
 	words := strings.Repeat("sixteen letters ", transport.MaxText/16)
 	var last conversation.Version
 	for seq := range uint64(3) {
@@ -341,7 +341,7 @@ func testBig(t *testing.T, s cortex.Store) {
 	}
 }
 
-func testNothingShared(t *testing.T, s cortex.Store) {
+func testNothingShared(t *testing.T, s storage.Store) {
 	given := entry(1, "as it was")
 	given.Decision = &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Input: json.RawMessage(`"in"`)}}}
 	spoil := func(e *conversation.Entry) {
@@ -366,7 +366,7 @@ func testNothingShared(t *testing.T, s cortex.Store) {
 }
 
 // testUnwritable holds that an entry that no try will ever store is told from one that could not be stored now.
-func testUnwritable(t *testing.T, s cortex.Store) {
+func testUnwritable(t *testing.T, s storage.Store) {
 	e := &conversation.Entry{
 		Seq: 1, Time: time.Now().In(time.FixedZone("", 24*60*60)), // JSON has no such zone
 		Cause: &transport.Event{ID: "e", From: "user", ContextID: "c", Payload: &transport.Deadline{}},

@@ -11,23 +11,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-func putNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after conversation.Version, value string) conversation.Version {
+func putNote(t *testing.T, s storage.Notes, tenant, kind, key string, after conversation.Version, value string) conversation.Version {
 	t.Helper()
-	v, err := s.PutNote(t.Context(), tenant, kind, cortex.Note{Key: key, Value: []byte(value), Version: after})
+	v, err := s.PutNote(t.Context(), tenant, kind, storage.Note{Key: key, Value: []byte(value), Version: after})
 	if err != nil || v <= after {
 		t.Fatalf("PutNote(%q, %q, %q) at version %d = %d, %v, want a greater version", tenant, kind, key, after, v, err)
 	}
 	return v
 }
 
-func eraseNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after conversation.Version, value string) conversation.Version {
+func eraseNote(t *testing.T, s storage.Notes, tenant, kind, key string, after conversation.Version, value string) conversation.Version {
 	t.Helper()
-	v, err := s.EraseNote(t.Context(), tenant, kind, cortex.Note{Key: key, Value: []byte(value), Version: after})
+	v, err := s.EraseNote(t.Context(), tenant, kind, storage.Note{Key: key, Value: []byte(value), Version: after})
 	if err != nil || v <= after {
 		t.Fatalf("EraseNote(%q, %q, %q) at version %d = %d, %v, want a greater version", tenant, kind, key, after, v, err)
 	}
@@ -35,7 +35,7 @@ func eraseNote(t *testing.T, s cortex.Notes, tenant, kind, key string, after con
 }
 
 // wantNotes checks the notes of a kind, all together and each alone.
-func wantNotes(t *testing.T, s cortex.Notes, tenant, kind string, want map[string]string) {
+func wantNotes(t *testing.T, s storage.Notes, tenant, kind string, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
 	for n, err := range s.Notes(t.Context(), tenant, kind) {
@@ -56,14 +56,14 @@ func wantNotes(t *testing.T, s cortex.Notes, tenant, kind string, want map[strin
 	}
 }
 
-func testNotes(t *testing.T, store cortex.Store) {
-	s := store.(cortex.Notes)
+func testNotes(t *testing.T, store storage.Store) {
+	s := store.(storage.Notes)
 	wantNotes(t, s, "", "kind", map[string]string{})
 	if n, err := s.Note(t.Context(), "", "kind", "a"); err != nil || n.Version != 0 || n.Value != nil || n.Key != "a" {
 		t.Errorf("Note that is not there = %+v, %v, want version 0 and no value", n, err)
 	}
 	value := []byte("first")
-	v, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Value: value})
+	v, err := s.PutNote(t.Context(), "", "kind", storage.Note{Key: "a", Value: value})
 	if err != nil {
 		t.Fatalf("PutNote = %v", err)
 	}
@@ -71,11 +71,11 @@ func testNotes(t *testing.T, store cortex.Store) {
 	wantNotes(t, s, "", "kind", map[string]string{"a": "first"})
 
 	for _, after := range []conversation.Version{0, v + 1} {
-		if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Value: []byte("stale"), Version: after}); !errors.Is(err, cortex.ErrConflict) {
+		if _, err := s.PutNote(t.Context(), "", "kind", storage.Note{Key: "a", Value: []byte("stale"), Version: after}); !errors.Is(err, storage.ErrConflict) {
 			t.Errorf("PutNote at version %d of a note of version %d = %v, want ErrConflict", after, v, err)
 		}
 	}
-	if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "b", Version: v}); !errors.Is(err, cortex.ErrConflict) {
+	if _, err := s.PutNote(t.Context(), "", "kind", storage.Note{Key: "b", Version: v}); !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("PutNote at a version of a note that is not there = %v, want ErrConflict", err)
 	}
 	v = putNote(t, s, "", "kind", "a", v, "second")
@@ -86,7 +86,7 @@ func testNotes(t *testing.T, store cortex.Store) {
 		}
 	}
 	wantNotes(t, s, "", "kind", map[string]string{})
-	if _, err := s.PutNote(t.Context(), "", "kind", cortex.Note{Key: "a", Version: v}); !errors.Is(err, cortex.ErrConflict) {
+	if _, err := s.PutNote(t.Context(), "", "kind", storage.Note{Key: "a", Version: v}); !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("PutNote at the version of a note that was deleted = %v, want ErrConflict: what is gone does not come back", err)
 	}
 	putNote(t, s, "", "kind", "a", 0, "")
@@ -107,13 +107,13 @@ func testNotes(t *testing.T, store cortex.Store) {
 		break // leaving early does no harm
 	}
 
-	big := strings.Repeat("x", cortex.MaxNote)
+	big := strings.Repeat("x", storage.MaxNote)
 	putNote(t, s, "", "big", "a", 0, big)
 	wantNotes(t, s, "", "big", map[string]string{"a": big})
-	if _, err := s.PutNote(t.Context(), "", "big", cortex.Note{Key: "b", Value: []byte(big + "x")}); !errors.Is(err, transport.ErrTooLarge) {
+	if _, err := s.PutNote(t.Context(), "", "big", storage.Note{Key: "b", Value: []byte(big + "x")}); !errors.Is(err, transport.ErrTooLarge) {
 		t.Errorf("PutNote of more than MaxNote = %v, want ErrTooLarge", err)
 	}
-	if _, err := s.PutNote(t.Context(), "", "big", cortex.Note{}); !errors.Is(err, transport.ErrInvalid) {
+	if _, err := s.PutNote(t.Context(), "", "big", storage.Note{}); !errors.Is(err, transport.ErrInvalid) {
 		t.Errorf("PutNote without a key = %v, want ErrInvalid", err)
 	}
 	if n := len(contexts(t, store, "")); n != 0 {
@@ -122,11 +122,11 @@ func testNotes(t *testing.T, store cortex.Store) {
 	testNotesCanceled(t, s)
 }
 
-func testNotesCanceled(t *testing.T, s cortex.Notes) {
+func testNotesCanceled(t *testing.T, s storage.Notes) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, put := s.PutNote(ctx, "", "kind", cortex.Note{Key: "z"})
-	_, erase := s.EraseNote(ctx, "", "kind", cortex.Note{Key: "z"})
+	_, put := s.PutNote(ctx, "", "kind", storage.Note{Key: "z"})
+	_, erase := s.EraseNote(ctx, "", "kind", storage.Note{Key: "z"})
 	_, get := s.Note(ctx, "", "kind", "z")
 	var all error
 	for _, err := range s.Notes(ctx, "", "kind") {
@@ -140,11 +140,11 @@ func testNotesCanceled(t *testing.T, s cortex.Notes) {
 }
 
 // testEraseNote holds that a note is erased on the same terms as it is put, and that it goes on from there; for notes of either sort.
-func testEraseNote(t *testing.T, store cortex.Store) {
-	s := store.(cortex.Notes)
-	for _, kind := range []string{"kind", cortex.NoteAgent, cortex.NoteRefusal} {
+func testEraseNote(t *testing.T, store storage.Store) {
+	s := store.(storage.Notes)
+	for _, kind := range []string{"kind", storage.NoteAgent, storage.NoteRefusal} {
 		other := putNote(t, s, "", kind, "b", 0, "other")
-		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Version: other}); !errors.Is(err, cortex.ErrConflict) {
+		if _, err := s.EraseNote(t.Context(), "", kind, storage.Note{Key: "a", Version: other}); !errors.Is(err, storage.ErrConflict) {
 			t.Errorf("EraseNote at a version of a note that is not there = %v, want ErrConflict", err)
 		}
 		first := eraseNote(t, s, "", kind, "a", 0, "first")
@@ -152,17 +152,17 @@ func testEraseNote(t *testing.T, store cortex.Store) {
 		third := eraseNote(t, s, "", kind, "a", second, "third")
 		wantNotes(t, s, "", kind, map[string]string{"a": "third", "b": "other"})
 		for _, after := range []conversation.Version{0, first, second, third + 1} {
-			n := cortex.Note{Key: "a", Value: []byte("stale"), Version: after}
-			if _, err := s.EraseNote(t.Context(), "", kind, n); !errors.Is(err, cortex.ErrConflict) {
+			n := storage.Note{Key: "a", Value: []byte("stale"), Version: after}
+			if _, err := s.EraseNote(t.Context(), "", kind, n); !errors.Is(err, storage.ErrConflict) {
 				t.Errorf("EraseNote at version %d of a note of version %d = %v, want ErrConflict", after, third, err)
 			}
-			if _, err := s.PutNote(t.Context(), "", kind, n); !errors.Is(err, cortex.ErrConflict) {
+			if _, err := s.PutNote(t.Context(), "", kind, n); !errors.Is(err, storage.ErrConflict) {
 				t.Errorf("PutNote at version %d of a note of version %d = %v, want ErrConflict", after, third, err)
 			}
 		}
 		wantNotes(t, s, "", kind, map[string]string{"a": "third", "b": "other"})
 		value := []byte("fourth")
-		fourth, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Value: value, Version: third})
+		fourth, err := s.EraseNote(t.Context(), "", kind, storage.Note{Key: "a", Value: value, Version: third})
 		if err != nil {
 			t.Fatalf("EraseNote = %v", err)
 		}
@@ -173,18 +173,18 @@ func testEraseNote(t *testing.T, store cortex.Store) {
 		if err := s.DeleteNote(t.Context(), "", kind, "a"); err != nil {
 			t.Errorf("DeleteNote = %v", err)
 		}
-		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "a", Version: fifth}); !errors.Is(err, cortex.ErrConflict) {
+		if _, err := s.EraseNote(t.Context(), "", kind, storage.Note{Key: "a", Version: fifth}); !errors.Is(err, storage.ErrConflict) {
 			t.Errorf("EraseNote at the version of a note that was deleted = %v, want ErrConflict", err)
 		}
 		eraseNote(t, s, "", kind, "a", 0, "anew")
 		wantNotes(t, s, "", kind, map[string]string{"a": "anew", "b": "more"})
 
-		big := strings.Repeat("x", cortex.MaxNote)
+		big := strings.Repeat("x", storage.MaxNote)
 		eraseNote(t, s, "", kind, "big", 0, big)
-		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{Key: "bigger", Value: []byte(big + "x")}); !errors.Is(err, transport.ErrTooLarge) {
+		if _, err := s.EraseNote(t.Context(), "", kind, storage.Note{Key: "bigger", Value: []byte(big + "x")}); !errors.Is(err, transport.ErrTooLarge) {
 			t.Errorf("EraseNote of more than MaxNote = %v, want ErrTooLarge", err)
 		}
-		if _, err := s.EraseNote(t.Context(), "", kind, cortex.Note{}); !errors.Is(err, transport.ErrInvalid) {
+		if _, err := s.EraseNote(t.Context(), "", kind, storage.Note{}); !errors.Is(err, transport.ErrInvalid) {
 			t.Errorf("EraseNote without a key = %v, want ErrInvalid", err)
 		}
 		wantNotes(t, s, "", kind, map[string]string{"a": "anew", "b": "more", "big": big})
@@ -192,8 +192,8 @@ func testEraseNote(t *testing.T, store cortex.Store) {
 }
 
 // testCompetingNotes has many change one note at the same time, and some erase what it was: each change is made on the one before.
-func testCompetingNotes(t *testing.T, store cortex.Store) {
-	s := store.(cortex.Notes)
+func testCompetingNotes(t *testing.T, store storage.Store) {
+	s := store.(storage.Notes)
 	const writers, times = 8, 8
 	var wg sync.WaitGroup
 	for i := range writers {
@@ -212,7 +212,7 @@ func testCompetingNotes(t *testing.T, store cortex.Store) {
 				switch _, err := change(t.Context(), "", "kind", n); {
 				case err == nil:
 					done++
-				case !errors.Is(err, cortex.ErrConflict):
+				case !errors.Is(err, storage.ErrConflict):
 					t.Errorf("a change = %v, want nil or ErrConflict", err)
 					return
 				}

@@ -3,19 +3,19 @@ package storetest
 import (
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 func testReopen(t *testing.T, h Harness) {
 	s := h.Open(t)
 	versions := fill(t, s, "t", "c.1", 5)
-	if snaps, ok := s.(cortex.Snapshots); ok {
+	if snaps, ok := s.(storage.Snapshots); ok {
 		put(t, snaps, "t", "c.1", versions[3], []byte("fold"))
 	}
-	if ledger, ok := s.(cortex.Ledger); ok {
+	if ledger, ok := s.(storage.Ledger); ok {
 		spend(t, ledger, "t", today, usage, usage)
 	}
-	if notes, ok := s.(cortex.Notes); ok {
+	if notes, ok := s.(storage.Notes); ok {
 		putNote(t, notes, "t", "kind", "kept", 0, "a")
 		putNote(t, notes, "t", "kind", "deleted", 0, "b")
 		if err := notes.DeleteNote(t.Context(), "t", "kind", "deleted"); err != nil {
@@ -24,7 +24,7 @@ func testReopen(t *testing.T, h Harness) {
 		v := putNote(t, notes, "t", "kind", "erased", 0, "c")
 		eraseNote(t, notes, "t", "kind", "erased", v, "d")
 	}
-	eraser, erases := s.(cortex.Eraser)
+	eraser, erases := s.(storage.Eraser)
 	if erases {
 		fill(t, s, "t", "erased", 3)
 		if err := eraser.Erase(t.Context(), "t", "erased"); err != nil {
@@ -45,13 +45,13 @@ func testReopen(t *testing.T, h Harness) {
 		if erases && len(load(t, s, "t", "erased", 0)) > 0 {
 			t.Errorf("an erased conversation is there after reopening")
 		}
-		if snaps, ok := s.(cortex.Snapshots); ok {
+		if snaps, ok := s.(storage.Snapshots); ok {
 			wantSnapshot(t, snaps, "t", "c.1", versions[3], []byte("fold"))
 		}
-		if ledger, ok := s.(cortex.Ledger); ok {
+		if ledger, ok := s.(storage.Ledger); ok {
 			wantSpent(t, ledger, "t", today, usage)
 		}
-		if notes, ok := s.(cortex.Notes); ok {
+		if notes, ok := s.(storage.Notes); ok {
 			wantNotes(t, notes, "t", "kind", map[string]string{"kept": "a", "erased": "d"})
 			for n, err := range notes.Notes(t.Context(), "t", "kind") {
 				if err != nil {

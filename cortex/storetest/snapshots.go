@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-func wantSnapshot(t *testing.T, s cortex.Snapshots, tenant, contextID string, version conversation.Version, data []byte) {
+func wantSnapshot(t *testing.T, s storage.Snapshots, tenant, contextID string, version conversation.Version, data []byte) {
 	t.Helper()
 	v, got, err := s.Snapshot(t.Context(), tenant, contextID)
 	if err != nil || v != version || !bytes.Equal(got, data) {
@@ -16,15 +16,15 @@ func wantSnapshot(t *testing.T, s cortex.Snapshots, tenant, contextID string, ve
 	}
 }
 
-func put(t *testing.T, s cortex.Snapshots, tenant, contextID string, v conversation.Version, data []byte) {
+func put(t *testing.T, s storage.Snapshots, tenant, contextID string, v conversation.Version, data []byte) {
 	t.Helper()
 	if err := s.PutSnapshot(t.Context(), tenant, contextID, v, data); err != nil {
 		t.Fatalf("PutSnapshot(%q, %q, %d) = %v", tenant, contextID, v, err)
 	}
 }
 
-func testSnapshots(t *testing.T, store cortex.Store) {
-	s := store.(cortex.Snapshots)
+func testSnapshots(t *testing.T, store storage.Store) {
+	s := store.(storage.Snapshots)
 	wantSnapshot(t, s, "", "c", 0, nil)
 	of := fill(t, store, "", "c", 3) // a snapshot is of an entry that the log has
 	wantSnapshot(t, s, "", "c", 0, nil)

@@ -13,21 +13,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Harness makes the stores that are tested.
 type Harness struct {
 	// Open returns a new, empty store. It is gone when t has ended.
-	Open func(t *testing.T) cortex.Store
+	Open func(t *testing.T) storage.Store
 	// Reopen ends s, which Open or Reopen returned, and returns a store on the same data. It is nil for a store that
 	// does not outlive its process.
-	Reopen func(t *testing.T, s cortex.Store) cortex.Store
+	Reopen func(t *testing.T, s storage.Store) storage.Store
 	// Damage changes an entry of the default tenant where s keeps it, ends s, and returns a store on the same data. It is nil for a
 	// store whose data only the process itself can change.
-	Damage func(t *testing.T, s cortex.Store, contextID string, place uint64) cortex.Store
+	Damage func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store
 }
 
 // Run tests the stores that h makes. The parts for [cortex.Snapshots], [cortex.Ledger], [cortex.Notes], [cortex.Eraser]
@@ -35,7 +35,7 @@ type Harness struct {
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
 		name string
-		test func(t *testing.T, s cortex.Store)
+		test func(t *testing.T, s storage.Store)
 	}{
 		{"empty", testEmpty},
 		{"round trip", testRoundTrip},
@@ -55,28 +55,28 @@ func Run(t *testing.T, h Harness) {
 		{"many contexts", testManyContexts},
 		{"titles", testTitles},
 	}
-	if _, ok := h.Open(t).(cortex.Snapshots); ok {
+	if _, ok := h.Open(t).(storage.Snapshots); ok {
 		tests = append(tests, struct {
 			name string
-			test func(t *testing.T, s cortex.Store)
+			test func(t *testing.T, s storage.Store)
 		}{"snapshots", testSnapshots})
 	}
-	if _, ok := h.Open(t).(cortex.Ledger); ok {
+	if _, ok := h.Open(t).(storage.Ledger); ok {
 		tests = append(tests, []struct {
 			name string
-			test func(t *testing.T, s cortex.Store)
+			test func(t *testing.T, s storage.Store)
 		}{{"ledger", testLedger}, {"competing spenders", testCompetingSpenders}}...)
 	}
-	if _, ok := h.Open(t).(cortex.Notes); ok {
+	if _, ok := h.Open(t).(storage.Notes); ok {
 		tests = append(tests, []struct {
 			name string
-			test func(t *testing.T, s cortex.Store)
+			test func(t *testing.T, s storage.Store)
 		}{{"notes", testNotes}, {"erase notes", testEraseNote}, {"competing notes", testCompetingNotes}}...)
 	}
-	if _, ok := h.Open(t).(cortex.Eraser); ok {
+	if _, ok := h.Open(t).(storage.Eraser); ok {
 		tests = append(tests, []struct {
 			name string
-			test func(t *testing.T, s cortex.Store)
+			test func(t *testing.T, s storage.Store)
 		}{{"erase", testErase}, {"erase while others write", testEraseWritten}}...)
 	}
 	for _, tt := range tests {
@@ -109,7 +109,7 @@ func text(e *conversation.Entry) string {
 }
 
 // load returns the entries after a version, and fails the test when the load does.
-func load(t testing.TB, s cortex.Store, tenant, contextID string, after conversation.Version) []*conversation.Entry {
+func load(t testing.TB, s storage.Store, tenant, contextID string, after conversation.Version) []*conversation.Entry {
 	t.Helper()
 	entries, err := tryLoad(t.Context(), s, tenant, contextID, after)
 	if err != nil {
@@ -119,7 +119,7 @@ func load(t testing.TB, s cortex.Store, tenant, contextID string, after conversa
 }
 
 // tryLoad also holds that an error is the last thing yielded.
-func tryLoad(ctx context.Context, s cortex.Store, tenant, contextID string, after conversation.Version) ([]*conversation.Entry, error) {
+func tryLoad(ctx context.Context, s storage.Store, tenant, contextID string, after conversation.Version) ([]*conversation.Entry, error) {
 	var entries []*conversation.Entry
 	var failed error
 	for e, err := range s.Load(ctx, tenant, contextID, after) {
@@ -134,7 +134,7 @@ func tryLoad(ctx context.Context, s cortex.Store, tenant, contextID string, afte
 }
 
 // add appends an entry and fails the test when it cannot.
-func add(t testing.TB, s cortex.Store, tenant, contextID string, after conversation.Version, e *conversation.Entry) conversation.Version {
+func add(t testing.TB, s storage.Store, tenant, contextID string, after conversation.Version, e *conversation.Entry) conversation.Version {
 	t.Helper()
 	v, err := s.Append(t.Context(), tenant, contextID, after, e)
 	if err != nil {
@@ -147,7 +147,7 @@ func add(t testing.TB, s cortex.Store, tenant, contextID string, after conversat
 }
 
 // fill appends n small entries, numbered from 1, to a new conversation and returns their versions.
-func fill(t testing.TB, s cortex.Store, tenant, contextID string, n int) []conversation.Version {
+func fill(t testing.TB, s storage.Store, tenant, contextID string, n int) []conversation.Version {
 	t.Helper()
 	versions := make([]conversation.Version, n)
 	var last conversation.Version
@@ -175,9 +175,9 @@ func wantSeqs(t testing.TB, entries []*conversation.Entry, first, last uint64) {
 }
 
 // wantConflict appends e and wants ErrConflict.
-func wantConflict(t testing.TB, s cortex.Store, tenant, contextID string, after conversation.Version) {
+func wantConflict(t testing.TB, s storage.Store, tenant, contextID string, after conversation.Version) {
 	t.Helper()
-	if v, err := s.Append(t.Context(), tenant, contextID, after, entry(99, "stale")); !errors.Is(err, cortex.ErrConflict) {
+	if v, err := s.Append(t.Context(), tenant, contextID, after, entry(99, "stale")); !errors.Is(err, storage.ErrConflict) {
 		t.Errorf("Append(%q, %q, %d) = %d, %v, want ErrConflict", tenant, contextID, after, v, err)
 	}
 }

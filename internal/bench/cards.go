@@ -9,7 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -94,7 +94,7 @@ func (n *node) noted() error {
 	want := len(n.Routable(""))
 	return n.await(5*defaultLimit, "the agents are not all written down", func(ctx context.Context) (bool, error) {
 		have := 0
-		for _, err := range n.store.Notes(ctx, "", cortex.NoteAgent) {
+		for _, err := range n.store.Notes(ctx, "", storage.NoteAgent) {
 			if err != nil {
 				return false, err
 			}

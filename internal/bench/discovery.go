@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/fake"
@@ -105,7 +105,7 @@ func (n *node) discoverCards(cfg DiscoveryConfig, templates *prompt.Templates, a
 		case <-n.ctx.Done():
 			return 0, context.Cause(n.ctx)
 		}
-		in, _ := cortex.Preview(conv, "please tune my "+word, n.Routable(""), n.Index, time.Now())
+		in, _ := catalog.Preview(conv, "please tune my "+word, n.Routable(""), n.Index, time.Now())
 		p, err := templates.Render(in)
 		took := time.Since(begin)
 		if err != nil {

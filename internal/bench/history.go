@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // HistoryConfig configures History. Entries is required: the length of the conversation that is measured, at least 100.
@@ -95,11 +96,11 @@ func (n *node) historyTurns(cfg HistoryConfig, long *user) ([]Figure, error) {
 }
 
 // onlyLog hides that a store keeps snapshots.
-type onlyLog struct{ cortex.Store }
+type onlyLog struct{ storage.Store }
 
 // historyLoads measures how long it takes to load the long conversation, with and without a snapshot.
 func (n *node) historyLoads(cfg HistoryConfig) ([]Figure, error) {
-	load := func(s cortex.Store) *side {
+	load := func(s storage.Store) *side {
 		return &side{width: 1, n: historyLoads, do: func(ctx context.Context, _ int) (time.Duration, error) {
 			begin := time.Now()
 			conv, err := cortex.Load(ctx, s, "", "long")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -206,7 +207,8 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 }
 
 func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler, f *agentFlags) error {
-	ctx := cmd.Context()
+	ctx, end := context.WithCancelCause(cmd.Context())
+	defer end(nil)
 	if f.concurrency < 0 {
 		return e.settings.wrong("concurrency", " %d: it must not be negative", f.concurrency)
 	}
@@ -228,11 +230,18 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 			fmt.Fprintf(e.stderr, "%s waits: %s\n", name, strings.TrimPrefix(oneLine(away), transport.ErrUnavailable.Error()+": "))
 		}
 	}}
-	onConn := func(up bool, _ error) {
+	onConn := func(up bool, err error) {
 		conn.connected(up)
-		if up {
+		why := e.settings.shutOut(err)
+		switch {
+		case why != nil:
+			end(why)
+		case up:
 			fmt.Fprintf(e.stderr, "%s is connected again\n", name)
-		} else if ctx.Err() == nil {
+		case ctx.Err() != nil:
+		case errors.Is(err, transport.ErrForbidden):
+			fmt.Fprintf(e.stderr, "%s is not let in: %s\n", name, oneLine(err))
+		default:
 			fmt.Fprintf(e.stderr, "%s lost the connection and tries again until it is back\n", name)
 		}
 	}
@@ -253,6 +262,9 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 	err = agents.Serve(ctx, conn, card, h, &agents.Options{
 		Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
 	})
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause // it was shut out
+	}
 	if ctx.Err() != nil {
 		fmt.Fprintf(e.stderr, "%s has left\n", name)
 		return nil

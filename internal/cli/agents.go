@@ -79,7 +79,9 @@ func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend)
 	if err != nil {
 		return err
 	}
-	err = f(ctx, b)
+	if _, err = b.known(ctx); err == nil {
+		err = f(ctx, b)
+	}
 	if cerr := closeAll(); err == nil {
 		err = cerr
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -15,22 +16,41 @@ import (
 func (e *env) newAsk() *cobra.Command {
 	var contextID string
 	var asJSON, verbose bool
+	var to transport.Direct
+	var input string
 	c := &cobra.Command{
 		Use:   "ask TEXT",
 		Short: "Ask one thing and print the answer",
 		Long: `Ask one thing of the Cortex that runs, or of one of your own if none runs on the data folder; with --nats of the one that
-runs on that server. The answer goes to standard output; the exit status is 1 when it reports a failure.`,
-		Example: "  cortex ask 'what time is it in Tokyo?'\n  cortex ask --context demo --json 'what is 17*23?'",
+runs on that server. The answer goes to standard output; the exit status is 1 when it reports a failure.
+
+With --agent no model decides: that agent gets the text, and the input if there is one, and what it gives back is the answer.`,
+		Example: "  cortex ask 'what time is it in Tokyo?'\n  cortex ask --context demo --json 'what is 17*23?'\n" +
+			"  cortex ask --agent shop --skill find --input '{\"query\":\"shoes\"}'",
 		Args: func(_ *cobra.Command, args []string) error {
-			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+			switch {
+			case to.Agent == "" && (to.Skill != "" || input != ""):
+				return usagef("--skill and --input are for the agent that --agent names: name one")
+			case input != "" && !json.Valid([]byte(input)):
+				return usagef("--input is not JSON: %.200s", input)
+			case strings.TrimSpace(strings.Join(args, " ")) == "" && input == "":
 				return usagef("what? cortex ask 'what time is it in Tokyo?'")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(args, " ")
+			if to.Agent != "" {
+				to.Input = json.RawMessage(input)
+			}
+			if strings.TrimSpace(text) == "" {
+				text = input
+			}
 			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
 				cfg.Verbose = verbose
+				if to.Agent != "" {
+					cfg.To = &to
+				}
 				if asJSON {
 					return e.askJSON(ctx, cfg, text)
 				}
@@ -40,6 +60,9 @@ runs on that server. The answer goes to standard output; the exit status is 1 wh
 	}
 	e.settings.addNode(c, ownAgents...)
 	c.Flags().StringVar(&contextID, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	c.Flags().StringVar(&to.Agent, "agent", "", "`ID` of the agent that it is for: no model decides")
+	c.Flags().StringVar(&to.Skill, "skill", "", "`ID` of the agent's skill")
+	c.Flags().StringVar(&input, "input", "", "`JSON` for the skill, if it takes structured input")
 	c.Flags().BoolVar(&asJSON, "json", false, "print each event of the turn as a line of JSON")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show delegations and progress on standard error")
 	return c
@@ -54,7 +77,7 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	failed := false
 	out := newJSON(e.stdout)
 	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
-	for event, err := range cfg.Client.Turn(ctx, contextID, text) {
+	for event, err := range cfg.Client.TurnTo(ctx, contextID, text, cfg.To) {
 		if err != nil {
 			return err
 		}

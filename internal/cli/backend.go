@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"time"
 
@@ -24,6 +25,22 @@ type backend struct {
 	isSet    isSet
 	prompts  string        // templates to try out; "": those of the node
 	index    *router.Index // of the node in this process; nil: one is made when it is needed
+
+	arrived <-chan struct{} // closed when registry has the agents that were there; nil: it has
+}
+
+// known returns the agents that are known, when they have arrived. Who only speaks does not wait for that: there may be many.
+func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
+	if b.arrived != nil {
+		select {
+		case <-b.arrived:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(syncTimeout):
+			return nil, fmt.Errorf("the list of agents did not arrive within %v: is the server at %s overloaded, or are there very many agents?", syncTimeout, b.url)
+		}
+	}
+	return b.registry.Snapshot(), nil
 }
 
 func (b *backend) repl() repl.Backend {
@@ -86,10 +103,14 @@ func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*
 	return nil, false, nil
 }
 
-func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
+func (b *backend) agents(ctx context.Context) ([]repl.AgentInfo, error) {
+	known, err := b.known(ctx)
+	if err != nil {
+		return nil, err
+	}
 	now := time.Now()
 	var list []repl.AgentInfo
-	all := b.registry.Snapshot().Agents()
+	all := known.Agents()
 	alike := newLookalikes(all)
 	for _, r := range all {
 		info := repl.AgentInfo{ID: r.ID, Description: marked(alike.mark(r), r.Card.Description), State: string(r.State), LastSeen: r.LastSeenText(now)}
@@ -102,7 +123,13 @@ func (b *backend) agents(context.Context) ([]repl.AgentInfo, error) {
 }
 
 // lookalikes has the agents that are online.
-func (b *backend) lookalikes() *lookalikes { return newLookalikes(b.registry.Snapshot().Agents()) }
+func (b *backend) lookalikes(ctx context.Context) (*lookalikes, error) {
+	known, err := b.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newLookalikes(known.Agents()), nil
+}
 
 func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
 	list, _, err := listSessions(ctx, b.link, maxSessions)
@@ -127,7 +154,11 @@ func listSessions(ctx context.Context, l *link, limit int) (list []repl.Session,
 
 func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl.Line, error] {
 	return func(yield func(*repl.Line, error) bool) {
-		if err := transcript(ctx, b.store, b.tenant, contextID, b.lookalikes(), func(l *repl.Line) bool { return yield(l, nil) }); err != nil {
+		alike, err := b.lookalikes(ctx)
+		if err == nil {
+			err = transcript(ctx, b.store, b.tenant, contextID, alike, func(l *repl.Line) bool { return yield(l, nil) })
+		}
+		if err != nil {
 			yield(nil, err)
 		}
 	}

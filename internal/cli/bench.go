@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/bench"
 )
 
@@ -113,7 +113,7 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 					return err
 				}
 			}
-			if err := checkBound("delegations", cfg.Delegations, 1, cortex.MaxParallel); err != nil {
+			if err := checkBound("delegations", cfg.Delegations, 1, conversation.MaxParallel); err != nil {
 				return err
 			}
 			if cfg.Delay < 0 || cfg.Delay > maxBenchDelay {

@@ -93,15 +93,21 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	return err
 }
 
-// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again.
+// tellConnection tells the user when the connection to a Cortex that was joined is lost and made again, or cannot be.
 func (e *env) tellConnection(notices chan<- string) func(up bool, err error) {
 	tell := e.notify(notices)
-	return func(up bool, _ error) {
-		line := "the connection to cortex is lost; it is tried again until it is back, and nothing that was said is lost"
-		if up {
-			line = "cortex is back"
+	return func(up bool, err error) {
+		end := e.settings.shutOut(err)
+		switch {
+		case end != nil:
+			e.settings.node.fail(end)
+		case up:
+			tell("cortex is back")
+		case errors.Is(err, transport.ErrForbidden):
+			tell(oneLine(err))
+		default:
+			tell("the connection to cortex is lost; it is tried again until it is back, and nothing that was said is lost")
 		}
-		tell(line)
 	}
 }
 
@@ -205,7 +211,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
 		watched.Go(func() { s.report(watching, n) })
-		return &backend{n.link, n.Registry, own, "", n.Index}, where, "", func() error {
+		return &backend{link: n.link, registry: n.Registry, isSet: own, index: n.Index}, where, "", func() error {
 			unwatch()
 			watched.Wait()
 			return n.Close()
@@ -372,14 +378,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 		}
 		return err
 	}
-	select {
-	case <-r.Synced():
-		return &backend{l, r, s.joined, "", nil}, closeAll, nil
-	case <-ctx.Done():
-		return nil, nil, errors.Join(ctx.Err(), closeAll())
-	case <-time.After(syncTimeout):
-		return nil, nil, errors.Join(fmt.Errorf("the list of agents did not arrive within %v: is the server at %s overloaded?", syncTimeout, l.url), closeAll())
-	}
+	return &backend{link: l, registry: r, isSet: s.joined, arrived: r.Synced()}, closeAll, nil
 }
 
 // persist calls run, and again when the server was away just when it was asked to begin.

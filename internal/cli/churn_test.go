@@ -17,6 +17,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
@@ -204,7 +205,7 @@ func wantFound(t *testing.T, d *directory.Directory, fresh *router.Index, truth 
 		if diff := cmp.Diff(fresh.Search(text, nil), got, cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) < 1e-9 })); diff != "" {
 			t.Errorf("Search(%q) differs from that of an index made of the truth (-want +got):\n%.1000s", text, diff)
 		}
-		in, _ := cortex.Preview(conv, text, d.Routable(""), d.Index, time.Now())
+		in, _ := catalog.Preview(conv, text, d.Routable(""), d.Index, time.Now())
 		p, err := templates.Render(in)
 		if err != nil {
 			t.Fatal(err)

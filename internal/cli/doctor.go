@@ -99,6 +99,8 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	d, err := examine(ctx, data)
 	if missing := missingStore(data); missing != nil {
 		err = missing
+	} else if gone := goneStore(data); gone != "" {
+		err = errors.New(gone)
 	}
 	c.release()
 	if err == nil && repair && d.Damaged {

@@ -35,6 +35,7 @@ type endpoint struct {
 	MaxTokens     int            `json:"max_tokens"`
 	Temperature   *float64       `json:"temperature"`
 	ContextWindow int            `json:"context_window"` // tokens
+	Images        *bool          `json:"images"`         // the model takes them; nil: see resolved
 
 	Timeout           duration          `json:"timeout"` // how long it may be silent
 	Retries           *int              `json:"retries"`

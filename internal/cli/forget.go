@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -34,9 +34,9 @@ on; cortex serve --learning=false learns nothing.`,
 				return err
 			}
 			defer l.Close()
-			n, err := l.store.Note(ctx, l.tenant, cortex.NoteEvidence, id)
+			n, err := l.store.Note(ctx, l.tenant, storage.NoteEvidence, id)
 			if err == nil { // also of a note that is not there: older ones may be in the files since a deletion that was interrupted
-				err = l.store.DeleteNote(ctx, l.tenant, cortex.NoteEvidence, id)
+				err = l.store.DeleteNote(ctx, l.tenant, storage.NoteEvidence, id)
 			}
 			if err != nil {
 				return forgetError(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
 )
 
 // handover is how a node is set, as it leaves it in the data folder: for those who join, who want to know, and for the chat that takes
@@ -18,7 +18,7 @@ import (
 type handover struct {
 	Flags  map[string]string    `json:"flags,omitempty"` // by name; those that are as they are by default are left out
 	LLMs   map[string]*endpoint `json:"llms,omitempty"`
-	Budget cortex.Budget        `json:"budget"`
+	Budget budget.Limits        `json:"budget"`
 	// Templates is the sum of those of --prompts as the node has read them, once, when it started.
 	Templates string `json:"templates,omitempty"`
 }
@@ -92,7 +92,7 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 			names = append(names, "--"+f.Name)
 		}
 	})
-	if theirs != nil && s.budget != (cortex.Budget{}) && s.budget != theirs.Budget {
+	if theirs != nil && s.budget != (budget.Limits{}) && s.budget != theirs.Budget {
 		names = append(names, "budget")
 	}
 	if len(names) > 0 {
@@ -143,7 +143,7 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 		}
 		maps.Copy(next.llms, s.llms)
 	}
-	if s.budget != (cortex.Budget{}) && s.budget != h.Budget {
+	if s.budget != (budget.Limits{}) && s.budget != h.Budget {
 		next.budget, own = s.budget, append(own, "budget")
 	}
 	next.common(pflag.NewFlagSet("common", pflag.ContinueOnError))
@@ -162,6 +162,7 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 		ep.Name, ep.local = name, providers()[ep.Provider].preset.local
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
+	next.node.keyless = h.of("auth") == "" // as the one before was let run
 	next.node.passing, next.node.tell, next.node.fail = true, s.node.tell, s.node.fail
 	return next, own, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -46,7 +46,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 		want[f.Name] = f.Value.String()
 	})
 	e.settings.llms = map[string]*endpoint{"mine": {Name: "mine", Provider: "ollama", Model: "m", local: true}}
-	e.settings.budget = cortex.Budget{Turn: llm.Budget{Tokens: 5, Cost: 0.5}}
+	e.settings.budget = budget.Limits{Turn: llm.Budget{Tokens: 5, Cost: 0.5}}
 
 	h, err := e.settings.handover()
 	if err != nil {
@@ -87,7 +87,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 // TestHeirHasItsOwn has a chat take over that was given settings: these are its own, with what they name, and the rest, keys among them, are as
 // they were.
 func TestHeirHasItsOwn(t *testing.T) {
-	heir := &settings{node: newNodeSettings(ownAgents...), llms: map[string]*endpoint{"mine": {Model: "m"}}, budget: cortex.Budget{Turn: llm.Budget{Tokens: 5}}}
+	heir := &settings{node: newNodeSettings(ownAgents...), llms: map[string]*endpoint{"mine": {Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
 	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 	heir.flags.AddFlagSet(heir.node.flags)
 	t.Setenv("CORTEX_POLICY", "/own")

@@ -94,7 +94,7 @@ func (k *keyed) serve(id string, h func(bus *nats.Bus, t *agents.Task) (*agents.
 	ctx, cancel := context.WithCancel(k.t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := agents.Serve(ctx, bus, card, func(_ context.Context, t *agents.Task) (*agents.Result, error) { return h(bus, t) }, nil); err != nil {
+		if err := agents.Serve(ctx, bus, card, agents.Handler(func(_ context.Context, t *agents.Task) (*agents.Result, error) { return h(bus, t) }), nil); err != nil {
 			k.t.Error(err)
 		}
 	})

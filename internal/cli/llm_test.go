@@ -25,7 +25,7 @@ const secret = "sk-very-secret-0123456789"
 
 // orchestrate plays a model that gives what the user said to agent_echo, and answers with what came of it.
 func orchestrate(c *llmtest.Call) *llmtest.Reply {
-	last := c.Messages[len(c.Messages)-1].Text
+	last := c.Messages[len(c.Messages)-1].Text()
 	usage := llm.Usage{Input: 1000, Cached: 400, Output: 50}
 	if _, results, ok := strings.Cut(last, "<cortex:results>"); ok {
 		said := regexp.MustCompile(`"result":"([^"]*)"`).FindStringSubmatch(results)
@@ -187,7 +187,7 @@ func TestOthersGoOn(t *testing.T) {
 	var asked atomic.Bool
 	url := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
 		r := &llmtest.Reply{Pieces: []string{`{"kind":"respond","say":"Hi.","delegations":[],"reason":""}`}}
-		if strings.Contains(c.Messages[len(c.Messages)-1].Text, "hang") {
+		if strings.Contains(c.Messages[len(c.Messages)-1].Text(), "hang") {
 			asked.Store(true)
 			r = &llmtest.Reply{Pieces: []string{`{"kind":"respond",`, `"say":"At last.","delegations":[],"reason":""}`}, Hold: release}
 		}

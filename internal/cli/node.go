@@ -107,6 +107,15 @@ func shownURL(list string) string {
 	return strings.Join(all, ",")
 }
 
+// shutOut returns why a process has to end whose connection to the Cortex of the data folder will not be made again, or nil: it had joined
+// that one without credentials, and by now there are keys. Others may get in later, when their server lets them.
+func (s *settings) shutOut(err error) error {
+	if s.nats != "" || s.creds != "" || !errors.Is(err, transport.ErrForbidden) {
+		return nil
+	}
+	return fmt.Errorf("the cortex on %s has keys now, and had none when it was joined: start this again, and it takes the credentials that are there for it", s.data)
+}
+
 // findCreds takes the credentials for whoever joins from the folder of the server that runs here, unless others were given.
 func (s *settings) findCreds(dir string) error {
 	if dir == "" || s.creds != "" {
@@ -402,6 +411,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		}
 		if err := missingStore(s.data); err != nil {
 			return err
+		}
+		if gone := goneStore(s.data); gone != "" {
+			n.log.Error("the store is lost: an empty one is begun", "what", gone)
 		}
 		so := &nats.ServerOptions{
 			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,

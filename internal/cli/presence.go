@@ -51,8 +51,18 @@ func announce(ctx context.Context, tr transport.Transport, tenant string) error 
 
 var errDone = errors.New("done")
 
+// announced is a transport that tells of one agent without reading the cards of all.
+type announced interface {
+	Announced(ctx context.Context, tenant, agent string) (bool, error)
+}
+
 // appears reports whether an orchestrator has announced itself, or does so before people stop waiting for it.
 func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, error) {
+	if board, ok := tr.(announced); ok { // else, and while none is there, all cards are read
+		if there, err := board.Announced(ctx, tenant, transport.Cortex); err == nil && there {
+			return true, nil
+		}
+	}
 	sub, err := tr.Subscribe(ctx, transport.Cards(tenant), nil)
 	if err != nil {
 		return false, err

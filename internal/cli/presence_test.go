@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -158,4 +159,55 @@ func TestShownURL(t *testing.T) {
 			t.Errorf("shownURL(%q) = %q, want %q", in, got, want)
 		}
 	}
+}
+
+// crowded has so many cards that they do not arrive.
+type crowded struct{ transport.Transport }
+
+func (crowded) Announced(_ context.Context, tenant, agent string) (bool, error) {
+	return tenant == "" && agent == transport.Cortex, nil
+}
+
+func (crowded) Subscribe(context.Context, transport.Topic, *transport.SubscribeOptions) (transport.Subscription, error) {
+	return nil, errors.New("all cards are read")
+}
+
+// TestAppearsAmongMany has a Cortex found whatever number of agents there are.
+func TestAppearsAmongMany(t *testing.T) {
+	if got, err := appears(t.Context(), crowded{}, ""); !got || err != nil {
+		t.Errorf("appears = %v, %v, want true", got, err)
+	}
+}
+
+// TestSpeakerDoesNotWait has the cards of the agents not arrive: who only asks is not held up, and who wants the list is told.
+func TestSpeakerDoesNotWait(t *testing.T) {
+	l := newLinked(t)
+	if err := l.bus.Close(); err != nil {
+		t.Fatal(err)
+	}
+	began := make(chan *backend, 1)
+	go func() {
+		b, _, err := (&settings{node: &nodeSettings{}}).watch(t.Context(), l, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Error(err)
+		}
+		began <- b
+	}()
+	var b *backend
+	select {
+	case b = <-began:
+	case <-time.After(syncTimeout / 2):
+		t.Fatal("the cards are waited for")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.agents(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("agents = %v, want %v: they have not arrived", err, context.Canceled)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{link: l, arrived: make(chan struct{})}
+		if _, err := b.lookalikes(t.Context()); err == nil || !strings.Contains(err.Error(), "did not arrive within 15s") {
+			t.Errorf("lookalikes = %v, want that the agents did not arrive", err)
+		}
+	})
 }

@@ -42,7 +42,7 @@ func probe(ctx context.Context, ep *endpoint) (p probed, err error) {
 	c := ep.measured(tempered{client, ep, ep}, ep.silence(checkTimeout, 1))
 	r := &llm.Request{
 		System:    `You are being checked. Reply with exactly one JSON object of the form {"kind": "respond", "say": "..."} and nothing else.`,
-		Messages:  []llm.Message{{Role: llm.RoleUser, Text: `Let "say" be the numbers from one to ten, in words.`}},
+		Messages:  []llm.Message{llm.User(`Let "say" be the numbers from one to ten, in words.`)},
 		CacheKey:  "check",
 		MaxTokens: 2048, // a model that thinks counts its thoughts
 		Schema:    json.RawMessage(probeSchema),

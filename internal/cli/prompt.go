@@ -15,6 +15,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -88,11 +89,15 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 			return "", err
 		}
 	}
-	agents, err := b.permitted(h, directory.Routable(b.registry.Snapshot()))
+	known, err := b.known(ctx)
 	if err != nil {
 		return "", err
 	}
-	in, chosen := cortex.Preview(conv, text, agents, b.searchIndex(agents), time.Now())
+	agents, err := b.permitted(h, directory.Routable(known))
+	if err != nil {
+		return "", err
+	}
+	in, chosen := catalog.Preview(conv, text, agents, b.searchIndex(agents), time.Now())
 	p, err := templates.Render(in)
 	if err != nil {
 		return "", err

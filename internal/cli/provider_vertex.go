@@ -18,13 +18,14 @@ import (
 func vertexProvider() (provider, bool) {
 	return provider{
 		google: true,
+		images: true,
 		preset: endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},
 		open:   openVertex,
 	}, true
 }
 
 func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {
-	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest", MaxConns: openfiles.Models()}
+	cfg := vertex.Config{Name: ep.Name, Model: ep.Model, CredentialsFile: ep.CredentialsFile, Structured: ep.Structured, REST: ep.Transport == "rest", Images: *ep.Images, MaxConns: openfiles.Models()}
 	if cfg.CredentialsFile != "" {
 		if _, _, err := document.ReadRegular(cfg.CredentialsFile, maxSecret); err != nil { // who reads it for good has no bound
 			return nil, fmt.Errorf("llms.%s: credentials_file: %w", ep.Name, err)

@@ -17,6 +17,7 @@ type provider struct {
 	preset  endpoint
 	baseEnv string // the variable that sets base_url, as the vendor's own tools read it
 	google  bool   // takes googleKeys rather than openAIKeys
+	images  bool   // its models take images, as long as base_url is not set to another endpoint
 	// open makes a client. It is nil for fake, which is no client but a decider.
 	open func(ctx context.Context, ep *endpoint, key string) (llm.Client, error)
 }
@@ -24,8 +25,13 @@ type provider struct {
 // providers are the built-in endpoints. A new provider is a line here: see llm/README.md.
 func providers() map[string]provider {
 	all := map[string]provider{
-		"fake":       {},
-		"openai":     openAI("OPENAI_BASE_URL", endpoint{Model: "gpt-5.4-mini", KeyEnv: "OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
+		"fake": {},
+		"openai": {
+			baseEnv: "OPENAI_BASE_URL",
+			images:  true,
+			preset:  endpoint{Model: "gpt-5.4-mini", KeyEnv: "OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField},
+			open:    openOpenAI,
+		},
 		"azure":      openAI("AZURE_OPENAI_ENDPOINT", endpoint{KeyEnv: "AZURE_OPENAI_API_KEY", MaxTokens: 16384, ContextWindow: 128_000, openAIKeys: newTokensField}),
 		"openrouter": openAI("", endpoint{BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", MaxTokens: 8192, ContextWindow: 128_000}),
 		"ollama":     openAI("", endpoint{BaseURL: "http://localhost:11434/v1", MaxTokens: 2048, ContextWindow: 4096, local: true}),
@@ -34,6 +40,7 @@ func providers() map[string]provider {
 		"vllm":       openAI("", endpoint{BaseURL: "http://localhost:8000/v1", MaxTokens: 4096, ContextWindow: 32_768, local: true}),
 		"gemini": {
 			google:  true,
+			images:  true,
 			baseEnv: "GOOGLE_GEMINI_BASE_URL",
 			preset:  endpoint{Model: "gemini-3.5-flash", KeyEnv: "GEMINI_API_KEY,GOOGLE_API_KEY", MaxTokens: 16384, ContextWindow: 1_000_000},
 			open:    openGemini,
@@ -65,12 +72,12 @@ func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error)
 		Name: ep.Name, BaseURL: ep.BaseURL, Key: key, Model: ep.Model, Headers: headers, APIVersion: ep.APIVersion, Structured: ep.Structured,
 		MaxTokensField: ep.MaxTokensField, SystemRole: ep.SystemRole, NoStreamUsage: ep.StreamUsage != nil && !*ep.StreamUsage,
 		ParallelToolCalls: ep.ParallelToolCalls, PromptCacheKey: ep.PromptCacheKey, ReasoningEffort: ep.ReasoningEffort,
-		MaxConns: openfiles.Models(),
+		Images: *ep.Images, MaxConns: openfiles.Models(),
 	})
 }
 
 func openGemini(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
-	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key, MaxConns: openfiles.Models()}
+	cfg := gemini.Config{Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Structured: ep.Structured, Key: key, Images: *ep.Images, MaxConns: openfiles.Models()}
 	if key == "" {
 		cfg.Project, cfg.Location = ep.googleProject()
 	}
@@ -88,6 +95,9 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 	p := providers()[ep.Provider]
 	if r.BaseURL == "" && p.baseEnv != "" {
 		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
+	}
+	if r.Images == nil { // what answers elsewhere in OpenAI's protocol is not known
+		r.Images = new(p.images && (p.google || r.BaseURL == ""))
 	}
 	if r.Model == "" {
 		return nil, "", lacksModel(ep.Name, ep.aside)

@@ -130,30 +130,38 @@ func lastAddress(data string) (a address, ok bool) {
 // errKeyed is for a Cortex that would let in everybody, where the one before let in only whom its keys know.
 var errKeyed = errors.New("had keys")
 
-// keepKeys refuses to run a Cortex without keys on a data folder where the last one had some, unless --auth none says that this is meant:
-// whoever had to show credentials counts on everybody else having to. The caller holds the folder.
+// keepKeys refuses to run a Cortex without keys on a data folder where one had some: whoever had to show credentials counts on everybody else
+// having to, and nobody without them sees what was stored with them. Not even --auth none makes a folder forget that, while its keys are there:
+// it is for who has removed them. The caller holds the folder.
 func (s *settings) keepKeys() error {
-	if s.node.auth != "" || s.node.keyless {
+	if s.node.auth != "" {
 		return nil
 	}
-	const both = "give --auth DIR, or --auth none to let everybody in"
+	keys := filepath.Join(s.data, "auth") // as `cortex auth init` makes them
+	elsewhere := "for one without keys, choose another folder with --data"
 	b, err := readLeft(lastFile(s.data))
 	var last address
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if !keyed(storeDir(s.data)) {
-			return nil
-		}
-		return fmt.Errorf("the store in %s is one that %w, which are not used now: %s; without them what was stored with them is not seen", s.data, errKeyed, both)
-	case err != nil:
-		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read (%w): %s", s.data, errKeyed, err, both)
-	case json.Unmarshal(b, &last) != nil:
-		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read in %s: %s", s.data, errKeyed, lastFile(s.data), both)
-	case last.Node.of("auth") == "":
-		return nil
+	if err == nil {
+		err = json.Unmarshal(b, &last)
 	}
-	return fmt.Errorf("the cortex that ran last on %s %w, and lets in only whom they know: start it again with --auth %s, or with --auth none to let everybody in, who do not see what was stored with them",
-		s.data, errKeyed, shellWord(last.Node.of("auth")))
+	if dir := last.Node.of("auth"); dir != "" {
+		keys = dir
+	}
+	stored := keyed(storeDir(s.data))
+	_, gone := os.Lstat(keys)
+	switch {
+	case s.node.keyless && errors.Is(gone, fs.ErrNotExist): // nobody has credentials any more, or they are for another folder
+		return nil
+	case last.Node.of("auth") != "", stored && !errors.Is(gone, fs.ErrNotExist):
+		return fmt.Errorf("the cortex on %s %w, and lets in only whom they know: start it with --auth %s; %s; to give up the keys for good, with all that was stored with them, remove %s and then start with --auth none",
+			s.data, errKeyed, shellWord(keys), elsewhere, shellWord(keys))
+	case stored:
+		return fmt.Errorf("the store in %s is one that %w, which are not in %s: give --auth DIR; %s; if the keys are gone for good, and with them all that was stored with them, start with --auth none",
+			s.data, errKeyed, keys, elsewhere)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read in %s (%w): give --auth DIR, or, if it had none, remove that file", s.data, errKeyed, lastFile(s.data), err)
+	}
+	return nil
 }
 
 // keyed reports whether a store has conversations of a server with keys: each of their accounts has a folder of its own.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -91,7 +92,7 @@ func sweepRetained(
 	ctx context.Context, store erase.Store, bus retainBus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
 ) (int, error) {
 	before := now().Add(-retain)
-	var old []cortex.ContextInfo
+	var old []storage.ContextInfo
 	for info, err := range store.Contexts(ctx, tenant) {
 		if err != nil {
 			return 0, err

@@ -16,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
@@ -24,7 +25,7 @@ import (
 const day = 24 * time.Hour
 
 // addTurn appends a turn to a conversation: with an answer, or with a task that is open.
-func addTurn(t *testing.T, store cortex.Store, contextID string, at time.Time, answered bool) {
+func addTurn(t *testing.T, store storage.Store, contextID string, at time.Time, answered bool) {
 	t.Helper()
 	conv, err := cortex.Load(t.Context(), store, "", contextID)
 	if err != nil {
@@ -46,7 +47,7 @@ func addTurn(t *testing.T, store cortex.Store, contextID string, at time.Time, a
 	}
 }
 
-func contextIDs(t *testing.T, store cortex.Store) map[string]bool {
+func contextIDs(t *testing.T, store storage.Store) map[string]bool {
 	t.Helper()
 	ids := map[string]bool{}
 	for info, err := range store.Contexts(t.Context(), "") {

@@ -183,7 +183,11 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 			}
 		}
 	} else {
-		err := transcript(ctx, l.store, l.tenant, contextID, b.lookalikes(), func(line *repl.Line) bool {
+		alike, err := b.lookalikes(ctx)
+		if err != nil {
+			return err
+		}
+		err = transcript(ctx, l.store, l.tenant, contextID, alike, func(line *repl.Line) bool {
 			found = true
 			e.printLine(line)
 			return true

@@ -20,7 +20,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -48,7 +49,7 @@ type settings struct {
 
 	// Only in the file: they have a form that no flag has.
 	llms   map[string]*endpoint
-	budget cortex.Budget
+	budget budget.Limits
 
 	node *nodeSettings
 }
@@ -74,7 +75,7 @@ type nodeSettings struct {
 
 	// Not settings.
 	flags   *pflag.FlagSet
-	keyless bool              // --auth none: everybody is let in, also where there were keys
+	keyless bool              // --auth none: everybody is let in, also where there were keys that are gone; see keepKeys
 	passing bool              // the node ends with its user
 	tell    func(line string) // what the user of a chat is told; nil where there is none
 	fail    func(error)       // called when a node that a chat runs has failed; likewise
@@ -165,8 +166,8 @@ func (s *settings) checkNode() error {
 	if n.auth == none {
 		n.auth, n.keyless = "", true
 	}
-	if n.shortlist < 1 || n.shortlist > cortex.MaxAgents {
-		return s.wrong("shortlist", " %d: it is from 1 to %d", n.shortlist, cortex.MaxAgents)
+	if n.shortlist < 1 || n.shortlist > catalog.MaxAgents {
+		return s.wrong("shortlist", " %d: it is from 1 to %d", n.shortlist, catalog.MaxAgents)
 	}
 	if n.taskTimeout <= 0 {
 		return s.wrong("task-timeout", " %v: it must be more than nothing, such as 5m", n.taskTimeout)
@@ -422,7 +423,7 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 	return nil
 }
 
-func readBudget(raw json.RawMessage, to *cortex.Budget) error {
+func readBudget(raw json.RawMessage, to *budget.Limits) error {
 	type bound struct {
 		Tokens *int     `json:"tokens"`
 		Cost   *float64 `json:"cost"`

@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
 )
 
 // A data folder says which store was in it: one whose disk is not mounted looks like a new one.
@@ -19,17 +22,41 @@ func storeIDFile(data string) string { return filepath.Join(storeDir(data), "id"
 
 // missingStore returns an error when the data folder has had a store and has none now.
 func missingStore(data string) error {
-	if _, err := os.Lstat(markFile(data)); err != nil {
-		return nil // it never had one, or its last build made no mark
-	}
-	for _, name := range []string{"", "jetstream", "remembered.json"} {
-		_, err := os.Stat(filepath.Join(storeDir(data), name))
-		if err == nil && name != "" || err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil // it is there, or whoever needs it says why it cannot be used
-		}
+	if _, err := os.Lstat(markFile(data)); err != nil || !emptyStore(data) {
+		return nil // it never had one, or its last build made no mark: see goneStore
 	}
 	return fmt.Errorf("the store that was in %s is not there: if it is on another disk, mount that; if it is gone for good, remove %s and start again with an empty one",
 		storeDir(data), markFile(data))
+}
+
+// goneStore says that an empty store is begun where something else than the mark tells of one before, "" when nothing does.
+func goneStore(data string) string {
+	if !emptyStore(data) {
+		return ""
+	}
+	for _, left := range []string{storeIDFile(data), addressFile(data), lastFile(data)} {
+		if _, err := os.Lstat(left); err == nil {
+			return fmt.Sprintf("the store that was in %s is gone, of which %s is left", storeDir(data), left)
+		}
+	}
+	return ""
+}
+
+// emptyStore reports whether there is no stream in the store, and nothing is remembered of one. What cannot be looked at is not empty: whoever
+// needs it says why it cannot be used.
+func emptyStore(data string) bool {
+	if m, err := nats.ReadMemory(storeDir(data)); m != nil || err != nil && !errors.Is(err, files.ErrForgotten) {
+		return false
+	}
+	root := filepath.Join(storeDir(data), "jetstream")
+	accounts, err := os.ReadDir(root)
+	for _, account := range accounts {
+		streams, serr := os.ReadDir(filepath.Join(root, account.Name(), "streams"))
+		if len(streams) > 0 || serr != nil && !errors.Is(serr, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 // markStore leaves the mark of the store that is in the data folder, and says when it is another one than before.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
 )
 
 // TestMarkStore tells another store from the one that was there before.
@@ -18,7 +19,7 @@ func TestMarkStore(t *testing.T) {
 	data := t.TempDir()
 	mark := func() {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Join(storeDir(data), "jetstream"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(storeDir(data), "jetstream", "$G", "streams", "CORTEX_LOG"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := missingStore(data); err != nil {
@@ -41,6 +42,55 @@ func TestMarkStore(t *testing.T) {
 	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "is another one than the last time") {
 		t.Errorf("the log has %s, want that it is another one", got)
 	}
+}
+
+// TestEmptyStore takes what is in the folder of the server's store, and what is remembered of it, in turn more of what tells that there was one.
+func TestEmptyStore(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data [1]")
+	for _, dir := range []string{"jetstream/$G/streams/CORTEX_LOG", "jetstream/ACCOUNT"} {
+		if err := os.MkdirAll(filepath.Join(storeDir(data), dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := leave(lastFile(data), []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	markStore(data, slog.New(slog.DiscardHandler))
+	check := func(when string, missing bool, gone string) {
+		t.Helper()
+		if err := missingStore(data); (err != nil) != missing {
+			t.Errorf("%s: missingStore = %v", when, err)
+		}
+		if got := goneStore(data); got == "" != (gone == "") || !strings.HasSuffix(got, gone+" is left") && gone != "" {
+			t.Errorf("%s: goneStore = %q, want that %q is left", when, got, gone)
+		}
+	}
+	remove := func(path string) {
+		t.Helper()
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("a store", false, "")
+	remove(filepath.Join(storeDir(data), "jetstream", "$G", "streams", "CORTEX_LOG"))
+	check("no stream", true, storeIDFile(data))
+	remove(filepath.Join(storeDir(data), "jetstream", "$G"))
+	check("no account", true, storeIDFile(data))
+	remove(markFile(data))
+	check("no mark", false, storeIDFile(data))
+	remove(storeIDFile(data))
+	check("no id", false, lastFile(data))
+	remove(lastFile(data))
+	check("nothing", false, "")
+	markStore(data, slog.New(slog.DiscardHandler))
+	if err := leave(filepath.Join(storeDir(data), "remembered.json"), []byte("damaged")); err != nil {
+		t.Fatal(err)
+	}
+	check("damaged memory", true, storeIDFile(data))
+	if err := new(files.Memory).Write(filepath.Join(storeDir(data), "remembered.json")); err != nil {
+		t.Fatal(err)
+	}
+	check("what is remembered tells it", false, "")
 }
 
 // TestPortTaken has the port of the last time taken just before it is used.

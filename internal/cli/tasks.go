@@ -109,7 +109,11 @@ func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 		fmt.Fprintln(e.stderr, "no agent is working on anything")
 		return nil
 	}
-	now, alike := time.Now(), b.lookalikes()
+	alike, err := b.lookalikes(ctx)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
 	for i := range list { // some may have left
 		alike.Add(list[i].Agent)
 	}

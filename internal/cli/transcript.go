@@ -7,15 +7,15 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // transcript retells a conversation from its log, calling line for each thing said or done, oldest first.
 // alike marks the agents in it.
-func transcript(ctx context.Context, store cortex.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
+func transcript(ctx context.Context, store storage.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
 	conv := conversation.NewConversation(tenant, contextID)
 	for entry, err := range store.Load(ctx, tenant, contextID, 0) {
 		if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,7 +38,14 @@ that one is heard of and nothing is new. --json prints an object a line, as Cort
 func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	conn := new(outage)
-	l, err := e.settings.mustJoin(ctx, "watch", log, conn.onConn)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	l, err := e.settings.mustJoin(ctx, "watch", log, func(up bool, err error) {
+		conn.onConn(up, err)
+		if why := e.settings.shutOut(err); why != nil {
+			end(why)
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -83,10 +91,14 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 			}
 		}()
 	}
-	if err := r.Run(ctx, l.bus); ctx.Err() == nil {
-		return err
+	err = r.Run(ctx, l.bus)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
 	}
-	return nil
+	if errors.Is(err, context.Canceled) { // it was told to end
+		return nil
+	}
+	return err
 }
 
 // opening holds back what is told of agents until all that are there are known: only then is it known who came first, and so who

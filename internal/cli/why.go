@@ -20,7 +20,10 @@ const maxSaid = 4000
 // why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 	var last []*conversation.Entry
-	alike := b.lookalikes()
+	alike, err := b.lookalikes(ctx)
+	if err != nil {
+		return "", err
+	}
 	retried := map[uint64]string{} // by the entry that has tasks tried again
 	conv := conversation.NewConversation(b.tenant, contextID)
 	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // Keeper keeps what a registry wants to remember as notes of a store.
 type Keeper struct {
-	Notes  cortex.Notes
+	Notes  storage.Notes
 	Tenant string
 }
 
@@ -20,7 +20,7 @@ var _ registry.Keeper = Keeper{}
 // Load implements [registry.Keeper].
 func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
 	return func(yield func(registry.Kept, error) bool) {
-		for n, err := range k.Notes.Notes(ctx, k.Tenant, cortex.NoteAgent) {
+		for n, err := range k.Notes.Notes(ctx, k.Tenant, storage.NoteAgent) {
 			if !yield(registry.Kept{ID: n.Key, Data: n.Value}, err) || err != nil {
 				return
 			}
@@ -31,12 +31,12 @@ func (k Keeper) Load(ctx context.Context) iter.Seq2[registry.Kept, error] {
 // Save implements [registry.Keeper].
 func (k Keeper) Save(ctx context.Context, id string, data []byte) error {
 	for {
-		n, err := k.Notes.Note(ctx, k.Tenant, cortex.NoteAgent, id)
+		n, err := k.Notes.Note(ctx, k.Tenant, storage.NoteAgent, id)
 		if err != nil {
 			return err
 		}
 		n.Value = data
-		if _, err = k.Notes.PutNote(ctx, k.Tenant, cortex.NoteAgent, n); !errors.Is(err, cortex.ErrConflict) {
+		if _, err = k.Notes.PutNote(ctx, k.Tenant, storage.NoteAgent, n); !errors.Is(err, storage.ErrConflict) {
 			return err
 		}
 	}
@@ -44,5 +44,5 @@ func (k Keeper) Save(ctx context.Context, id string, data []byte) error {
 
 // Delete implements [registry.Keeper].
 func (k Keeper) Delete(ctx context.Context, id string) error {
-	return k.Notes.DeleteNote(ctx, k.Tenant, cortex.NoteAgent, id)
+	return k.Notes.DeleteNote(ctx, k.Tenant, storage.NoteAgent, id)
 }

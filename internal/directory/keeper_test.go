@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 )
 
@@ -18,7 +18,7 @@ type hasty struct {
 	once bool
 }
 
-func (h *hasty) PutNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (h *hasty) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	if !h.once {
 		h.once = true
 		first := n

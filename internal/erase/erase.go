@@ -12,16 +12,17 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/learn"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Store keeps conversations and what was learned from them.
 type Store interface {
-	cortex.Store
-	cortex.Eraser
-	cortex.Notes
+	storage.Store
+	storage.Eraser
+	storage.Notes
 }
 
 // Bus keeps what was said in conversations until it is done with.
@@ -63,7 +64,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	if err := bus.Erase(ctx, tenant, contextID); err != nil {
 		return done, err
 	}
-	agents, err := cortex.ForgetConversation(ctx, store, tenant, contextID, slices.Collect(maps.Keys(worked))...)
+	agents, err := learn.Forget(ctx, store, tenant, contextID, slices.Collect(maps.Keys(worked))...)
 	if err != nil {
 		return done, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -44,7 +45,7 @@ type brittle struct {
 
 var errBrittle = errors.New("no")
 
-func (s *brittle) EraseNote(ctx context.Context, tenant, kind string, n cortex.Note) (conversation.Version, error) {
+func (s *brittle) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	if !s.failed {
 		s.failed = true
 		return 0, errBrittle
@@ -60,7 +61,7 @@ func TestConversationErasesNotes(t *testing.T) {
 	defer bus.Close()
 	ctx := t.Context()
 	for _, agent := range []string{"given", "tried", "other"} {
-		if _, err := store.PutNote(ctx, "", cortex.NoteEvidence, cortex.Note{Key: agent, Value: []byte(`[{"id":"t","text":"` + agent + `"}]`)}); err != nil {
+		if _, err := store.PutNote(ctx, "", storage.NoteEvidence, storage.Note{Key: agent, Value: []byte(`[{"id":"t","text":"` + agent + `"}]`)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +86,7 @@ func TestConversationErasesNotes(t *testing.T) {
 	if d := cmp.Diff([]string{"given", "tried"}, store.erased); d != "" {
 		t.Errorf("the notes that were erased differ (-want +got):\n%s", d)
 	}
-	for n, err := range store.Notes(ctx, "", cortex.NoteEvidence) {
+	for n, err := range store.Notes(ctx, "", storage.NoteEvidence) {
 		if want := `[{"id":"t","text":"` + n.Key + `"}]`; err != nil || string(n.Value) != want {
 			t.Errorf("the note of %s is %q, %v, want %q", n.Key, n.Value, err, want)
 		}
@@ -130,8 +131,8 @@ func TestConversationUnlearns(t *testing.T) {
 		}
 		say("kept", "both: words that stay")
 		say("gone", "both: words that go")
-		damaged := cortex.Note{Key: "damaged", Value: []byte("{")}
-		if _, err := store.PutNote(t.Context(), "", cortex.NoteEvidence, damaged); err != nil {
+		damaged := storage.Note{Key: "damaged", Value: []byte("{")}
+		if _, err := store.PutNote(t.Context(), "", storage.NoteEvidence, damaged); err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(time.Minute)
@@ -144,7 +145,7 @@ func TestConversationUnlearns(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		left := map[string][]string{}
-		for n, err := range store.Notes(t.Context(), "", cortex.NoteEvidence) {
+		for n, err := range store.Notes(t.Context(), "", storage.NoteEvidence) {
 			if err != nil {
 				t.Fatal(err)
 			}

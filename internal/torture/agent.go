@@ -39,7 +39,7 @@ func Agent(ctx context.Context, folder string, n int, name string, log *slog.Log
 		Name: id, Version: "1.0.0", Description: "Works for the torture",
 		Skills: []a2a.AgentSkill{{ID: "sum", Name: "Sum", Description: "Makes a sum of a token"}},
 	}
-	return agents.Serve(ctx, bus, card, w.do, &agents.Options{Concurrency: 64, Grace: time.Second, Logger: log})
+	return agents.Serve(ctx, bus, card, agents.Handler(w.do), &agents.Options{Concurrency: 64, Grace: time.Second, Logger: log})
 }
 
 // runsSuffix is of the files in which agents note what they begin.

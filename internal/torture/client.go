@@ -18,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
@@ -73,7 +74,7 @@ func rest(ctx context.Context, d time.Duration) error {
 // client holds the conversations of one process.
 type client struct {
 	bus      transport.Transport
-	store    cortex.Store
+	store    storage.Store
 	journal  *journal
 	draining atomic.Bool
 	log      *slog.Logger

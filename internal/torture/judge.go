@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
@@ -58,7 +58,7 @@ func (r *run) judge(ctx context.Context) (*Report, error) {
 	return report, nil
 }
 
-func readLog(ctx context.Context, store cortex.Store, contextID string) ([]*conversation.Entry, error) {
+func readLog(ctx context.Context, store storage.Store, contextID string) ([]*conversation.Entry, error) {
 	for try := 0; ; try++ {
 		var log []*conversation.Entry
 		var failed error

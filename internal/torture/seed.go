@@ -10,8 +10,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -19,7 +19,7 @@ import (
 const seedUser = "user:seed"
 
 // lengthen writes entries to the log of a conversation, so that it is long from the beginning: turns that were answered at once.
-func lengthen(ctx context.Context, store cortex.Store, contextID string, entries int) error {
+func lengthen(ctx context.Context, store storage.Store, contextID string, entries int) error {
 	after := conversation.Version(0)
 	for n := 1; n <= entries; n++ {
 		id := "seed-" + strconv.Itoa(n)
@@ -44,10 +44,10 @@ func lengthen(ctx context.Context, store cortex.Store, contextID string, entries
 
 // add appends e, which nobody else does: a conflict says that it is there already, or that the server has just become the leader, and
 // does not know of everything yet.
-func add(ctx context.Context, store cortex.Store, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
+func add(ctx context.Context, store storage.Store, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	for tries := 1; ; tries++ {
 		v, err := store.Append(ctx, "", contextID, after, e)
-		if !errors.Is(err, cortex.ErrConflict) || tries == 10 {
+		if !errors.Is(err, storage.ErrConflict) || tries == 10 {
 			return v, err
 		}
 		for known, lerr := range store.Load(ctx, "", contextID, after) {

@@ -4,25 +4,25 @@ import (
 	"context"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // hasty says that there is a conflict where there is none: at the second entry before it is stored, at the third after that.
 type hasty struct {
-	cortex.Store
+	storage.Store
 	calls int
 }
 
 func (h *hasty) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	h.calls++
 	if h.calls == 2 {
-		return 0, cortex.ErrConflict
+		return 0, storage.ErrConflict
 	}
 	v, err := h.Store.Append(ctx, tenant, contextID, after, e)
 	if h.calls == 4 && err == nil {
-		return 0, cortex.ErrConflict
+		return 0, storage.ErrConflict
 	}
 	return v, err
 }

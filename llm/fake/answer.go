@@ -3,97 +3,12 @@ package fake
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
-
-	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-const (
-	maxSay    = 900 << 10 // an answer has to fit into a message
-	maxOnline = 10        // agents named in an answer
-)
-
-// answer writes what the tasks of a step gave, for the user: the words of one as they are, those of several with the
-// names of the agents. A task that asks for something makes it a question.
-func answer(tasks []prompt.Task) *llm.Decision {
-	room := maxSay / max(len(tasks), 1)
-	var lines []string
-	questions, lone := 0, ""
-	sep := "\n"
-	for i := range tasks {
-		t := &tasks[i]
-		text := cut(words(t), room)
-		line := fmt.Sprintf("%s: %s", t.Agent, text)
-		switch t.State {
-		case a2a.TaskStateCompleted:
-			if lone = text; strings.TrimSpace(text) == "" {
-				lone = t.Agent + " is done, and gave no text."
-				line = lone
-			}
-		case a2a.TaskStateInputRequired, a2a.TaskStateAuthRequired:
-			questions++
-			line = fmt.Sprintf("%s asks: %s", t.Agent, text)
-			if lone = text; strings.TrimSpace(text) == "" {
-				lone = t.Agent + " needs to know more to go on."
-				line = lone
-			}
-		case a2a.TaskStateFailed, a2a.TaskStateRejected:
-			line = fmt.Sprintf("%s could not do it: %s", t.Agent, text)
-			if strings.TrimSpace(text) == "" {
-				line = t.Agent + " could not do it, and gave no reason."
-			}
-			lone = line
-		case a2a.TaskStateCanceled:
-			line = fmt.Sprintf("The task of %s was canceled.", t.Agent)
-			lone = line
-		default:
-			line = fmt.Sprintf("%s is still at work.", t.Agent)
-			lone = line
-		}
-		if strings.Contains(strings.TrimSpace(line), "\n") {
-			sep = "\n\n"
-		}
-		lines = append(lines, line)
-	}
-	d := respond(strings.Join(lines, sep), fmt.Sprintf("%d tasks came back", len(tasks)))
-	switch len(tasks) {
-	case 0:
-		d.Say, d.Reason = "Nothing was done.", "a step without tasks"
-	case 1:
-		d.Say, d.Reason = lone, "the task came back"
-	}
-	if questions > 0 {
-		d.Kind, d.Reason = llm.KindClarify, "an agent asks"
-	}
-	return d
-}
-
-// words returns what an agent said, or else the texts it made.
-func words(t *prompt.Task) string {
-	if strings.TrimSpace(t.Result) != "" || t.State != a2a.TaskStateCompleted {
-		return t.Result
-	}
-	var texts []string
-	for _, a := range t.Artifacts {
-		if strings.TrimSpace(a.Text) != "" {
-			texts = append(texts, a.Text)
-		}
-	}
-	return strings.Join(texts, "\n\n")
-}
-
-func cut(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return fmt.Sprintf("%s\n[… %d more bytes are cut off]", s[:limit], len(s)-limit)
-}
+const maxOnline = 10 // agents named in an answer
 
 // online says which agents can be asked.
 func online(t *llm.Turn) string {

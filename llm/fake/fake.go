@@ -74,7 +74,7 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(t.Steps) > 0:
-		return answer(t.Steps[len(t.Steps)-1].Tasks)
+		return llm.Report(t.Steps[len(t.Steps)-1].Tasks)
 	case t.Last:
 		return respond("No step is left to give this to an agent.\n"+online(t), "last step")
 	}

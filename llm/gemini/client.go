@@ -28,6 +28,8 @@ type Config struct {
 
 	BaseURL    string // up to the version; "" is Google's
 	APIVersion string // "" is the SDK's choice
+	// Images says that the model takes images. Others are told in a line of text what is left out.
+	Images bool
 	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
 	Structured llm.Structured
 	// HTTPClient sends the requests, and with Project has to authorize them; nil is one that does. It is not changed.
@@ -42,6 +44,7 @@ type Client struct {
 	name, model string
 	key         string // to keep it out of errors
 	mode        llm.Structured
+	images      bool
 	models      *genai.Models
 }
 
@@ -87,7 +90,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 	if sent.CheckRedirect == nil { // net/http would send the key along, to wherever
 		sent.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	}
-	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, models: c.Models}, nil
+	return &Client{name: cfg.Name, model: cfg.Model, key: cfg.Key, mode: cfg.Structured, images: cfg.Images, models: c.Models}, nil
 }
 
 // dialSDK is genai.NewClient with an end. Its search for credentials knows no context; it gives up by itself after some
@@ -181,7 +184,7 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		defer stop()
 		a := &answer{x: x, tools: len(config.Tools) > 0}
 		var failed error
-		for response, err := range guarded(c.models.GenerateContentStream(inner, c.model, contents(r), config)) {
+		for response, err := range guarded(c.models.GenerateContentStream(inner, c.model, c.contents(r), config)) {
 			if failed = err; err != nil {
 				break
 			}

@@ -23,7 +23,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 // dial returns a client of the server at url: of Vertex AI's side with a project, else of the Gemini API's.
 func dial(t *testing.T, url, project string, o llmtest.Options) llm.Client {
 	t.Helper()
-	cfg := gemini.Config{Model: llmtest.Model, BaseURL: url, Structured: o.Mode}
+	cfg := gemini.Config{Model: llmtest.Model, BaseURL: url, Structured: o.Mode, Images: o.Images}
 	if project == "" {
 		cfg.Key = o.Key
 	} else {

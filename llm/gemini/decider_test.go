@@ -25,7 +25,7 @@ func TestDecider(t *testing.T) {
 		for _, project := range []string{"", "project-1"} {
 			t.Run(string(mode)+" "+project, func(t *testing.T) {
 				server := geminitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
-					if last := c.Messages[len(c.Messages)-1].Text; !strings.Contains(c.System, "agent_clock") || !strings.Contains(last, "What time is it") {
+					if last := c.Messages[len(c.Messages)-1].Text(); !strings.Contains(c.System, "agent_clock") || !strings.Contains(last, "What time is it") {
 						t.Errorf("the model got the instructions\n%s\nand the message\n%s", c.System, last)
 					}
 					return &llmtest.Reply{Pieces: []string{reply[:30], reply[30:60], reply[60:]}, Usage: llm.Usage{Input: 100, Cached: 40, Output: 20}, Thoughts: "Hm."}

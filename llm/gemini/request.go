@@ -17,14 +17,29 @@ const (
 	emptyText = "(empty)"
 )
 
-func contents(r *llm.Request) []*genai.Content {
+// images are the types that Gemini's models take.
+var images = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+
+func (c *Client) contents(r *llm.Request) []*genai.Content {
+	var types []string
+	if c.images {
+		types = images
+	}
 	var all []*genai.Content
 	for _, m := range r.Messages {
 		role := genai.RoleUser
 		if m.Role == llm.RoleAssistant {
 			role = genai.RoleModel
 		}
-		all = append(all, &genai.Content{Role: role, Parts: []*genai.Part{{Text: cmp.Or(m.Text, emptyText)}}})
+		content := &genai.Content{Role: role}
+		for _, p := range m.Showing(types...).Parts {
+			part := &genai.Part{Text: cmp.Or(p.Text, emptyText)}
+			if p.Image != nil {
+				part = &genai.Part{InlineData: &genai.Blob{MIMEType: p.Image.Type, Data: p.Image.Data}}
+			}
+			content.Parts = append(content.Parts, part)
+		}
+		all = append(all, content)
 	}
 	return all
 }

@@ -47,7 +47,7 @@ func TestSchemaAsItIs(t *testing.T) {
 func TestRequests(t *testing.T) {
 	zero := 0.0
 	r := &llm.Request{
-		System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Text: "a"}, {Role: llm.RoleAssistant, Text: "b"}, {Role: llm.RoleUser, Text: "c"}},
+		System: "Be brief.", Messages: []llm.Message{llm.User("a"), llm.Assistant("b"), llm.User("c")},
 		Schema: json.RawMessage(`{"type":"object"}`), MaxTokens: 1 << 40, Temperature: &zero, CacheKey: "conversation",
 	}
 	said := `"systemInstruction":{"role":"user","parts":[{"text":"Be brief."}]},"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]},{"role":"user","parts":[{"text":"c"}]}]`
@@ -74,7 +74,7 @@ func TestRequests(t *testing.T) {
 
 // TestEmptyMessage sends something for a message without words: the endpoint refuses a part that has nothing in it.
 func TestEmptyMessage(t *testing.T) {
-	r := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: ""}, {Role: llm.RoleAssistant, Text: ""}, {Role: llm.RoleUser, Text: "b"}}}
+	r := &llm.Request{Messages: []llm.Message{llm.User(""), llm.Assistant(""), llm.User("b")}}
 	var got struct{ Contents any }
 	if err := json.Unmarshal(sent(t, "", r), &got); err != nil {
 		t.Fatal(err)

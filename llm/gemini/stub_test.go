@@ -50,7 +50,7 @@ func asking(t testing.TB, e endpoint, change ...func(*gemini.Config)) *gemini.Cl
 }
 
 func hello() *llm.Request {
-	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hello"}}}
+	return &llm.Request{System: "Be brief.", Messages: []llm.Message{llm.User("hello")}}
 }
 
 // ask returns what came: the text, and the last chunk or the error.

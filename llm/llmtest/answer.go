@@ -14,7 +14,7 @@ import (
 
 // request returns a request of one user message.
 func request(text string) *llm.Request {
-	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Text: text}}}
+	return &llm.Request{System: "Be brief.", Messages: []llm.Message{llm.User(text)}}
 }
 
 // answer is all that came of a call.

@@ -79,7 +79,7 @@ var brokenClients = []struct {
 	})},
 
 	{"one system message", "request/conversation", "the server got the messages", asking(func(c *llmtest.Call) {
-		c.Messages = append([]llm.Message{{Role: llm.RoleUser, Text: c.System}}, c.Messages...)
+		c.Messages = append([]llm.Message{llm.User(c.System)}, c.Messages...)
 	})},
 	{"all said by the user", "request/conversation", "the server got the messages", asking(func(c *llmtest.Call) {
 		for i := range c.Messages {
@@ -87,7 +87,19 @@ var brokenClients = []struct {
 		}
 	})},
 	{"empty messages left out", "request/empty messages", "the server got 3 messages, want 5", asking(func(c *llmtest.Call) {
-		c.Messages = slices.DeleteFunc(c.Messages, func(m llm.Message) bool { return m.Text == "" })
+		c.Messages = slices.DeleteFunc(c.Messages, func(m llm.Message) bool { return m.Text() == "" })
+	})},
+	{"images dropped", "request/images", "the server got the parts", asking(func(c *llmtest.Call) {
+		for i := range c.Messages {
+			c.Messages[i].Parts = slices.DeleteFunc(c.Messages[i].Parts, func(p llm.Part) bool { return p.Image != nil })
+		}
+	})},
+	{"images not named", "request/images left out", "the server got the parts", asking(func(c *llmtest.Call) {
+		for i, m := range c.Messages {
+			if head, _, ok := strings.Cut(m.Text(), "\n[image"); ok {
+				c.Messages[i] = llm.User(head)
+			}
+		}
 	})},
 	{"no key", "request/key", "the server got the key", asking(func(c *llmtest.Call) { c.Key = "" })},
 	{"no token limit", "request/token limit", "the server got the token limit", asking(func(c *llmtest.Call) { c.MaxTokens = 0 })},
@@ -105,7 +117,7 @@ var brokenClients = []struct {
 	{"always JSON", "request/free text", "without a schema", asking(func(c *llmtest.Call) { c.Mode = llm.StructuredObject })},
 	{"request changed", "request/not changed", "the client changed the request", calls(func(r *llm.Request) { r.System = "" })},
 	{"request appended to", "request/not changed", "the client changed the request", calls(func(r *llm.Request) {
-		_ = append(r.Messages, llm.Message{Text: "x"})
+		_ = append(r.Messages, llm.User("x"))
 	})},
 
 	{"no schema", "structured/schema json_schema", "the server got the schema", asking(func(c *llmtest.Call) { c.Schema = nil })},
@@ -239,8 +251,8 @@ var brokenClients = []struct {
 		var first sync.Once
 		var text string
 		return asking(func(c *llmtest.Call) {
-			first.Do(func() { text = c.Messages[0].Text })
-			c.Messages[0].Text = text
+			first.Do(func() { text = c.Messages[0].Text() })
+			c.Messages[0] = llm.User(text)
 		})(w)
 	}},
 

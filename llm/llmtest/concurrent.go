@@ -21,7 +21,7 @@ var concurrentCases = []testCase{
 			if arrived++; arrived == n {
 				close(all)
 			}
-			text := c.Messages[len(c.Messages)-1].Text
+			text := c.Messages[len(c.Messages)-1].Text()
 			return &Reply{Pieces: []string{"you ", "said ", text}, Hold: all}
 		}, Options{Key: key})
 		var calls []*calling
@@ -43,7 +43,7 @@ var concurrentCases = []testCase{
 			if arrived++; arrived == n {
 				close(all)
 			}
-			text := c.Messages[len(c.Messages)-1].Text
+			text := c.Messages[len(c.Messages)-1].Text()
 			switch kind, _, _ := strings.Cut(text, " "); kind {
 			case "fail":
 				return &Reply{Error: &Fault{Status: 503, Message: text}, Hold: all}

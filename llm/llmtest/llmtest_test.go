@@ -34,7 +34,7 @@ func TestScript(t *testing.T) {
 		llmtest.Answer{Text: "y", Cut: true},
 		llmtest.Func(func(_ context.Context, r *llm.Request) llmtest.Answer { return llmtest.Text("seen " + r.System) }),
 	)
-	r := &llm.Request{System: "s", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}
+	r := &llm.Request{System: "s", Messages: []llm.Message{llm.User("hi")}}
 	pieces, last, err := collect(t.Context(), c, r)
 	if diff := cmp.Diff([]string{"a", "b", "c"}, pieces); diff != "" || err != nil {
 		t.Errorf("first answer: %v (-want +got):\n%s", err, diff)
@@ -42,7 +42,7 @@ func TestScript(t *testing.T) {
 	if want := (llm.Chunk{Done: true, Model: "scripted", Usage: llm.Usage{Input: 3}}); last != want {
 		t.Errorf("last chunk = %+v, want %+v", last, want)
 	}
-	r.Messages[0].Text = "changed"
+	r.Messages[0] = llm.User("changed")
 	if pieces, _, err := collect(t.Context(), c, r); len(pieces) != 1 || !errors.Is(err, boom) {
 		t.Errorf("failing answer = %q, %v, want one piece and boom", pieces, err)
 	}
@@ -55,8 +55,8 @@ func TestScript(t *testing.T) {
 	if _, _, err := collect(t.Context(), c, r); err == nil || !strings.Contains(err.Error(), "request 5, but the script has 4") {
 		t.Errorf("a request too many = %v, want an error that counts", err)
 	}
-	if got := c.Requests(); len(got) != 5 || got[0].Messages[0].Text != "hi" {
-		t.Errorf("%d requests recorded, the first says %q", len(got), got[0].Messages[0].Text)
+	if got := c.Requests(); len(got) != 5 || got[0].Messages[0].Text() != "hi" {
+		t.Errorf("%d requests recorded, the first says %q", len(got), got[0].Messages[0].Text())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

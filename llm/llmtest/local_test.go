@@ -45,8 +45,14 @@ func (l *local) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		messages := slices.Clone(r.Messages)
+		for i, m := range messages {
+			if messages[i] = m.Showing(); l.options.Images {
+				messages[i] = seen(m)
+			}
+		}
 		c := &llmtest.Call{
-			Model: llmtest.Model, System: r.System, Messages: slices.Clone(r.Messages), CacheKey: r.CacheKey,
+			Model: llmtest.Model, System: r.System, Messages: messages, CacheKey: r.CacheKey,
 			MaxTokens: r.MaxTokens, Temperature: r.Temperature, Key: l.options.Key, Stream: true, Gone: ctx.Done(),
 		}
 		c.Mode, c.Schema = asked(l.options.Mode, r.Schema)
@@ -60,6 +66,17 @@ func (l *local) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chun
 			}
 		}
 	}
+}
+
+// seen is what an endpoint gets of a message with images.
+func seen(m llm.Message) llm.Message {
+	m = m.Showing("image/png", "image/jpeg")
+	for i := range m.Parts {
+		if image := m.Parts[i].Image; image != nil {
+			m.Parts[i].Image = &llm.Image{Type: image.Type, Data: image.Data}
+		}
+	}
+	return m
 }
 
 // asked is how an endpoint would be asked for structured output.

@@ -31,11 +31,11 @@ var requestCases = []testCase{
 	}},
 	{name: "conversation", run: func(e *env) {
 		r := &llm.Request{System: "You route.\n\nBe brief.", Messages: []llm.Message{
-			{Role: llm.RoleUser, Text: "first\nquestion"},
-			{Role: llm.RoleAssistant, Text: `{"kind":"respond","say":"first answer"}`},
-			{Role: llm.RoleUser, Text: "second question"},
-			{Role: llm.RoleAssistant, Text: "second answer"},
-			{Role: llm.RoleUser, Text: "third question"},
+			llm.User("first\nquestion"),
+			llm.Assistant(`{"kind":"respond","say":"first answer"}`),
+			llm.User("second question"),
+			llm.Assistant("second answer"),
+			llm.User("third question"),
 		}}
 		got := e.sent(r)
 		if got.System != r.System {
@@ -57,7 +57,7 @@ var requestCases = []testCase{
 		r := &llm.Request{}
 		for i, text := range odd {
 			r.System += text
-			r.Messages = append(r.Messages, llm.Message{Role: []llm.Role{llm.RoleUser, llm.RoleAssistant}[i%2], Text: text})
+			r.Messages = append(r.Messages, []func(string) llm.Message{llm.User, llm.Assistant}[i%2](text))
 		}
 		got := e.sent(r)
 		if got.System != r.System {
@@ -70,27 +70,59 @@ var requestCases = []testCase{
 	{name: "empty messages", run: func(e *env) {
 		// Some endpoints refuse a message without text, so what stands in its place is the client's choice.
 		r := &llm.Request{Messages: []llm.Message{
-			{Role: llm.RoleUser, Text: "first"},
-			{Role: llm.RoleAssistant},
-			{Role: llm.RoleUser, Text: "second"},
-			{Role: llm.RoleAssistant, Text: "answer"},
-			{Role: llm.RoleUser},
+			llm.User("first"),
+			llm.Assistant(""),
+			llm.User("second"),
+			llm.Assistant("answer"),
+			llm.User(""),
 		}}
 		got := e.sent(r)
 		if len(got.Messages) != len(r.Messages) {
 			e.Fatalf("the server got %d messages, want %d", len(got.Messages), len(r.Messages))
 		}
 		for i, m := range r.Messages {
-			if got := got.Messages[i]; got.Role != m.Role || m.Text != "" && got.Text != m.Text {
+			if got := got.Messages[i]; got.Role != m.Role || m.Text() != "" && got.Text() != m.Text() {
 				e.Errorf("the server got the message %+v, want %+v", got, m)
 			}
+		}
+	}},
+	{name: "images", needs: []Feature{NoImages}, run: func(e *env) {
+		c, s := e.serveImages(&Reply{Pieces: []string{"ok"}})
+		e.wantText(e.ask(c, withImages()), "ok")
+		want := []llm.Part{
+			{Text: "Is it in the first?"}, {Image: &llm.Image{Type: "image/png", Data: png}}, {Text: "Or in the second?"},
+			{Image: &llm.Image{Type: "image/jpeg", Data: jpeg}},
+		}
+		if diff := cmp.Diff(want, partsOf(s.call())); diff != "" {
+			e.Errorf("the server got the parts (-want +got):\n%s", diff)
+		}
+	}},
+	{name: "image of an unknown type", needs: []Feature{NoImages}, run: func(e *env) {
+		c, s := e.serveImages(&Reply{Pieces: []string{"ok"}})
+		r := withImages()
+		r.Messages[0].Parts[1].Image.Type = "image/x-secret"
+		e.wantText(e.ask(c, r), "ok")
+		want := []llm.Part{
+			{Text: "Is it in the first?\n[image plot.png, image/x-secret, 512 bytes: this model takes no image/x-secret]\nOr in the second?"},
+			{Image: &llm.Image{Type: "image/jpeg", Data: jpeg}},
+		}
+		if diff := cmp.Diff(want, partsOf(s.call())); diff != "" {
+			e.Errorf("the server got the parts (-want +got):\n%s", diff)
+		}
+	}},
+	{name: "images left out", run: func(e *env) {
+		got := partsOf(e.sent(withImages()))
+		want := "Is it in the first?\n[image plot.png, image/png, 512 bytes: this model takes no images]\n" +
+			"Or in the second?\n[image, image/jpeg, 3 bytes: this model takes no images]"
+		if diff := cmp.Diff([]llm.Part{{Text: want}}, got); diff != "" {
+			e.Errorf("the server got the parts (-want +got):\n%s", diff)
 		}
 	}},
 	{name: "big", run: func(e *env) {
 		r := request(strings.Repeat("0123456789abcdef", 1<<15))
 		r.System = strings.Repeat("Be brief. ", 1<<15)
 		got := e.sent(r)
-		if got.System != r.System || len(got.Messages) != 1 || got.Messages[0] != r.Messages[0] {
+		if got.System != r.System || len(got.Messages) != 1 || got.Messages[0].Text() != r.Messages[0].Text() {
 			e.Errorf("the server got %d bytes of instructions and %d messages, not what was sent", len(got.System), len(got.Messages))
 		}
 	}},
@@ -151,6 +183,26 @@ var requestCases = []testCase{
 	}},
 }
 
+// Two images, as far as a server can tell.
+var png, jpeg = append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 504)...), []byte{0xff, 0xd8, 0xff}
+
+// withImages returns a request with both, each behind a text.
+func withImages() *llm.Request {
+	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
+		{Text: "Is it in the first?"}, {Image: &llm.Image{Name: "plot.png", Type: "image/png", Data: png}},
+		{Text: "Or in the second?"}, {Image: &llm.Image{Type: "image/jpeg", Data: jpeg}},
+	}}}}
+}
+
+// partsOf returns what a call says, whatever message the protocol has it in.
+func partsOf(c *Call) []llm.Part {
+	var all []llm.Part
+	for _, m := range c.Messages {
+		all = append(all, m.Parts...)
+	}
+	return all
+}
+
 // full returns a request with a value in each field, and room behind the end of its slices.
 func full() *llm.Request {
 	temperature := 0.5
@@ -158,8 +210,8 @@ func full() *llm.Request {
 	schema := make(json.RawMessage, 0, 2048)
 	return &llm.Request{
 		System: "Be brief.",
-		Messages: append(messages, llm.Message{Role: llm.RoleUser, Text: "one"}, llm.Message{Role: llm.RoleAssistant, Text: "two"},
-			llm.Message{Role: llm.RoleUser, Text: "three"}),
+		Messages: append(messages, llm.User("one"), llm.Assistant("two"),
+			llm.User("three")),
 		Schema:      append(schema, llm.DecisionSchema(&llm.Turn{})...),
 		CacheKey:    "conversation-1",
 		MaxTokens:   100,

@@ -29,7 +29,8 @@ type testCase struct {
 //
 //   - One Done chunk ends a complete answer, with the model's name and the usage; text comes as it is written. What the
 //     model thought, and what the client does not know, is no text; while it thinks, chunks without text come.
-//   - What the request says arrives, in order and unchanged, and so does the schema, in each of w.Modes.
+//   - What the request says arrives, in order and unchanged, and so does the schema, in each of w.Modes. Images arrive, byte by byte, or a
+//     line of text names them: those that the model does not take.
 //   - A call that fails ends with one error, which is an [llm.Error] with Provider, Model, Status, the endpoint's words
 //     and its RetryAfter, and wraps exactly one of package llm's kinds. It is tried once.
 //   - An answer that breaks off is [llm.ErrTruncated], or [llm.ErrUnavailable] before its first piece; what is no answer at
@@ -103,6 +104,14 @@ func (e *env) serveMode(mode llm.Structured, replies ...*Reply) (llm.Client, *se
 	s := &server{e: e, arrived: make(chan *Call, 1000)}
 	s.say(replies...)
 	return e.wire.Dial(e.T, s.handle, Options{Mode: mode, Key: key}), s
+}
+
+// serveImages is serve for a client whose model takes images.
+func (e *env) serveImages(replies ...*Reply) (llm.Client, *server) {
+	e.Helper()
+	s := &server{e: e, arrived: make(chan *Call, 1000)}
+	s.say(replies...)
+	return e.wire.Dial(e.T, s.handle, Options{Key: key, Images: true}), s
 }
 
 // server is a scripted endpoint.

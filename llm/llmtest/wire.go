@@ -34,6 +34,8 @@ type Handler func(c *Call) *Reply
 type Options struct {
 	Mode llm.Structured // "" is the client's own choice
 	Key  string         // the API key, or token, that the client is given
+	// Images says that the model takes images.
+	Images bool
 }
 
 // Model is the model that a Wire's client asks for.
@@ -55,6 +57,7 @@ const (
 	NoStatus      Feature = "http status"           // errors have a code of another kind; [llm.Error].Status may be 0
 	NoReset       Feature = "ratelimit reset"       // the provider does not send x-ratelimit-reset-requests and -tokens
 	NoFragments   Feature = "fragments of a call"   // a function call comes whole: Pieces are joined in mode tools
+	NoImages      Feature = "images"                // the protocol has no way to send one
 	NoGarbage     Feature = "garbage"               // the transport delivers nothing but well-formed messages
 )
 

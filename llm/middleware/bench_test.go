@@ -20,7 +20,7 @@ func BenchmarkGenerate(b *testing.B) {
 	stacks["all"] = func(c llm.Client) llm.Client {
 		return stacks["fallback"](retry(rate(stacks["timeout"](stacks["price"](c)))))
 	}
-	r := &llm.Request{System: strings.Repeat("x", 8<<10), Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}
+	r := &llm.Request{System: strings.Repeat("x", 8<<10), Messages: []llm.Message{llm.User("hi")}}
 	for _, name := range []string{"bare", "price", "timeout", "rate", "retry", "fallback", "all"} {
 		for _, chunks := range []int{1, 1000} {
 			c := stacks[name](yielding(func(_ context.Context, yield func(llm.Chunk, error) bool) {

@@ -30,7 +30,7 @@ func Example() {
 		{Name: "small", Client: stack(small, middleware.Price{Input: 1, Cached: 0.1, Output: 4})},
 	}, slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
 
-	r := &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "Good morning!"}}}
+	r := &llm.Request{Messages: []llm.Message{llm.User("Good morning!")}}
 	for chunk, err := range client.Generate(context.Background(), r) {
 		switch {
 		case err != nil:

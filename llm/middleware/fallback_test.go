@@ -364,7 +364,7 @@ func TestFallbackLogs(t *testing.T) {
 		first, _ := always(failure(llm.ErrAuth))
 		second, _ := says("my answer")
 		c := middleware.Fallback(named(first, second), log)
-		r := &llm.Request{System: "my system", Messages: []llm.Message{{Text: "my words"}}}
+		r := &llm.Request{System: "my system", Messages: []llm.Message{llm.User("my words")}}
 		for range 4 {
 			ask(t, t.Context(), c, r)
 		}

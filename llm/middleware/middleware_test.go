@@ -82,7 +82,7 @@ func ask(t *testing.T, ctx context.Context, c llm.Client, r *llm.Request) got {
 }
 
 func request() *llm.Request {
-	return &llm.Request{System: "s", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}
+	return &llm.Request{System: "s", Messages: []llm.Message{llm.User("hi")}}
 }
 
 func failure(kind error) *llm.Error { return &llm.Error{Kind: kind, Provider: "test"} }
@@ -115,12 +115,12 @@ func each(t *testing.T, f func(t *testing.T, around func(llm.Client) llm.Client)
 func TestAnswersArriveAsTheyWere(t *testing.T) {
 	each(t, func(t *testing.T, around func(llm.Client) llm.Client) {
 		script := llmtest.Script(llmtest.Answer{Pieces: []string{"one ", "", "two"}, Model: "m", Usage: llm.Usage{Input: 3, Output: 2}})
-		r := &llm.Request{System: "s", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}, MaxTokens: 9}
+		r := &llm.Request{System: "s", Messages: []llm.Message{llm.User("hi")}, MaxTokens: 9}
 		g := ask(t, t.Context(), around(script), r)
 		if g.Err != nil || g.Text != "one two" || g.Done.Model != "m" || g.Done.Usage.Tokens() != 5 {
 			t.Errorf("got %+v", g)
 		}
-		want := &llm.Request{System: "s", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}, MaxTokens: 9}
+		want := &llm.Request{System: "s", Messages: []llm.Message{llm.User("hi")}, MaxTokens: 9}
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Errorf("the request was changed (-want +got):\n%s", diff)
 		}
@@ -283,13 +283,13 @@ func TestEndOfCtxStaysItsError(t *testing.T) {
 func TestManyCallsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, around func(llm.Client) llm.Client) {
 		c := around(client(func(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
-			return llmtest.Script(llmtest.Answer{Text: r.Messages[0].Text}).Generate(ctx, r)
+			return llmtest.Script(llmtest.Answer{Text: r.Messages[0].Text()}).Generate(ctx, r)
 		}))
 		texts := make([]string, 64)
 		done := make(chan int)
 		for i := range texts {
 			go func() {
-				r := &llm.Request{Messages: []llm.Message{{Text: string(rune('A' + i))}}}
+				r := &llm.Request{Messages: []llm.Message{llm.User(string(rune('A' + i)))}}
 				texts[i] = ask(t, t.Context(), c, r).Text
 				done <- i
 			}()

@@ -85,11 +85,8 @@ func (l *limited) heed(err error) {
 
 // estimate returns how many tokens r has, and how many it and its answer have at most, or usually.
 func estimate(r *llm.Request) (read, most int) {
-	n := len(r.System) + len(r.Schema)
-	for i := range r.Messages {
-		n += len(r.Messages[i].Text)
-	}
-	read = n / bytesPerToken
+	bytes, images := r.Size()
+	read = bytes/bytesPerToken + images*llm.ImageTokens
 	if r.MaxTokens > 0 {
 		return read, read + r.MaxTokens
 	}

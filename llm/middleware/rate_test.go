@@ -99,7 +99,7 @@ func TestRateLimitEstimate(t *testing.T) {
 		want    int
 	}{
 		"system":   {&llm.Request{System: x, MaxTokens: 7}, 57},
-		"messages": {&llm.Request{Messages: []llm.Message{{Text: x}, {Text: x}}, MaxTokens: 7}, 107},
+		"messages": {&llm.Request{Messages: []llm.Message{llm.User(x), llm.User(x)}, MaxTokens: 7}, 107},
 		"schema":   {&llm.Request{Schema: []byte(x), MaxTokens: 7}, 57},
 		"usual":    {&llm.Request{System: x}, 1074},
 	} {

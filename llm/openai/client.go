@@ -43,6 +43,8 @@ type Config struct {
 	PromptCacheKey *bool
 	// ReasoningEffort is sent as it is; "" leaves it out.
 	ReasoningEffort string
+	// Images says that the model takes images. Others are told in a line of text what is left out.
+	Images bool
 
 	// HTTPClient is copied; nil is one with sensible bounds and no overall timeout. Redirects are never followed, whatever
 	// it says: they would carry the key and the prompt to a place that nobody configured.

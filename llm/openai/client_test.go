@@ -52,7 +52,7 @@ func failure(t *testing.T, got result, want error) *llm.Error {
 }
 
 func hi() *llm.Request {
-	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}
+	return &llm.Request{System: "Be brief.", Messages: []llm.Message{llm.User("hi")}}
 }
 
 func decide() *llm.Request {
@@ -121,7 +121,7 @@ func TestRequest(t *testing.T) {
 		{name: "no stream usage", cfg: openai.Config{NoStreamUsage: true}, want: `{"model":"m",` + messages + `,"stream":true}`},
 		{name: "developer", cfg: openai.Config{SystemRole: "developer"}, want: `{"model":"m","messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":"hi"}],` + usage + `}`},
 		{name: "effort", cfg: openai.Config{ReasoningEffort: "low"}, want: `{"model":"m",` + messages + `,` + usage + `,"reasoning_effort":"low"}`},
-		{name: "empty message", r: llm.Request{Messages: []llm.Message{{Role: llm.RoleUser}}}, want: `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"(empty)"}],` + usage + `}`},
+		{name: "empty message", r: llm.Request{Messages: []llm.Message{llm.User("")}}, want: `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"(empty)"}],` + usage + `}`},
 		{
 			name: "schema", r: llm.Request{Schema: json.RawMessage(schema)},
 			want: `{"model":"m",` + messages + `,` + usage + `,"response_format":{"type":"json_schema","json_schema":{"name":"decision","strict":true,"schema":` + schema + `}}}`,

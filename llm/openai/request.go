@@ -1,7 +1,9 @@
 package openai
 
 import (
+	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -28,11 +30,7 @@ func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[stri
 		req.Messages = append(req.Messages, openai.ChatCompletionMessage{Role: c.cfg.SystemRole, Content: r.System})
 	}
 	for _, m := range r.Messages {
-		text := m.Text
-		if text == "" {
-			text = emptyText
-		}
-		req.Messages = append(req.Messages, openai.ChatCompletionMessage{Role: string(m.Role), Content: text})
+		req.Messages = append(req.Messages, c.message(m))
 	}
 	if !c.cfg.NoStreamUsage {
 		req.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
@@ -59,6 +57,32 @@ func (c *Client) request(r *llm.Request) (openai.ChatCompletionRequest, map[stri
 		extra["prompt_cache_key"] = cacheKey(r.CacheKey)
 	}
 	return req, extra, nil
+}
+
+// images are the types that OpenAI's models take, and those of its protocol elsewhere.
+var images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
+
+// message returns m as the SDK sends it. Without an image its content is a string, which is all that some endpoints know.
+func (c *Client) message(m llm.Message) openai.ChatCompletionMessage {
+	if c.cfg.Images {
+		m = m.Showing(images...)
+	} else {
+		m = m.Showing()
+	}
+	out := openai.ChatCompletionMessage{Role: string(m.Role)}
+	if len(m.Parts) == 1 && m.Parts[0].Image == nil {
+		out.Content = cmp.Or(m.Parts[0].Text, emptyText)
+		return out
+	}
+	for _, p := range m.Parts {
+		part := openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: cmp.Or(p.Text, emptyText)}
+		if p.Image != nil {
+			url := "data:" + p.Image.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Image.Data)
+			part = openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: url}}
+		}
+		out.MultiContent = append(out.MultiContent, part)
+	}
+	return out
 }
 
 // structure asks for an answer that follows schema, in the way that is configured.

@@ -29,7 +29,7 @@ func TestSuite(t *testing.T) {
 	for _, mode := range []llm.Structured{llm.StructuredSchema, llm.StructuredTools, llm.StructuredObject, llm.StructuredPrompt} {
 		t.Run(string(mode), func(t *testing.T) {
 			llmtest.Run(t, openaitest.Wire(func(t *testing.T, url string, o llmtest.Options) llm.Client {
-				return newClient(t, openai.Config{BaseURL: url + "/v1", Key: o.Key, Structured: cmp.Or(o.Mode, mode), PromptCacheKey: yes()})
+				return newClient(t, openai.Config{BaseURL: url + "/v1", Key: o.Key, Structured: cmp.Or(o.Mode, mode), Images: o.Images, PromptCacheKey: yes()})
 			}))
 		})
 	}
@@ -38,6 +38,6 @@ func TestSuite(t *testing.T) {
 // TestSuiteAzure is for Azure's older URLs, where the key is in a header of another name.
 func TestSuiteAzure(t *testing.T) {
 	llmtest.Run(t, openaitest.Wire(func(t *testing.T, url string, o llmtest.Options) llm.Client {
-		return newClient(t, openai.Config{BaseURL: url, Key: o.Key, Structured: o.Mode, APIVersion: "2024-10-21", PromptCacheKey: yes()})
+		return newClient(t, openai.Config{BaseURL: url, Key: o.Key, Structured: o.Mode, Images: o.Images, APIVersion: "2024-10-21", PromptCacheKey: yes()})
 	}))
 }

@@ -117,7 +117,7 @@ func TestAnswerIsNotJoined(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	read := 0
-	for chunk, err := range c.Generate(t.Context(), &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}) {
+	for chunk, err := range c.Generate(t.Context(), &llm.Request{Messages: []llm.Message{llm.User("hi")}}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestBodyIsClosed(t *testing.T) {
 	c := stubbed(t, "", func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Body: closer{strings.NewReader(body), &closed}, Header: http.Header{}, Request: r}, nil
 	})
-	for range c.Generate(t.Context(), &llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}}) {
+	for range c.Generate(t.Context(), &llm.Request{Messages: []llm.Message{llm.User("hi")}}) {
 		break
 	}
 	if !closed {

@@ -30,6 +30,8 @@ type Config struct {
 	Plaintext bool
 	// Structured is how the model is held to the schema; "" is [llm.StructuredSchema].
 	Structured llm.Structured
+	// Images says that the model takes images. Others are told in a line of text what is left out.
+	Images bool
 	// MaxConns bounds the connections of REST, those among them that are being made; calls wait for one. 0 is no bound.
 	MaxConns int
 }
@@ -176,6 +178,9 @@ const (
 	emptyText = "(empty)"
 )
 
+// images are the types that Gemini's models take.
+var images = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+
 // chat returns the conversation of r up to its last message, and that message.
 func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part) {
 	m := c.sdk.GenerativeModel(c.cfg.Model)
@@ -201,6 +206,10 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 	}
 	// The endpoint wants the two to take turns: messages of one role in a row are parts of one turn.
 	var turns []*genai.Content
+	var types []string
+	if c.cfg.Images {
+		types = images
+	}
 	for _, message := range r.Messages {
 		role := "user"
 		if message.Role == llm.RoleAssistant {
@@ -210,7 +219,13 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 			turns = append(turns, &genai.Content{Role: role})
 		}
 		turn := turns[len(turns)-1]
-		turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(message.Text), emptyText)))
+		for _, p := range message.Showing(types...).Parts {
+			if p.Image != nil {
+				turn.Parts = append(turn.Parts, genai.Blob{MIMEType: p.Image.Type, Data: p.Image.Data})
+				continue
+			}
+			turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(p.Text), emptyText)))
+		}
 	}
 	chat := m.StartChat()
 	n := len(turns) - 1

@@ -67,7 +67,7 @@ func TestSignatures(t *testing.T) {
 	const answer = "Hello, you."
 	history := func(key, said string) *llm.Request {
 		return &llm.Request{CacheKey: key, Messages: []llm.Message{
-			{Role: llm.RoleUser, Text: "hi"}, {Role: llm.RoleAssistant, Text: said}, {Role: llm.RoleUser, Text: "how are you?"},
+			llm.User("hi"), llm.Assistant(said), llm.User("how are you?"),
 		}}
 	}
 	tests := []struct {
@@ -95,7 +95,7 @@ func TestSignatures(t *testing.T) {
 				cfg.Structured = test.mode
 				c := dialPlain(t, cfg)
 				first := *test.first
-				first.Messages = []llm.Message{{Role: llm.RoleUser, Text: "hi"}}
+				first.Messages = []llm.Message{llm.User("hi")}
 				for _, r := range []*llm.Request{&first, test.next} {
 					if _, _, err := ask(t.Context(), c, r); err != nil {
 						t.Fatal(err)
@@ -118,18 +118,18 @@ func TestMessages(t *testing.T) {
 			return &llmtest.Reply{Pieces: []string{"ok"}}
 		}, false)
 		r := &llm.Request{System: "a\xffb", Messages: []llm.Message{
-			{Role: llm.RoleUser, Text: "one"},
-			{Role: llm.RoleUser, Text: "t\xc3wo"},
-			{Role: llm.RoleAssistant, Text: "three"},
-			{Role: llm.RoleAssistant, Text: ""},
-			{Role: llm.RoleUser, Text: "five"},
-			{Role: llm.RoleUser, Text: "six"},
+			llm.User("one"),
+			llm.User("t\xc3wo"),
+			llm.Assistant("three"),
+			llm.Assistant(""),
+			llm.User("five"),
+			llm.User("six"),
 		}}
 		if _, _, err := ask(t.Context(), dialPlain(t, config(rest, s.Addr)), r); err != nil {
 			t.Fatal(err)
 		}
 		want := append([]llm.Message(nil), r.Messages...)
-		want[1].Text, want[3].Text = "t\uFFFDwo", "(empty)"
+		want[1], want[3] = llm.User("t\uFFFDwo"), llm.Assistant("(empty)")
 		got := <-calls
 		if diff := cmp.Diff(want, got.Messages); diff != "" || got.System != "a\uFFFDb" {
 			t.Errorf("the server got the instructions %q and the messages (-want +got):\n%s", got.System, diff)
@@ -173,8 +173,8 @@ func TestBadRequests(t *testing.T) {
 		c := dialPlain(t, config(rest, s.Addr))
 		for name, r := range map[string]*llm.Request{
 			"no message":       {},
-			"ends with answer": {Messages: []llm.Message{{Role: llm.RoleUser, Text: "a"}, {Role: llm.RoleAssistant, Text: "b"}}},
-			"no JSON":          {Messages: []llm.Message{{Role: llm.RoleUser, Text: "a"}}, Schema: []byte("{")},
+			"ends with answer": {Messages: []llm.Message{llm.User("a"), llm.Assistant("b")}},
+			"no JSON":          {Messages: []llm.Message{llm.User("a")}, Schema: []byte("{")},
 		} {
 			if _, _, err := ask(t.Context(), c, r); !errors.Is(err, llm.ErrBadRequest) {
 				t.Errorf("%s: Generate = %v, want %v", name, err, llm.ErrBadRequest)

@@ -47,7 +47,7 @@ func answers(read func(io.Reader) io.Reader, body []byte) roundTrip {
 }
 
 func generate(c *Client) (text string, done bool, err error) {
-	r := &llm.Request{CacheKey: "c", Messages: []llm.Message{{Role: llm.RoleUser, Text: "hi"}}, Schema: llm.DecisionSchema(&llm.Turn{})}
+	r := &llm.Request{CacheKey: "c", Messages: []llm.Message{llm.User("hi")}, Schema: llm.DecisionSchema(&llm.Turn{})}
 	for chunk, err := range c.Generate(context.Background(), r) {
 		if err != nil {
 			return text, done, err

@@ -71,7 +71,7 @@ func wire(rest bool, lacks ...llmtest.Feature) llmtest.Wire {
 		Dial: func(t *testing.T, h llmtest.Handler, o llmtest.Options) llm.Client {
 			s := serve(t, rest, h, true)
 			cfg := config(rest, s.Addr)
-			cfg.Structured = o.Mode
+			cfg.Structured, cfg.Images = o.Mode, o.Images
 			return dialToken(t, cfg, s, token(o.Key))
 		},
 		Down: func(t *testing.T, o llmtest.Options) llm.Client {
@@ -111,5 +111,5 @@ func ask(ctx context.Context, c llm.Client, r *llm.Request) (text string, done l
 }
 
 func request(text string) *llm.Request {
-	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Text: text}}}
+	return &llm.Request{System: "Be brief.", Messages: []llm.Message{llm.User(text)}}
 }

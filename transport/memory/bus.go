@@ -34,10 +34,11 @@ type Bus struct {
 }
 
 var (
-	_ transport.Transport   = (*Bus)(nil)
-	_ transport.DeadLetters = (*Bus)(nil)
-	_ transport.InboxDepth  = (*Bus)(nil)
-	_ transport.Health      = (*Bus)(nil)
+	_ transport.Transport    = (*Bus)(nil)
+	_ transport.DeadLetters  = (*Bus)(nil)
+	_ transport.InboxDepth   = (*Bus)(nil)
+	_ transport.InboxBacklog = (*Bus)(nil)
+	_ transport.Health       = (*Bus)(nil)
 )
 
 // subscription is what a Bus closes.
@@ -73,7 +74,7 @@ func New(o *Options) *Bus {
 		live:    map[transport.Topic]map[*feed]struct{}{},
 		dead:    map[string][]*deadLetter{},
 		files:   map[transport.Object]*object{},
-		seen:    seen{ids: map[seenID]struct{}{}},
+		seen:    seen{ids: map[string]struct{}{}},
 	}
 	if o != nil {
 		w.o = *o
@@ -212,6 +213,15 @@ func (b *Bus) Healthy(context.Context) error {
 
 // Waiting implements [transport.InboxDepth]. Delayed events count from the time when they are due.
 func (b *Bus) Waiting(_ context.Context, t transport.Topic) (int, error) {
+	return b.count(t, func(in *inbox) int { return in.size })
+}
+
+// Untaken implements [transport.InboxBacklog]. Events that rest after a failure count as taken.
+func (b *Bus) Untaken(_ context.Context, t transport.Topic) (int, error) {
+	return b.count(t, func(in *inbox) int { return in.ready.Len() })
+}
+
+func (b *Bus) count(t transport.Topic, of func(*inbox) int) (int, error) {
 	if t.Kind != transport.KindInbox {
 		return 0, fmt.Errorf("%w: %s is no inbox", transport.ErrInvalid, t.Kind)
 	}
@@ -221,7 +231,7 @@ func (b *Bus) Waiting(_ context.Context, t transport.Topic) (int, error) {
 		return 0, transport.ErrClosed
 	}
 	if in := b.w.inboxes[t]; in != nil {
-		return in.size, nil
+		return of(in), nil
 	}
 	return 0, nil
 }

@@ -76,7 +76,7 @@ func (in *inbox) tidy() {
 
 // post is Publish to an inbox.
 func (w *world) post(t transport.Topic, r *record) error {
-	id := seenID{t, r.envelope.ContextID, r.envelope.From, r.envelope.ID}
+	id := seenID(t, &r.envelope)
 	if w.seen.has(id) {
 		return nil
 	}

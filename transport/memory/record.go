@@ -35,6 +35,7 @@ func encode(e *transport.Event) (*record, error) {
 	r.envelope.Payload, r.envelope.Delivery = nil, 0
 	// As on a wire: no zone, no reading of a monotonic clock.
 	r.envelope.Time = e.Time.Round(0).UTC()
+	r.envelope.Traceparent, r.envelope.Tracestate = e.Trace()
 	r.envelope.DeliverAt = e.DeliverAt.Round(0).UTC()
 	return r, nil
 }

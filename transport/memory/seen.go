@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -8,25 +9,25 @@ import (
 
 // seen remembers the ids that were published to inboxes for transport.DuplicateWindow.
 type seen struct {
-	ids   map[seenID]struct{}
+	ids   map[string]struct{}
 	queue []seenAt // oldest first
 }
 
-type seenID struct {
-	topic               transport.Topic
-	contextID, from, id string
+// seenID names an event among all that were published. No id has a zero byte.
+func seenID(t transport.Topic, e *transport.Event) string {
+	return strings.Join([]string{t.Tenant, t.ID, e.ContextID, e.From, e.ID}, "\x00")
 }
 
 type seenAt struct {
-	seenID
+	id string
 	at time.Time
 }
 
 // has reports whether id was added within the window, and forgets what is older.
-func (s *seen) has(id seenID) bool {
+func (s *seen) has(id string) bool {
 	now, old := time.Now(), 0
 	for old < len(s.queue) && now.Sub(s.queue[old].at) >= transport.DuplicateWindow {
-		delete(s.ids, s.queue[old].seenID)
+		delete(s.ids, s.queue[old].id)
 		s.queue[old] = seenAt{}
 		old++
 	}
@@ -35,7 +36,7 @@ func (s *seen) has(id seenID) bool {
 	return ok
 }
 
-func (s *seen) add(id seenID) {
+func (s *seen) add(id string) {
 	s.ids[id] = struct{}{}
 	s.queue = append(s.queue, seenAt{id, time.Now()})
 }

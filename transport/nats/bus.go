@@ -54,7 +54,8 @@ type Options struct {
 	TLS TLS
 	// Logger gets what goes wrong without a caller to tell; nil discards it.
 	Logger *slog.Logger
-	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back. It must not block.
+	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back; and once more while it is lost, with an
+	// error that wraps ErrForbidden, when the server that is there does not let this in, or is not gone on with. It must not block.
 	OnConn func(up bool, err error)
 }
 
@@ -75,6 +76,7 @@ type Bus struct {
 
 	reached atomic.Bool // something has taken a connection
 
+	server  *Server                                 // in this process; nil: it is elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
 	opening sync.Mutex                              // one of them is made after the other
 
@@ -93,10 +95,11 @@ type Bus struct {
 }
 
 var (
-	_ transport.Transport   = (*Bus)(nil)
-	_ transport.DeadLetters = (*Bus)(nil)
-	_ transport.Health      = (*Bus)(nil)
-	_ transport.InboxDepth  = (*Bus)(nil)
+	_ transport.Transport    = (*Bus)(nil)
+	_ transport.DeadLetters  = (*Bus)(nil)
+	_ transport.Health       = (*Bus)(nil)
+	_ transport.InboxDepth   = (*Bus)(nil)
+	_ transport.InboxBacklog = (*Bus)(nil)
 )
 
 // Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, or none that
@@ -112,7 +115,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := &Bus{log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
 	b.gateways = map[string]*gateway{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
@@ -206,6 +209,7 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 			if refusesLogin(err) {
 				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // once, and not at each attempt; Dial says it itself
 					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
+					b.barred()
 				}
 				return
 			}
@@ -386,6 +390,13 @@ func (b *Bus) setUp(up bool, err error) {
 	}
 	if b.onConn != nil {
 		b.onConn(up, err)
+	}
+}
+
+// barred tells that the server is there, and the connection will not be made.
+func (b *Bus) barred() {
+	if b.onConn != nil && !b.isClosed() {
+		b.onConn(false, b.whyBarred(*b.nc.failed.Load()))
 	}
 }
 

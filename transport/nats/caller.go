@@ -69,7 +69,7 @@ type caller struct {
 	warned   rate.Sometimes
 
 	// For its goroutine only.
-	instances map[string]bool          // of an agent, that have cards
+	instances map[string]int           // of an agent, that have cards: the bytes of each, 0 when that is not known
 	tasks     map[string]*rate.Limiter // what an agent says of each task
 	chunks    int                      // of files that it keeps, if they were counted
 	counted   bool

@@ -93,7 +93,7 @@ func (b *Bus) putConsumer(ctx context.Context, s section, counts string) (*jetst
 		}
 		made, err = b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
 	}
-	if isCrowded(err) && s.topic.ID == transport.Cortex && !b.who.Limited() {
+	if isCrowded(err) && transport.IsReserved(s.topic.ID) && !b.who.Limited() {
 		if err := b.makeRoom(ctx); err != nil {
 			return nil, err
 		}

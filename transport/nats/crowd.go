@@ -31,7 +31,7 @@ func isCrowded(err error) bool {
 
 // leaveRoom returns ErrUnavailable when the inbox of an agent, which has no consumer, is to get none.
 func (b *Bus) leaveRoom(ctx context.Context, t transport.Topic) error {
-	if t.ID == transport.Cortex {
+	if transport.IsReserved(t.ID) {
 		return nil
 	}
 	s, err := lookUp(ctx, b.js, inboxStream)

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,9 +13,9 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -34,7 +35,7 @@ func startService(t *testing.T, n *node) (*Bus, *jetstore.Store, <-chan *transpo
 	t.Helper()
 	b := n.dial(t, nil)
 	s := stores(t, b)
-	for _, kind := range []string{cortex.NoteAgent, "evidence"} {
+	for _, kind := range []string{storage.NoteAgent, "evidence"} {
 		for _, err := range s.Notes(t.Context(), "", kind) {
 			if err != nil {
 				t.Fatalf("read the notes: %v", err)
@@ -90,7 +91,7 @@ func talks(t *testing.T, n *node, creds string, heard <-chan *transport.Event, c
 			t.Fatalf("load: %v", err)
 		}
 	}
-	for _, err := range s.Notes(t.Context(), "", cortex.NoteAgent) {
+	for _, err := range s.Notes(t.Context(), "", storage.NoteAgent) {
 		if err != nil {
 			t.Fatalf("read the notes: %v", err)
 		}
@@ -122,7 +123,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 	for i := range 50 {
 		begin(t, s, fmt.Sprint("c", i))
 	}
-	if _, err := s.PutNote(t.Context(), "", cortex.NoteAgent, cortex.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
+	if _, err := s.PutNote(t.Context(), "", storage.NoteAgent, storage.Note{Key: "a", Value: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
 	bob := userCreds(t, dir, "", "bob")
@@ -380,5 +381,46 @@ func TestBoundedPull(t *testing.T) {
 		if _, err := boundedPull("x", []byte(asked)); err == nil {
 			t.Errorf("boundedPull(%s) is passed on", asked)
 		}
+	}
+}
+
+// TestLargeCards has one agent announce instances whose cards are large: everybody reads them all, so that they have a bound together, and
+// the agent is told what to do. What has gone makes room.
+func TestLargeCards(t *testing.T) {
+	dir := keys(t)
+	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}
+	if _, err := w.dial(t, nil).Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil {
+		t.Fatal(err)
+	}
+	bus := w.dial(t, &Options{Creds: agentCreds(t, w.dir, "", "large")})
+	say := func(instance int, gone transport.GoneReason) error {
+		c := &transport.Card{AgentID: "large", Instance: fmt.Sprint(instance), TTL: time.Hour, Gone: gone}
+		if gone == "" {
+			c.Card = &a2a.AgentCard{Name: "large", Description: strings.Repeat("x", 60<<10)}
+		}
+		return bus.Publish(t.Context(), transport.Cards(""), &transport.Event{ID: "c", From: "large", Payload: c})
+	}
+	const room = maxInstanceBytes / (61 << 10)
+	for i := range room {
+		for range 2 { // each says it again
+			if err := say(i, ""); err != nil {
+				t.Fatalf("instance %d: %v", i, err)
+			}
+		}
+	}
+	for i := range 5 {
+		if err := say(room+i, ""); err != nil && i == 0 {
+			t.Errorf("instance %d: %v", room, err) // the events around the cards are small
+		} else if i > 2 && (!errors.Is(err, transport.ErrFull) || !strings.Contains(err.Error(), "run fewer instances, or make the card")) {
+			t.Errorf("instance %d: %v, want that its cards are too large together", room+i, err)
+		}
+	}
+	for i := range 3 {
+		if err := say(i, transport.GoneLeft); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := say(room+4, ""); err != nil {
+		t.Errorf("an instance when others have gone: %v", err)
 	}
 }

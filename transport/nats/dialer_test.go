@@ -93,8 +93,14 @@ func TestUnasked(t *testing.T) {
 	}
 	first := start("127.0.0.1:0", keys)
 	address := first.URL()[len("nats://"):]
-	conn := make(chan bool, 10)
-	o := &Options{URL: first.URL(), Creds: auth.Admin(keys, ""), OnConn: func(up bool, _ error) { conn <- up }}
+	conn, barred := make(chan bool, 10), make(chan bool, 10)
+	o := &Options{URL: first.URL(), Creds: auth.Admin(keys, ""), OnConn: func(up bool, err error) {
+		if errors.Is(err, transport.ErrForbidden) {
+			barred <- up
+		} else {
+			conn <- up
+		}
+	}}
 	bus, err := Dial(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -114,6 +120,9 @@ func TestUnasked(t *testing.T) {
 	}
 	if !strings.Contains(err.Error(), "asks nobody for credentials") || len(conn) != 1 || <-conn {
 		t.Errorf("Healthy() = %v, or it is connected", err)
+	}
+	if receive(t, barred) {
+		t.Error("a server that is not gone on with is up")
 	}
 	if _, err := Dial(t.Context(), o); !errors.Is(err, transport.ErrForbidden) || !strings.Contains(err.Error(), "leave --creds out") {
 		t.Errorf("Dial() = %v, want %v", err, transport.ErrForbidden)

@@ -94,14 +94,20 @@ func (b *Bus) whyAway(err error) error {
 	none := errors.Is(err, natsgo.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrJetStreamNotEnabled)
 	failed := b.nc.failed.Load()
 	switch {
-	case !b.nc.IsConnected() && failed != nil && errors.Is(*failed, errUnasked):
-		return fmt.Errorf("%w: the NATS server that answers now is not gone on with: %w, so it is not the one that there are keys for", transport.ErrForbidden, *failed)
 	case !b.nc.IsConnected() && failed != nil:
-		return b.notLetIn(*failed)
+		return b.whyBarred(*failed)
 	case none && b.who.Limited():
 		return fmt.Errorf("no Cortex runs for %s, who reaches the server through one only: start it with `cortex serve`: %w", b.who, natsgo.ErrNoResponders)
 	}
 	return err
+}
+
+// whyBarred says why the connection is not made again, though a server is there.
+func (b *Bus) whyBarred(err error) error {
+	if errors.Is(err, errUnasked) {
+		return fmt.Errorf("%w: the NATS server that answers now is not gone on with: %w, so it is not the one that there are keys for", transport.ErrForbidden, err)
+	}
+	return b.notLetIn(err)
 }
 
 // notLetIn says why a server that has come back does not let the connection be made again, and what to do.

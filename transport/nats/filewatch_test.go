@@ -1,17 +1,23 @@
 package nats
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
 )
 
 // textLog is a log that can be read while it is written.
@@ -113,6 +119,138 @@ func eachBlock(stream string, do func(string) error) error {
 	return nil
 }
 
+// TestFilesReplaced puts an older copy in the place of files of a running server, in the ways in which people do. It is told, once, and at the
+// next start it is found that something is lost.
+func TestFilesReplaced(t *testing.T) {
+	last := func(stream string) string {
+		blocks, _ := filepath.Glob(filepath.Join(stream, "msgs", "*.blk")) // fewer than ten
+		return "msgs/" + filepath.Base(blocks[len(blocks)-1])
+	}
+	for name, replace := range map[string]func(stream, older string) error{
+		"the folder": func(stream, older string) error {
+			return errors.Join(os.Rename(stream, stream+".old"), os.CopyFS(stream, os.DirFS(older)))
+		},
+		"its files": func(stream, older string) error {
+			return errors.Join(os.RemoveAll(filepath.Join(stream, "msgs")), os.CopyFS(stream+"/msgs", os.DirFS(older+"/msgs")))
+		},
+		"a block": func(stream, older string) error {
+			return os.Rename(filepath.Join(older, last(older)), filepath.Join(stream, last(older)))
+		},
+		"a block, in place": func(stream, older string) error {
+			b, err := os.ReadFile(filepath.Join(older, last(older)))
+			return errors.Join(err, os.WriteFile(filepath.Join(stream, last(older)), b, 0o600))
+		},
+		"a block that was full": func(stream, older string) error {
+			b, err := os.ReadFile(filepath.Join(older, "msgs/1.blk"))
+			path := filepath.Join(stream, "msgs/1.blk")
+			return errors.Join(err, os.WriteFile(path+".x", b[:len(b)/2], 0o600), os.Rename(path+".x", path))
+		},
+		"a block, removed": func(stream, _ string) error { return os.Remove(filepath.Join(stream, "msgs/1.blk")) },
+		"a block of another stream": func(stream, _ string) error {
+			other, err := filepath.Glob(filepath.Join(filepath.Dir(stream), "KV_*", "msgs", "1.blk"))
+			if err != nil || len(other) == 0 {
+				return fmt.Errorf("no other block: %w", err)
+			}
+			return os.Rename(other[0], filepath.Join(stream, last(stream)))
+		},
+	} {
+		for _, stream := range []string{inboxStream, deadStream} {
+			t.Run(name+" of "+stream, func(t *testing.T) {
+				t.Parallel()
+				var log textLog
+				n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				b := n.dial(t, nil)
+				inbox := transport.Inbox("", "away")
+				say := func(i, size int) {
+					t.Helper()
+					e := message(inbox, fmt.Sprint("c", i), strings.Repeat("x", size))
+					if err := b.Publish(t.Context(), inbox, e); err != nil {
+						t.Fatal(err)
+					}
+					if stream == inboxStream {
+						return
+					}
+					m := &natsgo.Msg{Subject: deadPrefix + "x.y." + strconv.Itoa(i), Data: make([]byte, size)}
+					if err := b.store(t.Context(), m); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range 20 { // into two blocks
+					say(i, 600<<10)
+				}
+				older := t.TempDir()
+				dir := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", stream)
+				if err := os.CopyFS(older, os.DirFS(dir)); err != nil {
+					t.Fatal(err)
+				}
+				w := n.srv.files
+				w.look()
+				say(100, 100)
+				say(101, 100)
+				for range 3 {
+					w.look()
+				}
+				if _, err := n.srv.Missing(); err != nil {
+					t.Fatalf("before anything is replaced: %v", err)
+				}
+				if err := replace(dir, older); err != nil {
+					t.Fatal(err)
+				}
+				for range 3 {
+					w.look()
+				}
+				serious, err := n.srv.Missing()
+				if !serious || err == nil || !strings.Contains(err.Error(), stream) {
+					t.Errorf("Missing = %v, %v, want that %s is missing", serious, err, stream)
+				}
+				if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "stream="+stream) {
+					t.Errorf("it is told %d times, want once:\n%s", n, log.String())
+				}
+				lost := func(f files.Finding) bool { return f.Stream == stream && f.Level == files.Lost }
+				if !slices.ContainsFunc(n.srv.Found(), lost) {
+					t.Errorf("the server that runs knows of %+v, want that %s is lost", n.srv.Found(), stream)
+				}
+				n.Restart(t)
+				if !slices.ContainsFunc(n.srv.Found(), func(f files.Finding) bool { return lost(f) && !f.Running }) {
+					t.Errorf("the next start has found %+v, want that %s is lost", n.srv.Found(), stream)
+				}
+			})
+		}
+	}
+}
+
+// TestFilesCopied puts a copy in the place of a running server's files, which lacks nothing until more is written, as the log of
+// conversations is read and seldom written.
+func TestFilesCopied(t *testing.T) {
+	var log textLog
+	n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := n.dial(t, nil)
+	inbox := transport.Inbox("", "away")
+	if err := b.Publish(t.Context(), inbox, message(inbox, "c1", "hello")); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream)
+	if err := errors.Join(os.Rename(dir, dir+".old"), os.CopyFS(dir, os.DirFS(dir+".old"))); err != nil {
+		t.Fatal(err)
+	}
+	w := n.srv.files
+	for range 3 {
+		w.look()
+	}
+	if _, err := n.srv.Missing(); err != nil {
+		t.Errorf("while nothing is lost: %v", err)
+	}
+	if err := b.Publish(t.Context(), inbox, message(inbox, "c2", "hello")); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.look()
+	}
+	if serious, err := n.srv.Missing(); !serious || err == nil {
+		t.Errorf("Missing = %v, %v, want that what was written is missing", serious, err)
+	}
+}
+
 // TestNothingTakenAway looks again and again while the server begins, empties and removes files.
 func TestNothingTakenAway(t *testing.T) {
 	n := newNode(t, ServerOptions{Sync: "20ms"}) // after which it also compacts
@@ -120,7 +258,12 @@ func TestNothingTakenAway(t *testing.T) {
 	inbox := transport.Inbox("", transport.Cortex)
 	handled := make(chan *transport.Event)
 	serveTopic(t, b, inbox, nil, func(e *transport.Event) error { handled <- e; return nil })
+	others := filestest.Copy(t, n.opts.Dir)
+	waits := transport.Inbox("", "away")
 	for i := range 60 {
+		if err := b.Publish(t.Context(), waits, message(waits, fmt.Sprint("c", i%3), strings.Repeat("x", 100<<10))); err != nil {
+			t.Fatal(err)
+		}
 		e := message(inbox, fmt.Sprint("c", i%3), strings.Repeat("x", 500<<10))
 		if err := b.Publish(t.Context(), inbox, e); err != nil {
 			t.Fatal(err)
@@ -142,6 +285,11 @@ func TestNothingTakenAway(t *testing.T) {
 		if _, err := n.srv.Missing(); err != nil {
 			t.Fatal(err)
 		}
+		n.srv.files.mu.Lock()
+		for name, w := range n.srv.files.watched { // as if all files were replaced: they are counted
+			w.trace, w.next = files.Traced(others, name), time.Time{}
+		}
+		n.srv.files.mu.Unlock()
 	}
 }
 

@@ -40,8 +40,9 @@ type gateway struct {
 	tenant string
 	begin  int // where the role is in a subject
 	nc     *conn
-	counts *conn           // for the counting of subjects, which a server does before it hears anything else on a connection
-	ctx    context.Context //nolint:containedctx // of the callers' requests, until close
+	copies func(subject string) int // how many get what is published to a subject
+	counts *conn                    // for the counting of subjects, which a server does before it hears anything else on a connection
+	ctx    context.Context          //nolint:containedctx // of the callers' requests, until close
 	end    context.CancelFunc
 
 	strange rate.Sometimes // to log what is nobody's
@@ -77,7 +78,7 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}}
+	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, d.authorize)
 	if err == nil {
@@ -161,6 +162,9 @@ func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
 	who := v.who
+	if err := d.once(v, m.Reply); err != nil {
+		return err
+	}
 	if api := strings.HasPrefix(subject, "$JS."); api && len(m.Data) > maxRequest {
 		return fmt.Errorf("%w: a request of %d bytes, at most %d are read", errTooLarge, len(m.Data), maxRequest)
 	}
@@ -362,27 +366,58 @@ func (d *gateway) card(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 		return nil, fmt.Errorf("%w: %s may announce itself %d times a second, and %d times at once: announce it less often", errTooMuch, v.who, agentCards, agentCardsBurst)
 	}
 	c := e.Payload.(*transport.Card) // decodeCard has checked
-	if c.Gone == "" {
-		if err := d.roomFor(v, instance); err != nil {
-			return nil, err
+	if c.Gone != "" {
+		if _, ok := v.instances[instance]; ok { // there is a marker for a while
+			v.instances[instance] = 0
 		}
+	} else if err := d.roomFor(v, instance, len(out.Data)); err != nil {
+		return nil, err
 	}
 	lifetime(out, c)
 	return out, nil
 }
 
-// maxInstances bounds how many cards one agent may have: all agents share a bucket of maxCards.
-const maxInstances = 1000
+// What the cards of one agent may be: all agents share a bucket of maxCards, and everybody reads it.
+const (
+	maxInstances     = 1000
+	maxInstanceBytes = 4 << 20 // of all of them
+)
 
-// roomFor returns ErrFull when an agent has too many instances to have another one.
-func (d *gateway) roomFor(v *caller, instance string) error {
-	if v.instances[instance] {
-		return nil
+// roomFor returns ErrFull when an agent has too many instances, or too large cards, to have another one of this size.
+func (d *gateway) roomFor(v *caller, instance string, size int) error {
+	full := v.full(instance, size)
+	if v.instances == nil || full != nil {
+		if err := d.countInstances(v); err != nil {
+			return err
+		}
+		if full = v.full(instance, size); full != nil {
+			return full
+		}
 	}
-	if v.instances != nil && len(v.instances) < maxInstances {
-		v.instances[instance] = true
-		return nil
+	v.instances[instance] = size
+	return nil
+}
+
+// full returns why there is no room for a card of an instance, as far as is known.
+func (v *caller) full(instance string, size int) error {
+	n, bytes := 1, size
+	for i, size := range v.instances {
+		if i != instance {
+			n, bytes = n+1, bytes+size
+		}
 	}
+	switch {
+	case n > maxInstances:
+		return fmt.Errorf("%w: %s has %d instances already, some of which may have ended less than %s ago", transport.ErrFull, v.who, n-1, markerTTL)
+	case bytes > maxInstanceBytes:
+		return fmt.Errorf("%w: the cards of %d instances of %s would have %d bytes together, and may have %d: run fewer instances, or make the card, which has %d bytes, smaller",
+			transport.ErrFull, n, v.who, bytes, maxInstanceBytes, size)
+	}
+	return nil
+}
+
+// countInstances looks which instances of an agent have cards.
+func (d *gateway) countInstances(v *caller) error {
 	var info struct {
 		Error *jetstream.APIError   `json:"error"`
 		State jetstream.StreamState `json:"state"`
@@ -394,16 +429,13 @@ func (d *gateway) roomFor(v *caller, instance string) error {
 	if info.Error != nil {
 		return translate(info.Error)
 	}
-	v.instances = map[string]bool{}
+	there := map[string]int{}
 	for subject := range info.State.Subjects {
 		if _, i, err := parseCardSubject(subject); err == nil {
-			v.instances[i] = true
+			there[i] = v.instances[i]
 		}
 	}
-	if len(v.instances) >= maxInstances && !v.instances[instance] {
-		return fmt.Errorf("%w: %s has %d instances already, some of which may have ended less than %s ago", transport.ErrFull, v.who, len(v.instances), markerTTL)
-	}
-	v.instances[instance] = true
+	v.instances = there
 	return nil
 }
 

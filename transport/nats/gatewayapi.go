@@ -127,6 +127,7 @@ func (d *gateway) open(inbox transport.Topic) (*natsgo.Msg, error) {
 // What an agent may ask for at once.
 const (
 	maxPull      = maxAckPending
+	maxPullBytes = leastPending - 512<<10 // above what an event has: a connection keeps no more than leastPending for a slow reader
 	minHeartbeat = 500 * time.Millisecond
 )
 
@@ -142,7 +143,7 @@ func boundedPull(request string, body []byte) (*natsgo.Msg, error) {
 	if len(body) > 0 && json.Unmarshal(body, &asked) != nil {
 		return nil, fmt.Errorf("%w: the request is no JSON object", transport.ErrInvalid)
 	}
-	asked.Batch, asked.MaxBytes = min(max(asked.Batch, 1), maxPull), max(asked.MaxBytes, 0)
+	asked.Batch, asked.MaxBytes = min(max(asked.Batch, 1), maxPull), min(cmp.Or(max(asked.MaxBytes, 0), maxPullBytes), maxPullBytes)
 	if !asked.NoWait || asked.Expires > 0 {
 		asked.Expires = min(cmp.Or(max(asked.Expires, 0), pullExpires), 2*pullExpires)
 	}
@@ -323,6 +324,9 @@ func (d *gateway) passOne(v *caller, request string, body []byte, reply string) 
 		return translate(err)
 	}
 	if err := d.charge(v, 0, m.Size()); err != nil {
+		return err
+	}
+	if err := d.once(v, reply); err != nil { // others may listen by now
 		return err
 	}
 	return d.nc.PublishMsg(&natsgo.Msg{Subject: reply, Header: m.Header, Data: m.Data})

@@ -264,10 +264,10 @@ func TestAgentKitThroughDoor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- agents.Serve(ctx, bus, &a2a.AgentCard{Name: "shouter"}, func(_ context.Context, task *agents.Task) (*agents.Result, error) {
+		served <- agents.Serve(ctx, bus, &a2a.AgentCard{Name: "shouter"}, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
 			task.Progress("shouting")
 			return &agents.Result{Parts: a2a.ContentParts{a2a.NewTextPart(strings.ToUpper(task.Text()))}}, nil
-		}, &agents.Options{Tenant: "acme"})
+		}), &agents.Options{Tenant: "acme"})
 	}()
 	if c := receive(t, board); c.AgentID != "shouter" || c.Gone != "" {
 		t.Fatalf("card %+v, want the agent's", c)

@@ -101,6 +101,16 @@ func takesNoWrite(server string) string {
 
 // Waiting implements transport.InboxDepth. What waits for its time is not in the inbox yet.
 func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
+	return b.count(ctx, t, func(info *jetstream.ConsumerInfo) int { return int(info.NumPending) + info.NumAckPending })
+}
+
+// Untaken implements transport.InboxBacklog.
+func (b *Bus) Untaken(ctx context.Context, t transport.Topic) (int, error) {
+	return b.count(ctx, t, func(info *jetstream.ConsumerInfo) int { return int(info.NumPending) })
+}
+
+// count returns the sum of what the consumers of an inbox have, or of all its events when there are no consumers.
+func (b *Bus) count(ctx context.Context, t transport.Topic, of func(*jetstream.ConsumerInfo) int) (int, error) {
 	if err := checkTopic(t); err != nil {
 		return 0, err
 	}
@@ -112,7 +122,7 @@ func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
-	if n, ok, err := b.unacknowledged(ctx, t); ok || err != nil {
+	if n, ok, err := b.consumers(ctx, t, of); ok || err != nil {
 		return n, translate(err)
 	}
 	// Nobody has subscribed yet, or for long.
@@ -131,9 +141,9 @@ func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	return n, nil
 }
 
-// unacknowledged returns what the consumers of an inbox have to deliver and to see acknowledged: of its partitions, or of the whole. It
-// reports false when not all of them are there.
-func (b *Bus) unacknowledged(ctx context.Context, t transport.Topic) (n int, ok bool, err error) {
+// consumers returns the sum of what the consumers of an inbox have: of its partitions, or of the whole. It reports false when not all of
+// them are there.
+func (b *Bus) consumers(ctx context.Context, t transport.Topic, of func(*jetstream.ConsumerInfo) int) (n int, ok bool, err error) {
 	kinds := [][]int{make([]int, transport.Partitions), {whole}}
 	for p := range kinds[0] {
 		kinds[0][p] = p
@@ -151,7 +161,7 @@ func (b *Bus) unacknowledged(ctx context.Context, t transport.Topic) (n int, ok 
 			if ok = info != nil; !ok {
 				break
 			}
-			n += int(info.NumPending) + info.NumAckPending
+			n += of(info)
 		}
 		if ok {
 			break

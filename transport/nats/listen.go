@@ -16,13 +16,13 @@ const turnedAway = 32
 // listener accepts no more connections than a number of them are open. A server counts those that it has taken, after it has accepted
 // them: in a burst there are a thousand more, and none of the process's files is left for its store.
 //
-// The connections are not wrapped, since the server writes several buffers at once to a TCP connection only. So whether one is closed is
-// looked up, when there may be too many.
+// Whether one is closed is looked up, when there may be too many.
 type listener struct {
 	net.Listener
 	most int
 	open []syscall.RawConn // or closed since they were looked at
 	came chan<- struct{}   // gets something for a connection, unless it has something
+	all  *visits           // nil: the server has no keys
 }
 
 // Accept implements [net.Listener]. It is called by one goroutine at a time.
@@ -40,10 +40,15 @@ func (l *listener) Accept() (net.Conn, error) {
 			case l.came <- struct{}{}:
 			default:
 			}
-			if tcp, ok := c.(syscall.Conn); ok {
-				if raw, err := tcp.SyscallConn(); err == nil {
-					l.open = append(l.open, raw)
-				}
+			tcp, ok := c.(*net.TCPConn)
+			if !ok {
+				return c, nil
+			}
+			if raw, err := tcp.SyscallConn(); err == nil {
+				l.open = append(l.open, raw)
+			}
+			if l.all != nil {
+				return l.all.add(tcp), nil
 			}
 			return c, nil
 		}
@@ -66,7 +71,10 @@ func (l *listener) forget() {
 // listenBounded lets a server that was started without a listener accept at most most connections. A server takes no listener, and makes
 // one when it begins to accept, unless it has one: the field is set before it begins, as its own tests do. A version without such a
 // field is an error, so that nobody upgrades to one unawares.
-func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}) error {
+func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}, all *visits) error {
+	if err := holdsPending(); err != nil {
+		return err
+	}
 	field := reflect.ValueOf(ns).Elem().FieldByName("listener")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[net.Listener]() {
 		return errors.New("this version of the server has no place for a listener")
@@ -75,7 +83,7 @@ func listenBounded(ctx context.Context, ns *server.Server, addr string, most int
 	if err != nil {
 		return err
 	}
-	reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(&listener{Listener: l, most: most, came: came}))
+	reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(&listener{Listener: l, most: most, came: came, all: all}))
 	ns.AcceptLoop(make(chan struct{})) // returns when it accepts
 	return nil
 }

@@ -33,6 +33,7 @@ type memory struct {
 	totals [2]uint64        // messages and bytes in the store when it was written
 	holds  map[string]bool  // streams with messages, the last time
 	before map[string]place // where streams ended, to be durable when enough time has passed
+	wrong  map[string]bool  // streams whose files are not those that the server writes to
 	failed bool             // the last time; told once
 }
 
@@ -128,6 +129,24 @@ func (m *memory) note(b json.RawMessage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keeps.Notes = b
+	if m.ends(time.Now()) == nil { // else the server is ending
+		m.write()
+	}
+}
+
+// noteFiles keeps what is wrong with the files of a stream while the server has it open, "" when nothing is any more. What that loses the
+// next check finds.
+func (m *memory) noteFiles(name, wrong string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	account, stream, _ := strings.Cut(name, "/")
+	m.keeps.Found = slices.DeleteFunc(slices.Clone(m.keeps.Found), func(f files.Finding) bool {
+		return f.Running && f.Account == account && f.Stream == stream
+	})
+	if delete(m.wrong, name); wrong != "" {
+		m.wrong[name] = true
+		m.keeps.Found = append(m.keeps.Found, files.Finding{Account: account, Stream: stream, What: wrong, Level: files.Lost, Running: true})
+	}
 	if m.ends(time.Now()) == nil { // else the server is ending
 		m.write()
 	}
@@ -231,7 +250,10 @@ func (m *memory) ends(now time.Time) error {
 				r = &files.Remembered{}
 				m.keeps.Streams[name] = r
 			}
-			r.Last, m.holds[name] = s.State.LastSeq, s.State.Msgs > 0
+			r.Last, r.Had, m.holds[name] = s.State.LastSeq, nil, s.State.Msgs > 0
+			if m.wrong[name] {
+				r.Durable, r.Had = r.Last, &files.Had{Messages: s.State.Msgs, First: s.State.FirstSeq}
+			}
 			switch p, ok := m.before[name]; {
 			case ok && now.Sub(p.at) > 2*m.sync:
 				r.Durable = max(r.Durable, min(p.last, r.Last))
@@ -253,9 +275,10 @@ func (m *memory) write() {
 	m.failed = err != nil
 }
 
-// missed reports whether files of streams were removed while the server had them open. What it leaves then is no proper end: the next start
-// is to find that they are lost.
+// missed reports whether files of streams were removed or replaced while the server had them open. What it leaves then is no proper end: the
+// next start is to find what is lost.
 func (m *memory) missed() (some bool) {
+	some = len(m.wrong) > 0
 	for name, holds := range m.holds {
 		if holds && !files.Stored(filepath.Dir(m.path), name) {
 			m.keeps.Streams[name].Durable = m.keeps.Streams[name].Last

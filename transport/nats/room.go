@@ -20,6 +20,7 @@ const (
 
 	// A server keeps for each connection what was not read yet, up to maxPending bytes.
 	maxPending = 24 << 20
+	ownPending = 256 << 20 // for a connection of this process's own to a server with keys: everybody needs what that has to say
 	maxUnread  = 512 << 20 // of all connections together
 )
 
@@ -28,9 +29,9 @@ const (
 // nothing to be told, then, on a server with keys, what a user with more than a quarter of all connections has too many; of each
 // kind the one that was silent longest first. Everybody else, agents and chats, is told something or says something. At any time it closes
 // what takes more than its share, see shares. Something in came says that somebody has connected.
-func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, log *slog.Logger) {
+func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visits, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
-	of := &shares{at: time.Now()}
+	of := &shares{pend: func(cid uint64, most int) { setPending(ns, cid, most) }, pace: all.of}
 	due := time.Now().Add(roomPause)
 	next := time.NewTimer(roomPause)
 	defer next.Stop()
@@ -58,7 +59,7 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, log *slog
 		}
 		if over > 0 || greedy > 0 {
 			told.Do(func() {
-				log.Warn("nats server has closed connections: when there are nearly as many as there may be, those that say nothing; and those of who has too many, does not read what it is sent, or sends too much",
+				log.Warn("nats server has closed connections: when there are nearly as many as there may be, those that say nothing; and those of who has too many, or does not read what it is sent",
 					"most", most, "too_many", max(over, 0), "closed", quiet+greedy)
 			})
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
+	"golang.org/x/time/rate"
 )
 
 // TestQuietest holds who is closed when a server is crowded, in which order, and who never is.
@@ -45,8 +46,8 @@ func TestQuietest(t *testing.T) {
 func TestTooMuch(t *testing.T) {
 	const mega = 1 << 20
 	type conn struct {
-		who                 string // "" without keys
-		subs, pending, sent int
+		who           string // "" without keys
+		subs, pending int
 	}
 	begin := time.Now()
 	made := func(all ...conn) []*server.ConnInfo {
@@ -54,7 +55,7 @@ func TestTooMuch(t *testing.T) {
 		for i, c := range all {
 			conns = append(conns, &server.ConnInfo{
 				Cid: uint64(i), IP: "10.0.0.1", Start: begin.Add(time.Duration(i)), AuthorizedUser: c.who,
-				NumSubs: uint32(c.subs), Pending: c.pending, InBytes: int64(c.sent),
+				NumSubs: uint32(c.subs), Pending: c.pending,
 			})
 			if c.who == "here" {
 				conns[i].IP = ""
@@ -68,41 +69,86 @@ func TestTooMuch(t *testing.T) {
 		conns []conn
 		want  []uint64
 	}{
-		{"as much as may be", slices.Concat(times(maxEach, conn{"ada", maxEachSubs / maxEach, mega, 4 * mega}), times(maxEach, conn{"bob", 1, 0, 0})), nil},
-		{"those without keys are many", times(1000, conn{"", 60, 0, mega}), nil},
-		{"this process and an orchestrator", slices.Concat(times(100, conn{"here", 100, 24 * mega, 1000 * mega}), times(100, conn{"cortex", 100, 4 * mega, 1000 * mega})), nil},
-		{"connections", slices.Concat(times(maxEach, conn{"ada", 1, 0, 0}), []conn{{"bob", 1, 0, 0}, {"ada", 0, 0, 0}}), []uint64{maxEach + 1}},
-		{"subscriptions", []conn{{"ada", 500, 0, 0}, {"bob", 500, 0, 0}, {"ada", 20, 0, 0}, {"ada", 12, 0, 0}}, []uint64{2}},
-		{"unread", []conn{{"ada", 1, 20 * mega, 0}, {"ada", 1, 24 * mega, 0}, {"bob", 1, 24 * mega, 0}, {"ada", 1, 23 * mega, 0}}, []uint64{1}},
-		{"unread altogether", times(22, conn{"", 1, 24 * mega, 0}), []uint64{0}},
-		{"sent", []conn{{"ada", 1, 0, 200 * mega}, {"bob", 1, 0, 200 * mega}, {"ada", 1, 0, 100 * mega}}, []uint64{0, 2}},
+		{"as much as may be", slices.Concat(times(maxEach, conn{"ada", maxEachSubs / maxEach, mega}), times(maxEach, conn{"bob", 1, 0})), nil},
+		{"those without keys are many", times(1000, conn{"", 60, 0}), nil},
+		{"this process and an orchestrator", slices.Concat(times(100, conn{"here", 100, 24 * mega}), times(100, conn{"cortex", 100, 4 * mega})), nil},
+		{"connections", slices.Concat(times(maxEach, conn{"ada", 1, 0}), []conn{{"bob", 1, 0}, {"ada", 0, 0}}), []uint64{maxEach + 1}},
+		{"subscriptions", []conn{{"ada", 500, 0}, {"bob", 500, 0}, {"ada", 20, 0}, {"ada", 12, 0}}, []uint64{2}},
+		{"unread", []conn{{"ada", 1, 20 * mega}, {"ada", 1, 24 * mega}, {"bob", 1, 24 * mega}, {"ada", 1, 23 * mega}}, []uint64{1}},
+		{"unread altogether", times(22, conn{"", 1, 24 * mega}), []uint64{0}},
 	} {
-		of := &shares{who: map[string]string{"ada": "ada", "bob": "bob", "cortex": ""}, at: begin}
+		of := newShares("ada", "bob")
 		got, _ := of.tooMuch(made(test.conns...), begin)
 		slices.Sort(got)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.what, diff)
 		}
 	}
-	// What was sent holds for who comes again, until its time is over.
-	of := &shares{who: map[string]string{"ada": "ada"}, at: begin}
-	for _, look := range []struct {
-		after time.Duration
-		conns []conn
-		want  int
-	}{
-		{0, []conn{{"ada", 1, 0, 200 * mega}}, 0},
-		{0, []conn{{"ada", 1, 0, 200 * mega}}, 0}, // no more than before
-		{0, []conn{{"ada", 1, 0, 300 * mega}}, 1},
-		{0, nil, 0},
-		{500 * time.Millisecond, []conn{{"ada", 1, 0, 0}}, 1},
-		{time.Second, []conn{{"ada", 1, 0, 10 * mega}}, 0},
-		{time.Second, []conn{{"ada", 1, 0, 80 * mega}}, 1},
-		{10 * time.Second, []conn{{"ada", 1, 0, 100 * mega}}, 0},
-	} {
-		if got, _ := of.tooMuch(made(look.conns...), begin.Add(look.after)); len(got) != look.want {
-			t.Errorf("after %v %v are closed of %+v, want %d", look.after, got, look.conns, look.want)
+}
+
+// newShares returns those of a server where only these have bounds.
+func newShares(limited ...string) *shares {
+	s := &shares{who: map[string]string{"cortex": "", "here": ""}, pend: func(uint64, int) {}, pace: func(string, int, *rate.Limiter) {}}
+	for _, who := range limited {
+		s.who[who] = who
+	}
+	return s
+}
+
+// TestSharesAreDivided holds how much may wait for a connection, which is less where somebody has many, and how fast each is read: at the pace of
+// whose it is, which holds for who comes again as well.
+func TestSharesAreDivided(t *testing.T) {
+	now := time.Now()
+	of := newShares("ada", "bob")
+	pending, paces := map[uint64]int{}, map[int]*rate.Limiter{}
+	of.pend = func(cid uint64, most int) { pending[cid] = most }
+	of.pace = func(_ string, port int, pace *rate.Limiter) { paces[port] = pace }
+	look := func(conns ...*server.ConnInfo) {
+		t.Helper()
+		if closed, _ := of.tooMuch(conns, now); len(closed) > 0 {
+			t.Errorf("%v are closed", closed)
 		}
+	}
+	conn := func(cid int, who string, msgs int64) *server.ConnInfo {
+		return &server.ConnInfo{Cid: uint64(cid), IP: "10.0.0.1", Port: cid, AuthorizedUser: who, InMsgs: msgs}
+	}
+	own := conn(1, "here", 0)
+	own.IP = ""
+	bob := conn(2, "bob", 0)
+	ada := []*server.ConnInfo{own, bob, conn(3, "cortex", 0), conn(4, "", 0)}
+	for i := range 16 {
+		ada = append(ada, conn(10+i, "ada", 0))
+	}
+	look(ada...)
+	if diff := cmp.Diff([]int{ownPending, maxPending, maxEachHeld / 16}, []int{pending[1], pending[2], pending[10]}); diff != "" {
+		t.Errorf("what may wait (-want +got):\n%s", diff)
+	}
+	_, orchestrator := paces[3]
+	_, unknown := paces[4]
+	if !orchestrator || paces[3] != nil || unknown || paces[2] == nil || paces[10] != paces[25] || paces[2] == paces[10] {
+		t.Errorf("paces: %v", paces)
+	}
+	look(ada[:10]...)
+	if got := pending[10]; got != maxEachHeld/6 {
+		t.Errorf("%d bytes may wait when there are fewer, want %d", got, maxEachHeld/6)
+	}
+	for i := range maxEach {
+		ada = append(ada, conn(100+i, "ada", 0))
+	}
+	of.tooMuch(ada, now)
+	if got := pending[10]; got != leastPending {
+		t.Errorf("%d bytes may wait when there are many, want %d", got, leastPending)
+	}
+	look(conn(10, "ada", 100_000))
+	look() // she goes, and comes again
+	look(conn(300, "ada", 0))
+	if spare := paces[300].TokensAt(now); spare != eachBurst-100_000*messageCost {
+		t.Errorf("%v bytes may be sent at once behind 100,000 messages", spare)
+	}
+	now = now.Add(10 * time.Second)
+	look()
+	if len(of.paces) > 0 {
+		t.Errorf("%d paces are remembered of nobody", len(of.paces))
 	}
 }
 

@@ -121,19 +121,25 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
 	if o.Listen != "" {
 		came := make(chan struct{}, 1)
-		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came); err != nil {
+		var all *visits
+		if o.Auth != "" {
+			all = &visits{}
+		}
+		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came, all); err != nil {
 			ns.Shutdown()
 			ns.WaitForShutdown()
 			return nil, fmt.Errorf("start NATS server: listen on %s: %w; choose another with --listen", o.Listen, err)
 		}
 		s.url = ns.ClientURL()
-		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, log.logger) })
+		s.work.Go(func() { keepRoom(s.done, came, ns, opts.MaxConn, all, log.logger) })
 	}
 	s.memory = &memory{
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
+		wrong: map[string]bool{},
 	}
 	s.work.Go(func() { s.memory.serve(s.done) })
-	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger}
+	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
+	s.files.look() // what was put in their place from now on is noticed
 	s.work.Go(func() { s.files.serve(s.done) })
 	return s, nil
 }
@@ -165,8 +171,8 @@ func (s *Server) Found() []files.Finding {
 	return s.memory.found()
 }
 
-// Missing returns an error when the files of streams were removed while the server runs, which it notices within seconds; serious says that
-// one of them is more than a convenience: what is stored from now on may be lost.
+// Missing returns an error when the files of streams were removed or replaced while the server runs, which it notices within seconds; serious
+// says that one of them is more than a convenience: what is stored from now on may be lost.
 func (s *Server) Missing() (serious bool, err error) {
 	if s.files == nil {
 		return false, nil
@@ -175,7 +181,7 @@ func (s *Server) Missing() (serious bool, err error) {
 	if len(streams) == 0 {
 		return false, nil
 	}
-	return serious, fmt.Errorf("the files of %s were removed or emptied while cortex runs, and what is in there ends with this process: %s",
+	return serious, fmt.Errorf("the files of %s were removed, emptied or replaced while cortex runs, and what is in there ends with this process: %s",
 		strings.Join(streams, ", "), missingAdvice)
 }
 
@@ -202,6 +208,7 @@ func (s *Server) Shutdown() {
 		}
 		close(s.done)
 		s.work.Wait()
+		s.files.end()
 		s.memory.close(s.log.fatal, end)
 	})
 }

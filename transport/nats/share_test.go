@@ -1,14 +1,19 @@
 package nats
 
 import (
+	"fmt"
 	"io"
 	"net"
+	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -99,6 +104,168 @@ func (c *deafConn) Read(b []byte) (int, error) {
 		<-c.end
 	}
 	return c.Conn.Read(b)
+}
+
+// TestManyKeepLessEach has a person with many connections not read one of them. With few, the server keeps more for it.
+func TestManyKeepLessEach(t *testing.T) {
+	dir := keys(t)
+	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
+	cortex := n.dial(t, nil)
+	end := make(chan struct{})
+	defer close(end)
+	for name, few := range map[string]bool{"ada": true, "bob": false} {
+		creds := userCreds(t, dir, "", name)
+		who, err := auth.Read(creds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var stop atomic.Bool
+		deaf, err := natsgo.Connect(n.srv.URL(), natsgo.UserCredentials(creds), natsgo.NoReconnect(), natsgo.SetCustomDialer(deafDialer{&stop, end}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer deaf.Close()
+		if _, err := deaf.SubscribeSync(auth.Replies(who) + ".x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := deaf.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		cid, err := deaf.GetClientID()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop.Store(true)
+		for range maxEachHeld / leastPending {
+			if few {
+				break
+			}
+			nc, err := natsgo.Connect(n.srv.URL(), natsgo.UserCredentials(creds), natsgo.NoReconnect())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+		}
+		ns := n.srv.current()
+		if !few {
+			eventually(t, "less is kept", func() bool { return pendingOf(t, ns, cid) == leastPending })
+		}
+		for range 16 {
+			if err := cortex.nc.Conn.Publish(auth.Replies(who)+".x", make([]byte, 1<<20)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cortex.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		open := func() bool {
+			list, err := ns.Connz(&server.ConnzOptions{CID: cid})
+			return err == nil && len(list.Conns) == 1
+		}
+		if few && !open() {
+			t.Errorf("%s is closed", name)
+		}
+		if !few {
+			eventually(t, "who does not read is closed", func() bool { return !open() })
+		}
+	}
+}
+
+// pendingOf returns what setPending has set.
+func pendingOf(t *testing.T, ns *server.Server, cid uint64) int {
+	t.Helper()
+	c := reflect.ValueOf(ns.GetClient(cid))
+	if c.IsNil() {
+		t.Fatalf("connection %d is gone", cid)
+	}
+	lock := (*sync.RWMutex)(c.Elem().FieldByName("mu").Addr().UnsafePointer())
+	lock.RLock()
+	defer lock.RUnlock()
+	return int(c.Elem().FieldByName("out").FieldByName("mp").Int())
+}
+
+// TestSendersAreReadAtTheirPace has a person send as much as the network takes. It is read no faster than may be, and nobody is closed: neither
+// the connections that send, nor the orchestrator's, to which all of it goes.
+func TestSendersAreReadAtTheirPace(t *testing.T) {
+	dir := keys(t)
+	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
+	cortex := n.dial(t, nil)
+	sub, err := cortex.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil) // which opens the gateway
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	creds := userCreds(t, dir, "", "bob")
+	who, err := auth.Read(creds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const senders, each, size = 8, 12, 4 << 20
+	var all sync.WaitGroup
+	var conns []*natsgo.Conn
+	for range senders {
+		nc, err := natsgo.Connect(n.srv.URL(), natsgo.UserCredentials(creds), natsgo.NoReconnect())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		conns = append(conns, nc)
+	}
+	begin := time.Now()
+	for _, nc := range conns {
+		all.Go(func() {
+			for range each {
+				if err := nc.Publish(auth.Gateway(who)+"x", make([]byte, size)); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := nc.FlushTimeout(patience); err != nil {
+				t.Errorf("who sends is closed: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	took := time.Since(begin)
+	if most := senders*newBurst + eachBurst + eachPace*took.Seconds(); senders*each*size > most {
+		t.Errorf("%d bytes were read in %v, want at most %.0f", senders*each*size, took, most)
+	}
+	d := cortex.gateways[""]
+	for what, nc := range map[string]*natsgo.Conn{"the orchestrator's": cortex.nc.Conn, "the gateway's": d.nc.Conn, "the gateway's for counts": d.counts.Conn} {
+		if lost := nc.Stats().Reconnects; lost > 0 || !nc.IsConnected() {
+			t.Errorf("%s connection was lost %d times", what, lost)
+		}
+	}
+}
+
+// TestAnswersAreHeardOnce has a person listen many times to the same answer.
+func TestAnswersAreHeardOnce(t *testing.T) {
+	dir := keys(t)
+	n := newNode(t, ServerOptions{Auth: dir})
+	_, s, _ := startService(t, n)
+	begin(t, s, "c1")
+	w := &town{node: n, dir: dir}
+	eve := w.intruder(t, userCreds(t, dir, "", "eve"))
+	for _, test := range []struct {
+		listens int
+		refused bool
+	}{{maxCopies, false}, {maxCopies + 1, true}} {
+		reply := fmt.Sprintf("%s.r.%d", auth.Replies(eve.who), test.listens)
+		heard := make(chan *natsgo.Msg, 100)
+		for range test.listens {
+			if _, err := eve.ChanSubscribe(reply, heard); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, request := range []string{`{"seq":1,"next_by_subj":"cortex.v1.log._.c1"}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":10}`} {
+			if err := eve.PublishRequest(auth.Gateway(eve.who)+jsAPI+"DIRECT.GET.CORTEX_LOG", reply, []byte(request)); err != nil {
+				t.Fatal(err)
+			}
+			m := receive(t, heard)
+			if status := m.Header.Get("Status"); (status == fmt.Sprint(codeTooMuch)) != test.refused {
+				t.Errorf("%d subscriptions hear %q %q", test.listens, status, m.Header.Get("Description"))
+			}
+		}
+	}
 }
 
 // TestDialWaitsForRoom joins a server that ends the first connections without a word, as one does that is full.

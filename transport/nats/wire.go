@@ -3,6 +3,7 @@ package nats
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 	headerContext   = "Cortex-Context"    // on live topics and cards
 	headerTo        = "Cortex-To"         // on live topics and cards
 	headerTrace     = "traceparent"
+	headerState     = "tracestate"
 )
 
 // encode writes e, which is valid for its topic, as a message to subject.
@@ -31,7 +33,7 @@ func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error)
 	if err != nil {
 		return nil, err
 	}
-	h, values := make(natsgo.Header, 10), make([]string, 0, 10)
+	h, values := make(natsgo.Header, 11), make([]string, 0, 11)
 	set := func(key, value string) {
 		if value != "" {
 			values = append(values, value)
@@ -44,7 +46,9 @@ func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error)
 	set(headerTime, formatTime(e.Time))
 	set(headerTask, string(e.TaskID))
 	set(headerDeliverAt, formatTime(e.DeliverAt))
-	set(headerTrace, e.Traceparent)
+	parent, state := e.Trace()
+	set(headerTrace, parent)
+	set(headerState, state)
 	if !inbox {
 		set(headerContext, e.ContextID)
 		set(headerTo, e.To)
@@ -56,7 +60,8 @@ func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error)
 // what could be read.
 func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 	e := &transport.Event{
-		ID: m.Header.Get(headerID), TaskID: a2a.TaskID(m.Header.Get(headerTask)), Traceparent: m.Header.Get(headerTrace),
+		ID: m.Header.Get(headerID), TaskID: a2a.TaskID(m.Header.Get(headerTask)),
+		Traceparent: traceHeader(m, headerTrace), Tracestate: traceHeader(m, headerState),
 		ContextID: m.Header.Get(headerContext), To: m.Header.Get(headerTo),
 	}
 	var first error
@@ -71,9 +76,7 @@ func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 			*id.value, first = "", cmp.Or(first, fmt.Errorf("%s %w", id.header, err))
 		}
 	}
-	if transport.CheckID(e.Traceparent) != nil {
-		e.Traceparent = "" // not worth refusing the event
-	}
+	e.Traceparent, e.Tracestate = e.Trace()
 	for _, at := range []struct {
 		header string
 		value  *time.Time
@@ -89,6 +92,15 @@ func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 		*at.value = at.value.UTC() // a zone may be read that cannot be written again
 	}
 	return e, first
+}
+
+// traceHeader returns a header of W3C, whose names are the same in any case; those in use are two. A tracestate may come in several.
+func traceHeader(m *natsgo.Msg, name string) string {
+	values := m.Header.Values(name)
+	if values == nil {
+		values = m.Header.Values(http.CanonicalHeaderKey(name))
+	}
+	return strings.Join(values, ",")
 }
 
 // decodePayload reads the body of m.

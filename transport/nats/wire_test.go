@@ -26,6 +26,7 @@ func TestStrangers(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")
 	const subject = "cortex.v1.inbox._.worker.0.c1.mallory"
+	const traced = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	good := natsgo.Header{headerID: {"id"}, headerKind: {"cancel"}, headerVersion: {"1"}}
 	with := func(key, value string) natsgo.Header {
 		h := natsgo.Header{}
@@ -42,10 +43,12 @@ func TestStrangers(t *testing.T) {
 		body    string
 		payload transport.Payload // nil: a dead letter
 		reason  string
+		trace   string
 	}{
 		{name: "good", subject: subject, header: good, body: "{}", payload: &transport.Cancel{}},
 		{name: "another sender in a header", subject: subject, header: with("Cortex-From", "cortex"), body: "{}", payload: &transport.Cancel{}},
 		{name: "another receiver in a header", subject: subject, header: with(headerTo, "x"), body: "{}", payload: &transport.Cancel{}},
+		{name: "another case", subject: subject, header: with("Traceparent", traced), body: "{}", payload: &transport.Cancel{}, trace: traced},
 		{name: "odd traceparent", subject: subject, header: with(headerTrace, "a b"), body: "{}", payload: &transport.Cancel{}},
 		{name: "unknown kind", subject: subject, header: with(headerKind, "hologram"), body: "x", payload: &transport.Opaque{Kind: "hologram", Version: "1", Data: []byte("x")}},
 		{name: "no headers", subject: subject, body: "{}", reason: "Cortex-Id is empty"},
@@ -79,7 +82,7 @@ func TestStrangers(t *testing.T) {
 			}
 			if c.payload != nil {
 				e := receive(t, got)
-				want := &transport.Event{ID: "id", From: "mallory", To: "worker", ContextID: "c1", Payload: c.payload, Delivery: 1}
+				want := &transport.Event{ID: "id", From: "mallory", To: "worker", ContextID: "c1", Traceparent: c.trace, Payload: c.payload, Delivery: 1}
 				if diff := cmp.Diff(want, e, cmpopts.IgnoreFields(transport.Event{}, "Epoch"), cmpopts.IgnoreUnexported(transport.Event{})); diff != "" {
 					t.Errorf("event (-want +got):\n%s", diff)
 				}

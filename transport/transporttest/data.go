@@ -64,11 +64,43 @@ func payloads() map[string]transport.Payload {
 func full(e *env, t transport.Topic, p transport.Payload) *transport.Event {
 	ev := e.message(t, "ctx-1", "")
 	ev.From, ev.TaskID, ev.Payload = "user:jürgen", "task-1", p
-	ev.Traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	ev.Traceparent, ev.Tracestate = traceparent, tracestate
 	return ev
 }
 
+const (
+	traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	tracestate  = "rojo=00f067aa0ba902b7, congo@t=ucfJifl5GOE"
+)
+
 var dataCases = []testCase{
+	{name: "data trace context", run: func(e *env) {
+		live := transport.Live("", "ctx-1")
+		di, dl := e.desk(e.dial(), worker, nil), e.desk(e.dial(), live, nil)
+		for _, c := range []struct{ parent, state, wantParent, wantState string }{
+			{traceparent, tracestate, traceparent, tracestate},
+			{traceparent, "", traceparent, ""},
+			{traceparent, "a=1\r\nX: y", traceparent, ""},
+			{traceparent, "a=" + strings.Repeat("x", 256) + ",b=" + strings.Repeat("x", 256), traceparent, ""},
+			{"", tracestate, "", ""},
+			{"00-a\r\nX: y", tracestate, "", ""},
+			{strings.Replace(traceparent, "0af7", "0AF7", 1), tracestate, "", ""},
+			{strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20), "", ""},
+		} {
+			for _, x := range []struct {
+				t transport.Topic
+				d *desk
+			}{{worker, di}, {live, dl}} {
+				ev := e.message(x.t, "ctx-1", "x")
+				ev.Traceparent, ev.Tracestate = c.parent, c.state
+				e.publish(e.tr, x.t, ev)
+				if got := x.d.take("x"); got.Traceparent != c.wantParent || got.Tracestate != c.wantState {
+					e.Errorf("%.80q, %.80q on %v came as %q, %q, want %q, %q",
+						c.parent, c.state, x.t, got.Traceparent, got.Tracestate, c.wantParent, c.wantState)
+				}
+			}
+		}
+	}},
 	{name: "data of every kind unchanged", run: func(e *env) {
 		live := transport.Live("acme", "ctx-1")
 		inbox := transport.Inbox("acme", "worker")

@@ -49,7 +49,6 @@ var invalidEvents = []invalid{
 	{name: "message with an empty file", topic: worker, spoil: parts(a2a.NewTextPart("x"), a2a.NewRawPart(nil))},
 	{name: "message with empty data", topic: worker, spoil: parts(a2a.NewDataPart(nil))},
 	{name: "message with an empty URL", topic: worker, spoil: parts(a2a.NewFileURLPart("", "text/html"))},
-	{name: "traceparent with a newline", topic: worker, spoil: func(e *transport.Event) { e.Traceparent = "00-a\r\nX: y" }},
 	{name: "kind with a newline", topic: worker, spoil: func(e *transport.Event) { e.Payload = &transport.Opaque{Kind: "a\nb", Version: "1"} }},
 	{name: "version with a newline", topic: worker, spoil: func(e *transport.Event) { e.Payload = &transport.Opaque{Kind: "a", Version: "1\n"} }},
 	{name: "message not UTF-8", topic: worker, spoil: parts(a2a.NewTextPart("a\xffb"))},

@@ -30,6 +30,14 @@ var optionalCases = []testCase{
 			if n := depth(worker); n != 5 {
 				e.Errorf("Waiting = %d after five events, want 5", n)
 			}
+			if tr, ok := e.tr.(transport.InboxBacklog); ok {
+				if n, err := tr.Untaken(context.Background(), worker); n != 5 || err != nil {
+					e.Errorf("Untaken = %d, %v after five events without a subscriber, want 5", n, err)
+				}
+				if _, err := tr.Untaken(context.Background(), transport.Live("", "c")); !errors.Is(err, transport.ErrInvalid) {
+					e.Errorf("Untaken of what is no inbox = %v, want ErrInvalid", err)
+				}
+			}
 			d := e.desk(e.dial(), worker, nil)
 			v := d.next()
 			if n := depth(worker); n != 5 {
@@ -42,6 +50,31 @@ var optionalCases = []testCase{
 				d.take("x")
 			}
 			e.eventually("none is waiting", func() bool { return depth(worker) == 0 })
+		},
+	},
+	{
+		name:  "backlog of an inbox",
+		needs: func(_ Node, tr transport.Transport) bool { _, ok := tr.(transport.InboxBacklog); return ok },
+		run: func(e *env) {
+			untaken := func() int {
+				n, err := e.tr.(transport.InboxBacklog).Untaken(context.Background(), worker)
+				if err != nil {
+					e.Fatalf("Untaken(%v) = %v, want nil", worker, err)
+				}
+				return n
+			}
+			d := e.desk(e.dial(), worker, &transport.SubscribeOptions{Concurrency: 2, Unordered: true})
+			for i := range 5 {
+				e.say(worker, fmt.Sprint("c", i), "x")
+			}
+			first := d.next()
+			e.eventually("two are being handled", func() bool { return untaken() == 3 })
+			first.done(nil)
+			e.eventually("another one is taken", func() bool { return untaken() == 2 })
+			for range 4 {
+				d.next().done(nil)
+			}
+			e.eventually("all are taken", func() bool { return untaken() == 0 })
 		},
 	},
 	{

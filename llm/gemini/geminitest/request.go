@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/llmtest"
@@ -37,7 +38,11 @@ type request struct {
 type content struct {
 	Role  string `json:"role"`
 	Parts []struct {
-		Text *string `json:"text"`
+		Text       *string `json:"text"`
+		InlineData *struct {
+			MIMEType string `json:"mimeType"`
+			Data     []byte `json:"data"`
+		} `json:"inlineData"`
 	} `json:"parts"`
 }
 
@@ -53,9 +58,9 @@ func decode(body []byte, c *llmtest.Call) (refusal string) {
 		return "* GenerateContentRequest.contents: contents is not specified\n"
 	}
 	for i, m := range r.Contents {
-		text, ok := m.text()
-		if !ok {
-			return fmt.Sprintf("* GenerateContentRequest.contents[%d]: one part with text is what this server takes", i)
+		parts, refusal := m.parts()
+		if refusal != "" {
+			return fmt.Sprintf("* GenerateContentRequest.contents[%d]: %s", i, refusal)
 		}
 		role := llm.RoleUser
 		switch m.Role {
@@ -65,24 +70,42 @@ func decode(body []byte, c *llmtest.Call) (refusal string) {
 		default:
 			return "Please use a valid role: user, model."
 		}
-		c.Messages = append(c.Messages, llm.Message{Role: role, Text: text})
+		c.Messages = append(c.Messages, llm.Message{Role: role, Parts: parts})
 	}
 	if r.SystemInstruction != nil {
-		text, ok := r.SystemInstruction.text()
-		if !ok {
-			return "* GenerateContentRequest.system_instruction: one part with text is what this server takes"
+		parts, refusal := r.SystemInstruction.parts()
+		if refusal != "" {
+			return "* GenerateContentRequest.system_instruction: " + refusal
 		}
-		c.System = text
+		c.System = llm.Message{Parts: parts}.Text()
 	}
 	c.MaxTokens, c.Temperature = r.GenerationConfig.MaxOutputTokens, r.GenerationConfig.Temperature
 	return r.mode(c)
 }
 
-func (m *content) text() (text string, ok bool) {
-	if len(m.Parts) != 1 || m.Parts[0].Text == nil {
-		return "", false
+// imageTypes are those that Gemini takes.
+var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+
+// parts returns what m holds, or what Google says of it.
+func (m *content) parts() (parts []llm.Part, refusal string) {
+	for _, p := range m.Parts {
+		switch data := p.InlineData; {
+		case (p.Text == nil) == (data == nil):
+			return nil, "oneof field 'data' must have one initialized field"
+		case data == nil:
+			parts = append(parts, llm.Part{Text: *p.Text})
+		case m.Role != "user" || !slices.Contains(imageTypes, data.MIMEType):
+			return nil, "Unsupported MIME type: " + data.MIMEType
+		case len(data.Data) == 0:
+			return nil, "inline_data: data is empty"
+		default:
+			parts = append(parts, llm.Part{Image: &llm.Image{Type: data.MIMEType, Data: data.Data}})
+		}
 	}
-	return *m.Parts[0].Text, true
+	if len(parts) == 0 {
+		return nil, "contents.parts must not be empty"
+	}
+	return parts, ""
 }
 
 // mode sets how c asks for structured output.

@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 func TestAnswer(t *testing.T) {
 	for path, header := range map[string]http.Header{geminiURL: keyHeader, vertexURL: tokenHeader} {
 		server := geminitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
-			if c.Model != "m" || c.Key != "k" || !c.Stream || len(c.Messages) != 1 || c.Messages[0].Text != "hello" {
+			if c.Model != "m" || c.Key != "k" || !c.Stream || len(c.Messages) != 1 || c.Messages[0].Text() != "hello" {
 				t.Errorf("call = %+v", c)
 			}
 			return &llmtest.Reply{Pieces: []string{"a", "b"}}

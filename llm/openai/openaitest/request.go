@@ -2,6 +2,7 @@ package openaitest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ type request struct {
 
 type message struct {
 	Role       string  `json:"role"`
-	Content    *string `json:"content"`
+	Content    content `json:"content"`
 	ToolCallID string  `json:"tool_call_id"`
 	ToolCalls  []struct {
 		ID       string `json:"id"`
@@ -40,6 +41,59 @@ type message struct {
 			Arguments *string `json:"arguments"`
 		} `json:"function"`
 	} `json:"tool_calls"`
+}
+
+// content is a string, or a list of parts.
+type content []part
+
+type part struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	ImageURL *struct {
+		URL    string `json:"url"`
+		Detail string `json:"detail"`
+	} `json:"image_url"`
+}
+
+func (c *content) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		d := json.NewDecoder(bytes.NewReader(b))
+		d.DisallowUnknownFields()
+		return d.Decode((*[]part)(c))
+	}
+	var text *string
+	if err := json.Unmarshal(b, &text); err != nil || text == nil {
+		return err
+	}
+	*c = content{{Type: "text", Text: *text}}
+	return nil
+}
+
+// dataURL is an image of a type that OpenAI takes.
+var dataURL = regexp.MustCompile(`^data:(image/(?:png|jpeg|webp|gif));base64,(.+)$`)
+
+// parts returns what c holds. An error is what OpenAI would say.
+func (c content) parts(role string) ([]llm.Part, error) {
+	var all []llm.Part
+	for _, p := range c {
+		switch {
+		case p.Type == "text" && p.Text != "" && p.ImageURL == nil:
+			all = append(all, llm.Part{Text: p.Text})
+		case p.Type == "image_url" && p.ImageURL != nil && p.Text == "" && role == "user":
+			match := dataURL.FindStringSubmatch(p.ImageURL.URL)
+			if match == nil {
+				return nil, errors.New("you uploaded an unsupported image. Please make sure your image is valid")
+			}
+			data, err := base64.StdEncoding.DecodeString(match[2])
+			if err != nil {
+				return nil, errors.New("invalid base64 image_url")
+			}
+			all = append(all, llm.Part{Image: &llm.Image{Type: match[1], Data: data}})
+		default:
+			return nil, fmt.Errorf("content: invalid part of type %q", p.Type)
+		}
+	}
+	return all, nil
 }
 
 type streamOptions struct {
@@ -83,15 +137,16 @@ func decode(body []byte, c *llmtest.Call) (usage bool, err error) {
 		return false, err
 	}
 	for _, m := range r.Messages {
-		var text string
-		if m.Content != nil {
-			text = *m.Content
+		parts, err := m.Content.parts(m.Role)
+		if err != nil {
+			return false, err
 		}
+		said := llm.Message{Role: llm.Role(m.Role), Parts: parts}
 		switch m.Role {
 		case "system", "developer":
-			c.System += text
+			c.System += said.Text()
 		default:
-			c.Messages = append(c.Messages, llm.Message{Role: llm.Role(m.Role), Text: text})
+			c.Messages = append(c.Messages, said)
 		}
 	}
 	c.Model, c.Stream, c.Temperature, c.CacheKey = r.Model, r.Stream, r.Temperature, r.PromptCacheKey
@@ -148,7 +203,7 @@ func (m *message) check() error {
 	default:
 		return fmt.Errorf("role: %q is not one of ['system', 'assistant', 'user', 'tool', 'developer']", m.Role)
 	}
-	if (m.Content == nil || *m.Content == "") && (m.Role != "assistant" || len(m.ToolCalls) == 0) {
+	if (len(m.Content) == 0 || m.Content[0] == part{Type: "text"}) && (m.Role != "assistant" || len(m.ToolCalls) == 0) {
 		return errors.New("content: expected a string, got null")
 	}
 	if m.Role == "tool" && m.ToolCallID == "" {

@@ -88,7 +88,7 @@ func TestWhole(t *testing.T) {
 		`"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{},"required":[],"additionalProperties":false}}}],"tool_choice":"auto"}`)
 	want := &llmtest.Call{
 		Model: "m", System: "Be brief.", Mode: llm.StructuredTools, Key: "sk-1", Gone: got.Gone,
-		Messages: []llm.Message{{Role: "user", Text: "hi"}, {Role: "assistant"}, {Role: "tool", Text: "x"}},
+		Messages: []llm.Message{llm.User("hi"), {Role: "assistant"}, {Role: "tool", Parts: []llm.Part{{Text: "x"}}}},
 		Schema:   json.RawMessage(`{"type":"object","properties":{},"required":[],"additionalProperties":false}`),
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b <-chan struct{}) bool { return a == b })); diff != "" {

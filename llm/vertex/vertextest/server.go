@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"path"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -26,6 +27,9 @@ type Server struct {
 	handler llmtest.Handler
 	signed  atomic.Int64
 }
+
+// imageTypes are those that Gemini takes.
+var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 
 // Signed returns how many signatures came back with the histories of calls.
 func (s *Server) Signed() int { return int(s.signed.Load()) }
@@ -58,10 +62,22 @@ func (s *Server) call(r *pb.GenerateContentRequest, gone <-chan struct{}, author
 				}
 				s.signed.Add(1)
 			}
+			if blob := part.GetInlineData(); blob != nil {
+				if role != llm.RoleUser || len(blob.Data) == 0 || !slices.Contains(imageTypes, blob.MimeType) {
+					return nil, fmt.Errorf("content %d has an image of the type %q that cannot be read", i, blob.MimeType)
+				}
+				image := llm.Part{Image: &llm.Image{Type: blob.MimeType, Data: blob.Data}}
+				if n := len(c.Messages); n > 0 && c.Messages[n-1].Role == role {
+					c.Messages[n-1].Parts = append(c.Messages[n-1].Parts, image)
+				} else {
+					c.Messages = append(c.Messages, llm.Message{Role: role, Parts: []llm.Part{image}})
+				}
+				continue
+			}
 			if part.GetText() == "" {
 				return nil, fmt.Errorf("content %d has an empty text parameter", i)
 			}
-			c.Messages = append(c.Messages, llm.Message{Role: role, Text: part.GetText()})
+			c.Messages = append(c.Messages, llm.Message{Role: role, Parts: []llm.Part{{Text: part.GetText()}}})
 		}
 	}
 	if g := r.GenerationConfig; g != nil {

@@ -86,7 +86,7 @@ func (i *Identity) check() error {
 	switch {
 	case i.Role == Orchestrator && i.ID == transport.Cortex, i.Role == Person && person && i.ID != personPrefix:
 		return nil
-	case i.Role == Agent && i.ID == transport.Cortex:
+	case i.Role == Agent && transport.IsReserved(i.ID):
 		return fmt.Errorf("the name %s is the orchestrator's own: choose another", i.ID)
 	case i.Role == Agent && person:
 		return fmt.Errorf("the name %s is for people: choose another", i.ID)

@@ -58,6 +58,8 @@ type Finding struct {
 	Subjects []string `json:"subjects,omitempty"`
 	Kept     string   `json:"kept,omitempty"` // where what is damaged was put
 	Level    Level    `json:"level"`
+	// Running says that it was found while the server ran, which the next check finds out more of.
+	Running bool `json:"running,omitempty"`
 }
 
 // Level says what a finding means.
@@ -158,7 +160,7 @@ const maxFound = 100
 // do not tell that again.
 func told(before *Memory, now []Finding) []Finding {
 	all := slices.DeleteFunc(slices.Clone(before.Found), func(f Finding) bool {
-		return f.Level != Lost && !(before.Unfinished && f.Level == Recent) || slices.ContainsFunc(now, func(g Finding) bool {
+		return f.Running || f.Level != Lost && !(before.Unfinished && f.Level == Recent) || slices.ContainsFunc(now, func(g Finding) bool {
 			return f.Account == g.Account && f.Stream == g.Stream && f.File == g.File && f.What == g.What
 		})
 	})
@@ -216,6 +218,8 @@ type checking struct {
 	index uint32 // of the last block
 	mend  bool   // its blocks are not what the server remembers
 	lists *index // what the server has listed of its blocks
+	queue bool   // it keeps a message until that is acknowledged
+	tally tally  // of its blocks, if there is something to compare it with
 
 	erases  bool     // what is removed from it was to be erased
 	removed []uint64 // sequences
@@ -374,7 +378,8 @@ func (s *checking) configured(conf []byte) (err error) {
 		return nil
 	}
 	s.erases = c.Retention == "limits"
-	if c.Retention == "workqueue" && !s.clean {
+	s.queue = c.Retention == "workqueue"
+	if s.queue && !s.clean {
 		s.works, err = s.delivered()
 	}
 	return err
@@ -420,7 +425,7 @@ func (s *checking) consumers() error {
 		}
 		file := consumersDir + "/" + e.Name() + "/" + consumerState
 		b, err := readBounded(filepath.Join(dir, consumerState))
-		why := "is damaged"
+		why, level := "is damaged", Made
 		switch {
 		case ours(err):
 			return err
@@ -434,13 +439,14 @@ func (s *checking) consumers() error {
 			if seq == 0 {
 				continue
 			}
-			why = fmt.Sprintf("contradicts message %d, which is there still", seq)
+			why = fmt.Sprintf("contradicts message %d, which is there still, as when its process is killed between two writes", seq)
+			level = Unfinished
 		}
 		kept, err := s.putAside(file)
 		if err != nil {
 			return err
 		}
-		s.found(Made, file, kept, "what the consumer has delivered %s: what was not acknowledged is delivered again", why)
+		s.found(level, file, kept, "what the consumer has delivered %s: what was not acknowledged is delivered again", why)
 	}
 	return nil
 }

@@ -45,3 +45,19 @@ func TestHold(t *testing.T) {
 		t.Errorf("PutBack of nothing = %v, %v", back, err)
 	}
 }
+
+// TestHoldEmpty has a stream whose only block is empty, which a server removes when it opens the stream: that is not put back as something
+// that it has deleted.
+func TestHoldEmpty(t *testing.T) {
+	dir := store(t, 6, 10)
+	if err := os.Truncate(blockFile(dir, 1), 0); err != nil {
+		t.Fatal(err)
+	}
+	Hold(dir, []string{"$G/" + stream})
+	if err := os.Remove(blockFile(dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := PutBack(dir); err != nil || len(back) > 0 {
+		t.Errorf("PutBack = %v, %v, want nothing: an empty block holds nothing", back, err)
+	}
+}

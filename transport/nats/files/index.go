@@ -20,7 +20,13 @@ var errLarge = errors.New("it is larger than any that the server writes")
 type index struct {
 	intact bool
 	sum    uint32 // of the file
-	last   uint64 // sequence; 0 when it is not known
+	listed
+}
+
+// listed is what an index begins with; all of it is 0 when it is not known.
+type listed struct {
+	messages    uint64
+	first, last uint64 // sequences
 }
 
 // readIndex reads the index in a file. One that is not there, or cannot be used, is not intact.
@@ -56,20 +62,23 @@ func readIndex(path, stream string) (*index, error) {
 	return &index{true, sum.Sum32(), indexed(head)}, nil
 }
 
-// indexed returns the last sequence that an index has which begins like this, 0 when it is not known.
-func indexed(b []byte) (last uint64) {
+// indexed returns what an index says that begins like this.
+func indexed(b []byte) (l listed) {
 	if len(b) < 2 || b[0] != indexMagic {
-		return 0
+		return l
 	}
 	b = b[2:]
-	for range 5 { // messages, bytes, the first sequence, when, the last; all in as many bytes as they need
+	for _, to := range []*uint64{&l.messages, nil, &l.first, nil, &l.last} { // the others are bytes and a time, in as many bytes as they need
 		n, size := binary.Uvarint(b)
 		if size <= 0 {
-			return 0
+			return listed{}
 		}
-		last, b = n, b[size:]
+		if to != nil {
+			*to = n
+		}
+		b = b[size:]
 	}
-	return last
+	return l
 }
 
 // sumOf returns the checksum and the size of a file that the server can make again.

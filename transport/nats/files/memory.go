@@ -48,8 +48,16 @@ type Remembered struct {
 	Durable uint64 `json:"durable"`
 	// Since is the sequence from which on all that is missing can be accounted for.
 	Since uint64 `json:"since,omitempty"`
+	// Had is what the server had of the stream, unless nil: its files were removed or replaced while it ran.
+	Had *Had `json:"had,omitempty"`
 	// Files are those of the stream's folder at a proper end.
 	Files map[string]File `json:"files,omitempty"`
+}
+
+// Had is what a server has of a stream.
+type Had struct {
+	Messages uint64 `json:"messages"`
+	First    uint64 `json:"first"` // sequence
 }
 
 // File is what is remembered of a file.
@@ -130,9 +138,6 @@ func replace(path string, b []byte) error {
 func Ours(stream string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(stream, "KV_"), "CORTEX_")
 }
-
-// logStream is where conversations are: its messages are never removed from the end, however they were acknowledged or expire.
-const logStream = "CORTEX_LOG"
 
 // Convenient reports whether a stream only has what Cortex can do without.
 func Convenient(stream string) bool {

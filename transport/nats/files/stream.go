@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,24 +91,34 @@ func (s *checking) indices() ([]uint32, error) {
 		}
 		s.found(Lost, messagesDir, kept, "the folder cannot be read: %v", plain(err))
 	}
-	var all []uint32
-	add := func(file string) {
-		if index, ok := blockIndex(file); ok {
-			all = append(all, index)
-		}
-	}
-	for _, e := range entries {
-		add(e.Name())
-	}
+	names := namesOf(entries)
 	if s.clean {
 		for file := range s.remembered.Files {
 			if name, ok := strings.CutPrefix(file, messagesDir+"/"); ok {
-				add(name)
+				names = append(names, name)
 			}
 		}
 	}
+	return blockIndices(names), nil
+}
+
+// namesOf returns the names of what is in a folder.
+func namesOf(entries []fs.DirEntry) (names []string) {
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// blockIndices returns the indices of the blocks among files, in their order.
+func blockIndices(names []string) (all []uint32) {
+	for _, name := range names {
+		if index, ok := blockIndex(name); ok {
+			all = append(all, index)
+		}
+	}
 	slices.Sort(all)
-	return slices.Compact(all), nil
+	return slices.Compact(all)
 }
 
 // block checks one block, and writes it without what is damaged in it.
@@ -136,6 +147,7 @@ func (s *checking) block(index uint32, isLast bool) error {
 	}
 	s.rep.Bytes += int64(len(b))
 	if compressed(b) && unreadable == nil {
+		s.tally.unseen = true
 		return nil
 	}
 	r, err := newBlock(s.name, index)
@@ -150,6 +162,9 @@ func (s *checking) block(index uint32, isLast bool) error {
 		s.gap = s.gap || m.Seq > s.last+1
 		s.last = max(s.last, m.Seq)
 		s.works.see(m)
+		if s.clean || s.remembered != nil && s.remembered.Had != nil {
+			s.tally.see(m)
+		}
 		if _, removed := slices.BinarySearch(s.removed, m.Seq); removed && !m.Gone {
 			if s.erases {
 				r.erase(m.bytes, m.Seq)
@@ -306,8 +321,26 @@ func (s *checking) end() error {
 		return nil
 	}
 	was, level := s.remembered.Last, Lost
+	if s.clean && !s.mend && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum { // what the server had when it ended
+		lacks := s.tally.lacks(s.lists.messages, s.lists.first, s.lists.last, s.queue)
+		if lacks == "" {
+			return nil
+		}
+		s.mend = true
+		s.found(Lost, "", "", "%s are gone, which the server had when it ended", lacks)
+		if s.last >= was {
+			return nil
+		}
+		return s.goOn(was)
+	}
+	if had := s.remembered.Had; had != nil && s.last >= was {
+		if lacks := s.tally.lacks(had.Messages, had.First, was, s.queue); lacks != "" {
+			s.mend = true
+			s.found(Lost, "", "", "%s are gone: the files were replaced while the server ran", lacks)
+		}
+	}
 	switch {
-	case s.last >= was, s.clean && !s.mend && s.name != logStream && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum:
+	case s.last >= was:
 		return nil
 	case !s.clean && s.last >= s.remembered.Durable:
 		level = Recent

@@ -1,0 +1,175 @@
+package agents
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of the artifacts of one task.
+const (
+	MaxArtifacts     = 100
+	MaxArtifactBytes = 2 << 20 // all together, before encoding; but data as it is encoded
+)
+
+// made is an artifact of a task, as far as it is made.
+type made struct {
+	*a2a.Artifact
+	size int
+	open bool // more of it is to come
+}
+
+// Artifact adds an output to the result, and shows it to whoever watches. An artifact of the same name is replaced. It
+// returns an error that wraps [transport.ErrTooLarge], and adds nothing, over [MaxArtifacts] or [MaxArtifactBytes].
+func (t *Task) Artifact(name string, parts ...*a2a.Part) error {
+	return t.Update(&a2a.TaskArtifactUpdateEvent{Artifact: &a2a.Artifact{Name: name, Parts: parts}, LastChunk: true})
+}
+
+// Update adds an output to the result, or to an output, as an A2A event says it, and shows it to whoever watches. The artifact is known by
+// its ID, or without one by its Name, and may have a description and metadata, too. With Append its parts are added to those that came
+// before: words to words, and bytes to bytes of the same file, so that an output can be made piece by piece; without Append it takes the
+// place of what has its ID or Name. Nothing can be added behind LastChunk. Errors are those of [Task.Artifact], and say what does not fit.
+//
+// u is not changed.
+func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
+	if u.Artifact == nil {
+		return fmt.Errorf("the artifact is missing")
+	}
+	next := *u.Artifact
+	next.Name, next.Description = line(next.Name, 256), cut(next.Description, maxDescription)
+	parts, _ := cleanParts(next.Parts, MaxArtifactBytes)
+	if len(parts) == 0 && !u.Append {
+		return fmt.Errorf("artifact %q is empty", outputName(&next))
+	}
+	next.Parts = parts
+	if err := t.put(&next, u.Append, u.LastChunk); err != nil {
+		return err
+	}
+	t.alive()
+	if t.live != nil {
+		t.live.publish(&a2a.TaskArtifactUpdateEvent{
+			TaskID: t.ID, ContextID: t.ContextID, Artifact: &next, Append: u.Append, LastChunk: u.LastChunk, Metadata: copyMeta(u.Metadata),
+		})
+	}
+	return nil
+}
+
+// maxDescription bounds what is said of an artifact, in bytes.
+const maxDescription = 4 << 10
+
+// put takes in a piece of an artifact, and sets its ID and name.
+func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name := outputName(piece)
+	at := slices.IndexFunc(t.artifacts, func(o *made) bool {
+		if piece.ID != "" {
+			return o.ID == piece.ID
+		}
+		return o.Name == piece.Name
+	})
+	whole, old := *piece, 0
+	switch {
+	case at >= 0 && add && !t.artifacts[at].open:
+		return fmt.Errorf("artifact %q: nothing can be added: it was whole", name)
+	case at < 0 && add:
+		return fmt.Errorf("artifact %q: nothing can be added: it was not begun", name)
+	case at < 0 && len(t.artifacts) >= MaxArtifacts:
+		return fmt.Errorf("artifact %q: %w: at most %d are allowed", name, transport.ErrTooLarge, MaxArtifacts)
+	case at >= 0:
+		before := t.artifacts[at]
+		old, piece.ID = before.size, before.ID
+		if add {
+			whole = *before.Artifact
+			whole.Parts = joinParts(before.Parts, piece.Parts)
+			piece.Name = before.Name
+		}
+	}
+	size := sizeOf(whole.Parts) + len(whole.Description)
+	if len(whole.Metadata) > 0 {
+		size += sizeOfValue(whole.Metadata)
+	}
+	if t.bytes-old+size > MaxArtifactBytes {
+		return fmt.Errorf("artifact %q: %w: at most %d bytes together are allowed", name, transport.ErrTooLarge, MaxArtifactBytes)
+	}
+	t.bytes += size - old
+	if at < 0 {
+		if at = len(t.artifacts); piece.ID == "" {
+			piece.ID = t.freeID()
+		}
+		t.artifacts = append(t.artifacts, nil)
+	}
+	whole.ID = piece.ID
+	t.artifacts[at] = &made{&whole, size, !last}
+	return nil
+}
+
+// freeID returns the first number that no artifact has for an id.
+func (t *Task) freeID() a2a.ArtifactID {
+	for n := len(t.artifacts) + 1; ; n++ {
+		id := a2a.ArtifactID(strconv.Itoa(n))
+		if !slices.ContainsFunc(t.artifacts, func(o *made) bool { return o.ID == id }) {
+			return id
+		}
+	}
+}
+
+// outputName is what an artifact is called in an error.
+func outputName(a *a2a.Artifact) string {
+	if a.Name != "" {
+		return a.Name
+	}
+	return string(a.ID)
+}
+
+// joinParts returns parts with more behind them; the first of these goes on with the last of those where both are of one text or file.
+func joinParts(parts, more a2a.ContentParts) a2a.ContentParts {
+	parts = slices.Clone(parts)
+	for _, p := range more {
+		if len(parts) == 0 || !goesOn(parts[len(parts)-1], p) {
+			parts = append(parts, p)
+			continue
+		}
+		last := *parts[len(parts)-1]
+		switch c := last.Content.(type) {
+		case a2a.Text:
+			last.Content = c + p.Content.(a2a.Text)
+		case a2a.Raw:
+			last.Content = a2a.Raw(bytes.Join([][]byte{c, p.Content.(a2a.Raw)}, nil))
+		}
+		parts[len(parts)-1] = &last
+	}
+	return parts
+}
+
+// goesOn reports whether next is more of what last has.
+func goesOn(last, next *a2a.Part) bool {
+	if last.Filename != next.Filename || last.MediaType != next.MediaType || len(next.Metadata) > 0 {
+		return false
+	}
+	switch last.Content.(type) {
+	case a2a.Text:
+		_, ok := next.Content.(a2a.Text)
+		return ok
+	case a2a.Raw:
+		_, ok := next.Content.(a2a.Raw)
+		return ok && last.Filename != ""
+	}
+	return false
+}
+
+// outputs returns the artifacts so far.
+func (t *Task) outputs() []*a2a.Artifact {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*a2a.Artifact
+	for _, o := range t.artifacts {
+		all = append(all, o.Artifact)
+	}
+	return all
+}

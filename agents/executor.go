@@ -1,0 +1,131 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Executor does one task, and yields what happens meanwhile as A2A events. It is the general way to make an agent; a [Handler] is the
+// short one, and an Executor itself.
+//
+// These events end the task, and an Executor yields exactly one of them: a Message, which is the result of what was done; a
+// TaskStatusUpdateEvent or a Task whose state is terminal, INPUT_REQUIRED or AUTH_REQUIRED; an error, by which the task has failed or,
+// [Rejected], was refused. Before it there may be any number of others: a TaskStatusUpdateEvent or a Task of another state shows
+// its words as [Task.Progress] does, and a TaskArtifactUpdateEvent is an output as with [Task.Update]. Ids of the task may be left out.
+// An Executor that ends without such an event has failed, and so has one that yields anything behind it.
+//
+// What is said of the context, of panics and of tasks that come again at Handler holds here, too.
+type Executor interface {
+	Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error]
+}
+
+// Execute makes h an [Executor].
+func (h Handler) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		r, err := h(ctx, t)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		yield(r.event(t), nil)
+	}
+}
+
+// event is the end of a task with r.
+func (r *Result) event(t *Task) a2a.Event {
+	e := &a2a.TaskStatusUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
+	if r == nil {
+		return e
+	}
+	switch {
+	case r.AuthRequired:
+		e.Status.State = a2a.TaskStateAuthRequired
+	case r.InputRequired:
+		e.Status.State = a2a.TaskStateInputRequired
+	}
+	e.Status.Message = &a2a.Message{Role: a2a.MessageRoleAgent, Parts: r.Parts}
+	return e
+}
+
+// ending is how an Executor ended a task.
+type ending struct {
+	state a2a.TaskState
+	parts a2a.ContentParts
+}
+
+// execute has x do a task; a panic becomes an error.
+func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.log.Error("handler panicked", "task_id", t.ID, "panic", p, "stack", string(debug.Stack()))
+			end, err = nil, errors.New("the agent crashed while working on this")
+		}
+	}()
+	for e, err := range a.x.Execute(ctx, t) {
+		switch {
+		case end != nil:
+			return nil, fmt.Errorf("the agent is broken: it went on after it had ended the task as %s", stateName(end.state))
+		case err != nil:
+			return nil, err
+		}
+		if end, err = t.happened(e); err != nil {
+			return nil, fmt.Errorf("the agent is broken: %w", err)
+		}
+	}
+	switch {
+	case end != nil:
+		return end, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	}
+	return nil, errors.New("the agent is broken: it stopped without a result, a question or a failure")
+}
+
+// happened takes in what an Executor has yielded, and returns how the task ended, or nil when it goes on.
+func (t *Task) happened(e a2a.Event) (*ending, error) {
+	if e == nil {
+		return nil, errors.New("it yielded nothing")
+	}
+	if id := e.TaskInfo().TaskID; id != "" && id != t.ID {
+		return nil, fmt.Errorf("it spoke of task %q while it worked on %q", line(string(id), 64), t.ID)
+	}
+	switch e := e.(type) {
+	case *a2a.Message:
+		return &ending{a2a.TaskStateCompleted, e.Parts}, nil
+	case *a2a.TaskArtifactUpdateEvent:
+		return nil, t.Update(e)
+	case *a2a.TaskStatusUpdateEvent:
+		return t.state(e.Status)
+	case *a2a.Task:
+		for _, artifact := range e.Artifacts {
+			if err := t.Update(&a2a.TaskArtifactUpdateEvent{Artifact: artifact, LastChunk: true}); err != nil {
+				return nil, err
+			}
+		}
+		return t.state(e.Status)
+	}
+	return nil, fmt.Errorf("it yielded a %T, which is no event of a task", e)
+}
+
+// state takes in the state in which a task is.
+func (t *Task) state(s a2a.TaskStatus) (*ending, error) {
+	var parts a2a.ContentParts
+	if s.Message != nil {
+		parts = s.Message.Parts
+	}
+	switch {
+	case s.State.Terminal(), s.State == a2a.TaskStateInputRequired, s.State == a2a.TaskStateAuthRequired:
+		return &ending{s.State, parts}, nil
+	case s.State == a2a.TaskStateSubmitted, s.State == a2a.TaskStateWorking:
+		t.Progress(transport.Text(parts))
+		return nil, nil
+	}
+	return nil, fmt.Errorf("it named the state %q, which there is not", line(string(s.State), 64))
+}

@@ -1,0 +1,59 @@
+package agents
+
+import (
+	"maps"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Stream shows text of the result to whoever watches, as it is made, and moves the deadline as [Task.Progress] does. It returns at
+// once; pieces that come quickly are shown together. Pieces may end anywhere, also within a character. When the result has no parts of
+// its own, the text that was streamed is the result; else it was only shown. What is longer than [MaxResultText] is cut.
+func (t *Task) Stream(text string) {
+	t.mu.Lock()
+	if room := MaxResultText + 1 - len(t.text); room < len(text) { // one byte more, so that it is seen to be cut
+		text = text[:max(room, 0)]
+	}
+	t.text = append(t.text, text...)
+	t.mu.Unlock()
+	t.alive()
+	if t.live != nil {
+		t.live.stream(text)
+	}
+}
+
+// streamed returns what was streamed as parts of a result.
+func (t *Task) streamed() a2a.ContentParts {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.text) == 0 {
+		return nil
+	}
+	text := strings.ToValidUTF8(string(t.text), "\uFFFD")
+	if len(t.text) > MaxResultText {
+		return words(prefix(text, MaxResultText) + "\n[cut: more than this was written]")
+	}
+	return words(text)
+}
+
+// whole returns how many bytes of b end with a whole character.
+func whole(b []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if c := b[len(b)-i]; utf8.RuneStart(c) {
+			if !utf8.FullRune(b[len(b)-i:]) {
+				return len(b) - i
+			}
+			break
+		}
+	}
+	return len(b)
+}
+
+func copyMeta(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return maps.Clone(m)
+}

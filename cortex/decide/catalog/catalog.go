@@ -1,0 +1,119 @@
+package catalog
+
+import (
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// MaxAgents is how many agents a prompt shows all of; of more, a shortlist.
+const MaxAgents = 40
+
+// Catalog keeps what prompts can show of the agents that were there last, so that it is worked out once for all
+// conversations, and shared by them. It is safe for concurrent use. The zero value is empty.
+type Catalog struct {
+	last atomic.Pointer[listing]
+
+	mu      sync.Mutex
+	digests map[string]cardDigest // by agent
+}
+
+// listing is what a list of all agents shows.
+type listing struct {
+	agents  []prompt.Agent // as they came
+	trimmed []prompt.Agent // never changed
+	fits    bool
+}
+
+type cardDigest struct {
+	card   *a2a.AgentCard // which never changes
+	digest string
+}
+
+// maxDigests bounds the digests that are kept.
+const maxDigests = 16 << 10
+
+// Trim returns agents as prompts show them: the same slice for as long as nothing has changed that is shown. It returns nil
+// when they are too many to be listed in the log.
+func (c *Catalog) Trim(agents []prompt.Agent) []prompt.Agent {
+	if len(agents) > MaxListed {
+		return nil
+	}
+	last := c.last.Load()
+	if last == nil || !Same(last.agents, agents) {
+		last = last.next(agents)
+		c.last.Store(last)
+	}
+	if !last.fits {
+		return nil
+	}
+	return last.trimmed
+}
+
+func (l *listing) next(agents []prompt.Agent) *listing {
+	next := &listing{agents: agents, trimmed: make([]prompt.Agent, len(agents))}
+	size := 0
+	for i := range agents {
+		if l != nil && i < len(l.agents) && sameAgent(&l.agents[i], &agents[i]) {
+			next.trimmed[i] = l.trimmed[i]
+		} else {
+			next.trimmed[i] = prompt.Trim(agents[i])
+		}
+		size += conversation.AgentWeight(&next.trimmed[i])
+	}
+	next.fits = size <= maxListedBytes
+	return next
+}
+
+// digest is [prompt.Digest] of a's card.
+func (c *Catalog) digest(a *prompt.Agent) string {
+	c.mu.Lock()
+	known := c.digests[a.ID]
+	c.mu.Unlock()
+	if known.card == a.Card && known.digest != "" {
+		return known.digest
+	}
+	digest := prompt.Digest(a.Card)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.digests == nil || len(c.digests) >= maxDigests {
+		c.digests = map[string]cardDigest{}
+	}
+	c.digests[a.ID] = cardDigest{a.Card, digest}
+	return digest
+}
+
+// Offer lets t, which shows the whole history of turn, show the agents that can be given work. With anew the list of agents
+// begins anew. from is nil when there is nothing that could choose some of them; listed are all of them as prompts show them (see [Catalog.Trim]),
+// or nil. It returns what is new to the prompt, and, if the agents were chosen, which ones.
+func Offer(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *Candidates, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Candidate) {
+	anew = anew || c.Relist || c.Listed == nil
+	if from != nil && chooses(c, from, listed, anew) {
+		s := from.choose(t)
+		roster := listChoice(c, t, turn, s, anew || !c.Choice)
+		return roster, s.logged()
+	}
+	return listAgents(c, t, turn, listed, anew || c.Choice), nil
+}
+
+// chooses reports whether a prompt shows a choice. One that did goes on with it until there are so few agents that a choice would
+// have them all: else agents that come and go would change the instructions again and again.
+func chooses(c *conversation.Conversation, from *Candidates, listed []prompt.Agent, anew bool) bool {
+	n := len(from.agents)
+	return listed == nil || n > MaxAgents || (c.Choice && !anew && n > from.limit)
+}
+
+// Find finds an agent among agents in the order of their ids.
+func Find(agents []prompt.Agent, id string) (prompt.Agent, bool) {
+	i := sort.Search(len(agents), func(i int) bool { return agents[i].ID >= id })
+	if i == len(agents) || agents[i].ID != id {
+		return prompt.Agent{}, false
+	}
+	return agents[i], true
+}

@@ -1,0 +1,247 @@
+package catalog
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Bounds of a choice out of many agents. However many there are, and whatever their cards hold, a prompt's instructions, list of
+// agents and changes of that have less than 24 KiB together, with what searches bring.
+const (
+	defaultShortlist = 20
+	maxShortlist     = 40
+	maxInUse         = 10
+	maxNamed         = 10
+	excerptBytes     = 600      // of an agent in a prompt
+	choiceBytes      = 10 << 10 // of all agents of one choice
+	toldBytes        = 14 << 10 // of the list and its changes; with more, it begins anew
+	followedBytes    = 2 << 10  // of the message before, where it helps to understand this one
+)
+
+// Why an agent is a Candidate.
+const (
+	reasonFits  = "fits"
+	reasonClose = "close"
+	reasonNamed = "named"
+	reasonInUse = "in use"
+)
+
+// Candidates are the agents that a turn may give work to, where they may be too many for a prompt. What a decider calls of it is safe
+// for concurrent use.
+type Candidates struct {
+	index   *router.Index
+	agents  []prompt.Agent                // in the order of their ids
+	busy    map[string]prompt.Unavailable // not among agents
+	limit   int                           // agents that are shown because they fit
+	catalog *Catalog
+
+	unavailable []prompt.Unavailable
+	chosen      *shortlist // for the one turn that they are made for; only choose touches it
+}
+
+// Candidates returns the candidates among agents, which are in the order of their ids and can be given work; those that are unavailable
+// cannot at the moment. A prompt shows limit of them because they fit, 0: 20.
+func (cat *Catalog) Candidates(index *router.Index, agents []prompt.Agent, unavailable []prompt.Unavailable, limit int) *Candidates {
+	if limit <= 0 {
+		limit = defaultShortlist
+	}
+	c := &Candidates{index: index, agents: agents, limit: min(limit, maxShortlist), catalog: cat, unavailable: unavailable}
+	if len(unavailable) > 0 {
+		c.busy = make(map[string]prompt.Unavailable, len(unavailable))
+		for _, u := range unavailable {
+			c.busy[u.ID] = u
+		}
+	}
+	return c
+}
+
+// Are reports whether the candidates are still those that there are now.
+func (c *Candidates) Are(agents []prompt.Agent, unavailable []prompt.Unavailable) bool {
+	return slices.Equal(c.unavailable, unavailable) && Same(c.agents, agents)
+}
+
+// find returns an agent that may be given work.
+func (c *Candidates) find(id string) (prompt.Agent, bool) { return Find(c.agents, id) }
+
+// hits returns the agents that fit text best, and among them those that cannot be given work at the moment.
+func (c *Candidates) hits(text string, limit int) []router.Hit {
+	return c.index.Search(text, &router.SearchOptions{Limit: limit, Keep: func(id string) bool {
+		if _, busy := c.busy[id]; busy {
+			return true
+		}
+		_, ok := c.find(id)
+		return ok
+	}})
+}
+
+// shortlist is a choice that is being made.
+type shortlist struct {
+	*Candidates
+	list   []conversation.Candidate // in the order in which they are to be shown when there is no room for all
+	skills map[string][]string
+	busy   []prompt.Unavailable // would be in the list
+}
+
+// choose returns the agents that a prompt for t shows: those that the user named, those that are in use, and those that fit
+// best. A message like "and in Paris?" says little; one that nothing fits is therefore looked at together with the one before,
+// and the choice has the best of both.
+func (c *Candidates) choose(t *llm.Turn) *shortlist {
+	if c.chosen != nil {
+		return c.chosen
+	}
+	s := &shortlist{Candidates: c, skills: map[string][]string{}}
+	c.chosen = s
+	hits := c.hits(t.User, c.limit)
+	if n := len(t.History); n > 0 && best(hits) < router.Fits {
+		before := prompt.CleanText(t.History[n-1].User, followedBytes)
+		if both := c.hits(t.User+"\n"+before, c.limit); best(both) > best(hits) {
+			hits = braid(both, hits, c.limit)
+		}
+	}
+	scores := map[string]router.Hit{}
+	for _, h := range hits {
+		scores[h.ID] = h
+	}
+	for _, id := range first(maxNamed, c.index.Named(t.User)) {
+		s.add(scores, id, reasonNamed)
+	}
+	for _, id := range inUse(t) {
+		s.add(scores, id, reasonInUse)
+	}
+	for _, h := range hits {
+		if h.Score >= router.Fits {
+			s.add(scores, h.ID, reasonFits)
+		} else {
+			s.add(scores, h.ID, reasonClose)
+		}
+	}
+	return s
+}
+
+func (s *shortlist) add(hits map[string]router.Hit, id, reason string) {
+	if u, busy := s.Candidates.busy[id]; busy {
+		if !slices.Contains(s.busy, u) {
+			s.busy = append(s.busy, u)
+		}
+		return
+	}
+	if _, ok := s.find(id); !ok || slices.ContainsFunc(s.list, func(c conversation.Candidate) bool { return c.ID == id }) {
+		return
+	}
+	h := hits[id]
+	c := conversation.Candidate{ID: id, Score: score(h.Score), Reason: reason}
+	if len(h.Skills) > 0 {
+		c.Skill = prompt.Clean(h.Skills[0], conversation.MaxTitle)
+		s.skills[id] = h.Skills
+	}
+	s.list = append(s.list, c)
+}
+
+// logged returns the candidates as the log has them, the best first.
+func (s *shortlist) logged() []conversation.Candidate {
+	list := slices.Clone(s.list)
+	slices.SortStableFunc(list, func(a, b conversation.Candidate) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+// excerpts returns what a list shows of the candidates, in the order of their ids; those for which there is no room are left out.
+func (s *shortlist) excerpts() []prompt.Agent {
+	list := []prompt.Agent{}
+	room := choiceBytes
+	for _, c := range s.list {
+		a, _ := s.find(c.ID)
+		e := s.excerpt(a)
+		if room -= prompt.Size(&e); room >= 0 {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b prompt.Agent) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// excerpt returns what a prompt shows of a.
+func (s *shortlist) excerpt(a prompt.Agent) prompt.Agent {
+	a.Of = s.catalog.digest(&a)
+	return prompt.Excerpt(a, s.skills[a.ID], min(excerptBytes, choiceBytes/max(1, len(s.list))))
+}
+
+// search is what a decider finds by words: the agents that these name, and those that fit.
+func (c *Candidates) search(words string) []llm.Found {
+	var found []llm.Found
+	add := func(h router.Hit) {
+		if a, ok := c.find(h.ID); ok && !slices.ContainsFunc(found, func(f llm.Found) bool { return f.ID == h.ID }) {
+			a.Of = c.catalog.digest(&a)
+			found = append(found, llm.Found{Agent: a, Score: score(h.Score), Fits: h.Score >= router.Fits, Skills: h.Skills})
+		}
+	}
+	for _, id := range first(maxNamed, c.index.Named(words)) {
+		add(router.Hit{ID: id, Score: 1})
+	}
+	for _, h := range c.hits(words, defaultShortlist) {
+		add(h)
+	}
+	return first(defaultShortlist, found)
+}
+
+// inUse returns the agents that t has to do with, those that matter most first, at most maxInUse.
+func inUse(t *llm.Turn) []string {
+	var ids []string
+	add := func(tasks []prompt.Task) {
+		for i := range tasks {
+			if id := tasks[i].Agent; len(ids) < maxInUse && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	steps := func(all []prompt.Step) {
+		for i := range all {
+			add(all[len(all)-1-i].Tasks)
+		}
+	}
+	add(t.Waiting[max(0, len(t.Waiting)-maxInUse):])
+	steps(t.Steps)
+	for i := len(t.History) - 1; i >= 0 && len(ids) < maxInUse; i-- {
+		steps(t.History[i].Steps)
+	}
+	return ids
+}
+
+// best is the score of the first hit.
+func best(hits []router.Hit) float64 {
+	if len(hits) == 0 {
+		return 0
+	}
+	return hits[0].Score
+}
+
+// braid takes hits of a and b in turns, each agent once.
+func braid(a, b []router.Hit, limit int) []router.Hit {
+	var out []router.Hit
+	for i := 0; i < max(len(a), len(b)); i++ {
+		for _, from := range [][]router.Hit{a, b} {
+			if i < len(from) && len(out) < limit && !slices.ContainsFunc(out, func(h router.Hit) bool { return h.ID == from[i].ID }) {
+				out = append(out, from[i])
+			}
+		}
+	}
+	return out
+}
+
+// score is a score as it is logged: JSON has no NaN.
+func score(s float64) float64 {
+	if !(s > 0) {
+		return 0
+	}
+	return math.Round(min(s, 1)*1000) / 1000
+}
+
+func first[T any](n int, all []T) []T { return all[:min(n, len(all))] }

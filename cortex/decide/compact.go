@@ -1,0 +1,130 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Bounds of summaries.
+const (
+	maxSummaries = 8        // made before one call of the decider; each takes half of the history
+	maxTooLong   = 3        // times that a decider may find its prompt too long and is asked again with less
+	maxSummary   = 32 << 10 // bytes of text
+)
+
+// compact has the beginning of the conversation summarised until the rest fits. When the window is getting full, that is
+// done although it fits, or its beginning would soon be left out without a word.
+func (d *decision) compact(ctx context.Context) error {
+	if _, ok := d.m.cfg.Decider.(llm.Compactor); !ok {
+		return nil
+	}
+	for n := 0; n < maxSummaries && d.conv.Crowded(d.turn, d.summarised()); n++ {
+		if more, err := d.summarise(ctx, crowded); err != nil {
+			return err
+		} else if !more {
+			break
+		}
+	}
+	for range maxSummaries {
+		if more, err := d.summarise(ctx, ifTooLong); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// summarised returns how many turns of the window the summary stands for already.
+func (d *decision) summarised() int {
+	if d.entry.Summary == nil {
+		return 0
+	}
+	return d.entry.Summary.Turns
+}
+
+// reason is why turns are to be summarised.
+type reason int
+
+const (
+	ifTooLong reason = iota // if the decider finds that they do not fit
+	tooLong                 // they did not fit
+	crowded                 // there are many
+)
+
+// summarise has the older half of the history summarised, and reports whether it has become shorter.
+func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err error) {
+	t, err := d.see()
+	if err != nil {
+		return false, err
+	}
+	sctx := ctx
+	if why == crowded { // what a slow model leaves undone here must not cost the decision its time; else there is none without it
+		end, _ := ctx.Deadline()
+		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+		sctx = half
+	}
+	s, err := within(ctx, d.m, func() (*llm.Summary, error) {
+		return callCompactor(sctx, d.m.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
+	}, summaryCost)
+	switch {
+	case errors.Is(err, errStuck):
+		return false, err
+	case s == nil && err == nil:
+		return false, nil // it fits
+	case s == nil || s.Usage == (llm.Usage{}):
+		d.pay(llm.UsageOf(err))
+	default:
+		d.pay(s.Usage)
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	if s == nil && errors.Is(err, llm.ErrTooLong) { // for whoever explains it: it is not the conversation that is too long
+		t.History = nil
+	}
+	if s == nil && why != crowded { // nor could anything be decided
+		return false, err
+	}
+	if err != nil {
+		d.m.log.Warn("conversation not summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", oneLine(err.Error()))
+	}
+	if s == nil {
+		return false, nil
+	}
+	turns, text := min(s.Turns, len(t.History)), strings.TrimSpace(strings.ToValidUTF8(s.Text, "\uFFFD"))
+	if turns <= 0 || (text == "" && why == crowded) { // there is room still
+		return false, nil
+	}
+	made := d.entry.Summary
+	if made == nil {
+		made = &llm.Summary{}
+		d.entry.Summary = made
+	}
+	made.Turns += turns
+	made.Usage = made.Usage.Add(conversation.Credible(s.Usage))
+	if text == "" {
+		d.entry.Omitted += turns
+	} else {
+		made.Text, made.Model = conversation.Truncate(text, maxSummary), s.Model
+	}
+	d.m.log.Info("conversation summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "turns", turns, "text", len(made.Text))
+	return true, nil
+}
+
+func summaryCost(s *llm.Summary) llm.Usage {
+	if s == nil {
+		return llm.Usage{}
+	}
+	return s.Usage
+}
+
+// callCompactor is Compact, with a panic of a plugged-in decider as an error.
+func callCompactor(ctx context.Context, c llm.Compactor, t *llm.Turn, force bool) (s *llm.Summary, err error) {
+	defer recovered(&err)
+	return c.Compact(ctx, t, force)
+}

@@ -1,0 +1,139 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/transport"
+
+	"github.com/cortex-orchestrator/cortex/internal/lookalike"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// maxAsked bounds each text in a question, in characters.
+const maxAsked = 1000
+
+// policyModel is who decides when the answer to a question does.
+const policyModel = "policy"
+
+// consent returns what the user is asked before the delegations of a decision are sent, or "" when that needs no yes.
+func (d *decision) consent(decided *llm.Decision) string {
+	needed := func(del llm.Delegation) bool { return d.confirms(del.Agent, del.Skill) }
+	if decided.Kind != llm.KindDelegate || !slices.ContainsFunc(decided.Delegations, needed) {
+		return ""
+	}
+	return d.question(decided.Delegations)
+}
+
+// question asks whether these may be done. An agent that may be taken for another one is marked. The words are a model's, which strangers may have taught them: each is on one line and
+// between quotes that it cannot end, and nothing in it is left out without a word, since the agent gets all of it.
+func (d *decision) question(ds []llm.Delegation) string {
+	var lines []string
+	alike := lookalikes(d.all)
+	for i := range ds {
+		del := &ds[i]
+		line := prompt.Shown(alike.Named(del.Agent), maxAsked)
+		if del.Skill != "" {
+			line += `, skill "` + quotable(del.Skill) + `"` + hidden(del.Skill) + ","
+		}
+		line += ` is to: "` + quotable(del.Task) + `"` + hidden(del.Task)
+		if len(del.Input) > 0 && string(del.Input) != "null" {
+			line += ", with " + prompt.Shown(string(del.Input), maxAsked) + hidden(string(del.Input))
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 1 {
+		return lines[0] + ". Do it? Answer yes or no."
+	}
+	var b strings.Builder
+	b.WriteString("This needs your yes:\n")
+	for i, line := range lines {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, line)
+	}
+	b.WriteString("Do all of it? Answer yes or no.")
+	return b.String()
+}
+
+// lookalikes returns the ids of agents, and those that are no agent's.
+func lookalikes(agents []prompt.Agent) *lookalike.Set {
+	s := new(lookalike.Set)
+	s.Add(transport.Cortex, "user")
+	for i := range agents {
+		s.Add(agents[i].ID)
+	}
+	return s
+}
+
+// quotable returns a text that can stand between quotes.
+func quotable(text string) string { return strings.ReplaceAll(prompt.Shown(text, maxAsked), `"`, "'") }
+
+// hidden tells of what a question leaves out.
+func hidden(text string) string {
+	if n := utf8.RuneCountInString(text); n > maxAsked {
+		return fmt.Sprintf(" [%d characters in all, the rest is not shown]", n)
+	}
+	return ""
+}
+
+// answerReply decides about a message that is a reply, without asking a model. It returns nil when the message is none.
+func (d *decision) answerReply() *llm.Decision {
+	r := d.turn.Reply
+	switch {
+	case r == nil || d.turn.Decisions > 0:
+		return nil
+	case !r.Yes:
+		return &llm.Decision{Kind: llm.KindRespond, Say: "All right: nothing was done.", Reason: "the user said no", Model: policyModel}
+	}
+	decided := &llm.Decision{Kind: llm.KindDelegate, Reason: "the user said yes", Model: policyModel}
+	for _, id := range r.Tasks {
+		t := d.conv.Tasks[id]
+		del := llm.Delegation{ID: string(id), Agent: t.Agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
+		for _, need := range t.DependsOn {
+			del.DependsOn = append(del.DependsOn, string(need))
+		}
+		decided.Delegations = append(decided.Delegations, del)
+	}
+	again := func(say, why string) *llm.Decision {
+		decided.Reason, d.entry.Consent = why, say+" "+d.question(decided.Delegations)
+		return decided
+	}
+	if r.Unclear {
+		return again("I am not sure what the yes was for.", "the yes may have been meant for something else")
+	}
+	if why := d.refuses(decided); why != "" {
+		return &llm.Decision{Kind: llm.KindRespond, Say: "Nothing was done: " + why + ".", Reason: why, Model: policyModel}
+	}
+	if full := d.take(decided, true); len(full) > 0 {
+		return again("Not yet done ("+reasons(full)+").", "there is no place for it")
+	}
+	return decided
+}
+
+// refuses returns why tasks that were asked about cannot be given now, or "": agents and rules may have changed since.
+func (d *decision) refuses(decided *llm.Decision) string {
+	for i := range decided.Delegations {
+		del := &decided.Delegations[i]
+		name := prompt.Clean(del.Agent, maxAsked)
+		if _, there := catalog.Find(d.all, del.Agent); !there {
+			return name + " cannot be given work any more"
+		}
+		if why := d.veto(del.Agent, del.Skill); why != "" {
+			return name + " " + why
+		}
+	}
+	t := &llm.Turn{Input: prompt.Input{Agents: d.all, MaxParallel: conversation.MaxParallel}}
+	for _, id := range d.turn.Reply.Tasks { // what goes on with its agent is a reply in words, as it was when it was asked about
+		if task := d.conv.Tasks[id]; task.SentSeq != 0 {
+			t.Waiting = append(t.Waiting, conversation.PromptTask(task))
+		}
+	}
+	if err := llm.Check(t, decided); err != nil {
+		return oneLine(err.Error())
+	}
+	return ""
+}

@@ -1,0 +1,269 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// decision is the making of one.
+type decision struct {
+	m          *Maker
+	conv       *conversation.Conversation
+	turn       *conversation.Turn
+	entry      *conversation.Entry
+	policy     *policy.Policy      // the rules for this decision
+	all        []prompt.Agent      // that are there, for whoever asks
+	agents     []prompt.Agent      // that the turn may give work to
+	candidates *catalog.Candidates // of these agents; nil when there is nothing that could choose some of them
+	accounts   budget.Accounts
+
+	seen   *llm.Turn            // what was shown last
+	roster *conversation.Roster // what is new in that
+	// What was offered out of many, and what cannot be given work at the moment.
+	shortlist   []conversation.Candidate
+	unavailable []prompt.Unavailable
+	paid        llm.Usage // beside the decision itself
+}
+
+// Decide sets the entry's decision, or its failure when there can be none. An error means that nothing was decided: the orchestrator is
+// being stopped, or, for a [LeftBehind], the conversation has to be loaded anew.
+func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry, lost *Lost) error {
+	if why := conv.OverLimit(turn); why != "" {
+		entry.Failure = why
+		return nil
+	}
+	if why := m.overOwnRate(conv, turn, entry); why != "" {
+		entry.Failure = why
+		return nil
+	}
+	if m.policy().DeniesTenant(conv.Tenant) {
+		entry.Failure = notServed
+		return nil
+	}
+	d := m.newDecision(conv, turn, entry)
+	if entry.Decision = d.answerReply(); entry.Decision != nil {
+		m.log.Info("decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
+			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
+		return nil
+	}
+	if turn.Direct != nil {
+		d.direct(ctx)
+		return ctx.Err()
+	}
+	if d.adopt(lost) {
+		m.log.Info("decision kept, though the log has gone on", "context_id", conv.ContextID, "turn", turn.ID)
+		return nil
+	}
+
+	dctx, interrupt := context.WithCancelCause(ctx)
+	defer interrupt(nil)
+	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
+
+	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
+	switch words := (*failure)(nil); {
+	case errors.As(err, &words):
+		entry.Failure = words.text
+		return nil
+	case err != nil && ctx.Err() == nil:
+		entry.Failure = conversation.AnswerCanceled
+		return nil
+	case err != nil:
+		return err
+	}
+	defer leave()
+	if waited {
+		d = m.newDecision(conv, turn, entry) // agents and rules may have changed
+	}
+	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, m.cfg.DecideTimeout))
+	defer cancel()
+
+	began := m.cfg.Now()
+	decided, err := d.make(dctx)
+	if errors.Is(err, errStuck) {
+		return d.leave(ctx, context.Cause(dctx))
+	}
+	if dctx.Err() != nil && (err != nil || errors.Is(context.Cause(dctx), errCanceled)) {
+		err = context.Cause(dctx)
+	}
+	if err != nil && decided != nil {
+		d.pay(decided.Usage)
+	}
+	unpaid := d.paid
+	if err == nil {
+		unpaid = unpaid.Add(decided.Usage)
+	}
+	m.cfg.Spending.Spend(ctx, unpaid)
+	if err != nil && (entry.Omitted > 0 || errors.Is(err, llm.ErrTooLong)) { // what can be left out is known when there is a decision without it
+		entry.Summary, entry.Omitted = nil, 0
+	}
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, errCanceled):
+		entry.Failure = conversation.AnswerCanceled
+		return nil
+	case err != nil:
+		m.failures.Add(1)
+		attrs := []any{"context_id", conv.ContextID, "turn", turn.ID, "err", err}
+		if p := (*panicError)(nil); errors.As(err, &p) {
+			attrs = append(attrs, "stack", string(p.stack))
+		}
+		m.log.Warn("no decision", attrs...) // the user is told
+		entry.Failure, entry.Shortlist = d.explain(err), d.shortlist
+		return nil
+	}
+	entry.Decision, entry.Roster, entry.Shortlist = decided, d.roster, d.shortlist
+	entry.Terms, entry.Consent = d.terms(decided), d.consent(decided)
+	m.log.LogAttrs(ctx, slog.LevelInfo, "decided", slog.String("context_id", conv.ContextID), slog.String("turn", turn.ID),
+		slog.String("kind", string(decided.Kind)), slog.Any("agents", delegates(decided)),
+		slog.Duration("took", m.cfg.Now().Sub(began).Round(time.Microsecond)))
+	return nil
+}
+
+// newDecision returns one about turn, which knows what there is at this time.
+func (m *Maker) newDecision(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) *decision {
+	agents := m.cfg.Agents(conv.Tenant)
+	d := &decision{m: m, conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
+	d.permit()
+	return d
+}
+
+// make asks the decider, and again when an agent has no place left for what was decided. With an error there may be a decision
+// that was made and cannot be used.
+func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
+	var err error
+	usage := d.entry.Usage
+	d.accounts, err = d.m.cfg.Spending.Accounts(ctx, d.conv.Chain(d.turn).Usage.Add(usage), d.conv.Usage.Add(usage), d.entry.Time)
+	if err != nil {
+		return nil, noAccount(err)
+	}
+	if err := d.compact(ctx); err != nil {
+		return nil, err
+	}
+	for again := 0; ; again++ {
+		decided, err := d.fit(ctx)
+		if err != nil {
+			return decided, err
+		}
+		full := d.take(decided, d.consent(decided) == "")
+		switch {
+		case len(full) == 0:
+			return decided, nil
+		case again == maxFull:
+			return decided, &failure{"Nothing was done, since agents have no place for it now (" + reasons(full) + "). Ask again in a while."}
+		}
+		d.pay(decided.Usage)
+		d.shut(full)
+	}
+}
+
+// fit asks the decider, with the conversation summarised until it fits.
+func (d *decision) fit(ctx context.Context) (*llm.Decision, error) {
+	for again := 0; ; again++ {
+		decided, err := d.ask(ctx)
+		if _, ok := d.m.cfg.Decider.(llm.Compactor); !ok || !errors.Is(err, llm.ErrTooLong) || again == maxTooLong {
+			return decided, err
+		}
+		shorter, cerr := d.summarise(ctx, tooLong)
+		if cerr != nil && !errors.Is(cerr, llm.ErrTooLong) {
+			return nil, cerr
+		}
+		if !shorter {
+			return nil, err
+		}
+	}
+}
+
+// ask calls the decider once.
+func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
+	t, err := d.see()
+	if err != nil {
+		return nil, err
+	}
+	text := d.m.newDraft(ctx, d.conv, d.turn)
+	decided, err := within(ctx, d.m, func() (*llm.Decision, error) { return callDecider(ctx, d.m.cfg.Decider, t, text.write) },
+		func(dec *llm.Decision) llm.Usage { return dec.Usage })
+	text.end()
+	d.m.decisions.Add(1)
+	if err != nil {
+		d.pay(llm.UsageOf(err))
+		return nil, err
+	}
+	if decided, err = asLogged(decided); err != nil {
+		return decided, err
+	}
+	for i := range decided.Delegations { // of a decider that does not look at it itself
+		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
+			return decided, &failure{"Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + "."}
+		}
+		if id := a2a.TaskID(decided.Delegations[i].ID); d.foreign(t, id) {
+			return decided, &failure{"Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give."}
+		}
+	}
+	return decided, llm.Check(t, decided)
+}
+
+// see returns what the decider is shown now: the conversation with the summaries made so far. An error says that there is
+// nothing left to spend.
+func (d *decision) see() (*llm.Turn, error) {
+	t := d.conv.View(d.turn, d.entry.Time)
+	t.Last, t.MaxParallel = d.turn.Decisions+1 >= conversation.MaxSteps, conversation.MaxParallel
+	d.restrict(t)
+	summary := d.entry.Summary
+	if summary != nil {
+		t.History = t.History[d.summarised():]
+		t.Omitted += d.entry.Omitted
+		if summary.Text != "" {
+			t.Summary = summary.Text
+		}
+	}
+	d.offer(t, summary != nil)
+	d.seen = t
+	var why string
+	if t.Budget, why = d.accounts.Allowance(d.paid); why != "" {
+		return nil, &failure{why}
+	}
+	return t, nil
+}
+
+// pay notes what was spent beside the decision.
+func (d *decision) pay(u llm.Usage) {
+	u = conversation.Credible(u)
+	d.paid = d.paid.Add(u)
+	d.entry.Usage = d.entry.Usage.Add(u)
+}
+
+func noAccount(err error) error {
+	return &failure{"I could not decide what to do: there is a budget for the day, and what was spent today cannot be looked up or written down. " +
+		"Ask again in a minute. (" + oneLine(err.Error()) + ")"}
+}
+
+// callDecider is Decide, with a panic of a plugged-in decider as an error.
+func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(string)) (dec *llm.Decision, err error) {
+	defer recovered(&err)
+	dec, err = d.Decide(ctx, t, stream)
+	if err == nil && dec == nil {
+		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
+	}
+	return dec, err
+}
+
+func delegates(d *llm.Decision) []string {
+	var ids []string
+	for _, del := range d.Delegations {
+		ids = append(ids, del.Agent)
+	}
+	return ids
+}

@@ -1,0 +1,7 @@
+// Package decide is the way to a decision: what a turn may do (rules, limits, budgets), which agents it is shown (package catalog), what the
+// decider is asked, with the conversation summarised until it fits, and what of its answer holds.
+//
+// [Maker.Decide] is the way from top to bottom. What needs no decider is decided first: a turn over its limits, a reply to a question for
+// a yes, a decision that was paid for and came second. Then the turn waits for its place (inflight.go), and the decider is asked (decide.go)
+// and asked again when an agent has no place left. What follows from rules alone, without a decider, is in [Maker.Judge].
+package decide

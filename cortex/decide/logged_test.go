@@ -1,0 +1,71 @@
+package decide
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// A decision that is taken as it is must be what the log gives back, to the last nil.
+func FuzzSameWhenLogged(f *testing.F) {
+	for _, seed := range []struct {
+		text, id, input string
+		n               uint8
+	}{
+		{text: "Hello", id: "1"},
+		{text: "two <b>words</b>\u2028", id: "1", n: 2},
+		{text: "\xff\xfe", id: "1", n: 1},
+		{text: "a", id: "\xff", n: 3},
+		{text: "a", id: "1", input: `{"b" : 1}`, n: 1},
+		{n: 4},
+		{text: "null", input: "null", n: 7},
+	} {
+		f.Add(seed.text, seed.id, seed.input, seed.n)
+	}
+	f.Fuzz(func(t *testing.T, text, id, input string, n uint8) {
+		d := &llm.Decision{
+			Kind: llm.Kind(id), Say: text, Reason: id, Model: text, Repairs: int(n), Usage: llm.Usage{Input: int(n), Cost: float64(n) / 3},
+			Delegations: []llm.Delegation{}, Searches: []string{},
+		}
+		for i := range n % 4 {
+			w := llm.Delegation{ID: id, Agent: text, Skill: id, Task: text, Input: json.RawMessage(input), DependsOn: []string{}}
+			if i > 0 {
+				w.DependsOn, d.Searches = append(w.DependsOn, id, text), append(d.Searches, text)
+			}
+			d.Delegations = append(d.Delegations, w)
+		}
+		got := sameWhenLogged(d)
+		if got == nil {
+			return
+		}
+		b, err := json.Marshal(d)
+		if err != nil {
+			t.Fatalf("taken as it is, and no JSON: %v", err)
+		}
+		var want llm.Decision
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&want, got); diff != "" {
+			t.Errorf("not what the log gives back (-want +got):\n%s", diff)
+		}
+		if len(d.Delegations) > 0 && &d.Delegations[0] == &got.Delegations[0] {
+			t.Error("the copy shares its delegations with the decider's")
+		}
+	})
+}
+
+// Most decisions are words and names, and must not take the long way.
+func TestSameWhenLogged(t *testing.T) {
+	if sameWhenLogged(&llm.Decision{Kind: llm.KindRespond, Say: "<Hello>"}) == nil {
+		t.Error("an answer takes the long way")
+	}
+	for _, w := range []llm.Delegation{{Task: "\xff"}, {Input: json.RawMessage(`{"a" : 1}`)}} {
+		if got := sameWhenLogged(&llm.Decision{Delegations: []llm.Delegation{w}}); got != nil {
+			t.Errorf("SameWhenLogged(%+v) = %+v, want nil: JSON changes it", w, got)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// notServed is the answer to a tenant that the policy denies.
+const notServed = "This tenant is not served."
+
+// maxFull is how often a decision is made anew because an agent had no place left for it.
+const maxFull = 2
+
+// policy returns the rules in force; nil allows everything.
+func (m *Maker) policy() *policy.Policy {
+	if m.cfg.Policy == nil {
+		return nil
+	}
+	return m.cfg.Policy()
+}
+
+// permit leaves the agents that the turn may give work to. Those that the policy keeps from it are, for this turn, not there: no
+// list has them and no search finds them. Those that only have enough to do are there, and unavailable.
+func (d *decision) permit() {
+	d.policy = d.m.policy()
+	d.all = keep(d.all, func(a *prompt.Agent) bool { return d.admits(a) })
+	asker := conversation.IsAgent(d.turn.From)
+	d.agents = keep(d.all, func(a *prompt.Agent) bool {
+		if asker && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
+			return false
+		}
+		why := d.busy(a.ID, 0)
+		if why != "" {
+			d.unavailable = append(d.unavailable, prompt.Unavailable{ID: a.ID, Why: why})
+		}
+		return why == ""
+	})
+}
+
+// keep returns those of all that f wants. It copies only when some are left out.
+func keep(all []prompt.Agent, f func(*prompt.Agent) bool) []prompt.Agent {
+	for i := range all {
+		if f(&all[i]) {
+			continue
+		}
+		kept := append(make([]prompt.Agent, 0, len(all)-1), all[:i]...)
+		for j := i + 1; j < len(all); j++ {
+			if f(&all[j]) {
+				kept = append(kept, all[j])
+			}
+		}
+		return kept
+	}
+	return all
+}
+
+// admits reports whether the turn may ask an agent for anything.
+func (d *decision) admits(a *prompt.Agent) bool {
+	if !d.policy.Any(a.ID) {
+		return true
+	}
+	if a.Card == nil || len(a.Card.Skills) == 0 {
+		return d.forbids(a.ID, "") == ""
+	}
+	return slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool { return d.forbids(a.ID, skillID(&s)) == "" })
+}
+
+// restrict lets t know the rules. One holds without a policy: what an agent asked a person, no other agent answers.
+func (d *decision) restrict(t *llm.Turn) {
+	if conversation.IsAgent(d.turn.From) {
+		t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
+			turn := d.conv.Turn(d.conv.Tasks[w.ID].Turn)
+			return turn == nil || turn.From != d.turn.From
+		})
+	}
+	if d.policy == nil {
+		return
+	}
+	t.Veto = d.veto
+	t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
+		_, there := catalog.Find(d.all, w.Agent)
+		return !there && d.policy.Any(w.Agent)
+	})
+}
+
+// withhold returns which tasks that wait for the one whose result e is must not be given any more, and why: they were decided by
+// the rules of then, and are sent without a decision.
+func (m *Maker) withhold(conv *conversation.Conversation, e *transport.Event) map[a2a.TaskID]string {
+	r, ok := conversation.ResultOf(e)
+	done := conv.Tasks[r.TaskID]
+	p := m.policy()
+	if !ok || done == nil || p == nil || conv.Turn(done.Turn) == nil {
+		return nil
+	}
+	d := &decision{m: m, conv: conv, turn: conv.Turn(done.Turn), policy: p, all: m.cfg.Agents(conv.Tenant)}
+	var all map[a2a.TaskID]string
+	for _, w := range conv.TasksOf(d.turn) {
+		if w.Phase != conversation.Blocked || !slices.Contains(w.DependsOn, done.ID) {
+			continue
+		}
+		why := d.veto(w.Agent, w.Skill)
+		if why == "" && d.forbids(w.Agent, w.Skill) != "" { // it is away, so that nobody knows its skills
+			why = "may not be asked"
+		}
+		switch {
+		case p.DeniesTenant(conv.Tenant):
+			why = notServed
+		case why == "":
+			continue
+		default:
+			why = prompt.Clean(w.Agent, maxAsked) + " " + why
+		}
+		if all == nil {
+			all = map[a2a.TaskID]string{}
+		}
+		all[w.ID] = why
+	}
+	return all
+}
+
+// foreign reports whether a task waits for a reply that is not t's to give, though t may know its id from the history.
+func (d *decision) foreign(t *llm.Turn, id a2a.TaskID) bool {
+	w := d.conv.Tasks[id]
+	return w != nil && w.Phase == conversation.Asking && !slices.ContainsFunc(t.Waiting, func(w prompt.Task) bool { return w.ID == id })
+}
+
+// forbids returns why the turn may not ask an agent for a skill, or "".
+func (d *decision) forbids(agent, skill string) string {
+	switch {
+	case !d.policy.Allows(d.turn.From, agent, skill):
+		return "it may not be asked for"
+	case conversation.IsAgent(d.turn.From) && d.policy.Confirms(d.turn.From, agent, skill):
+		return "a person has to agree to, and none asks"
+	}
+	return ""
+}
+
+// veto is what [llm.Turn.Veto] is. A delegation that names no skill may mean any of the agent's. Of an agent that is not there, for
+// whoever asks, it says nothing.
+func (d *decision) veto(agent, skill string) string {
+	if _, there := catalog.Find(d.all, agent); !there || !d.policy.Any(agent) {
+		return ""
+	}
+	if skill != "" {
+		if why := d.forbids(agent, skill); why != "" {
+			return fmt.Sprintf("has a skill %q that %s", prompt.Clean(skill, 64), why)
+		}
+		return ""
+	}
+	for _, skill := range d.skillsOf(agent) {
+		if why := d.forbids(agent, skill); why != "" {
+			return fmt.Sprintf("has to be asked for a skill by its id, since it has a skill %q that %s", prompt.Clean(skill, 64), why)
+		}
+	}
+	return ""
+}
+
+// confirms reports whether the user has to say yes to a delegation.
+func (d *decision) confirms(agent, skill string) bool {
+	if !d.policy.Any(agent) {
+		return false
+	}
+	sure := func(skill string) bool { return d.policy.Confirms(d.turn.From, agent, skill) }
+	return sure(skill) || skill == "" && slices.ContainsFunc(d.skillsOf(agent), sure)
+}
+
+func (d *decision) skillsOf(agent string) []string {
+	a, ok := catalog.Find(d.all, agent)
+	if !ok || a.Card == nil {
+		return nil
+	}
+	var ids []string
+	for i := range a.Card.Skills {
+		ids = append(ids, skillID(&a.Card.Skills[i]))
+	}
+	return ids
+}
+
+// skillID is what a delegation calls a skill: one without an id goes by its name.
+func skillID(s *a2a.AgentSkill) string {
+	if s.ID == "" {
+		return s.Name
+	}
+	return s.ID
+}
+
+// busy returns why an agent can be given no more work by this turn, which is about to give it more tasks, or "".
+func (d *decision) busy(agent string, more int) string {
+	if !d.policy.Any(agent) {
+		return ""
+	}
+	if limit := d.policy.PerTurn(agent); limit > 0 {
+		if given := d.conv.Chain(d.turn).Given[agent]; given+max(more, 1) > limit {
+			return fmt.Sprintf("this turn gave it %d of %d tasks", given, limit)
+		}
+	}
+	if limit := d.policy.AtOnce(agent); limit > 0 && more == 0 {
+		if has := d.m.taskLimits.under(agent, d.entry.Time); has >= limit {
+			return underWay(has, limit)
+		}
+	}
+	return ""
+}
+
+// take takes the places of a decision's tasks with their agents, unless they are not to be sent yet. It returns why there is none,
+// for each agent that has enough to do.
+func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
+	if d.policy == nil || decided.Kind != llm.KindDelegate {
+		return nil
+	}
+	full, given := map[string]string{}, map[string]int{}
+	for i := range decided.Delegations {
+		given[decided.Delegations[i].Agent]++
+	}
+	for agent, n := range given {
+		if why := d.busy(agent, n); why != "" {
+			full[agent] = why
+		}
+	}
+	if len(full) > 0 || !sent {
+		return full
+	}
+	tasks := map[a2a.TaskID]string{}
+	ids := d.conv.TaskIDs(d.entry.Seq, d.turn, decided)
+	for i := range decided.Delegations {
+		tasks[ids[decided.Delegations[i].ID]] = decided.Delegations[i].Agent
+	}
+	now := d.m.cfg.Now()
+	until := now.Add(d.m.cfg.TaskTimeout + placeMargin)
+	return d.m.taskLimits.take(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
+}
+
+// shut makes agents unavailable.
+func (d *decision) shut(full map[string]string) {
+	d.agents = keep(d.agents, func(a *prompt.Agent) bool {
+		why, ok := full[a.ID]
+		if ok {
+			d.unavailable = append(d.unavailable, prompt.Unavailable{ID: a.ID, Why: why})
+		}
+		return !ok
+	})
+	slices.SortFunc(d.unavailable, func(a, b prompt.Unavailable) int { return strings.Compare(a.ID, b.ID) })
+}
+
+// reasons says why agents have no place left, in the order of their ids.
+func reasons(full map[string]string) string {
+	var all []string
+	for agent, why := range full {
+		all = append(all, prompt.Clean(agent, maxAsked)+": "+why)
+	}
+	slices.Sort(all)
+	return strings.Join(all, "; ")
+}

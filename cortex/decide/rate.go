@@ -1,0 +1,105 @@
+package decide
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// What an agent may ask for of itself, unless a rule says otherwise.
+const (
+	defaultRequests = 30 // a minute
+	burstShare      = 3  // of these, the third part may come at once
+
+	maxRates = 4096 // agents whose requests are counted; of more, those that asked the longest ago are forgotten
+)
+
+// rates count the turns of chains that no person began, by the agents that did. They are those of this process: of several replicas,
+// each counts the conversations that it owns. They are safe for concurrent use.
+type rates struct {
+	mu      sync.Mutex
+	byAgent map[string]*pace
+}
+
+// pace is that of one agent.
+type pace struct {
+	*rate.Limiter
+	last time.Time // when it asked
+}
+
+func newRates() *rates { return &rates{byAgent: map[string]*pace{}} }
+
+// take returns why an agent may not ask at time now, or "". perMinute is what a rule allows it; 0: there is none.
+func (r *rates) take(agent string, perMinute int, now time.Time) string {
+	if perMinute == 0 {
+		perMinute = defaultRequests
+	}
+	limit, burst := rate.Limit(float64(perMinute)/60), max(1, perMinute/burstShare)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.byAgent[agent]
+	if p == nil {
+		r.forget()
+		p = &pace{Limiter: rate.NewLimiter(limit, burst)}
+		r.byAgent[agent] = p
+	}
+	p.last = now
+	if p.Limit() != limit { // the rule has changed
+		p.SetLimitAt(now, limit)
+		p.SetBurstAt(now, burst)
+	}
+	if p.AllowN(now, 1) {
+		return ""
+	}
+	return fmt.Sprintf("Too many requests: of itself, %s may ask for %d things a minute, and for %d of them at once, with all that comes of it. "+
+		"Ask again later.", prompt.Clean(agent, maxAsked), perMinute, burst)
+}
+
+// An agent that asks for too much hears so in the log of a conversation that it began. In another's, and in a new one, that would be an
+// entry for each request that it may not make, so it is refused outside of the log: see OverRate and overOwnRate, of which one counts.
+
+// OverRate returns why e, a request of an agent, or in the course of one, cannot be made in a conversation that this agent did not begin,
+// or "".
+func (m *Maker) OverRate(conv *conversation.Conversation, e *transport.Event) string {
+	msg, ok := transport.Request(e)
+	if !ok || !conversation.IsAgent(e.From) {
+		return ""
+	}
+	agent := e.From
+	if parent := conv.ParentOf(e, msg); parent != nil {
+		agent = conv.Chain(parent).Agent
+	}
+	if agent == "" || agent == conv.Owner {
+		return ""
+	}
+	return m.rates.take(agent, m.policy().Requests(agent), m.cfg.Now())
+}
+
+// overOwnRate is the same in a conversation that the agent began, for turn, which entry begins.
+func (m *Maker) overOwnRate(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) string {
+	agent := conv.Chain(turn).Agent
+	if agent == "" || agent != conv.Owner || entry.Seq == 1 || turn.Seq != entry.Seq {
+		return ""
+	}
+	return m.rates.take(agent, m.policy().Requests(agent), m.cfg.Now())
+}
+
+// forget makes room for another agent.
+func (r *rates) forget() {
+	if len(r.byAgent) < maxRates {
+		return
+	}
+	oldest := ""
+	for agent, p := range r.byAgent {
+		if oldest == "" || p.last.Before(r.byAgent[oldest].last) {
+			oldest = agent
+		}
+	}
+	delete(r.byAgent, oldest)
+}

@@ -1,0 +1,23 @@
+package decide
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestRatesAreBounded: of very many agents those that asked the longest ago are forgotten, and not those that ask too often.
+func TestRatesAreBounded(t *testing.T) {
+	r, now := newRates(), time.Now()
+	refused := 0
+	for i := range 10_000 {
+		now = now.Add(time.Microsecond)
+		r.take(fmt.Sprint("agent-", i), 0, now)
+		if i%100 == 0 && r.take("hasty", 0, now) != "" {
+			refused++
+		}
+	}
+	if n := len(r.byAgent); n != 4096 || refused != 90 {
+		t.Errorf("%d agents are known, and the hasty one was refused %d times of 100, want 4096 and 90", n, refused)
+	}
+}

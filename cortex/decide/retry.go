@@ -1,0 +1,136 @@
+package decide
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Bounds of retries.
+const (
+	confidenceUnset = 0.5 // of an agent that does not say how good it is
+)
+
+// retries returns who tries the tasks again that end with an entry's cause.
+func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Entry) map[a2a.TaskID]conversation.Retry {
+	turn, p := conv.Turn(entry.Turn), m.policy()
+	due := conv.Lapsing(entry)
+	if len(due) == 0 || turn == nil || !turn.Open() || p.DeniesTenant(conv.Tenant) {
+		return nil
+	}
+	all := m.cfg.Agents(conv.Tenant)
+	d := &decision{m: m, conv: conv, turn: turn, entry: entry, policy: p, all: all, agents: all}
+	var retries map[a2a.TaskID]conversation.Retry
+	given := map[string]int{}
+	for _, t := range due {
+		r, ok := d.retry(t, due, given)
+		if !ok {
+			continue
+		}
+		if r.Why = prompt.Clean(t.Missing(), conversation.MaxWhy); !t.Gone {
+			if res, ok := conversation.ResultOf(entry.Cause); ok {
+				r.Why = prompt.Clean("it failed: "+res.Text, conversation.MaxWhy)
+			}
+		}
+		if retries == nil {
+			retries = map[a2a.TaskID]conversation.Retry{}
+		}
+		retries[t.ID] = r
+		given[r.Agent]++
+	}
+	return retries
+}
+
+// retry returns who is to try t again. due are the tasks that end with it, whose agents are no help, and given is how many the entry
+// has given to each agent so far.
+func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given map[string]int) (conversation.Retry, bool) {
+	most, others := policy.MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.Confirms(t.ID)
+	had := 1 // attempts of the agent that has it
+	look := func(agent string) {
+		most = min(most, d.policy.Attempts(d.turn.From, agent, t.Skill))
+		others = others && d.policy.Others(d.turn.From, agent, t.Skill)
+	}
+	look(t.Agent)
+	for _, a := range t.Tried {
+		look(a.Agent)
+		if a.Agent == t.Agent {
+			had++
+		}
+	}
+	if t.Attempt >= most {
+		return conversation.Retry{}, false
+	}
+	if had <= t.Terms.Retries && d.mayGoOn(t) {
+		return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, true
+	}
+	if !others {
+		return conversation.Retry{}, false
+	}
+	for _, a := range d.substitutes(t) {
+		silent := slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID })
+		if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.place(t, a.ID)) > 0 {
+			continue
+		}
+		return conversation.Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
+	}
+	return conversation.Retry{}, false
+}
+
+// mayGoOn reports whether t's agent is there, and may still be asked.
+func (d *decision) mayGoOn(t *conversation.Task) bool {
+	_, there := catalog.Find(d.all, t.Agent)
+	return there && d.veto(t.Agent, t.Skill) == "" && (!d.confirms(t.Agent, t.Skill) || d.turn.Confirms(t.ID))
+}
+
+// substitutes returns the agents that can do t in place of the one that has it, the best first.
+func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
+	var fit []prompt.Agent
+	confidence := map[string]float64{}
+	for i := range d.all {
+		a := &d.all[i]
+		if !a.Seen || a.ID == t.Agent || t.TriedBy(a.ID) != nil {
+			continue
+		}
+		if conversation.IsAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
+			continue
+		}
+		if d.confirms(a.ID, t.Skill) {
+			continue
+		}
+		one := &llm.Turn{Input: prompt.Input{Agents: []prompt.Agent{*a}}, Veto: d.veto}
+		if llm.Check(one, &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{*d.delegationOf(t, a.ID)}}) != nil {
+			continue // it has no such skill, its schema is another one, or a rule forbids it
+		}
+		confidence[a.ID] = confidenceUnset
+		if c := agentcard.SpecOf(a.Card).Abilities[t.Skill].Confidence; c != nil {
+			confidence[a.ID] = *c
+		}
+		fit = append(fit, *a)
+	}
+	slices.SortStableFunc(fit, func(a, b prompt.Agent) int { return cmp.Compare(confidence[b.ID], confidence[a.ID]) })
+	return fit
+}
+
+// delegationOf is what gives t to an agent.
+func (d *decision) delegationOf(t *conversation.Task, agent string) *llm.Delegation {
+	return &llm.Delegation{ID: string(t.ID), Agent: agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
+}
+
+// place takes t's place with another agent, or returns why there is none.
+func (d *decision) place(t *conversation.Task, agent string) map[string]string {
+	if d.policy == nil {
+		return nil
+	}
+	now := d.m.cfg.Now()
+	until := now.Add(d.m.cfg.TaskTimeout + placeMargin)
+	k := d.conv.Key()
+	return d.m.taskLimits.take(k, d.conv.Requester(d.turn), map[a2a.TaskID]string{t.ID: agent}, until, now, d.policy.AtOnce)
+}

@@ -1,0 +1,123 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Bounds of a decider that does not heed its context. Nothing can end a goroutine from outside: it is left behind, with what it holds.
+const (
+	stuckGrace = 10 * time.Second // that it has to return when its time is over, or its turn canceled
+	maxStuck   = 32               // calls that are left behind; then nothing is decided until one returns
+)
+
+// errStuck says that a call was left behind. What it was given is not to be changed any more.
+var errStuck = fmt.Errorf("the decider did not return within %v after that", stuckGrace)
+
+// LeftBehind is an error of a decision whose call was left behind, and so is its conversation's fold: Text is what ends the turn.
+type LeftBehind struct{ Text string }
+
+func (s *LeftBehind) Error() string { return errStuck.Error() }
+
+// stuck counts the calls that were left behind. It is safe for concurrent use.
+type stuck struct {
+	mu    sync.Mutex
+	n     int
+	since time.Time // when the first of the n was left behind
+}
+
+func (s *stuck) enter(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		s.since = now
+	}
+	s.n++
+}
+
+func (s *stuck) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n--
+}
+
+func (s *stuck) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// trouble tells people of the calls that have not returned, or returns "".
+func (s *stuck) trouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("decisions left behind since %s, as the decider does not heed its time limit: %d; at %d nothing is decided any more",
+		s.since.UTC().Format(time.RFC3339), s.n, maxStuck)
+}
+
+// within returns what f does, which calls the decider, or errStuck when f does not return though ctx is over. What it costs then counts on
+// the day only, once it is known.
+func within[T any](ctx context.Context, m *Maker, f func() (T, error), cost func(T) llm.Usage) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	var none T
+	if m.stuck.count() >= maxStuck {
+		return none, &failure{fmt.Sprintf("Nothing can be decided now: %d earlier decisions have not ended, since the decider does not heed its time limit. "+
+			"Have Cortex restarted, and ask again.", maxStuck)}
+	}
+	returned := make(chan outcome, 1)
+	go func() {
+		value, err := f()
+		returned <- outcome{value, err}
+	}()
+	select {
+	case r := <-returned:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(stuckGrace)
+	defer grace.Stop()
+	select {
+	case r := <-returned:
+		return r.value, r.err
+	case <-grace.C:
+	}
+	m.stuck.enter(m.cfg.Now())
+	go func() { // nobody waits for it: it may never end
+		r := <-returned
+		m.stuck.leave()
+		u := llm.UsageOf(r.err)
+		if r.err == nil {
+			u = cost(r.value)
+		}
+		m.cfg.Spending.Spend(context.WithoutCancel(ctx), conversation.Credible(u))
+	}()
+	return none, errStuck
+}
+
+// leave ends a decision whose call was left behind, with why it was to end.
+func (d *decision) leave(ctx context.Context, why error) error {
+	d.m.cfg.Spending.Spend(ctx, d.paid)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text := conversation.AnswerCanceled
+	if !errors.Is(why, errCanceled) {
+		d.m.failures.Add(1)
+		text = d.explain(fmt.Errorf("%w, and %w", why, errStuck))
+	}
+	d.m.log.Warn("decision left behind: the decider does not heed its context", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", why,
+		"left_behind", d.m.stuck.count(), "at_most", maxStuck)
+	return &LeftBehind{text}
+}

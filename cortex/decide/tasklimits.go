@@ -1,0 +1,200 @@
+package decide
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+)
+
+// Tasks are forgotten by places so long after their deadline at the latest, when nobody has told that they are done: another
+// orchestrator may have their conversation.
+const placeMargin = time.Minute
+
+// taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
+// knows whom to tell when an agent has gone, and how many are of one requester.
+// A decision takes its taskLimits before it is in the log; from then on those that a conversation has follow from its fold, so that
+// what was not stored, or has settled, gives them back. After a restart the tasks of a conversation count when it is loaded. It
+// is safe for concurrent use.
+type taskLimits struct {
+	mu      sync.Mutex
+	byAgent map[string]map[a2a.TaskID]place
+	byAsker map[asker]int
+	byConv  map[conversation.Key]map[a2a.TaskID]string
+	swept   time.Time
+}
+
+// place is what a task has with an agent.
+type place struct {
+	until     time.Time
+	requester string // who began the chain of its turn
+}
+
+type asker struct{ agent, requester string }
+
+func newTaskLimits() *taskLimits {
+	return &taskLimits{byAgent: map[string]map[a2a.TaskID]place{}, byAsker: map[asker]int{}, byConv: map[conversation.Key]map[a2a.TaskID]string{}}
+}
+
+// with returns the conversations that have tasks with an agent.
+func (p *taskLimits) with(agent string) []conversation.Key {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []conversation.Key
+	for k, tasks := range p.byConv {
+		for _, id := range tasks {
+			if id == agent {
+				all = append(all, k)
+				break
+			}
+		}
+	}
+	return all
+}
+
+// under returns how many tasks an agent has.
+func (p *taskLimits) under(agent string, now time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.count(agent, now)
+}
+
+// of returns how many tasks of a requester an agent has.
+func (p *taskLimits) of(agent, requester string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byAsker[asker{agent, requester}]
+}
+
+func (p *taskLimits) count(agent string, now time.Time) int {
+	n := 0
+	for _, t := range p.byAgent[agent] {
+		if t.until.After(now) {
+			n++
+		}
+	}
+	return n
+}
+
+// take takes places for new tasks of a conversation: all of them, or none when that is too much for an agent. Then it returns
+// why, for each such agent. most is how many an agent may have; 0 is any number.
+func (p *taskLimits) take(k conversation.Key, requester string, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wanted := map[string]int{}
+	for _, agent := range tasks {
+		wanted[agent]++
+	}
+	var full map[string]string
+	for agent, n := range wanted {
+		limit := most(agent)
+		has := p.count(agent, now)
+		if limit == 0 || has+n <= limit {
+			continue
+		}
+		if full == nil {
+			full = map[string]string{}
+		}
+		full[agent] = underWay(has, limit)
+		if has < limit {
+			full[agent] += fmt.Sprintf(", and %d more would be too many", n)
+		}
+	}
+	if full == nil {
+		for id, agent := range tasks {
+			p.put(k, id, agent, place{until, requester})
+		}
+	}
+	return full
+}
+
+func underWay(has, limit int) string {
+	return fmt.Sprintf("it has %d of %d tasks under way", has, limit)
+}
+
+// follow makes the places that conv has those of the tasks that are under way in it.
+func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := conv.Key()
+	for id, agent := range p.byConv[k] {
+		p.drop(agent, id)
+	}
+	delete(p.byConv, k)
+	last := now
+	put := func(t *conversation.Task, until time.Time) {
+		requester := ""
+		if turn := conv.Turn(t.Turn); turn != nil {
+			requester = conv.Requester(turn)
+		}
+		p.put(k, t.ID, t.Agent, place{until.Add(placeMargin), requester})
+	}
+	for _, t := range conv.Tasks {
+		if !t.Running() {
+			continue
+		}
+		until := t.Deadline
+		if until.IsZero() {
+			until = now
+		}
+		if until.After(last) {
+			last = until
+		}
+		put(t, until)
+	}
+	for _, t := range conv.Tasks {
+		if t.Phase == conversation.Blocked { // it waits for others, and is sent without a decision
+			put(t, last)
+		}
+	}
+	p.sweep(now)
+}
+
+func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, at place) {
+	if p.byConv[k] == nil {
+		p.byConv[k] = map[a2a.TaskID]string{}
+	}
+	if before, ok := p.byConv[k][id]; ok { // maybe it is tried by another one
+		p.drop(before, id)
+	}
+	if p.byAgent[agent] == nil {
+		p.byAgent[agent] = map[a2a.TaskID]place{}
+	}
+	p.byAgent[agent][id], p.byConv[k][id] = at, agent
+	p.byAsker[asker{agent, at.requester}]++
+}
+
+func (p *taskLimits) drop(agent string, id a2a.TaskID) {
+	if at, ok := p.byAgent[agent][id]; ok {
+		by := asker{agent, at.requester}
+		if p.byAsker[by]--; p.byAsker[by] == 0 {
+			delete(p.byAsker, by)
+		}
+	}
+	delete(p.byAgent[agent], id)
+	if len(p.byAgent[agent]) == 0 {
+		delete(p.byAgent, agent)
+	}
+}
+
+// sweep lets go of what is over, now and then.
+func (p *taskLimits) sweep(now time.Time) {
+	if now.Sub(p.swept) < placeMargin {
+		return
+	}
+	p.swept = now
+	for k, tasks := range p.byConv {
+		for id, agent := range tasks {
+			if !p.byAgent[agent][id].until.After(now) {
+				p.drop(agent, id)
+				delete(tasks, id)
+			}
+		}
+		if len(tasks) == 0 {
+			delete(p.byConv, k)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of what an agent may ask for and promise.
+const (
+	minTimeout  = time.Second
+	maxTimeout  = 24 * time.Hour
+	maxRejected = 300 // bytes of the reason why a result is none
+)
+
+// terms returns the terms of a decision's delegations, by their ids; one without any has none. A task that goes on keeps the
+// terms that it was given under.
+func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
+	var all map[string]conversation.Terms
+	for i := range decided.Delegations {
+		del := &decided.Delegations[i]
+		a, ok := catalog.Find(d.agents, del.Agent)
+		w := d.conv.Tasks[a2a.TaskID(del.ID)]
+		if !ok || a.Card == nil || (w != nil && w.Phase == conversation.Asking) {
+			continue
+		}
+		t := termsOf(a.Card, del)
+		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 {
+			continue
+		}
+		if all == nil {
+			all = map[string]conversation.Terms{}
+		}
+		all[del.ID] = t
+	}
+	return all
+}
+
+func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
+	var t conversation.Terms
+	spec := agentcard.SpecOf(card)
+	ability := spec.Abilities[del.SkillOf(card)]
+	if key := ability.DispatchKey; key != del.Skill {
+		t.Type = key
+	}
+	if spec.Limits.TaskTimeout > 0 {
+		t.Timeout = min(max(spec.Limits.TaskTimeout, minTimeout), maxTimeout)
+	}
+	if n := spec.Limits.MaxRetries; n != nil {
+		t.Retries = min(max(*n, 0), policy.MaxAttempts-1)
+	}
+	if raw := ability.OutputSchema; len(raw) > 0 {
+		if _, err := agentcard.Compile(raw); err == nil {
+			t.Output, _ = json.Marshal(raw) // as the log has it
+		}
+	}
+	return t
+}
+
+// reject returns why e, if it is the result of a task that is done, breaks the terms of the task, or "". The entry has it, so
+// that it is not judged again when the log is read.
+func reject(c *conversation.Conversation, e *transport.Event) string {
+	r, ok := conversation.ResultOf(e)
+	if !ok || r.State != a2a.TaskStateCompleted {
+		return ""
+	}
+	t := c.Tasks[r.TaskID]
+	if t == nil || len(t.Terms.Output) == 0 {
+		return ""
+	}
+	schema, err := agentcard.Compile(t.Terms.Output)
+	if err != nil {
+		return ""
+	}
+	why := ""
+	if value, words := valueOf(e); words && !takesWords(schema, value) {
+		why = "it is not JSON"
+	} else if err := schema.Validate(value); err != nil {
+		why = err.Error()
+	} else {
+		return ""
+	}
+	whose := "the agent's output schema"
+	if t.Skill != "" {
+		whose = "the output schema of skill " + prompt.Clean(t.Skill, 64)
+	}
+	why = fmt.Sprintf("the result breaks %s: %s", whose, why)
+	if len(why) > maxRejected {
+		why = strings.ToValidUTF8(why[:maxRejected-len("…")], "") + "…"
+	}
+	return why
+}
+
+// takesWords reports whether words, a JSON string, are what schema wants. One that names no type takes every string, but means
+// an object when it asks for something of it.
+func takesWords(schema *agentcard.Schema, words json.RawMessage) bool {
+	fits := func(value json.RawMessage) bool { return schema.Validate(value) == nil }
+	return fits(words) && (fits(json.RawMessage("{}")) || !fits(json.RawMessage("false")))
+}
+
+// valueOf returns what a result says as a value: its first data part, or the first of its texts that is JSON. When it has
+// neither, it is the words of the result, as a JSON string. Artifacts count before the status message.
+func valueOf(e *transport.Event) (value json.RawMessage, words bool) {
+	all := returned(e)
+	for _, parts := range all {
+		for _, p := range parts {
+			if p == nil {
+				continue
+			}
+			if d, ok := p.Content.(a2a.Data); ok {
+				if b, err := json.Marshal(d.Value); err == nil {
+					return b, false
+				}
+			}
+		}
+	}
+	said := ""
+	for _, parts := range all {
+		text := strings.TrimSpace(transport.Text(parts))
+		if json.Valid([]byte(text)) {
+			return json.RawMessage(text), false
+		}
+		if said == "" {
+			said = text
+		}
+	}
+	value, _ = json.Marshal(said)
+	return value, true
+}
+
+// returned returns the parts of a result: those of each artifact, and then of the status message.
+func returned(e *transport.Event) []a2a.ContentParts {
+	var all []a2a.ContentParts
+	message := func(m *a2a.Message) {
+		if m != nil {
+			all = append(all, m.Parts)
+		}
+	}
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		for _, a := range p.Artifacts {
+			if a != nil {
+				all = append(all, a.Parts)
+			}
+		}
+		message(p.Status.Message)
+	case *a2a.TaskStatusUpdateEvent:
+		message(p.Status.Message)
+	case *a2a.Message:
+		message(p)
+	}
+	return all
+}

@@ -1,0 +1,207 @@
+package cortex_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// nobodyDecides is a decider that must not be called.
+func nobodyDecides(t *testing.T) llm.Decider {
+	return simple(func(turn *llm.Turn) *llm.Decision {
+		t.Errorf("the decider is asked about %q", turn.User)
+		return respond("no")
+	})
+}
+
+// sayTo publishes a user's message that names its agent.
+func (w *world) sayTo(id, text string, to transport.Direct) {
+	w.t.Helper()
+	w.publish(directEvent(w.t, id, text, to))
+}
+
+func directEvent(t *testing.T, id, text string, to transport.Direct) *transport.Event {
+	t.Helper()
+	e := userEvent(id, text)
+	if err := to.Address(e.Payload.(*a2a.Message)); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// shopping are alpha, beta and gamma, and a shop whose skill takes structured input.
+func shopping() func(string) []prompt.Agent {
+	card := &a2a.AgentCard{Name: "shop", Skills: []a2a.AgentSkill{{ID: "find", Name: "Find"}, {ID: "chat", Name: "Chat"}}}
+	spec := &agentcard.Spec{Abilities: map[string]agentcard.Ability{
+		"find": {InputSchema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"},"price":{"type":"number"}},"required":["query","price"]}`)},
+	}}
+	card = agentcard.Attach(card, spec)
+	return func(string) []prompt.Agent {
+		return append(offered(""), prompt.Agent{ID: "shop", Seen: true, Card: card})
+	}
+}
+
+// TestDirectRequest: a message that names its agent is decided without a model, and answered with what comes back; or at once, when it
+// cannot be done.
+func TestDirectRequest(t *testing.T) {
+	for name, test := range map[string]struct {
+		text   string
+		to     transport.Direct
+		policy string
+		budget llm.Budget
+		task   string // that the agent gets; "" when none
+		input  string
+		answer string
+	}{
+		"words":             {text: "hello", to: transport.Direct{Agent: "alpha"}, task: "hello", answer: "did hello"},
+		"with its name":     {text: "@alpha hello you", to: transport.Direct{Agent: "alpha"}, task: "hello you", answer: "did hello you"},
+		"its name only":     {text: "@alpha", to: transport.Direct{Agent: "alpha"}, task: "@alpha", answer: "did @alpha"},
+		"another's name":    {text: "@beta hello", to: transport.Direct{Agent: "alpha"}, task: "@beta hello", answer: "did @beta hello"},
+		"a skill":           {text: "hello", to: transport.Direct{Agent: "alpha", Skill: "skill"}, task: "hello", answer: "did hello"},
+		"unknown agent":     {text: "hello", to: transport.Direct{Agent: "alhpa"}, answer: `Nothing was done: there is no agent "alhpa". The nearest names: alpha, beta, gamma, shop.`},
+		"unknown skill":     {text: "hello", to: transport.Direct{Agent: "shop", Skill: "fnid"}, answer: `Nothing was done: agent "shop" has no skill "fnid"; it has "find", "chat".`},
+		"no skill":          {text: "hello", to: transport.Direct{Agent: "shop"}, answer: `Nothing was done: skill is empty, and some of those that agent "shop" has take structured input; it has "find", "chat".`},
+		"input":             {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":"shoes","price":50}`)}, task: "shoes", input: `{"price":50,"query":"shoes"}`, answer: "did shoes"},
+		"words that fit":    {text: `{"query":"shoes","price":50}`, to: transport.Direct{Agent: "shop", Skill: "find"}, task: `{"query":"shoes","price":50}`, input: `{"price":50,"query":"shoes"}`, answer: `did {"query":"shoes","price":50}`},
+		"words that do not": {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find"}, answer: `Nothing was done: skill "find" needs input that fits its schema: `},
+		"wrong input":       {text: "shoes", to: transport.Direct{Agent: "shop", Skill: "find", Input: json.RawMessage(`{"query":3}`)}, answer: `Nothing was done: the input does not fit the schema of skill "find": `},
+		"denied": {
+			text: "hello", to: transport.Direct{Agent: "alpha"}, policy: `rules: [{agents: [alpha], only_from: ["user:alice"]}]`,
+			answer: `Nothing was done: there is no agent "alpha". The nearest names: beta, gamma, shop.`,
+		},
+		"needs a yes": {
+			text: "pay Bob", to: transport.Direct{Agent: "alpha"}, policy: "rules: [{agents: [alpha], confirm: true}]",
+			answer: `alpha is to: "pay Bob". Do it? Answer yes or no.`,
+		},
+		"a full agent": {
+			text: "hello", to: transport.Direct{Agent: "alpha"}, policy: "rules: [{agents: [alpha], at_once: 1}]", task: "hello", answer: "did hello",
+		},
+		"a budget": {text: "hello", to: transport.Direct{Agent: "alpha"}, budget: llm.Budget{Tokens: 10}, task: "hello", answer: "did hello"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := nobodyDecides(t)
+				w := newWorld(t, d)
+				cfg := cortex.Config{Decider: d, Agents: shopping(), Budget: budget.Limits{Conversation: test.budget}}
+				if test.policy != "" {
+					cfg.Policy = rules(t, test.policy)
+				}
+				w.restart(cfg)
+				w.listen(transport.Inbox("", "shop"), func(e *transport.Event) { w.work["shop"] = append(w.work["shop"], e) })
+				event := directEvent(t, "m1", test.text, test.to)
+				w.publish(event)
+				tasks := w.tasksOf(test.to.Agent)
+				if (test.task != "") != (len(tasks) == 1) {
+					t.Fatalf("%d tasks came to the agent, and the answer is %q", len(tasks), w.answers()["m1"])
+				}
+				if test.task != "" {
+					m := tasks[0].Payload.(*a2a.Message)
+					if got := transport.Text(m.Parts); got != test.task || m.Metadata[transport.MetaUserText] == nil {
+						t.Errorf("the task is %q, want %q", got, test.task)
+					}
+					if to, _ := transport.DirectOf(directMessage(m)); string(to.Input) != test.input {
+						t.Errorf("its input is %s, want %s", to.Input, test.input)
+					}
+					w.publish(event) // again: nothing comes of it
+					w.finish(test.to.Agent, tasks[0].TaskID, "did "+test.task)
+				}
+				if got := w.answers()["m1"]; !strings.HasPrefix(got, test.answer) || strings.HasSuffix(test.answer, ".") && got != test.answer {
+					t.Errorf("the answer is %q, want %q", got, test.answer)
+				}
+				if n := len(w.tasksOf(test.to.Agent)); n != len(tasks) {
+					t.Errorf("%d tasks came to the agent", n)
+				}
+				w.wantFold()
+			})
+		})
+	}
+}
+
+// directMessage is a task as if it named its agent, so that its input can be read.
+func directMessage(m *a2a.Message) *a2a.Message {
+	return &a2a.Message{Parts: m.Parts, Metadata: map[string]any{transport.MetaForAgent: "x"}}
+}
+
+// TestDirectConversation: a direct request that needs a yes is done after it, one whose agent asks back goes on with the next one, and one
+// whose agent fails says so, all without a model.
+func TestDirectConversation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := nobodyDecides(t)
+		w := governed(t, d, "rules: [{agents: [alpha], confirm: true}]")
+		to := transport.Direct{Agent: "alpha"}
+		w.sayTo("m1", "pay Bob", to)
+		w.say("m2", "yes")
+		w.finish("alpha", w.onlyTask("alpha"), "paid Bob")
+		w.wantAnswer("m2", "paid Bob")
+
+		w.sayTo("m3", "pay Eve", to)
+		w.sayTo("m4", "yes", transport.Direct{Agent: "beta"}) // which is no yes to the question
+		w.finish("beta", w.onlyTask("beta"), "yes what?")
+		w.wantAnswer("m4", "yes what?")
+		w.wantTasks("alpha", 1)
+
+		w.sayTo("m5", "book a flight", transport.Direct{Agent: "gamma"})
+		flight := w.onlyTask("gamma")
+		w.publish(resultEvent("q", "gamma", flight, a2a.TaskStateInputRequired, "where to?"))
+		w.wantAnswer("m5", "where to?")
+		w.sayTo("m6", "@gamma Rome", transport.Direct{Agent: "gamma"})
+		if tasks := w.tasksOf("gamma"); len(tasks) != 2 || tasks[1].TaskID != flight {
+			t.Fatalf("gamma got %d tasks, want the first one to go on", len(tasks))
+		}
+		w.publish(resultEvent("f", "gamma", flight, a2a.TaskStateFailed, "no seats"))
+		w.wantAnswer("m6", "gamma could not do it: no seats")
+		w.wantFold()
+	})
+}
+
+// TestDirectInCircles: what an agent asks for by name is bounded as what it asks a model for is.
+func TestDirectInCircles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nobodyDecides(t))
+		w.sayTo("m1", "go", transport.Direct{Agent: "alpha"})
+		task := w.onlyTask("alpha")
+		e := directEvent(t, "a1", "go on", transport.Direct{Agent: "alpha"})
+		e.From = "alpha"
+		w.publish(e)
+		want := `Nothing was done: the request came from "alpha", or over it, and nobody is asked in the course of their own request.`
+		w.wantAnswer("a1", want)
+		b := directEvent(t, "a2", "help", transport.Direct{Agent: "beta"})
+		b.From = "alpha"
+		w.publish(b)
+		w.finish("beta", w.onlyTask("beta"), "here you are")
+		w.wantAnswer("a2", "here you are")
+		w.finish("alpha", task, "done")
+		w.wantAnswer("m1", "done")
+	})
+}
+
+// TestDirectWithoutBudget: when what agents asked for has used a budget up, they get no more.
+func TestDirectWithoutBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(*llm.Turn) *llm.Decision {
+			r := respond("ok")
+			r.Usage = llm.Usage{Input: 100}
+			return r
+		})
+		w := newWorld(t, d)
+		w.restart(cortex.Config{Decider: d, Budget: budget.Limits{Conversation: llm.Budget{Tokens: 50}}})
+		w.say("m1", "hello")
+		w.sayTo("m2", "hello", transport.Direct{Agent: "alpha"})
+		pass(time.Second)
+		if got := w.answers()["m2"]; !strings.HasPrefix(got, "The budget for this conversation is used up") {
+			t.Errorf("the answer is %q", got)
+		}
+		w.wantTasks("alpha", 0)
+	})
+}

@@ -1,0 +1,171 @@
+package cortex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// count counts and logs what an entry has tried again.
+func (o *Orchestrator) count(conv *conversation.Conversation, entry *conversation.Entry) {
+	for id, r := range entry.Retries {
+		o.stats.Retries.Add(1)
+		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
+	}
+}
+
+// show lets people see what the cause of entry seq settled, before the decision, which may take long. It returns the tasks of which it has.
+func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []a2a.TaskID) {
+	for _, out := range conv.Settled(seq) {
+		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+			continue
+		}
+		shown = append(shown, out.Event.TaskID)
+	}
+	return shown
+}
+
+// send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
+func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown ...a2a.TaskID) error {
+	for _, out := range conv.Effects(seq, shown...) {
+		timer := out.Event.DeliverAt
+		if !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
+			continue
+		}
+		err := o.publish(ctx, conv.Conversation, out)
+		switch {
+		case err == nil:
+		case out.Topic.Kind == transport.KindLive: // best effort
+			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+		case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull): // nor will it be the next time, or not soon
+			if err := o.unsent(ctx, conv.Conversation, seq, out, err); err != nil {
+				return err
+			}
+			continue
+		default:
+			return transport.Temporary(fmt.Errorf("send to %s: %w", out.Topic.ID, err))
+		}
+		if !timer.IsZero() {
+			conv.timer = timer
+		}
+		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
+			o.stats.Tasks.Add(1)
+			o.log.LogAttrs(ctx, slog.LevelInfo, "task sent", slog.String("context_id", conv.ContextID),
+				slog.String("task_id", string(out.Event.TaskID)), slog.String("agent", out.Topic.ID))
+		}
+	}
+	o.recall(ctx, conv.Conversation, seq)
+	return nil
+}
+
+// unsent sends what there is to say of an output that the transport refuses for good, or since its agent does not read. Of a task Cortex
+// tells itself that it was rejected: it ends with that, in the log, as with any result. An agent that asked gets the reason in the place of
+// the answer, unless it does not read: the answer is in the log.
+func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversation, seq uint64, out conversation.Effect, refused error) error {
+	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
+	m, ok := out.Event.Payload.(*a2a.Message)
+	if !ok {
+		return nil // all else is small
+	}
+	e := *out.Event
+	reason := refusal(refused)
+	if e.TaskID == "" {
+		if errors.Is(refused, transport.ErrFull) {
+			return nil
+		}
+		short := *m
+		short.Parts = a2a.ContentParts{a2a.NewTextPart("The answer cannot be sent to you: " + reason + ".")}
+		short.Metadata = map[string]any{transport.MetaFailed: true}
+		for _, k := range []string{transport.MetaTurn, transport.MetaMessage, transport.MetaRequester} {
+			short.Metadata[k] = m.Metadata[k]
+		}
+		e.Payload = &short
+	} else {
+		e.ID, e.To, out.Topic = conv.ID(seq, "unsent:"+string(e.TaskID), 0), transport.Cortex, transport.Inbox(conv.Tenant, transport.Cortex)
+		e.Payload = &a2a.Task{
+			ID: e.TaskID, ContextID: conv.ContextID,
+			Status: a2a.TaskStatus{State: a2a.TaskStateRejected, Timestamp: &e.Time, Message: &a2a.Message{
+				ID: e.ID, ContextID: conv.ContextID, TaskID: e.TaskID, Role: a2a.MessageRoleAgent,
+				Parts: a2a.ContentParts{a2a.NewTextPart("it cannot be sent: " + reason)},
+			}},
+			Metadata: map[string]any{transport.MetaOriginalMessage: m.ID},
+		}
+	}
+	err := o.cfg.Transport.Publish(ctx, out.Topic, &e)
+	if errors.Is(err, transport.ErrInvalid) { // then a task ends at its deadline
+		o.log.Error("nobody could be told", "context_id", conv.ContextID, "to", out.Topic.ID, "err", err)
+		return nil
+	}
+	if err != nil {
+		return transport.Temporary(fmt.Errorf("send to %s: %w", out.Topic.ID, err))
+	}
+	return nil
+}
+
+// refusal is why a transport refuses an event, in words: without those that are for programs.
+func refusal(err error) string {
+	text := err.Error()
+	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge, transport.ErrFull} {
+		text = strings.ReplaceAll(text, kind.Error()+": ", "")
+	}
+	return oneLine(text)
+}
+
+// wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one
+// now would be a message more for nothing.
+func (c *loaded) wakes(now, due time.Time) bool {
+	return c.timer.After(now) && !c.timer.After(due)
+}
+
+// ignore acknowledges an event that changes nothing.
+func (o *Orchestrator) ignore(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
+	if d, ok := e.Payload.(*transport.Deadline); ok {
+		if timer, ok := conv.Wake(d, now); ok {
+			if err := o.cfg.Transport.Publish(ctx, timer.Topic, timer.Event); err != nil {
+				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
+			}
+			conv.timer = timer.Event.DeliverAt
+		}
+	} else {
+		o.stats.Ignored.Add(1)
+		o.log.Info("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
+	}
+	o.cache.put(conv)
+	return nil
+}
+
+// recallTimeout bounds the time that taking tasks back takes; what is not taken back is done in vain.
+const recallTimeout = 2 * time.Second
+
+// recall takes the tasks that entry seq stopped out of their agents' inboxes, where the transport can. So an agent that does not
+// run, and misses the Cancel, does not do them when it starts. An agent that has begun is told by the Cancel.
+func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversation, seq uint64) {
+	stopped := conv.Withdrawals(seq)
+	w, ok := o.cfg.Transport.(transport.Withdrawer)
+	if !ok || len(stopped) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recallTimeout)
+	defer cancel()
+	for _, r := range stopped {
+		inboxes := []string{r.Agent}
+		if o.queue.backlog != nil {
+			o.queue.withdraw(conv.ContextID, r.EventID)
+			inboxes = []string{transport.Queue, r.Agent} // in the order in which a task goes through them
+		}
+		for _, inbox := range inboxes {
+			if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, inbox), conv.ContextID, transport.Cortex, r.EventID); err != nil {
+				o.log.Info("task not taken back", "context_id", conv.ContextID, "agent", r.Agent, "err", err)
+			}
+		}
+	}
+}

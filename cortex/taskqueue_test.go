@@ -1,0 +1,220 @@
+package cortex_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// slowAgent takes a second for each task, one after the other.
+type slowAgent struct {
+	mu   sync.Mutex
+	done []string
+}
+
+func slowAgents(string) []prompt.Agent {
+	return []prompt.Agent{{ID: "slow", Seen: true, Card: &a2a.AgentCard{Name: "slow"}}}
+}
+
+// toSlow is a decider that gives each request to the slow agent.
+var toSlow = simple(func(t *llm.Turn) *llm.Decision {
+	if len(t.Steps) == 0 {
+		return delegate(llm.Delegation{ID: "1", Agent: "slow", Task: t.User})
+	}
+	return respond("done " + t.User)
+})
+
+func (a *slowAgent) run(w *world) {
+	sub, err := w.bus.Subscribe(w.t.Context(), transport.Inbox("", "slow"), &transport.SubscribeOptions{Concurrency: 1, Unordered: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go sub.Serve(w.t.Context(), func(ctx context.Context, e *transport.Event) error {
+		m := e.Payload.(*a2a.Message)
+		for key := range m.Metadata {
+			if strings.HasPrefix(key, "cortex") {
+				w.t.Errorf("the agent is told %q", key)
+			}
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		a.mu.Lock()
+		a.done = append(a.done, transport.Text(m.Parts))
+		a.mu.Unlock()
+		result := resultEvent("r-"+string(e.TaskID), "slow", e.TaskID, a2a.TaskStateCompleted, "ok")
+		result.ContextID, result.Payload.(*a2a.Task).ContextID = e.ContextID, e.ContextID
+		return w.bus.Publish(ctx, transport.Inbox("", transport.Cortex), result)
+	})
+}
+
+// place returns how many tasks were done until that of a text was, or 0.
+func (a *slowAgent) place(text string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, t := range a.done {
+		if t == text {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+func (a *slowAgent) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.done)
+}
+
+// TestOneRequesterIsNotAll has one person give an agent a thousand tasks, at once. Others who ask that agent wait for a few of them each, also
+// when Cortex is restarted meanwhile, and none is lost or done twice.
+func TestOneRequesterIsNotAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		cfg := cortex.Config{Decider: toSlow, Agents: slowAgents, TaskTimeout: time.Hour, Authenticated: true}
+		w.restart(cfg)
+		agent := &slowAgent{}
+		agent.run(w)
+		const flood = 1000
+		for i := range flood {
+			w.publish(requestOf("bob", i))
+		}
+		for round := range 3 {
+			before := agent.count()
+			for i := range 6 {
+				w.publish(requestOf("ada", 10*round+i))
+				w.publish(requestOf("eve", 10*round+i))
+			}
+			pass(40 * time.Second)
+			if n := agent.place(fmt.Sprint("ada", 10*round)) - before; n <= 0 || n > 12 {
+				t.Errorf("round %d: the first task of ada's is the %d-th that is done, want one of the first", round, n)
+			}
+			if n := agent.place(fmt.Sprint("ada", 10*round+5)) - before; n <= 0 || n > 36 {
+				t.Errorf("round %d: the last task of ada's is the %d-th that is done, want it in turn with bob's and eve's", round, n)
+			}
+			if got := w.orch.Trouble(); len(got) != 1 || !strings.Contains(got[0], " tasks wait for agents that have more to do than they can take, since ") ||
+				!strings.HasSuffix(got[0], " are of user:bob") {
+				t.Errorf("trouble %q, want what waits", got)
+			}
+			w.restart(cfg)
+		}
+		pass(flood * time.Second)
+		all := map[string]int{}
+		for _, text := range agent.done {
+			all[text]++
+		}
+		for i := range flood {
+			if n := all[fmt.Sprint("bob", i)]; n != 1 {
+				t.Errorf("bob's task %d was done %d times, want 1", i, n)
+			}
+		}
+		if n := agent.count(); n != flood+36 {
+			t.Errorf("%d tasks done, want %d", n, flood+36)
+		}
+		if got := w.orch.Trouble(); len(got) != 0 {
+			t.Errorf("trouble %q when all is done", got)
+		}
+	})
+}
+
+// TestQueuedTaskIsWithdrawn cancels a request whose task waits, and erases the conversation of another: their agent never gets them.
+func TestQueuedTaskIsWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		w.restart(cortex.Config{Decider: toSlow, Agents: slowAgents})
+		agent := &slowAgent{}
+		agent.run(w)
+		for i := range 20 {
+			w.publish(requestOf("bob", i))
+		}
+		stop := requestOf("bob", 15)
+		stop.ID, stop.Payload = "x", &transport.Cancel{}
+		w.publish(stop)
+		if err := w.bus.(transport.Eraser).Erase(t.Context(), "", "bob16"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), &transport.Event{
+			ID: "f", From: "user", ContextID: "bob16", Payload: &transport.Forget{},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if n := agent.count(); n != 18 || agent.place("bob15") != 0 || agent.place("bob16") != 0 {
+			t.Errorf("%d tasks done: %q; want all but bob15 and bob16", n, agent.done)
+		}
+		if n := depthOf(t, w.bus, transport.Queue); n != 0 {
+			t.Errorf("%d tasks are in the queue, want 0", n)
+		}
+	})
+}
+
+func depthOf(t *testing.T, tr transport.Transport, inbox string) int {
+	t.Helper()
+	n, err := tr.(transport.InboxDepth).Waiting(t.Context(), transport.Inbox("", inbox))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestQueueIsBounded has one person give an agent more tasks than may wait: with keys, what is too much ends with the reason, and another
+// person's tasks have room. Without, it goes to the agent.
+func TestQueueIsBounded(t *testing.T) {
+	for _, keys := range []bool{true, false} {
+		t.Run(fmt.Sprintf("keys=%v", keys), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, toSlow)
+				w.restart(cortex.Config{Decider: toSlow, Agents: slowAgents, TaskTimeout: time.Minute, Authenticated: keys})
+				sub, err := w.bus.Subscribe(t.Context(), transport.Inbox("", "slow"), nil) // it reads nothing
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sub.Close()
+				for i := range 1200 {
+					w.publish(requestOf("bob", i))
+				}
+				for i := range 20 {
+					w.publish(requestOf("ada", i))
+				}
+				refused, waiting := 0, depthOf(t, w.bus, "slow")
+				for i := range 1200 {
+					conv, err := cortex.Load(t.Context(), w.store, "", fmt.Sprint("bob", i))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, task := range conv.Tasks {
+						if strings.HasPrefix(task.Result, "it cannot be sent: slow has more to do than it can take, and 1152 tasks of user:bob wait for agents like that: ask again") {
+							refused++
+						}
+					}
+				}
+				if keys && (refused < 30 || waiting > 20) || !keys && (refused > 0 || waiting < 30) {
+					t.Errorf("%d tasks refused, %d with the agent", refused, waiting)
+				}
+				for i := range 20 {
+					conv, err := cortex.Load(t.Context(), w.store, "", fmt.Sprint("ada", i))
+					if err != nil || len(conv.Running()) != 1 {
+						t.Errorf("ada's request %d: %d tasks, %v; want one that waits", i, len(conv.Running()), err)
+					}
+				}
+				pass(2 * time.Minute)
+				if n := depthOf(t, w.bus, transport.Queue) + depthOf(t, w.bus, "slow"); n != 0 {
+					t.Errorf("%d tasks are there when their time is over, want 0", n)
+				}
+			})
+		})
+	}
+}

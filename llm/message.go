@@ -1,0 +1,124 @@
+package llm
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/size"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Role says whose words a Message holds.
+type Role string
+
+// The roles of a Message.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
+
+// Message is one message of a Request. Most are nothing but text: see [User] and [Assistant].
+type Message struct {
+	Role  Role
+	Parts []Part
+}
+
+// Part is a piece of a Message: a text, or an image.
+type Part struct {
+	Text  string
+	Image *Image // nil: the part is its Text
+}
+
+// Image is a picture that a model is shown.
+type Image struct {
+	Name string // what the user or the agent called it; may be empty
+	Type string // its media type, such as image/png
+	Data []byte // not empty
+}
+
+// User returns a message of the user.
+func User(text string) Message { return Message{RoleUser, []Part{{Text: text}}} }
+
+// Assistant returns a message of the model.
+func Assistant(text string) Message { return Message{RoleAssistant, []Part{{Text: text}}} }
+
+// Text returns the message as a model is told it that takes no images: its texts, and a line for each image.
+func (m Message) Text() string {
+	if len(m.Parts) == 1 && m.Parts[0].Image == nil {
+		return m.Parts[0].Text
+	}
+	texts := make([]string, len(m.Parts))
+	for i := range m.Parts {
+		if texts[i] = m.Parts[i].Text; m.Parts[i].Image != nil {
+			texts[i] = m.Parts[i].Image.leftOut("this model takes no images")
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// Showing returns the message for a model that takes images of these types: in the place of others is a line of text that says what is
+// left out, and why. Without any image it has one part.
+func (m Message) Showing(types ...string) Message {
+	out := Message{Role: m.Role}
+	for _, p := range m.Parts {
+		switch {
+		case p.Image == nil:
+		case len(types) == 0:
+			p = Part{Text: p.Image.leftOut("this model takes no images")}
+		case !slices.Contains(types, p.Image.Type):
+			p = Part{Text: p.Image.leftOut("this model takes no " + prompt.Clean(p.Image.Type, maxImageType))}
+		}
+		if n := len(out.Parts); p.Image == nil && n > 0 && out.Parts[n-1].Image == nil {
+			out.Parts[n-1].Text += "\n" + p.Text
+			continue
+		}
+		out.Parts = append(out.Parts, p)
+	}
+	if len(out.Parts) == 0 {
+		out.Parts = []Part{{}}
+	}
+	return out
+}
+
+// What a line shows of an image's name and type, in characters: they are a stranger's.
+const (
+	maxImageName = 64
+	maxImageType = 64
+)
+
+// leftOut is the line that stands in the place of an image.
+func (i *Image) leftOut(why string) string { return imageLine(i.Name, i.Type, int64(len(i.Data)), why) }
+
+func imageLine(name, mediaType string, bytes int64, why string) string {
+	if name = strings.Trim(strings.Map(noBracket, prompt.Clean(name, maxImageName)), " "); name != "" {
+		name = " " + name
+	}
+	return "[image" + name + ", " + strings.Map(noBracket, prompt.Clean(mediaType, maxImageType)) + ", " + size.Text(bytes) + ": " + why + "]"
+}
+
+// noBracket keeps a name from ending the line that it is in, and from beginning a block of a prompt.
+func noBracket(r rune) rune {
+	switch r {
+	case '[', ']', '<', '>':
+		return '_'
+	}
+	return r
+}
+
+// ImageTokens is how many tokens an image counts for where tokens are estimated. Vendors count from some 260 to some 2,500, by its pixels.
+const ImageTokens = 1600
+
+// Size returns how many bytes of text r has, its schema included, and how many images. The schema is part of the prompt wherever it is not
+// known how it gets there.
+func (r *Request) Size() (bytes, images int) {
+	bytes = len(r.System) + len(r.Schema)
+	for i := range r.Messages {
+		for j := range r.Messages[i].Parts {
+			p := &r.Messages[i].Parts[j]
+			if bytes += len(p.Text); p.Image != nil {
+				images++
+			}
+		}
+	}
+	return bytes, images
+}

@@ -1,0 +1,59 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+)
+
+// Direct names the agent that a message is for. Such a message is a direct request: nothing is decided by a model, the agent gets the text and
+// the input, and what it gives back is the answer. Rules, budgets, schemas and the chain of those who handed it on hold as for any other.
+type Direct struct {
+	Agent string
+	Skill string          // "": what the agent makes of it, or its only one
+	Input json.RawMessage `json:",omitempty"` // what the skill's schema asks for; nil: the words alone
+}
+
+// Address makes a direct request of a message. The input becomes a data part of it.
+func (d Direct) Address(m *a2a.Message) error {
+	if err := CheckID(d.Agent); err != nil {
+		return fmt.Errorf("%w: agent: %w", ErrInvalid, err)
+	}
+	if m.Metadata == nil {
+		m.Metadata = map[string]any{}
+	}
+	m.Metadata[MetaForAgent] = d.Agent
+	if d.Skill != "" {
+		m.Metadata[MetaForSkill] = d.Skill
+	}
+	if len(d.Input) == 0 {
+		return nil
+	}
+	var value any
+	if err := json.Unmarshal(d.Input, &value); err != nil {
+		return fmt.Errorf("%w: input is not JSON: %w", ErrInvalid, err)
+	}
+	m.Parts = append(m.Parts, a2a.NewDataPart(d.Input))
+	return nil
+}
+
+// DirectOf returns whom a message is for; false when it does not say, so that it is for whoever fits. Its first data part is the input.
+func DirectOf(m *a2a.Message) (d Direct, ok bool) {
+	d = Direct{Agent: MetaString(m, MetaForAgent), Skill: MetaString(m, MetaForSkill)}
+	if d.Agent == "" {
+		return Direct{}, false
+	}
+	for _, p := range m.Parts {
+		if p == nil {
+			continue
+		}
+		if data, ok := p.Content.(a2a.Data); ok {
+			if b, err := EncodeValue(data.Value); err == nil {
+				d.Input = b
+			}
+			break
+		}
+	}
+	return d, true
+}

@@ -1,0 +1,42 @@
+package nats
+
+import (
+	"fmt"
+
+	"github.com/nats-io/nats-server/v2/server"
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// maxCopies is how many subscriptions of a caller may get its answers. A client has one for each, and somebody may look on.
+const maxCopies = 4
+
+// copies returns a function that counts the subscriptions of a subject, as far as the server is in this process: each gets a copy, and
+// whoever asks pays for one.
+func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
+	none := func(string) int { return 0 }
+	cid, err := nc.GetClientID()
+	if b.server == nil || err != nil {
+		return none
+	}
+	ns := b.server.current()
+	list, err := ns.Connz(&server.ConnzOptions{CID: cid, Username: true})
+	if err != nil || len(list.Conns) != 1 {
+		return none
+	}
+	account, err := ns.LookupAccount(list.Conns[0].Account)
+	if err != nil {
+		return none
+	}
+	return account.Interest
+}
+
+// once returns an error when more subscriptions than a client has would get an answer.
+func (d *gateway) once(v *caller, reply string) error {
+	if reply == "" {
+		return nil
+	}
+	if n := d.copies(reply); n > maxCopies {
+		return fmt.Errorf("%w: %d subscriptions of %s would get the answer, at most %d may: listen once", errTooMuch, n, v.who, maxCopies)
+	}
+	return nil
+}
