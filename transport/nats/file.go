@@ -70,7 +70,11 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	if err := b.mayBe(o.From, o.Tenant); err != nil {
 		return err
 	}
-	return b.store(ctx, &natsgo.Msg{Subject: chunkSubject(o, n), Header: natsgo.Header{}, Data: sealed})
+	return b.store(ctx, chunkMessage(o, n, sealed))
+}
+
+func chunkMessage(o transport.Object, n int, sealed []byte) *natsgo.Msg {
+	return &natsgo.Msg{Subject: chunkSubject(o, n), Header: natsgo.Header{}, Data: sealed}
 }
 
 // Chunk implements [transport.Files].

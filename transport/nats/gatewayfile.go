@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxOwnChunks bounds what one agent or person keeps of files: 16 GiB.
+// maxOwnChunks bounds what one agent or person keeps of files, in chunks: 16 GiB.
 const maxOwnChunks = 1 << 16
 
 // file lets through a chunk of a file that who stores. Its bytes are charged as those of events.
@@ -33,7 +33,7 @@ func (d *gateway) file(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 // fileRoom returns ErrUnavailable when who keeps as much as it may. It is counted when that may be so: when it first asks, and when what was
 // counted has come to the bound, since some of it may have been deleted.
 func (d *gateway) fileRoom(v *caller) error {
-	if v.counted && v.chunks < maxOwnChunks {
+	if v.counted && v.chunks < d.ownChunks {
 		return nil
 	}
 	if err := d.charge(v, countCost, 0); err != nil {
@@ -58,9 +58,9 @@ func (d *gateway) fileRoom(v *caller) error {
 	if err := json.Unmarshal(m.Data, &info); err != nil {
 		return err
 	}
-	if v.counted, v.chunks = true, info.Total; v.chunks >= maxOwnChunks {
+	if v.counted, v.chunks = true, info.Total; v.chunks >= d.ownChunks {
 		return fmt.Errorf("%w: %s keeps %d GiB of files already, which is as much as one may: delete conversations that have some",
-			transport.ErrUnavailable, v.who, maxOwnChunks*transport.FileChunk>>30)
+			transport.ErrUnavailable, v.who, d.ownChunks*transport.FileChunk>>30)
 	}
 	return nil
 }
