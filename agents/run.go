@@ -179,6 +179,9 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
 	}
 	t.live, t.pulse = newLive(a, e, m), newPulse(a, e, r)
+	t.files, _ = a.tr.(transport.Files)
+	t.agent, t.maxFile = a.id, a.o.MaxFile
+	t.pack = func(parts a2a.ContentParts) (a2a.ContentParts, error) { return a.pack(t.ContextID, parts) }
 	telling, stop := context.WithCancel(r.ctx)
 	var teller sync.WaitGroup
 	teller.Go(func() { t.pulse.tell(telling) })
@@ -211,6 +214,14 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		if len(out.parts) == 0 && (out.state == a2a.TaskStateFailed || out.state == a2a.TaskStateRejected) {
 			out.parts = words("the agent gave no reason")
 		}
+	}
+	if packed, err := a.packed(t.ContextID, out); err == nil {
+		out = packed
+	} else {
+		if a.sending.Err() != nil { // somebody else has the time for it
+			return outcome{}, false
+		}
+		out = outcome{state: a2a.TaskStateFailed, parts: words("the files of the result cannot be stored: " + errorText(err))}
 	}
 	log.Info("task done", "state", out.state, "after", time.Since(started))
 	return out, true

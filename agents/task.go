@@ -34,6 +34,11 @@ type Task struct {
 	live  *live  // nil outside Serve
 	pulse *pulse // likewise
 
+	files   transport.Files // where large ones are; nil outside Serve, and where the transport keeps none
+	agent   string          // who stores them
+	maxFile int64
+	pack    func(a2a.ContentParts) (a2a.ContentParts, error) // nil outside Serve
+
 	mu        sync.Mutex
 	artifacts []*made
 	bytes     int            // of artifacts
