@@ -7,9 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -91,11 +89,7 @@ func (f *folder) write(ctx context.Context, file File, name string) error {
 
 // freeName returns name, or one like it that is not taken, whatever a file system thinks of upper and lower case.
 func freeName(name string, taken map[string]bool) string {
-	end := path.Ext(name)
-	stem, free := strings.TrimSuffix(name, end), name
-	for n := 2; taken[strings.ToLower(free)]; n++ {
-		free = stem + "-" + strconv.Itoa(n) + end
-	}
+	free := transport.FreeName(name, func(name string) bool { return taken[strings.ToLower(name)] })
 	taken[strings.ToLower(free)] = true
 	return free
 }

@@ -227,6 +227,16 @@ func FileName(name, mediaType string, n int) string {
 	return name
 }
 
+// FreeName returns name, or one like it with a number that is not taken.
+func FreeName(name string, taken func(string) bool) string {
+	end := path.Ext(name)
+	stem, free := strings.TrimSuffix(name, end), name
+	for n := 2; taken(free); n++ {
+		free = fmt.Sprintf("%s-%d%s", stem, n, end)
+	}
+	return free
+}
+
 // devices are names that a Windows folder has of itself.
 var devices = func() map[string]bool {
 	names := map[string]bool{"CON": true, "PRN": true, "AUX": true, "NUL": true}
