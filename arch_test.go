@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/token":                 {},
 	"internal/torture":               {"transport", "transport/nats", "cortex", "cortex/jetstore", "agents", "cortex/conversation", "cortex/storage"},
 	"agentcard":                      {"internal/document"},
-	"transport":                      {},
+	"transport":                      {"internal/size"},
 	"transport/memory":               {"transport"},
 	"transport/nats":                 {"transport", "transport/nats/auth", "transport/nats/files", "internal/document", "internal/openfiles"},
 	"transport/nats/auth":            {"transport", "internal/document"},

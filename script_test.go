@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cortex": main, "booker": booker, "tracer": tracer})
+	testscript.Main(m, map[string]func(){"cortex": main, "booker": booker, "stranger": stranger})
 }
 
 // TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.
@@ -100,25 +100,48 @@ func environ(ts *testscript.TestScript) []string {
 }
 
 // serveModel sets the variable that args name to the URL of a server that speaks OpenAI's protocol. Its model gives what
-// the user says to agent_echo, and answers with what came of it.
+// the user says to agent_echo, and answers with what came of it. Asked to look, it says which images it sees, or what it is told of them;
+// asked to give files to the worker, it does.
 func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: model VARIABLE")
 	}
 	server := openaitest.Serve(t, func(c *llmtest.Call) *llmtest.Reply {
-		last := c.Messages[len(c.Messages)-1].Text()
+		message := c.Messages[len(c.Messages)-1]
+		last := message.Text()
 		reply := &llmtest.Reply{Usage: llm.Usage{Input: 1200, Output: 40}}
 		if said := regexp.MustCompile(`"result":"([^"]*)"`).FindStringSubmatch(last); said != nil {
 			reply.Pieces = []string{`{"kind":"respond","say":"It said: `, said[1], `","delegations":[],"reason":"done"}`}
+			return reply
+		}
+		if why := regexp.MustCompile(`Your reply cannot be used: (.*)\n`).FindStringSubmatch(last); why != nil {
+			reply.Pieces = []string{fmt.Sprintf(`{"kind":"respond","say":%q,"delegations":[],"reason":"it was told"}`, why[1])}
 			return reply
 		}
 		said := regexp.MustCompile(`<cortex:user>\n(.*)\n`).FindStringSubmatch(last)
 		if said == nil {
 			said = []string{"", "nothing"}
 		}
+		if said[1] == "look" {
+			var seen []string
+			for _, p := range message.Parts {
+				if p.Image != nil {
+					seen = append(seen, fmt.Sprintf("%s of %d bytes", p.Image.Type, len(p.Image.Data)))
+				}
+			}
+			seen = append(seen, regexp.MustCompile(`\[image .*\.png, .*\]|Image f\d+:`).FindAllString(last, -1)...)
+			reply.Pieces = []string{fmt.Sprintf(`{"kind":"respond","say":%q,"delegations":[],"reason":"seen"}`, strings.Join(seen, "; "))}
+			return reply
+		}
+		if list, ok := strings.CutPrefix(said[1], "give the worker "); ok {
+			files := `"` + strings.ReplaceAll(list, " ", `","`) + `"`
+			reply.Pieces = []string{`{"kind":"delegate","say":null,"delegations":[{"id":"a","agent":"worker","skill":null,"task":"do it","input":null,"files":[` +
+				files + `],"depends_on":[]}],"reason":"it works"}`}
+			return reply
+		}
 		reply.Pieces = []string{
 			`{"kind":"delegate","say":"I ask the echo.",`,
-			fmt.Sprintf(`"delegations":[{"id":"a","agent":"agent_echo","skill":null,"task":%q,"input":null,"depends_on":[]}],"reason":"it echoes"}`, said[1]),
+			fmt.Sprintf(`"delegations":[{"id":"a","agent":"agent_echo","skill":null,"task":%q,"input":null,"files":null,"depends_on":[]}],"reason":"it echoes"}`, said[1]),
 		}
 		return reply
 	})

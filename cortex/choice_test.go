@@ -118,7 +118,7 @@ func TestPromptStaysSmallAndStable(t *testing.T) {
 				}
 				before := runs[i][j-1]
 				last := len(before.Messages) - 1
-				if p.System != before.System || len(p.Messages) <= last || !slices.Equal(p.Messages[:last], before.Messages[:last]) ||
+				if p.System != before.System || len(p.Messages) <= last || !sameMessages(p.Messages[:last], before.Messages[:last]) ||
 					!strings.HasPrefix(before.Messages[last].Text, p.Messages[last].Text) {
 					t.Errorf("decision %d does not begin as the one before", j+1)
 				}

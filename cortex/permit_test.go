@@ -57,7 +57,7 @@ func TestDeniedIsNotThere(t *testing.T) {
 		w.say("m2", "alpha: hello")
 		got := w.decisions()
 		for _, turn := range got {
-			turn.History, turn.User, turn.ID, turn.Now, turn.Veto = nil, "", "", time.Time{}, nil
+			turn.History, turn.User, turn.ID, turn.Now, turn.Veto, turn.Open = nil, "", "", time.Time{}, nil, nil
 		}
 		if diff := cmp.Diff(got[1], got[0]); diff != "" {
 			t.Errorf("the prompt shows that the agent is there (-not there +denied):\n%s", diff)

@@ -193,7 +193,7 @@ func TestPromptsGrowAtTheirEnd(t *testing.T) {
 				}
 				// The last message ends with what holds for one call only.
 				n := len(before.Messages) - 1
-				if len(p.Messages) <= n || !slices.Equal(p.Messages[:n], before.Messages[:n]) ||
+				if len(p.Messages) <= n || !sameMessages(p.Messages[:n], before.Messages[:n]) ||
 					p.Messages[n].Text == "" || !strings.HasPrefix(before.Messages[n].Text, p.Messages[n].Text) {
 					t.Errorf("decision %d: the messages of the one before are not its first (-want +got):\n%s", i+2, cmp.Diff(before.Messages, p.Messages))
 				}
@@ -462,4 +462,10 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 func preview(c *conversation.Conversation, text string) *prompt.Input {
 	in, _ := catalog.Preview(c, text, nil, nil, t0)
 	return in
+}
+
+func sameMessages(a, b []prompt.Message) bool {
+	return slices.EqualFunc(a, b, func(x, y prompt.Message) bool {
+		return x.Role == y.Role && x.Text == y.Text && slices.Equal(x.Files, y.Files)
+	})
 }

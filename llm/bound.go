@@ -33,6 +33,7 @@ func baseOf(tmpl *prompt.Templates) int {
 func atMost(in *prompt.Input) int {
 	var w weight
 	w.item(in.Summary, in.User)
+	w.files(in.Files)
 	if in.Listed == nil {
 		w.agents(in.Agents)
 	}
@@ -46,6 +47,7 @@ func atMost(in *prompt.Input) int {
 	for i := range in.History {
 		h := &in.History[i]
 		w.item(h.User, h.Answer)
+		w.files(h.Files)
 		w.update(&h.Update)
 		w.steps(h.Steps)
 	}
@@ -75,12 +77,48 @@ func (w *weight) tasks(all []prompt.Task) {
 		t := &all[i]
 		w.item(string(t.ID), t.Agent, t.Skill, t.Text, string(t.Input))
 		w.item(string(t.ID), t.Agent, string(t.State), t.Result)
+		w.item(t.Given...)
+		w.files(t.Files)
 		for _, id := range t.DependsOn {
 			w.item(string(id))
 		}
 		for _, a := range t.Artifacts {
 			w.item(a.Name, a.Text)
 		}
+	}
+}
+
+// mostImages returns how many images the prompt for in can show at most.
+func (d *decider) mostImages(in *prompt.Input) int {
+	n := 0
+	count := func(files []prompt.File) {
+		for i := range files {
+			if d.options.Images && isImage(&files[i]) {
+				n++
+			}
+		}
+	}
+	steps := func(all []prompt.Step) {
+		for i := range all {
+			for j := range all[i].Tasks {
+				count(all[i].Tasks[j].Files)
+			}
+		}
+	}
+	count(in.Files)
+	steps(in.Steps)
+	for i := range in.History {
+		count(in.History[i].Files)
+		steps(in.History[i].Steps)
+	}
+	return min(n, MaxImages)
+}
+
+// files counts each twice: as it is named, and with the line that stands for an image.
+func (w *weight) files(all []prompt.File) {
+	for i := range all {
+		w.item(all[i].Key, all[i].Name, all[i].Type, all[i].Head)
+		w.item(all[i].Key, all[i].Name, all[i].Type)
 	}
 }
 

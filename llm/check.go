@@ -21,7 +21,8 @@ const (
 	maxDelegationID = 256
 	maxDelegations  = 1000 // of one reply, whatever MaxParallel is
 	maxInputDepth   = 100  // of a delegation's input; JSON that holds it has to be readable too
-	maxNearest      = 8    // agents named when one is not found
+	maxFiles        = 64   // of one delegation
+	maxNearest      = 8    // agents, or files, named when one is not found
 	maxWhy          = 200  // characters of why an agent cannot be given work
 )
 
@@ -127,12 +128,35 @@ func checkDelegation(t *Turn, d *Delegation, place map[string]int) error {
 	if err := checkInput(t, a, d); err != nil {
 		return err
 	}
+	if err := checkFiles(t, d.Files); err != nil {
+		return err
+	}
 	for _, need := range d.DependsOn {
 		if need == d.ID {
 			return fmt.Errorf("depends on itself")
 		}
 		if _, ok := place[need]; !ok {
 			return fmt.Errorf("depends on %s, which is no delegation of this decision", excerpt(need))
+		}
+	}
+	return nil
+}
+
+// checkFiles returns which of the files is none that can go along.
+func checkFiles(t *Turn, keys []string) error {
+	if len(keys) > maxFiles {
+		return fmt.Errorf("%d files, at most %d are allowed", len(keys), maxFiles)
+	}
+	for i, key := range keys {
+		switch {
+		case slices.Contains(keys[:i], key):
+			return fmt.Errorf("file %s is named twice", excerpt(key))
+		case slices.Contains(t.Available, key):
+		case len(t.Available) == 0:
+			return fmt.Errorf("no file %s; there are none that can be sent along, so files is null", excerpt(key))
+		default:
+			newest := t.Available[max(0, len(t.Available)-maxNearest):]
+			return fmt.Errorf("no file %s; the newest that can be sent along are %q", excerpt(key), newest)
 		}
 	}
 	return nil

@@ -57,6 +57,9 @@ func TestCheck(t *testing.T) {
 	wide := turn()
 	wide.MaxParallel = 0
 	empty := &llm.Turn{}
+	files := turn()
+	files.Available = []string{"f1", "f2", "f3"}
+	long65 := strings.Split(strings.Repeat("f1 ", 65), " ")[:65]
 	gone := turn()
 	gone.Listed = append(gone.Listed, agent("agent_left"))
 	gone.Update.Joined = []prompt.Agent{agent("agent_joined")}
@@ -106,6 +109,12 @@ func TestCheck(t *testing.T) {
 		{"input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(`{"a":1}`) }), ""},
 		{"bad input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(`{"a":`) }), `input "{\"a\":" is not JSON`},
 		{"long input", nil, one(func(d *llm.Delegation) { d.Input = json.RawMessage(long) }), "input is 1146880 bytes"},
+		{"files", files, one(func(d *llm.Delegation) { d.Files = []string{"f3", "f1"} }), ""},
+		{"no files", files, one(func(d *llm.Delegation) { d.Files = []string{} }), ""},
+		{"unknown file", files, one(func(d *llm.Delegation) { d.Files = []string{"f1", "f9"} }), `delegation "a": no file "f9"; the newest that can be sent along are ["f1" "f2" "f3"]`},
+		{"file where there is none", nil, one(func(d *llm.Delegation) { d.Files = []string{long} }), `xxxx"…; there are none that can be sent along, so files is null`},
+		{"file twice", files, one(func(d *llm.Delegation) { d.Files = []string{"f1", "f1"} }), `file "f1" is named twice`},
+		{"too many files", files, one(func(d *llm.Delegation) { d.Files = long65 }), "65 files, at most 64"},
 		{"waiting task", nil, one(func(d *llm.Delegation) { d.ID, d.Agent = "task-7", "agent_clock" }), ""},
 		{"waiting task of another", nil, one(func(d *llm.Delegation) { d.ID = "task-7" }), `agent "agent_calc", but the waiting task of that id is with agent "agent_clock"`},
 		{"needs", nil, chain([]string{"1", "2"}, []string{"2"}, nil), ""},

@@ -71,7 +71,7 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 		return 0, true, nil
 	}
 	room := d.options.room(d.options.MaxTokens)
-	if d.base+len(DecisionSchema(t))+atMost(&t.Input) <= d.gauge.bytes(room) {
+	if d.base+len(DecisionSchema(t))+atMost(&t.Input) <= d.gauge.bytes(room-d.mostImages(&t.Input)*ImageTokens) {
 		return 0, true, nil
 	}
 	alone := *t
@@ -95,11 +95,11 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 
 // promptFor returns how many tokens the prompt for t has.
 func (d *decider) promptFor(t *Turn) (int, error) {
-	r, err := d.request(t)
+	r, p, err := d.request(t)
 	if err != nil {
 		return 0, err
 	}
-	return d.gauge.prompt(r), nil
+	return d.gauge.prompt(r) + len(d.shown(p))*ImageTokens, nil
 }
 
 // summarise asks for a summary of in.Summary and the first turns of in.History.

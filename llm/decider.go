@@ -17,6 +17,8 @@ type DeciderOptions struct {
 	// Window is the model's context window: how many tokens a prompt and its answer may have together. 0: not known, and
 	// nothing is counted.
 	Window int
+	// Images says that the model takes images: those of the newest messages are shown to it, at most [MaxImages].
+	Images bool
 }
 
 // NewDecider returns a Decider that asks the model behind c, with prompts from tmpl. o may be nil.
@@ -66,8 +68,11 @@ var (
 )
 
 func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string)) (*Decision, error) {
-	r, err := d.request(t)
+	r, p, err := d.request(t)
 	if err != nil {
+		return nil, err
+	}
+	if err := d.show(ctx, t, r, p, d.shown(p)); err != nil {
 		return nil, err
 	}
 	x := &exchange{decider: d, budget: t.Budget, stream: stream, want: d.options.MaxTokens}
@@ -97,18 +102,19 @@ func (d *decider) Decide(ctx context.Context, t *Turn, stream func(text string))
 	}
 }
 
-// request returns the first request for a decision about t.
-func (d *decider) request(t *Turn) (*Request, error) {
+// request returns the first request for a decision about t, without the images that are shown, and its prompt.
+func (d *decider) request(t *Turn) (*Request, *prompt.Prompt, error) {
 	p, err := d.templates.Render(&t.Input)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := d.requestOf(p)
 	r.Schema, r.CacheKey = DecisionSchema(t), t.ContextID
 	if t.Tenant != "" {
 		r.CacheKey = t.Tenant + "/" + t.ContextID
 	}
-	return r, nil
+	d.name(r, p, d.shown(p))
+	return r, p, nil
 }
 
 func (d *decider) requestOf(p *prompt.Prompt) *Request {

@@ -30,6 +30,11 @@ type Turn struct {
 	// Lookup returns an agent that may be given work although it is not one of Agents, for which there may be no room. nil when
 	// Agents are all there are. It does not block, and is safe for concurrent use.
 	Lookup func(id string) (prompt.Agent, bool)
+	// Available are the keys of the files that can go along with a delegation.
+	Available []string
+	// Open returns the bytes of an image that the prompt names. nil when there is nothing that reads files. It blocks, and is safe for
+	// concurrent use.
+	Open func(ctx context.Context, key string) ([]byte, error)
 	// Veto returns why an agent may not be given work for one of its skills, or for none that is named, in half a sentence that
 	// begins with a verb; "" when it may. nil when everything is allowed. It does not block, and is safe for concurrent use.
 	Veto func(agent, skill string) string
@@ -108,6 +113,9 @@ type Delegation struct {
 	Task string `json:"task"`
 	// Input is structured input for the skill, where the skill has some.
 	Input json.RawMessage `json:"input,omitempty"`
+	// Files are the keys of the files that go along, see [prompt.File]: of the user's message or of any other, and of results. nil: those
+	// of the user's message. Those of the results in DependsOn go along in any case.
+	Files []string `json:"files,omitzero"`
 	// DependsOn are the IDs of delegations of this decision whose results this one needs.
 	DependsOn []string `json:"depends_on,omitempty"`
 }

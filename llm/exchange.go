@@ -48,6 +48,7 @@ func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, er
 			return reply, "", err
 		case !x.again && (errors.Is(err, ErrEmpty) || (text != "" && brokeOff(err))):
 			x.again = true // without a word of it, a Client around this one tried again
+		case x.blind(r, err): // there are none the next time
 		case !x.longer && errors.Is(err, ErrLength) && x.lengthen(r):
 			x.longer = true
 		case errors.Is(err, ErrLength) && tight:

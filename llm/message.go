@@ -47,26 +47,34 @@ func (m Message) Text() string {
 	if len(m.Parts) == 1 && m.Parts[0].Image == nil {
 		return m.Parts[0].Text
 	}
-	texts := make([]string, len(m.Parts))
-	for i := range m.Parts {
-		if texts[i] = m.Parts[i].Text; m.Parts[i].Image != nil {
-			texts[i] = m.Parts[i].Image.leftOut("this model takes no images")
-		}
-	}
-	return strings.Join(texts, "\n")
+	return m.Showing().Parts[0].Text
 }
 
 // Showing returns the message for a model that takes images of these types: in the place of others is a line of text that says what is
 // left out, and why. Without any image it has one part.
 func (m Message) Showing(types ...string) Message {
+	return m.replace(func(i *Image) (why string) {
+		switch {
+		case len(types) == 0:
+			return "this model takes no images"
+		case !slices.Contains(types, i.Type):
+			return "this model takes no " + prompt.Clean(i.Type, maxImageType)
+		}
+		return ""
+	})
+}
+
+// without returns the message with lines in the place of its images.
+func (m Message) without(why string) Message { return m.replace(func(*Image) string { return why }) }
+
+// replace returns the message with a line of text in the place of each image for which there is a reason.
+func (m Message) replace(why func(*Image) string) Message {
 	out := Message{Role: m.Role}
 	for _, p := range m.Parts {
-		switch {
-		case p.Image == nil:
-		case len(types) == 0:
-			p = Part{Text: p.Image.leftOut("this model takes no images")}
-		case !slices.Contains(types, p.Image.Type):
-			p = Part{Text: p.Image.leftOut("this model takes no " + prompt.Clean(p.Image.Type, maxImageType))}
+		if p.Image != nil {
+			if why := why(p.Image); why != "" {
+				p = Part{Text: imageLine(p.Image.Name, p.Image.Type, int64(len(p.Image.Data)), why)}
+			}
 		}
 		if n := len(out.Parts); p.Image == nil && n > 0 && out.Parts[n-1].Image == nil {
 			out.Parts[n-1].Text += "\n" + p.Text
@@ -86,9 +94,7 @@ const (
 	maxImageType = 64
 )
 
-// leftOut is the line that stands in the place of an image.
-func (i *Image) leftOut(why string) string { return imageLine(i.Name, i.Type, int64(len(i.Data)), why) }
-
+// imageLine stands in the place of an image.
 func imageLine(name, mediaType string, bytes int64, why string) string {
 	if name = strings.Trim(strings.Map(noBracket, prompt.Clean(name, maxImageName)), " "); name != "" {
 		name = " " + name

@@ -17,8 +17,9 @@ const (
 		`"skill":{"type":["string","null"]},` +
 		`"task":{"type":"string"},` +
 		`"input":{"type":["string","null"]},` +
+		`"files":{"type":["array","null"],"items":{"type":"string"}},` +
 		`"depends_on":{"type":"array","items":{"type":"string"}}},` +
-		`"required":["id","agent","skill","task","input","depends_on"],"additionalProperties":false}},`
+		`"required":["id","agent","skill","task","input","files","depends_on"],"additionalProperties":false}},`
 	schemaDelegate = schemaStart + `"delegate","clarify","refuse"]},` + schemaDelegations +
 		`"reason":{"type":"string"}},` +
 		`"required":["kind","say","delegations","reason"],"additionalProperties":false}`

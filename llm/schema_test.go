@@ -40,7 +40,7 @@ func TestDecisionSchema(t *testing.T) {
 			t.Errorf("keys are not in the order in which they are to be written: %s", s)
 		}
 	}
-	const delegation = `{"id":"a","agent":"b","skill":null,"task":"t","input":"{}","depends_on":["x"]}`
+	const delegation = `{"id":"a","agent":"b","skill":null,"task":"t","input":"{}","files":["f1"],"depends_on":["x"]}`
 	for _, c := range []struct {
 		schema json.RawMessage
 		text   string

@@ -63,6 +63,7 @@ func TestBlocksStayClosed(t *testing.T) {
 	for name, want := range map[string][]string{
 		"injection_card":   {"agents", "user"},
 		"injection_result": {"agents", "user", "results"},
+		"injection_files":  {"agents", "user", "files", "results"},
 		"agents_update":    {"agents", "user", "agents-update", "user", "results", "agents-update", "user", "agents-update", "results"},
 	} {
 		in := cases[name]

@@ -17,8 +17,9 @@
 //   - earlier.tmpl: what stands for turns that are not shown, before the first message of the user. Summary.
 //   - update.tmpl: how the agents have changed, before the message of the user or the results that it came with. Joined
 //     (agents), Left (ids, JSON strings); one of them may be empty. Choice, as in system.tmpl.
-//   - user.tmpl: a message of the user. Text.
-//   - results.tmpl: what came of a step. Tasks, a JSON object each.
+//   - user.tmpl: a message of the user. Text; Files, a JSON object each: the key by which a delegation names it, its name, type, bytes, and
+//     the first lines of a text.
+//   - results.tmpl: what came of a step. Tasks, a JSON object each, with such files.
 //   - facts.tmpl: what holds for this call only, at the end of the prompt. Time, Omitted, Waiting and Unavailable (a JSON object
 //     each), More (agents beside those shown), Choice, Last.
 //   - found.tmpl: what a search for agents found. Agents, Fits (whether they do, or only come closest), Left (searches).

@@ -34,6 +34,8 @@ type Input struct {
 	Waiting []Task
 	// User is what the user said, the message that this turn answers.
 	User string
+	// Files came with what the user said.
+	Files []File
 	// Update is what had changed among the agents when User said it.
 	Update Update
 	// Steps are what was decided and done so far in this turn, oldest first; empty at the first decision.
@@ -67,6 +69,7 @@ type Unavailable struct{ ID, Why string }
 // Turn is an earlier turn of the conversation: what the user said, what was done, and the answer.
 type Turn struct {
 	User   string
+	Files  []File `json:",omitempty"` // that came with it
 	Update Update
 	Steps  []Step
 	Kind   string // of the decision that answered, as llm.Kind has it; "" is "respond"
@@ -94,10 +97,21 @@ type Task struct {
 	Skill     string          // skill id; may be empty
 	Text      string          // what the agent was asked to do
 	Input     json.RawMessage `json:",omitempty"`
+	Given     []string        `json:",omitzero"`  // keys of the files that the decision gave to it; nil: those of the user's message
 	DependsOn []a2a.TaskID    `json:",omitempty"` // tasks of the same step whose results it got
 	State     a2a.TaskState
 	Result    string // the agent's words: its result, its question, or the reason why it failed
 	Artifacts []Artifact
+	Files     []File `json:",omitempty"` // that came with the result
+}
+
+// File is a file of the conversation.
+type File struct {
+	Key  string // by which a delegation names it, such as f1
+	Name string // what its sender calls it; may be empty
+	Type string // its media type
+	Size int64  // in bytes
+	Head string `json:",omitempty"` // the beginning of a text
 }
 
 // Artifact is a named output of a task, as text.

@@ -11,8 +11,9 @@ const (
 
 // Message is one message of the conversation as a model sees it.
 type Message struct {
-	Role Role
-	Text string
+	Role  Role
+	Text  string
+	Files []File // that Text names
 }
 
 // Prompt is what a model is sent.
@@ -38,13 +39,13 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 	summary := in.Summary // stands before the first turn
 	for i := range in.History {
 		h := &in.History[i]
-		if err := t.turn(p, summary, h.User, &h.Update, h.Steps, in.Choice); err != nil {
+		if err := t.turn(p, summary, h.User, h.Files, &h.Update, h.Steps, in.Choice); err != nil {
 			return nil, err
 		}
-		p.add(RoleAssistant, viewAnswer(h, in.Choice))
+		p.add(RoleAssistant, viewAnswer(h, in.Choice), nil)
 		summary = ""
 	}
-	if err := t.turn(p, summary, in.User, &in.Update, in.Steps, in.Choice); err != nil {
+	if err := t.turn(p, summary, in.User, in.Files, &in.Update, in.Steps, in.Choice); err != nil {
 		return nil, err
 	}
 	facts, err := t.execute("facts.tmpl", viewFacts(in))
@@ -58,7 +59,7 @@ func (t *Templates) Render(in *Input) (*Prompt, error) {
 }
 
 // turn adds what the user said and what was done about it. It ends with a user message.
-func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Step, choice bool) error {
+func (t *Templates) turn(p *Prompt, summary, user string, files []File, u *Update, steps []Step, choice bool) error {
 	var before string
 	if summary = viewEarlier(summary); summary != "" {
 		text, err := t.execute("earlier.tmpl", earlierView{Summary: summary})
@@ -67,21 +68,23 @@ func (t *Templates) turn(p *Prompt, summary, user string, u *Update, steps []Ste
 		}
 		before = text + "\n\n"
 	}
-	text, err := t.message(u, choice, "user.tmpl", userView{Text: viewText(user, maxUser)})
+	text, err := t.message(u, choice, "user.tmpl", userView{Text: viewText(user, maxUser), Files: viewFiles(files)})
 	if err != nil {
 		return err
 	}
-	p.add(RoleUser, before+text)
+	p.add(RoleUser, before+text, shownFiles(files))
 	for i := range steps {
-		p.add(RoleAssistant, viewDelegations(&steps[i], choice))
+		p.add(RoleAssistant, viewDelegations(&steps[i], choice), nil)
 		var v resultsView
+		var shown []File
 		for j := range steps[i].Tasks {
 			v.Tasks = append(v.Tasks, viewResult(&steps[i].Tasks[j]))
+			shown = append(shown, shownFiles(steps[i].Tasks[j].Files)...)
 		}
 		if text, err = t.message(&steps[i].Update, choice, "results.tmpl", v); err != nil {
 			return err
 		}
-		p.add(RoleUser, text)
+		p.add(RoleUser, text, shown)
 	}
 	return nil
 }
@@ -99,6 +102,6 @@ func (t *Templates) message(u *Update, choice bool, name string, data any) (stri
 	return update + "\n\n" + text, nil
 }
 
-func (p *Prompt) add(r Role, text string) {
-	p.Messages = append(p.Messages, Message{Role: r, Text: text})
+func (p *Prompt) add(r Role, text string, files []File) {
+	p.Messages = append(p.Messages, Message{Role: r, Text: text, Files: files})
 }

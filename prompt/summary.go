@@ -39,7 +39,7 @@ func (t *Templates) Summary(in *Input, turns int) (*Prompt, error) {
 		return nil, err
 	}
 	p := &Prompt{System: system}
-	p.add(RoleUser, text)
+	p.add(RoleUser, text, nil)
 	return p, nil
 }
 

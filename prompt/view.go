@@ -58,7 +58,10 @@ type (
 		Tags, Examples []string
 		Input          string // a JSON Schema; empty when there is none
 	}
-	userView    struct{ Text string }
+	userView struct {
+		Text  string
+		Files []string
+	}
 	earlierView struct{ Summary string }
 	updateView  struct {
 		Joined []agentView
@@ -247,6 +250,7 @@ type delegation struct {
 	Skill     *string  `json:"skill"`
 	Task      string   `json:"task"`
 	Input     *string  `json:"input"`
+	Files     []string `json:"files"` // null: those of the user's message
 	DependsOn []string `json:"depends_on"`
 }
 
@@ -280,6 +284,12 @@ func viewDelegations(s *Step, choice bool) string {
 			input := CleanText(string(t.Input), maxTask)
 			d.Input = &input
 		}
+		if t.Given != nil {
+			d.Files = []string{}
+		}
+		for _, key := range t.Given {
+			d.Files = append(d.Files, id(key))
+		}
 		v.Delegations = append(v.Delegations, d)
 	}
 	return encode(v)
@@ -304,6 +314,8 @@ type result struct {
 	Result    string     `json:"result"`
 	Artifacts []artifact `json:"artifacts,omitempty"`
 	More      int        `json:"more_artifacts,omitempty"`
+	Files     []file     `json:"files,omitempty"`
+	MoreFiles int        `json:"more_files,omitempty"`
 }
 
 type artifact struct {
@@ -314,6 +326,10 @@ type artifact struct {
 func viewResult(t *Task) string {
 	v := newResult(t)
 	v.Task = id(string(t.ID))
+	for _, f := range shownFiles(t.Files) {
+		v.Files = append(v.Files, viewFile(&f))
+	}
+	v.MoreFiles = len(t.Files) - len(v.Files)
 	return encode(v)
 }
 

@@ -153,7 +153,7 @@ func (c *chat) banner(ctx context.Context) {
 		text += s.dim(fit(oneLine(c.Where), width-1)) + "\n"
 	}
 	if c.Warning != "" { // in full: what is cut off may be what matters
-		text += s.yellow(strings.Join(wrap("warning: "+oneLine(c.Warning), width-1), "\n")) + "\n"
+		text += s.yellow(strings.Join(Wrap("warning: "+oneLine(c.Warning), width-1), "\n")) + "\n"
 	}
 	online := "no agents online yet; start one in another terminal: " + c.Name + " agent echo"
 	switch ids := c.present.ids(); {

@@ -66,8 +66,8 @@ func TestWrap(t *testing.T) {
 		{"日本語", 1, []string{"日", "本", "語"}},
 		{"✅❌⭐⏳⚡", 4, []string{"✅❌", "⭐⏳", "⚡"}},
 	} {
-		if diff := cmp.Diff(tc.want, wrap(tc.in, tc.width)); diff != "" {
-			t.Errorf("wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)
+		if diff := cmp.Diff(tc.want, Wrap(tc.in, tc.width)); diff != "" {
+			t.Errorf("Wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)
 		}
 	}
 }

@@ -272,14 +272,14 @@ func (h *herald) count() {
 	}
 }
 
-// changeLine returns a change in words, to fit the screen.
+// changeLine returns a change in words, to fit the screen. Only what warns may take more than a line of it.
 func changeLine(c change, width int, s style) string {
 	switch c.kind {
 	case conflicted:
 		return s.yellow(fit(fmt.Sprintf("warning: two different cards under one id %s; give each agent its own name", c.agent), width-1))
 	case joined, changed:
 		if c.mark != "" {
-			return s.yellow(fit(fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), width-1))
+			return s.yellow(strings.Join(Wrap(fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), width-1), "\n"))
 		}
 		if c.text != "" {
 			return s.dim(fit(fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, max(width-len(c.agent)-14, 8))), width-1))

@@ -21,7 +21,7 @@ func (c *chat) help() {
 	}
 	text := t.render(width, c.ui.style)
 	for _, note := range notes {
-		text += strings.Join(wrap(note, width-1), "\n") + "\n"
+		text += strings.Join(Wrap(note, width-1), "\n") + "\n"
 	}
 	c.ui.Print(text)
 }

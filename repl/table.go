@@ -61,7 +61,7 @@ func (t *table) render(width int, s style) string {
 			text = fit(strings.TrimRight(text, " "), width-1) + "\n" + strings.Repeat(" ", gap)
 		}
 		room := max(width-1-used, 1)
-		pieces := wrap(row[last], room)
+		pieces := Wrap(row[last], room)
 		if len(pieces) > 3 {
 			pieces = append(pieces[:2], fit(strings.Join(pieces[2:], " "), room))
 		}

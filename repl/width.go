@@ -42,8 +42,8 @@ func pad(s string, width int) string {
 	return s
 }
 
-// wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken.
-func wrap(s string, width int) []string {
+// Wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken.
+func Wrap(s string, width int) []string {
 	width = max(width, 1)
 	var lines []string
 	line := ""

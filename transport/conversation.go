@@ -37,6 +37,7 @@ const (
 	MetaAttempt         = "attempt"             // task: which attempt at it this is, a number from 1
 	MetaHops            = "hops"                // task: how many agents have handed the request on, a number
 	MetaAncestors       = "ancestors"           // task: their ids, a list of strings
+	MetaFile            = "file"                // a part that is a file, from Cortex: its key in the conversation
 	MetaTurn            = "turn_id"             // everything of a turn on Live: its id, see [TurnID]
 	MetaMessage         = "message_id"          // answer: the id of the message that it answers, which its requester chose
 	MetaDecision        = "decision"            // answer: the kind of decision that gave it

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -13,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/size"
 )
 
 // A file is a Part with bytes of its own: inline, as [a2a.Raw], or, above [MaxInlineFile], a reference to where the transport keeps
@@ -36,6 +39,7 @@ const (
 	metaFileKey  = "file_key"    // base64 (RFC 4648 section 5, without padding)
 	metaFileSize = "file_size"   // bytes
 	metaFileSum  = "file_sha256" // hexadecimal
+	metaFileHead = "file_head"   // the beginning of a text, see [HeadOf]; may be missing
 )
 
 // FileRef says where a file is kept, and how it is read.
@@ -44,17 +48,22 @@ type FileRef struct {
 	Key    []byte // of the cipher, see [PutFile]
 	Size   int64
 	SHA256 string // of its bytes, hexadecimal
+	Head   string // the beginning of a text, at most [MaxFileHead] bytes; empty for what is none
 }
 
 // Part returns the part that stands for the file in messages.
 func (r FileRef) Part(name, mediaType string) *a2a.Part {
-	return &a2a.Part{
+	p := &a2a.Part{
 		Content:  a2a.URL(fileScheme + Escape(r.ContextID) + "/" + Escape(r.From) + "/" + Escape(r.ID)),
 		Filename: name, MediaType: mediaType,
 		Metadata: map[string]any{
 			metaFileKey: base64.RawURLEncoding.EncodeToString(r.Key), metaFileSize: float64(r.Size), metaFileSum: r.SHA256,
 		},
 	}
+	if r.Head != "" {
+		p.SetMeta(metaFileHead, r.Head)
+	}
+	return p
 }
 
 // IsFileRef reports whether a part is a reference to a file, if only a broken one.
@@ -97,7 +106,7 @@ func RefOf(tenant string, p *a2a.Part) (FileRef, error) {
 	if err != nil || len(key) != fileKeySize {
 		return FileRef{}, bad
 	}
-	r.Key, r.SHA256 = key, MetaString(p, metaFileSum)
+	r.Key, r.SHA256, r.Head = key, MetaString(p, metaFileSum), HeadOf(p)
 	if sum, err := hex.DecodeString(r.SHA256); err != nil || len(sum) != sha256.Size {
 		return FileRef{}, bad
 	}
@@ -126,6 +135,32 @@ func FileOf(p *a2a.Part) (name, mediaType string, size int64, ok bool) {
 	return p.Filename, TypeOf(p.Filename, p.MediaType, nil), size, true
 }
 
+// MaxFileHead bounds what [HeadOf] returns, in bytes.
+const MaxFileHead = 400
+
+// HeadOf returns the beginning of the file that a part is when it is a text, without reading what is stored elsewhere; else "".
+func HeadOf(p *a2a.Part) string {
+	if p == nil {
+		return ""
+	}
+	if raw, inline := p.Content.(a2a.Raw); inline {
+		return textHead(raw)
+	}
+	return textHead([]byte(MetaString(p, metaFileHead)))
+}
+
+// textHead returns the beginning of a text; "" of what is none.
+func textHead(b []byte) string {
+	head := b[:min(len(b), MaxFileHead)]
+	for cut := 0; cut < utf8.UTFMax && len(head) < len(b) && !utf8.Valid(head); cut++ {
+		head = head[:len(head)-1] // through the middle of a character
+	}
+	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
+		return ""
+	}
+	return string(head)
+}
+
 // FileLine describes the file that a part is in a few words, for people: its name, type and size.
 func FileLine(p *a2a.Part) string {
 	name, kind, size, _ := FileOf(p)
@@ -133,18 +168,7 @@ func FileLine(p *a2a.Part) string {
 }
 
 // SizeText returns a number of bytes for people: 14 kB.
-func SizeText(n int64) string {
-	f, unit := float64(n), 0
-	for units := len(sizeUnits) - 1; f >= 999.5 && unit < units; unit++ {
-		f /= 1000
-	}
-	if unit > 0 && f < 9.95 {
-		return fmt.Sprintf("%.1f %s", f, sizeUnits[unit])
-	}
-	return fmt.Sprintf("%.0f %s", f, sizeUnits[unit])
-}
-
-var sizeUnits = []string{"bytes", "kB", "MB", "GB", "TB", "PB"}
+func SizeText(n int64) string { return size.Text(n) }
 
 // ForgottenFile returns a part that says of a file what it was, without its bytes or where they are. Other parts are returned as they are.
 func ForgottenFile(p *a2a.Part) *a2a.Part {
@@ -154,6 +178,9 @@ func ForgottenFile(p *a2a.Part) *a2a.Part {
 	}
 	return &a2a.Part{Content: a2a.URL(fileScheme), Filename: name, MediaType: kind, Metadata: map[string]any{metaFileSize: float64(size)}}
 }
+
+// IsForgotten reports whether a part is a [ForgottenFile].
+func IsForgotten(p *a2a.Part) bool { return IsFileRef(p) && p.Content.(a2a.URL) == fileScheme }
 
 // FilesOf returns the parts that are files, in their order, at most [MaxFiles].
 func FilesOf(parts a2a.ContentParts) []*a2a.Part {

@@ -136,6 +136,9 @@ func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.
 		if ref.Size += int64(have); ref.Size+int64(more) > limit {
 			return FileRef{}, fmt.Errorf("%w: files may have at most %d bytes", ErrTooLarge, limit)
 		}
+		if n == 0 {
+			ref.Head = textHead(chunk[:have])
+		}
 		sum.Write(chunk[:have])
 		nonce, with := binding(ref.Object, n, more == 0)
 		if err := f.PutChunk(ctx, ref.Object, n, gcm.Seal(nil, nonce, chunk[:have], with)); err != nil {

@@ -37,6 +37,7 @@ func (c *Conversation) Begin(e *Entry) error {
 	c.remember(EventKey(e.Cause), e.Seq)
 	if m, ok := transport.Request(e.Cause); ok {
 		turn := newTurn(e, m)
+		c.number(turn.Files)
 		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
 		c.reply(e, turn)
@@ -152,7 +153,7 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	turn.Out = c.results(turn)
 	c.trimFiles()
 	c.unchain(turn.Root)
-	turn.Past = &prompt.Turn{User: turn.User, Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
+	turn.Past = &prompt.Turn{User: turn.User, Files: promptFiles(turn.Files), Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
 	c.passed(turn)
 	c.shrink()
 }

@@ -2,15 +2,19 @@ package conversation
 
 import (
 	"bytes"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Files go through a conversation as the parts that brought them: a task gets those of the message that began its turn, and those of the
-// results that it waited for; the answer gets those of all results of its turn. What a conversation keeps of them is a reference where they
+// Files go through a conversation as the parts that brought them, each with a key. A task gets those that its decision names, else those of
+// the message that began its turn, and those of the results that it waited for; the answer gets those of all results of its turn. What a conversation keeps of them is a reference where they
 // are large (see [transport.FileRef]), and bounded where they are not.
 const (
 	maxCarried = 2 << 20   // bytes of files in one message of Cortex, encoded a third more; references do not count
@@ -42,7 +46,9 @@ func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {
 // given returns the files that go with a task.
 func (c *Conversation) given(t *Task) []*a2a.Part {
 	var files []*a2a.Part
-	if turn := c.Turn(t.Turn); turn != nil {
+	if turn := c.Turn(t.Turn); t.Given != nil {
+		files = slices.Clone(t.Given)
+	} else if turn != nil {
 		files = slices.Clone(turn.Files)
 	}
 	for _, id := range t.DependsOn {
@@ -106,11 +112,112 @@ func (c *Conversation) trimFiles() {
 			for j, p := range files {
 				raw, inline := p.Content.(a2a.Raw)
 				if room -= len(raw); inline && room < 0 && i < len(turns)-1 {
-					files[j] = transport.ForgottenFile(p)
+					files[j] = keyed(transport.ForgottenFile(p), FileKey(p))
 				}
 			}
 		}
 	}
+}
+
+// number gives each file the next key of the conversation, whatever it was called before.
+func (c *Conversation) number(files []*a2a.Part) {
+	for i, p := range files {
+		c.Numbered++
+		files[i] = keyed(p, "f"+strconv.Itoa(c.Numbered))
+	}
+}
+
+func keyed(p *a2a.Part, key string) *a2a.Part {
+	named := *p
+	named.Metadata = maps.Clone(p.Metadata)
+	named.SetMeta(transport.MetaFile, key)
+	return &named
+}
+
+// FileKey returns by what a decision names a file of the conversation; "" for a part that is none.
+func FileKey(p *a2a.Part) string { return transport.MetaString(p, transport.MetaFile) }
+
+// Files returns the files that a decision about turn can give to a task, each with its key, the oldest first: those of the messages and
+// results that its prompt shows, as far as their bytes are still there. The first turns of the window are left out, which a summary stands for.
+func (c *Conversation) Files(turn *Turn, summarised int) []*a2a.Part {
+	if c.Numbered == 0 {
+		return nil
+	}
+	var files []*a2a.Part
+	seen := map[string]bool{}
+	add := func(all []*a2a.Part) {
+		for _, p := range all {
+			if key := FileKey(p); key != "" && !seen[key] && !transport.IsForgotten(p) {
+				seen[key] = true
+				files = append(files, p)
+			}
+		}
+	}
+	history := c.History()
+	for _, past := range history[min(summarised, len(history)):] {
+		add(past.Files)
+		add(past.Out)
+	}
+	for _, t := range c.Waiting() {
+		add(t.Files)
+	}
+	add(turn.Files)
+	for _, t := range c.TasksOf(turn) {
+		add(t.Files)
+	}
+	return files
+}
+
+// Along returns the files that a delegation for turn gives to its task. Those of a task that was asked about stay what they were.
+func (c *Conversation) Along(turn *Turn, d *llm.Delegation) []*a2a.Part {
+	if d.Files == nil {
+		return turn.Files
+	}
+	all := c.Files(turn, 0)
+	if t := c.Tasks[a2a.TaskID(d.ID)]; t != nil {
+		all = append(slices.Clone(t.Given), all...)
+	}
+	files := []*a2a.Part{}
+	for _, key := range d.Files[:min(len(d.Files), transport.MaxFiles)] {
+		if i := slices.IndexFunc(all, func(p *a2a.Part) bool { return FileKey(p) == key }); i >= 0 {
+			files = append(files, all[i])
+		}
+	}
+	return files
+}
+
+// Keys returns the keys of files; nil for nil.
+func Keys(files []*a2a.Part) []string {
+	if files == nil {
+		return nil
+	}
+	keys := make([]string, len(files))
+	for i, p := range files {
+		keys[i] = FileKey(p)
+	}
+	return keys
+}
+
+// promptFiles returns files as prompts show them.
+func promptFiles(parts []*a2a.Part) []prompt.File {
+	var files []prompt.File
+	for _, p := range parts {
+		name, kind, size, ok := transport.FileOf(p)
+		if !ok {
+			continue
+		}
+		files = append(files, prompt.File{Key: FileKey(p), Name: Truncate(name, transport.MaxFileName), Type: kind, Size: size, Head: transport.HeadOf(p)})
+	}
+	return files
+}
+
+// headsWeight estimates the memory of what prompts show of files.
+func headsWeight(files []prompt.File) int {
+	n := 0
+	for i := range files {
+		n += 128 + len(files[i].Name) + len(files[i].Head)
+	}
+	return n
 }
 
 // filesWeight estimates the memory that files take.

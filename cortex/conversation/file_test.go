@@ -2,14 +2,17 @@ package conversation_test
 
 import (
 	"bytes"
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -35,6 +38,20 @@ func brings(e *transport.Event, files ...*a2a.Part) *transport.Event {
 	return e
 }
 
+// unkeyed returns files as they came to the conversation.
+func unkeyed(files []*a2a.Part) []*a2a.Part {
+	var out []*a2a.Part
+	for _, p := range files {
+		plain := *p
+		plain.Metadata = maps.Clone(p.Metadata)
+		if delete(plain.Metadata, transport.MetaFile); len(plain.Metadata) == 0 {
+			plain.Metadata = nil
+		}
+		out = append(out, &plain)
+	}
+	return out
+}
+
 // filesTo returns the files of what the last entry sends to a topic.
 func (s *script) filesTo(topic transport.Topic) []*a2a.Part {
 	var files []*a2a.Part
@@ -58,7 +75,7 @@ func TestFilesGoAlong(t *testing.T) {
 	}})
 	same := func(what string, got []*a2a.Part, want ...*a2a.Part) {
 		t.Helper()
-		if d := cmp.Diff(want, got); d != "" {
+		if d := cmp.Diff(want, unkeyed(got)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", what, d)
 		}
 	}
@@ -161,5 +178,111 @@ func TestFilesAreBounded(t *testing.T) {
 	}
 	if name, kind, size, ok := transport.FileOf(s.conv.Turns[0].Out[0]); name != "a.png" || kind != "image/png" || size != 900<<10 || !ok {
 		t.Errorf("what was let go is %q, %q, %d, %v, want what it was", name, kind, size, ok)
+	}
+}
+
+// keysTo returns the keys of the files that the last entry sends to an agent.
+func (s *script) keysTo(agent string) string {
+	return strings.Join(conversation.Keys(s.filesTo(transport.Inbox("", agent))), " ")
+}
+
+// TestFilesByKey gives tasks the files that their decision names, of any message and result that is still there; else those of the message.
+func TestFilesByKey(t *testing.T) {
+	s := newScript(t)
+	give := func(files ...string) *llm.Decision {
+		d := gives("alpha")
+		d.Delegations[0].Files = files
+		return d
+	}
+	available := func(want string) {
+		t.Helper()
+		turn := s.conv.Turns[len(s.conv.Turns)-1]
+		if got := strings.Join(conversation.Keys(s.conv.Files(turn, 0)), " "); got != want {
+			t.Errorf("the files %s can be given, want %s", got, want)
+		}
+	}
+	gets := func(what, want string) {
+		t.Helper()
+		if got := s.keysTo("alpha"); got != want {
+			t.Errorf("%s: the agent gets %q, want %q", what, got, want)
+		}
+	}
+	done := func(id string, files ...*a2a.Part) {
+		t.Helper()
+		s.apply(brings(reports("alpha", id, s.conv.Running()[0].ID, a2a.TaskStateCompleted, "here"), files...), say("done"))
+	}
+	text := &a2a.Part{Content: a2a.Raw("a,b\n1,2\n"), Filename: "t.csv"}
+	foreign := stored("u.pdf", "1")
+	foreign.SetMeta(transport.MetaFile, "f7") // what a sender says of its key counts for nothing
+	s.apply(brings(says("user", "m1", "take one"), text, foreign, file("v.png", 30)), give("f2"))
+	gets("one by its key", "f2")
+	done("r1", file("made.png", 40))
+	available("f1 f2 f3 f4")
+
+	s.apply(brings(says("user", "m2", "and the others"), file("w.png", 50)), give("f4", "f1", "f9", "f4"))
+	gets("files of an earlier message and result", "f4 f1")
+	done("r2")
+	s.apply(brings(says("user", "m3", "this"), file("x.png", 50)), give())
+	gets("that of the message, where nothing is said of files", "f6")
+	done("r3")
+	d := gives("alpha")
+	d.Delegations[0].Files = []string{}
+	s.apply(brings(says("user", "m4", "none"), file("y.png", 50)), d)
+	gets("no file", "")
+	available("f1 f2 f3 f4 f5 f6 f7")
+
+	view := s.conv.View(s.conv.Turns[3], t0)
+	want := []prompt.File{{Key: "f1", Name: "t.csv", Type: "text/csv", Size: 8, Head: "a,b\n1,2\n"}, {Key: "f2", Name: "u.pdf", Type: "application/pdf", Size: 5 << 20}}
+	if diff := cmp.Diff(want, view.History[0].Files[:2]); diff != "" {
+		t.Errorf("the prompt shows of the first message (-want +got):\n%s", diff)
+	}
+	task := view.History[0].Steps[0].Tasks[0]
+	if diff := cmp.Diff([]string{"f2"}, task.Given); diff != "" || len(task.Files) != 1 || task.Files[0].Key != "f4" {
+		t.Errorf("the prompt shows the task %+v, which was given (-want +got):\n%s", task, diff)
+	}
+	if len(view.Files) != 1 || view.Files[0].Key != "f7" || view.Steps[0].Tasks[0].Given == nil {
+		t.Errorf("the prompt shows of the last message %+v and %+v", view.Files, view.Steps)
+	}
+
+	before := s.conv.Effects(s.conv.Seq)
+	b, err := s.conv.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.conv, err = conversation.ReadSnapshot(b); err != nil {
+		t.Fatal(err)
+	}
+	s.conv.Version = conversation.Version(s.conv.Seq)
+	if diff := cmp.Diff(before, s.conv.Effects(s.conv.Seq), cmpopts.IgnoreUnexported(transport.Event{})); diff != "" {
+		t.Errorf("from the snapshot follows (-want +got):\n%s", diff)
+	}
+	done("r4", file("z.png", 512<<10))
+	s.apply(says("user", "m5", "again"), nil)
+	available("f2 f7 f8") // the bytes of the older ones are gone
+	if got := conversation.FileKey(s.conv.Turns[0].Files[0]); got != "f1" {
+		t.Errorf("a file whose bytes are gone has the key %q, want f1", got)
+	}
+}
+
+// TestFilesOfAYesByKey has the files that a decision names go with its task when that waits for a yes, and has it keep them.
+func TestFilesOfAYesByKey(t *testing.T) {
+	s := newScript(t)
+	d := gives("alpha")
+	d.Delegations[0].Files = []string{"f2"}
+	entry := &conversation.Entry{
+		Version: 1, Seq: 1, Time: t0, Cause: brings(says("user", "m1", "this one"), file("a.txt", 5), file("b.txt", 5)), Turn: "t1", Decision: d,
+		Consent: "Really?", Asked: t0, ReplyBy: t0.Add(1e12),
+	}
+	if err := s.conv.Apply(entry); err != nil {
+		t.Fatal(err)
+	}
+	asked := s.conv.Asked()[0]
+	s.apply(&transport.Event{ID: s.toldID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
+	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // for which those of the request are let go
+	d = gives("alpha")
+	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Given)
+	s.apply(says("user", "m2", "yes"), d)
+	if got := s.filesTo(transport.Inbox("", "alpha")); len(got) != 1 || conversation.FileKey(got[0]) != "f2" || transport.IsForgotten(got[0]) {
+		t.Errorf("the agent gets %v, want f2", got)
 	}
 }

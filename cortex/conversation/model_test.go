@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,7 +133,11 @@ func (m *model) remember(e *transport.Event) *transport.Event {
 }
 
 func (m *model) words(id, text string) *a2a.Message {
-	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(id), Filename: id}}
+	file := id
+	if m.pick(16) == 0 { // so large that those of other turns are let go
+		file = strings.Repeat(id, 1<<17)
+	}
+	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(file), Filename: id}}
 	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: parts}
 }
 
@@ -201,6 +206,9 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 			if i > 0 && m.pick(2) == 0 {
 				del.DependsOn = []string{fmt.Sprint(i - 1)}
 			}
+			if there := conversation.Keys(m.conv.Files(turn, 0)); m.pick(3) == 0 {
+				del.Files = append([]string{}, there[max(0, len(there)-m.pick(4)):]...)
+			}
 			d.Delegations = append(d.Delegations, del)
 		}
 		if waiting := m.conv.Waiting(); len(waiting) > 0 && m.pick(2) == 0 {
@@ -211,7 +219,7 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 			d.Delegations = nil
 			for _, id := range turn.Reply.Tasks {
 				t := m.conv.Tasks[id]
-				d.Delegations = append(d.Delegations, llm.Delegation{ID: string(id), Agent: t.Agent, Task: t.Text})
+				d.Delegations = append(d.Delegations, llm.Delegation{ID: string(id), Agent: t.Agent, Task: t.Text, Files: conversation.Keys(t.Given)})
 			}
 		} else if m.pick(4) == 0 {
 			entry.Consent, entry.Asked = "Do it?", m.now
@@ -267,7 +275,16 @@ func (m *model) wantOneMeaning(out conversation.Effect) {
 
 func effectText(t *testing.T, out conversation.Effect) string {
 	t.Helper()
-	b, err := out.Event.MarshalJSON()
+	e := *out.Event
+	if m, ok := e.Payload.(*a2a.Message); ok && m.Metadata[transport.MetaDecision] != nil { // an old answer has its files without their bytes
+		answer := *m
+		answer.Parts = nil
+		for _, p := range m.Parts {
+			answer.Parts = append(answer.Parts, transport.ForgottenFile(p))
+		}
+		e.Payload = &answer
+	}
+	b, err := e.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}

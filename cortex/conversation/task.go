@@ -26,6 +26,11 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 		}
 		t.Turn, t.Skill, t.Text, t.Input = turn.ID, del.Skill, strings.ToValidUTF8(del.Task, "\uFFFD"), del.Input
 		t.Result, t.Artifacts, t.Files, t.SentIndex, t.DependsOn = "", nil, nil, i, nil
+		if del.Files == nil {
+			t.Given = nil
+		} else {
+			t.Given = c.Along(turn, &d.Delegations[i])
+		}
 		t.Continued = t.Continued || t.SentSeq != 0
 		for _, dep := range del.DependsOn {
 			t.DependsOn = append(t.DependsOn, ids[dep])
@@ -85,6 +90,7 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	r, ok := ResultOf(e.Cause)
 	if own := ok && r.TaskID == t.ID; own && e.Rejected == "" {
 		t.Files = r.Files
+		c.number(t.Files)
 	} else if !own && to != Completed {
 		t.Stopped = t.SentSeq != 0
 	}

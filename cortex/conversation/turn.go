@@ -89,6 +89,7 @@ type Task struct {
 	Skill     string
 	Text      string
 	Input     json.RawMessage `json:",omitempty"` // else a snapshot would turn nil into null
+	Given     []*a2a.Part     `json:",omitzero"`  // the files that the decision names; nil: those of the turn
 	DependsOn []a2a.TaskID
 	Terms     Terms
 

@@ -13,6 +13,7 @@ import (
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
+	t.Files = promptFiles(turn.Files)
 	c.History()
 	t.History = slices.Clip(c.shown)
 	t.Steps = c.promptSteps(turn)
@@ -38,8 +39,8 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 
 func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
-		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn,
-		State: t.State(), Result: t.Result, Artifacts: t.Artifacts,
+		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn, Given: Keys(t.Given),
+		State: t.State(), Result: t.Result, Artifacts: t.Artifacts, Files: promptFiles(t.Files),
 	}
 }
 

@@ -141,7 +141,7 @@ func (c *Conversation) Weight() int {
 		n += 256 + 64*len(chain.Given)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files)
+		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files) + filesWeight(t.Given)
 	}
 	return n
 }
@@ -151,7 +151,7 @@ func taskWeight(t prompt.Task) int {
 	for _, a := range t.Artifacts {
 		n += len(a.Name) + len(a.Text)
 	}
-	return n
+	return n + headsWeight(t.Files)
 }
 
 func turnWeight(t *Turn) int {
@@ -163,7 +163,7 @@ func turnWeight(t *Turn) int {
 		return n
 	}
 	if t.weighed != t.Past { // it is asked for at every event of the conversation
-		t.weighed, t.pastWeight = t.Past, 0
+		t.weighed, t.pastWeight = t.Past, headsWeight(t.Past.Files)
 		for _, s := range t.Past.Steps {
 			for _, task := range s.Tasks {
 				t.pastWeight += taskWeight(task)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -45,7 +47,7 @@ func (d *decision) question(ds []llm.Delegation) string {
 		if len(del.Input) > 0 && string(del.Input) != "null" {
 			line += ", with " + prompt.Shown(string(del.Input), maxAsked) + hidden(string(del.Input))
 		}
-		lines = append(lines, line)
+		lines = append(lines, line+withFiles(d.conv.Along(d.turn, del)))
 	}
 	if len(lines) == 1 {
 		return lines[0] + ". Do it? Answer yes or no."
@@ -67,6 +69,26 @@ func lookalikes(agents []prompt.Agent) *lookalike.Set {
 		s.Add(agents[i].ID)
 	}
 	return s
+}
+
+// withFiles tells which files go along.
+func withFiles(files []*a2a.Part) string {
+	const most = 10
+	var names []string
+	for i, p := range files[:min(len(files), most)] {
+		name, kind, _, _ := transport.FileOf(p)
+		names = append(names, `"`+quotable(transport.FileName(name, kind, i+1))+`"`)
+	}
+	if n := len(files) - len(names); n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(files) == 1:
+		return ", with the file " + names[0]
+	}
+	return ", with the files " + strings.Join(names, ", ")
 }
 
 // quotable returns a text that can stand between quotes.
@@ -92,7 +114,7 @@ func (d *decision) answerReply() *llm.Decision {
 	decided := &llm.Decision{Kind: llm.KindDelegate, Reason: "the user said yes", Model: policyModel}
 	for _, id := range r.Tasks {
 		t := d.conv.Tasks[id]
-		del := llm.Delegation{ID: string(id), Agent: t.Agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
+		del := llm.Delegation{ID: string(id), Agent: t.Agent, Skill: t.Skill, Task: t.Text, Input: t.Input, Files: conversation.Keys(t.Given)}
 		for _, need := range t.DependsOn {
 			del.DependsOn = append(del.DependsOn, string(need))
 		}
@@ -131,6 +153,9 @@ func (d *decision) refuses(decided *llm.Decision) string {
 		if task := d.conv.Tasks[id]; task.SentSeq != 0 {
 			t.Waiting = append(t.Waiting, conversation.PromptTask(task))
 		}
+	}
+	for i := range decided.Delegations { // likewise what goes along
+		t.Available = append(t.Available, decided.Delegations[i].Files...)
 	}
 	if err := llm.Check(t, decided); err != nil {
 		return oneLine(err.Error())

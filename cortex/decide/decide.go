@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -15,6 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // decision is the making of one.
@@ -229,6 +231,7 @@ func (d *decision) see() (*llm.Turn, error) {
 			t.Summary = summary.Text
 		}
 	}
+	d.attach(t)
 	d.offer(t, summary != nil)
 	d.seen = t
 	var why string
@@ -236,6 +239,23 @@ func (d *decision) see() (*llm.Turn, error) {
 		return nil, &failure{why}
 	}
 	return t, nil
+}
+
+// attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
+func (d *decision) attach(t *llm.Turn) {
+	files := d.conv.Files(d.turn, d.summarised())
+	if len(files) == 0 {
+		return
+	}
+	t.Available = conversation.Keys(files)
+	keeper, _ := d.m.cfg.Transport.(transport.Files)
+	t.Open = func(ctx context.Context, key string) ([]byte, error) {
+		i := slices.IndexFunc(files, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
+		if i < 0 {
+			return nil, transport.ErrFileGone
+		}
+		return transport.ReadPart(ctx, keeper, t.Tenant, files[i], llm.MaxImageBytes)
+	}
 }
 
 // pay notes what was spent beside the decision.

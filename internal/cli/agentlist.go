@@ -13,10 +13,12 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 const (
 	plainWidth = 100 // columns of a table that is not on a terminal
+	plainName  = 40  // of them for a name, before it makes the table wider
 	screenful  = 100 // rows of a table on a terminal unless --limit says otherwise
 	noLimit    = math.MinInt
 )
@@ -87,7 +89,7 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 	if len(offers) > 0 {
 		header = slices.Insert(header, 5, "CONFIDENCE")
 	}
-	now, alike, need := time.Now(), newLookalikes(s.Agents()), 0
+	now, alike, marks := time.Now(), newLookalikes(s.Agents()), map[int][]string{}
 	rows := [][]string{header}
 	for i, r := range shown {
 		row := []string{r.ID, string(r.State), fmt.Sprint(len(r.Instances)), r.LastSeenText(now), r.Version, r.Card.Description}
@@ -98,12 +100,13 @@ func (e *env) listAgents(b *backend, q registry.Query, limit int, asJSON bool) e
 		if r.Refused != "" {
 			row[len(row)-1] = r.Refused
 		}
-		mark := alike.mark(r)
-		need = max(need, uniseg.StringWidth(mark))
-		row[len(row)-1] = marked(mark, row[len(row)-1])
+		if mark := alike.mark(r); mark != "" {
+			marks[len(rows)] = []string{mark}
+			row[len(row)-1] = marked(mark, row[len(row)-1])
+		}
 		rows = append(rows, row)
 	}
-	return e.printRows(rows, need, len(records)-len(shown))
+	return e.printRows(rows, marks, len(records)-len(shown))
 }
 
 // sayNone says that nobody fits, of all that are known: those that are online, and those that are listed also while they are not.
@@ -137,18 +140,22 @@ func (e *env) listAbilities(b *backend, limit int, asJSON bool) error {
 		return nil
 	}
 	alike := newLookalikes(b.registry.Snapshot().Agents())
-	rows := [][]string{{"ABILITY", "AGENTS", "OFFERED BY", "DESCRIPTION"}}
+	rows, marks := [][]string{{"ABILITY", "AGENTS", "OFFERED BY", "DESCRIPTION"}}, map[int][]string{}
 	for _, a := range shown {
 		var by []string
 		for _, o := range a.Offers[:min(len(a.Offers), 10)] {
-			by = append(by, alike.Named(o.Record.ID))
+			named := alike.Named(o.Record.ID)
+			by = append(by, named)
+			if named != o.Record.ID {
+				marks[len(rows)] = append(marks[len(rows)], prompt.Clean(named, maxMark))
+			}
 		}
 		best := a.Offers[0].Skill
 		rows = append(rows, []string{
 			a.ID, fmt.Sprint(len(a.Offers)), prompt.Clean(strings.Join(by, ", "), 80), cmp.Or(best.Description, best.Name),
 		})
 	}
-	return e.printRows(rows, 0, len(abilities)-len(shown))
+	return e.printRows(rows, marks, len(abilities)-len(shown))
 }
 
 // atMost returns how many of n are shown.
@@ -162,18 +169,23 @@ func (e *env) atMost(limit, n int, asJSON bool) int {
 	return n
 }
 
-// printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text; of
-// the last ones need columns are to be read.
-func (e *env) printRows(rows [][]string, need, missing int) error {
-	width, first := screenWidth(e.stdout), 0
-	if first = width / 2; width == 0 { // where nobody looks, the name is what the next command takes
-		width, first = plainWidth, plainWidth
+// printRows prints a table that keeps the width of a terminal, and how many rows are missing from it. Cells may hold anybody's text; the
+// marks of a row are shown whole.
+func (e *env) printRows(rows [][]string, marks map[int][]string, missing int) error {
+	width := screenWidth(e.stdout)
+	first := width / 2
+	if width == 0 { // where nobody looks, the name is what the next command takes
+		width, first = plainWidth, transport.MaxID
 	}
-	clean := make([][]string, len(rows))
+	clean, widest := make([][]string, len(rows)), 0
 	for i, row := range rows {
 		clean[i] = cleanRow(row, width)
+		widest = max(widest, uniseg.StringWidth(clean[i][0]))
 	}
-	if err := writeColumns(e.stdout, "", fit(clean, width, first, need)); err != nil {
+	if first == transport.MaxID { // a long one takes no room from what is said of others
+		width += max(0, widest-plainName)
+	}
+	if err := writeColumns(e.stdout, "", withMarks(fit(clean, width, first), marks, width)); err != nil {
 		return err
 	}
 	if missing > 0 && isTerminal(e.stdout) {

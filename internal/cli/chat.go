@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +148,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	}
 	before, wellKnown := s.creds, s.node.wellKnown
 	turn := e.newTurn()
-	for end := time.Now().Add(syncTimeout); ; {
+	for late := time.Now().Add(syncTimeout); ; {
 		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.of("strict-abilities") == "true" // those of another are of no use
 		if s.nats == "" {
 			if err := turn.await(ctx); err != nil {
@@ -155,20 +156,23 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			}
 		}
 		conn := new(outage)
-		l, err := s.enter(ctx, log, func(up bool, err error) {
+		again := func(err error) bool { // it is just ending: start one, or join the next
+			return errors.Is(err, transport.ErrUnavailable) && s.nats == "" && !refusesTLS(err) && time.Now().Before(late) && rest(ctx, 50*time.Millisecond) == nil
+		}
+		joining, end := context.WithCancel(ctx)
+		defer end()
+		in := &entrance{end: end}
+		l, err := s.enter(joining, in, log, func(up bool, err error) {
 			conn.onConn(up, err)
 			if onConn != nil {
 				onConn(up, err)
 			}
 		})
-		if errors.Is(err, transport.ErrUnavailable) && s.nats == "" && !refusesTLS(err) && time.Now().Before(end) {
-			if err := rest(ctx, 50*time.Millisecond); err != nil { // it is just ending: start one, or join the next
-				return fail(err)
-			}
+		if again(err) {
 			continue
 		}
 		if err != nil {
-			return fail(err)
+			return fail(cmp.Or(ctx.Err(), err))
 		}
 		if s.nats != "" { // the server is there; is there an orchestrator on it?
 			if err := l.awaitCortex(ctx); err != nil {
@@ -183,9 +187,16 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 				return fail(err)
 			}
 			abdicate := s.succeed(ctx, log)
-			b, unwatch, err := s.watch(ctx, l, log)
-			if err != nil {
-				return fail(errors.Join(err, abdicate()))
+			b, unwatch, err := s.watch(joining, l, log)
+			if err = in.settle(err); err != nil {
+				if b != nil {
+					err = errors.Join(err, unwatch())
+				}
+				l.Close()
+				if err = errors.Join(err, abdicate()); again(err) {
+					continue
+				}
+				return fail(cmp.Or(ctx.Err(), err))
 			}
 			conn.tell(b.registry)
 			decides, other := s.whoDecides(ctx)
@@ -219,25 +230,40 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	}
 }
 
-// enter joins the Cortex that runs, as join does. When the one of the data folder ends meanwhile, so does enter, with ErrUnavailable:
-// nobody may come back to its address before this process does.
-func (s *settings) enter(ctx context.Context, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
-	joining, ended := context.WithCancel(ctx)
-	defer ended()
-	var entered atomic.Bool
-	l, err := s.join(joining, "chat", log, func(up bool, err error) {
+// entrance is the time until a Cortex that runs is joined for good.
+type entrance struct {
+	end           context.CancelFunc // of what waits for that one
+	lost, settled atomic.Bool
+}
+
+// enter joins the Cortex that runs, as join does. When the one of the data folder ends before the entrance is settled, so does what waits for
+// it: nobody may come back to its address before this process does. onConn is told what becomes of the connection after that.
+func (s *settings) enter(ctx context.Context, in *entrance, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
+	l, err := s.join(ctx, "chat", log, func(up bool, err error) {
 		switch {
-		case entered.Load():
+		case in.settled.Load() || s.nats != "":
 			onConn(up, err)
-		case !up && s.nats == "":
-			ended()
+		case !up:
+			in.lost.Store(true)
+			in.end()
 		}
 	})
-	if err != nil && joining.Err() != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %s", transport.ErrUnavailable, oneLine(err)) // whatever it was: that one is gone
+	if err != nil || l == nil {
+		err = in.settle(err)
 	}
-	entered.Store(l != nil)
 	return l, err
+}
+
+// settle ends the entrance. It returns err, or ErrUnavailable when the other one has ended meanwhile.
+func (in *entrance) settle(err error) error {
+	in.settled.Store(true)
+	switch {
+	case !in.lost.Load():
+		return err
+	case err == nil:
+		return fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
+	}
+	return fmt.Errorf("%w: %s", transport.ErrUnavailable, oneLine(err)) // whatever it was: that one is gone
 }
 
 // whoDecides says which model the Cortex that was joined decides with, where it is not fake, and warns when it is another one than this

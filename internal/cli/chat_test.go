@@ -63,9 +63,15 @@ func cutAt(t *testing.T, url, word string, cut func()) (at string) {
 	return "nats://" + l.Addr().String()
 }
 
-// TestChatJoinsOneThatEnds has a chat join a Cortex that ends before the chat has looked for the conversations: it starts its own at once,
-// and says nothing of a connection that its user never had.
+// TestChatJoinsOneThatEnds has a chat join a Cortex that ends before the chat has looked for the conversations, or before it has the list of
+// agents: it starts its own at once, and says nothing of a connection that its user never had.
 func TestChatJoinsOneThatEnds(t *testing.T) {
+	for word, passing := range map[string]bool{"CORTEX_LOG": true, "CONSUMER.CREATE.KV_CORTEX_AGENTS": false} {
+		t.Run(word, func(t *testing.T) { chatJoinsOneThatEnds(t, word, passing) })
+	}
+}
+
+func chatJoinsOneThatEnds(t *testing.T, word string, passing bool) {
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -79,11 +85,11 @@ func TestChatJoinsOneThatEnds(t *testing.T) {
 	release := sync.OnceFunc(own.release)
 	defer release()
 	var asked atomic.Int32
-	url := cutAt(t, server.URL(), "CORTEX_LOG", func() {
+	url := cutAt(t, server.URL(), word, func() {
 		asked.Add(1)
 		release()
 	})
-	if err := leaveAddress(data, address{URL: url, Passing: true}); err != nil {
+	if err := leaveAddress(data, address{URL: url, Passing: passing}); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/uniseg"
+
+	"github.com/cortex-orchestrator/cortex/repl"
 )
 
 // aligned is what is printed of rows.
@@ -26,7 +30,7 @@ func TestFitCountsColumns(t *testing.T) {
 		{"天気", "active", "東京の天気を教えます。明日の天気も"},
 		{"cafe\u0301", "active", "plain words that go on and on"},
 		{"👩👩👧", "active", ""},
-	}, 34, 0, 0))
+	}, 34, 0))
 	want := `AGENT   STATE   DESCRIPTION
 天気    active  東京の天気を教え…
 cafe` + "\u0301" + `    active  plain words that…
@@ -44,39 +48,61 @@ func TestFitKeepsWidth(t *testing.T) {
 		{"agent_echo", "active", "1", "3 s ago", "1.0.0", "Repeats what it is told"},
 		{strings.Repeat("天", 30), "active", "1", "3 s ago", strings.Repeat("9.", 30), "looks like agent_echo · " + strings.Repeat("x", 80)},
 	}
+	const mark = "looks like agent_echo"
 	for _, width := range []int{200, 100, 80, 60, 40, 20, 5, 1} {
-		got := aligned(t, fit(rows, width, 0, len("looks like agent_echo")))
+		got := aligned(t, withMarks(fit(rows, width, 0), map[int][]string{2: {mark}}, width))
 		for line := range strings.Lines(got) {
-			if w := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); w > width {
+			if w := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); w > width && width > 3 {
 				t.Errorf("%d columns on %d: %s", w, width, line)
 			}
 		}
 		if !strings.Contains(got, "agent_echo ") && width > 10 {
 			t.Errorf("the short id is cut at %d columns:\n%s", width, got)
 		}
-		if !strings.Contains(got, "looks like agent_echo") && width >= 80 {
+		if all := strings.Join(strings.Fields(got), ""); !strings.Contains(all, strings.ReplaceAll(mark, " ", "")) {
 			t.Errorf("the other name is not there at %d columns:\n%s", width, got)
+		}
+		if n := strings.Count(got, mark); width >= 200 && (n != 1 || strings.Count(got, "\n") != len(rows)) {
+			t.Errorf("what fits has a line of its own at %d columns:\n%s", width, got)
 		}
 	}
 }
 
-// TestListKeepsWidth holds that the rows of a list are a line of the terminal each, and that what other commands take is whole.
-func TestListKeepsWidth(t *testing.T) {
+// TestNamesAreWholeOnAPipe holds that what the next command takes is never cut where nobody looks, and that one long name leaves the rows of others as
+// they are.
+func TestNamesAreWholeOnAPipe(t *testing.T) {
+	long := strings.Repeat("long_", 51) + "x"
+	var out strings.Builder
+	e := &env{stdout: &out}
+	rows := [][]string{{"AGENT", "STATE", "DESCRIPTION"}, {long, "active", "Says it"}, {"agent_echo", "active", "Repeats what it is told"}}
+	if err := e.printRows(rows, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	list := newList(&out, "CONTEXT", "TITLE")
+	list.row(long, "demo")
+	if err := list.flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n" + long + "  active  Says it\n", "active  Repeats what it is told\n", "\n" + long + "  demo\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, &out)
+		}
+	}
+}
+
+// screen returns what is printed on a terminal of some columns.
+func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
+	t.Helper()
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer master.Close()
 	defer tty.Close()
-	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
+	if err := pty.Setsize(master, &pty.Winsize{Rows: 24, Cols: columns}); err != nil {
 		t.Fatal(err)
 	}
-	const id = "5f9d1f2e-6d3c-4a57-9c0e-0d9a3f5b7c11"
-	list := newList(tty, "CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE")
-	list.row(id, "2026-11-22", "1234", "123456", "0.1234", strings.Repeat("a long title ", 9))
-	if err := list.flush(); err != nil {
-		t.Fatal(err)
-	}
+	print(tty)
 	b := make([]byte, 4096)
 	n, err := master.Read(b)
 	if err != nil {
@@ -84,10 +110,43 @@ func TestListKeepsWidth(t *testing.T) {
 	}
 	out := strings.ReplaceAll(string(b[:n]), "\r", "")
 	for line := range strings.Lines(out) {
-		if w := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); w > 80 {
-			t.Errorf("%d columns: %s", w, line)
+		if w := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); w > int(columns) {
+			t.Errorf("%d columns on %d: %s", w, columns, line)
 		}
 	}
+	return out
+}
+
+// TestHistoryKeepsWidth holds that a conversation can be read on a narrow screen: no line is broken by the terminal.
+func TestHistoryKeepsWidth(t *testing.T) {
+	line := &repl.Line{
+		Time: time.Date(2026, 11, 20, 18, 1, 2, 0, time.Local), Kind: repl.LineResult, Who: "agent_ech0 (looks like agent_echo)",
+		Text: "to be or not to be\n  that is the question, and nobody answers it",
+	}
+	for columns, want := range map[uint16]string{
+		80: "2026-11-20 18:01:02  ← agent_ech0 (looks like agent_echo)\n" + strings.Repeat(" ", 39) + "to be or not to be\n" +
+			strings.Repeat(" ", 39) + "that is the question, and nobody answers\n" + strings.Repeat(" ", 39) + "it\n",
+		40: "2026-11-20 18:01:02 ← agent_ech0 (looks\nlike agent_echo)\n  to be or not to be\n  that is the question, and nobody\n  answers it\n",
+		90: "2026-11-20 18:01:02  ← agent_ech0 (looks like agent_echo)\n" + strings.Repeat(" ", 39) + "to be or not to be\n" + strings.Repeat(" ", 39) +
+			"  that is the question, and nobody answers it\n",
+	} {
+		got := screen(t, columns, func(tty *os.File) { (&env{stdout: tty}).printLine(line) })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("on %d columns (-want +got):\n%s", columns, diff)
+		}
+	}
+}
+
+// TestListKeepsWidth holds that the rows of a list are a line of the terminal each, and that what other commands take is whole.
+func TestListKeepsWidth(t *testing.T) {
+	const id = "5f9d1f2e-6d3c-4a57-9c0e-0d9a3f5b7c11"
+	out := screen(t, 80, func(tty *os.File) {
+		list := newList(tty, "CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE")
+		list.row(id, "2026-11-22", "1234", "123456", "0.1234", strings.Repeat("a long title ", 9))
+		if err := list.flush(); err != nil {
+			t.Error(err)
+		}
+	})
 	if !strings.Contains(out, "\n"+id+" ") {
 		t.Errorf("the id is cut:\n%s", out)
 	}

@@ -117,7 +117,11 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 		return errors.Join(errs...)
 	}
 	var clients []middleware.Named
+	images := false // of any: the others are told what is left out
 	for _, ep := range chain {
+		if r, _, err := ep.resolved(); err == nil {
+			images = images || *r.Images
+		}
 		c, err := ep.open(ctx)
 		if err != nil {
 			return nil, nil, errors.Join(err, closeAll())
@@ -131,7 +135,7 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 	if len(clients) > 1 {
 		client = middleware.Fallback(clients, log)
 	}
-	return llm.NewDecider(client, templates, &llm.DeciderOptions{MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow}), closeAll, nil
+	return llm.NewDecider(client, templates, &llm.DeciderOptions{MaxTokens: chain[0].MaxTokens, Window: chain[0].ContextWindow, Images: images}), closeAll, nil
 }
 
 // ready returns what keeps the endpoint from being asked, as far as it can be known without asking.

@@ -68,14 +68,16 @@ type env struct {
 
 // Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, out := checked(stdout)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	stdout, out := checked(stdout, end)
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
 	e.settings.node, e.interrupted = new(nodeSettings), func() bool { return false }
 	root := e.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		err = out.failed()
+	if lost := out.failed(); lost != nil && (err == nil || errors.Is(err, context.Canceled)) {
+		err = lost // for which it was ended
 	}
 	if err == nil {
 		return exitOK

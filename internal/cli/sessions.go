@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
@@ -213,9 +214,36 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 	return nil
 }
 
+// printLine prints what was said or done. On a screen that leaves little room beside the time and the name, the text comes below them.
 func (e *env) printLine(l *repl.Line) {
 	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
-	who := pad(repl.Sanitize(mark+l.Who), 16)
-	text := strings.ReplaceAll(repl.Sanitize(l.Text), "\n", "\n"+strings.Repeat(" ", 39))
-	fmt.Fprintf(e.stdout, "%s  %s  %s\n", l.Time.Local().Format(time.DateTime), who, text)
+	head := l.Time.Local().Format(time.DateTime) + "  " + pad(repl.Sanitize(mark+l.Who), 16) + "  "
+	indent, width := 39, screenWidth(e.stdout)
+	lines := strings.Split(repl.Sanitize(l.Text), "\n")
+	if width > 0 {
+		if width-indent < narrowText {
+			indent = gap
+		}
+		if uniseg.StringWidth(head) > indent {
+			head = strings.Join(wrapped([]string{strings.TrimRight(head, " ")}, width), "\n") + "\n" + strings.Repeat(" ", indent)
+		}
+		lines = wrapped(lines, width-indent)
+	}
+	fmt.Fprintf(e.stdout, "%s%s\n", head, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+}
+
+// narrowText is how many columns a text needs beside something else.
+const narrowText = 40
+
+// wrapped breaks those of the lines that are wider than width.
+func wrapped(lines []string, width int) []string {
+	var out []string
+	for _, line := range lines {
+		if uniseg.StringWidth(line) <= width {
+			out = append(out, line)
+			continue
+		}
+		out = append(out, repl.Wrap(line, width)...)
+	}
+	return out
 }

@@ -12,13 +12,16 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// table prints aligned columns. Cells may hold anybody's text: each becomes one clean line of at most 60 characters.
+// table prints aligned columns. Cells may hold anybody's text: each becomes one clean line, of at most 60 characters but for the first.
 type table struct {
 	w     io.Writer
 	rows  [][]string
-	width int // columns of the terminal that it keeps; 0 is as wide as it likes
+	marks map[int][]string // by row
+	width int              // columns of the terminal that it keeps; 0 is as wide as it likes
 }
 
 func newTable(w io.Writer, header ...string) *table {
@@ -37,12 +40,30 @@ func newList(w io.Writer, header ...string) *table {
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cleanRow(cells, maxCell)) }
 
-// cleanRow returns the cells of a row as they are shown, without what is empty at its end. last bounds the last one, in characters.
+// mark wants a text of the last row to be read however narrow the screen is: where the row has no room for all of it, it comes below.
+func (t *table) mark(text string) {
+	if t.marks == nil {
+		t.marks = map[int][]string{}
+	}
+	n := len(t.rows) - 1
+	if text = prompt.Clean(text, maxMark); text != "" {
+		t.marks[n] = append(t.marks[n], text)
+	}
+}
+
+// maxMark bounds a mark, in characters: two names and what is said of them.
+const maxMark = 2*transport.MaxID + 64
+
+// cleanRow returns the cells of a row as they are shown, without what is empty at its end. The first one, which other commands take, is
+// whole. last bounds the last one, in characters.
 func cleanRow(cells []string, last int) []string {
 	row, full := make([]string, len(cells)), 0
 	for i, text := range cells {
 		most := maxCell
-		if i == len(cells)-1 {
+		switch i {
+		case 0:
+			most = max(most, transport.MaxID)
+		case len(cells) - 1:
 			most = last
 		}
 		if row[i] = prompt.Clean(text, most); row[i] != "" {
@@ -58,9 +79,26 @@ const maxCell = 60
 func (t *table) flush() error {
 	rows := t.rows
 	if t.width > 0 {
-		rows = fit(rows, t.width, t.width/2, 0)
+		rows = withMarks(fit(rows, t.width, t.width/2), t.marks, t.width)
 	}
 	return writeColumns(t.w, "", rows)
+}
+
+// withMarks puts below each row those of its marks that it does not show whole.
+func withMarks(rows [][]string, marks map[int][]string, width int) [][]string {
+	var out [][]string
+	for n, row := range rows {
+		out = append(out, row)
+		for _, mark := range marks[n] {
+			if slices.ContainsFunc(row, func(cell string) bool { return strings.Contains(cell, mark) }) {
+				continue
+			}
+			for _, line := range repl.Wrap(mark, width-gap) {
+				out = append(out, []string{strings.Repeat(" ", gap) + line})
+			}
+		}
+	}
+	return out
 }
 
 const (
@@ -81,9 +119,8 @@ func screenWidth(w io.Writer) int {
 
 // fit returns rows of which each, written with its columns below each other, is a line of at most width columns of a terminal. The widest
 // cells are cut first, so that a stranger's long name takes no room from what is said of others; those of the first column only
-// when they are wider than first. The last column is left need columns, if that is not over a third of the width. What has no room at
-// all is left out at the end of a row.
-func fit(rows [][]string, width, first, need int) [][]string {
+// when they are wider than first. What has no room at all is left out at the end of a row.
+func fit(rows [][]string, width, first int) [][]string {
 	var widths []int
 	last := 0
 	for _, row := range rows {
@@ -99,7 +136,7 @@ func fit(rows [][]string, width, first, need int) [][]string {
 			last = max(last, uniseg.StringWidth(row[len(widths)]))
 		}
 	}
-	room, most := width-gap*len(widths)-min(last, max(minLast, min(need, width/3))), width // most: of the columns of a cell
+	room, most := width-gap*len(widths)-min(last, minLast), width // most: of the columns of a cell
 	bound := func(i int) int {
 		if i == 0 {
 			return min(widths[i], max(most, first))

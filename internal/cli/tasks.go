@@ -123,7 +123,11 @@ func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 		if o.Attempt > 1 {
 			state += fmt.Sprintf(", attempt %d", o.Attempt)
 		}
-		t.row(string(o.TaskID), alike.Named(o.Agent), state, ago(o.Sent, now), o.Text)
+		named := alike.Named(o.Agent)
+		t.row(string(o.TaskID), named, state, ago(o.Sent, now), o.Text)
+		if named != o.Agent {
+			t.mark(named)
+		}
 	}
 	return t.flush()
 }

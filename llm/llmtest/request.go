@@ -90,7 +90,9 @@ var requestCases = []testCase{
 		c, s := e.serveImages(&Reply{Pieces: []string{"ok"}})
 		e.wantText(e.ask(c, withImages()), "ok")
 		want := []llm.Part{
-			{Text: "Is it in the first?"}, {Image: &llm.Image{Type: "image/png", Data: png}}, {Text: "Or in the second?"},
+			{Text: "Is it in the first?"},
+			{Image: &llm.Image{Type: "image/png", Data: png}},
+			{Text: "Or in the second?"},
 			{Image: &llm.Image{Type: "image/jpeg", Data: jpeg}},
 		}
 		if diff := cmp.Diff(want, partsOf(s.call())); diff != "" {
@@ -189,8 +191,10 @@ var png, jpeg = append([]byte("\x89PNG\r\n\x1a\n"), make([]byte, 504)...), []byt
 // withImages returns a request with both, each behind a text.
 func withImages() *llm.Request {
 	return &llm.Request{System: "Be brief.", Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
-		{Text: "Is it in the first?"}, {Image: &llm.Image{Name: "plot.png", Type: "image/png", Data: png}},
-		{Text: "Or in the second?"}, {Image: &llm.Image{Type: "image/jpeg", Data: jpeg}},
+		{Text: "Is it in the first?"},
+		{Image: &llm.Image{Name: "plot.png", Type: "image/png", Data: png}},
+		{Text: "Or in the second?"},
+		{Image: &llm.Image{Type: "image/jpeg", Data: jpeg}},
 	}}}}
 }
 

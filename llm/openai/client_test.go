@@ -121,6 +121,13 @@ func TestRequest(t *testing.T) {
 		{name: "no stream usage", cfg: openai.Config{NoStreamUsage: true}, want: `{"model":"m",` + messages + `,"stream":true}`},
 		{name: "developer", cfg: openai.Config{SystemRole: "developer"}, want: `{"model":"m","messages":[{"role":"developer","content":"Be brief."},{"role":"user","content":"hi"}],` + usage + `}`},
 		{name: "effort", cfg: openai.Config{ReasoningEffort: "low"}, want: `{"model":"m",` + messages + `,` + usage + `,"reasoning_effort":"low"}`},
+		{
+			name: "image", cfg: openai.Config{Images: true}, r: llm.Request{Messages: []llm.Message{{Role: llm.RoleUser, Parts: []llm.Part{
+				{Text: "see"}, {Image: &llm.Image{Name: "a.png", Type: "image/png", Data: []byte{0xfb, 0xff}}},
+			}}}},
+			want: `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"see"},` +
+				`{"type":"image_url","image_url":{"url":"data:image/png;base64,+/8="}}]}],` + usage + `}`,
+		},
 		{name: "empty message", r: llm.Request{Messages: []llm.Message{llm.User("")}}, want: `{"model":"m","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"(empty)"}],` + usage + `}`},
 		{
 			name: "schema", r: llm.Request{Schema: json.RawMessage(schema)},

@@ -5,7 +5,7 @@
 // # What is where
 //
 // Programs in other languages can join by these names alone. The body of a message is the payload as JSON, unchanged;
-// the rest of the event is in headers (Cortex-Id, Cortex-Kind, …, traceparent).
+// the rest of the event is in headers (Cortex-Id, Cortex-Kind, …, traceparent, tracestate).
 //
 //	CORTEX_INBOX      work queue; an event is stored until a subscriber acknowledges it
 //	  cortex.v1.inbox.<tenant>.<to>.<p>.<context>.<from>      <p> is 0 to 3; the server refuses others

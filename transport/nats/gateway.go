@@ -211,9 +211,16 @@ var (
 // rewritten returns m for another subject, with the headers of events and no others: some headers are orders to the server.
 func rewritten(subject string, m *natsgo.Msg) *natsgo.Msg {
 	out := &natsgo.Msg{Subject: subject, Header: natsgo.Header{}, Data: m.Data}
-	for _, k := range []string{headerID, headerKind, headerVersion, headerTime, headerTask, headerContext, headerTo, headerTrace} {
+	for _, k := range []string{headerID, headerKind, headerVersion, headerTime, headerTask, headerContext, headerTo} {
 		if v := m.Header.Get(k); v != "" {
 			out.Header[k] = []string{v}
+		}
+	}
+	traced := transport.Event{Traceparent: traceHeader(m, headerTrace), Tracestate: traceHeader(m, headerState)}
+	if parent, state := traced.Trace(); parent != "" {
+		out.Header[headerTrace] = []string{parent}
+		if state != "" {
+			out.Header[headerState] = []string{state}
 		}
 	}
 	return out

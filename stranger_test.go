@@ -16,18 +16,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// tracer is a program for scripts: a stranger's client, which knows NATS and nothing of this module's. It says the words of its third
-// argument under the trace context of the first two, and prints that of all that it is shown until the answer.
-func tracer() {
-	if err := traceTurn(); err != nil {
+// stranger is a program for scripts: a client that knows NATS and nothing of this module's but the number of a partition. It says the words
+// of its third argument under the trace context of the first two, with the files of the rest, and prints the trace context of all that it is
+// shown until the answer, and that.
+func stranger() {
+	if err := sayStrangely(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func traceTurn() error {
-	if len(os.Args) != 4 {
-		return errors.New("usage: tracer TRACEPARENT TRACESTATE WORDS")
+func sayStrangely() error {
+	if len(os.Args) < 4 {
+		return errors.New("usage: stranger TRACEPARENT TRACESTATE WORDS [FILES...]")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -44,8 +45,8 @@ func traceTurn() error {
 		return err
 	}
 	defer nc.Close()
-	const id = "traced"
-	shown, err := nc.SubscribeSync("cortex.v1.live._." + id + ".cortex")
+	const conversation = "strange"
+	shown, err := nc.SubscribeSync("cortex.v1.live._." + conversation + ".cortex")
 	if err != nil {
 		return err
 	}
@@ -53,17 +54,26 @@ func traceTurn() error {
 	if err != nil {
 		return err
 	}
-	words, err := json.Marshal(os.Args[3])
+	parts := []any{map[string]any{"text": os.Args[3]}}
+	for _, name := range os.Args[4:] {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, map[string]any{"raw": b, "filename": name})
+	}
+	id := natsgo.NewInbox()
+	body, err := json.Marshal(map[string]any{"messageId": id, "role": "ROLE_USER", "parts": parts})
 	if err != nil {
 		return err
 	}
 	_, err = js.PublishMsg(ctx, &natsgo.Msg{
-		Subject: "cortex.v1.inbox._.cortex." + strconv.Itoa(transport.Partition("", id)) + "." + id + ".user",
+		Subject: "cortex.v1.inbox._.cortex." + strconv.Itoa(transport.Partition("", conversation)) + "." + conversation + ".user",
 		Header: natsgo.Header{
 			"Cortex-Id": {id}, "Cortex-Kind": {"message"}, "Cortex-Version": {"1"}, "Cortex-Time": {time.Now().Format(time.RFC3339Nano)},
 			"traceparent": {os.Args[1]}, "tracestate": {os.Args[2]},
 		},
-		Data: []byte(`{"messageId":"` + id + `","role":"ROLE_USER","parts":[{"text":` + string(words) + `}]}`),
+		Data: body,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,116 @@
+package cortex_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// sayWith is say with files, whose bytes are their names.
+func (w *world) sayWith(id, text string, names ...string) {
+	w.t.Helper()
+	e := userEvent(id, text)
+	m := e.Payload.(*a2a.Message)
+	for _, name := range names {
+		m.Parts = append(m.Parts, &a2a.Part{Content: a2a.Raw(name), Filename: name})
+	}
+	w.publish(e)
+}
+
+// filesOf returns the names of the files that an agent was given with its newest task.
+func (w *world) filesOf(agent string) string {
+	w.t.Helper()
+	work := w.tasksOf(agent)
+	if len(work) == 0 {
+		w.t.Fatalf("%s got no task", agent)
+	}
+	var names []string
+	for _, p := range transport.FilesOf(work[len(work)-1].Payload.(*a2a.Message).Parts) {
+		names = append(names, p.Filename)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestYesToFiles says in a question which files would go along, and sends those, after a restart and when it is asked twice.
+func TestYesToFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := simple(func(t *llm.Turn) *llm.Decision {
+			if len(t.Steps) > 0 {
+				return respond(results(t))
+			}
+			return delegate(
+				llm.Delegation{ID: "1", Agent: "alpha", Task: "print it", Files: []string{"f2"}},
+				llm.Delegation{ID: "2", Agent: "beta", Task: "keep it"},
+				llm.Delegation{ID: "3", Agent: "gamma", Task: "forget it", Files: []string{}})
+		})
+		w := consenting(t, d)
+		w.sayWith("m1", "print it", "a.csv", "b\n\"c\".pdf")
+		w.wantAnswer("m1", `This needs your yes:
+1. alpha is to: "print it", with the file "b__c_.pdf"
+2. beta is to: "keep it", with the files "a.csv", "b__c_.pdf"
+3. gamma is to: "forget it"
+Do all of it? Answer yes or no.`)
+		w.restart(cortex.Config{Decider: d, Policy: rules(t, alphaConfirms)})
+		w.say("m2", "yes")
+		for agent, want := range map[string]string{"alpha": "b\n\"c\".pdf", "beta": "a.csv b\n\"c\".pdf", "gamma": ""} {
+			if got := w.filesOf(agent); got != want {
+				t.Errorf("%s got the files %q, want %q", agent, got, want)
+			}
+		}
+		w.wantFold()
+	})
+}
+
+// TestFilesOfTheConversation lets a decider open what it may give, and gives a later task files of an earlier message and result.
+func TestFilesOfTheConversation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened []string
+		d := simple(func(turn *llm.Turn) *llm.Decision {
+			for _, key := range append(turn.Available, "f99") {
+				b, err := turn.Open(t.Context(), key)
+				if err != nil && !errors.Is(err, transport.ErrFileGone) {
+					t.Errorf("Open(%s) = %v", key, err)
+				}
+				opened = append(opened, key+":"+string(b))
+			}
+			if len(turn.Steps) > 0 {
+				return respond("done")
+			}
+			del := llm.Delegation{ID: "1", Agent: "alpha", Task: "do"}
+			if strings.HasPrefix(turn.User, "both") {
+				del.Files = []string{"f1", "f2"}
+			}
+			return delegate(del)
+		})
+		w := newWorld(t, d)
+		w.sayWith("m1", "draw it", "data.csv")
+		if got := w.filesOf("alpha"); got != "data.csv" {
+			t.Errorf("the first task has the files %q", got)
+		}
+		task := w.onlyTask("alpha")
+		e := resultEvent("r1", "alpha", task, a2a.TaskStateCompleted, "here")
+		e.Payload.(*a2a.Task).Artifacts = []*a2a.Artifact{{ID: "1", Name: "plot", Parts: a2a.ContentParts{{Content: a2a.Raw("plot.png"), Filename: "plot.png"}}}}
+		w.publish(e)
+		w.say("m2", "both of them")
+		if got := w.filesOf("alpha"); got != "data.csv plot.png" {
+			t.Errorf("the second task has the files %q, want those of the message and the result before", got)
+		}
+		want := []string{"f1:data.csv", "f99:", "f1:data.csv", "f2:plot.png", "f99:", "f1:data.csv", "f2:plot.png", "f99:"}
+		if diff := cmp.Diff(want, opened); diff != "" {
+			t.Errorf("opened (-want +got):\n%s", diff)
+		}
+		if files := w.load().Files(w.load().Turns[1], 1); len(conversation.Keys(files)) != 0 {
+			t.Errorf("behind a summary of the first turn there are the files %v", files)
+		}
+		w.wantFold()
+	})
+}

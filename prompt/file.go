@@ -1,0 +1,47 @@
+package prompt
+
+import "strings"
+
+// Limits of what is shown of files.
+const (
+	maxFiles     = 20  // of one message or result
+	maxFileLines = 5   // of the beginning of a text
+	maxFileHead  = 400 // bytes of it
+)
+
+// file is how a prompt shows a file. What it holds is a stranger's, as its name is.
+type file struct {
+	File   string `json:"file"`
+	Name   string `json:"name,omitempty"`
+	Type   string `json:"type"`
+	Bytes  int64  `json:"bytes"`
+	Begins string `json:"begins,omitempty"`
+}
+
+func viewFile(f *File) file {
+	v := file{File: id(f.Key), Name: Clean(f.Name, maxName), Type: Clean(f.Type, maxName), Bytes: f.Size}
+	head := f.Head
+	if len(head) > maxFileHead {
+		head = head[:runeStart(head, maxFileHead)]
+	}
+	lines := strings.SplitN(CleanText(head, maxFileHead), "\n", maxFileLines+1)
+	v.Begins = strings.TrimSpace(strings.Join(lines[:min(len(lines), maxFileLines)], "\n"))
+	return v
+}
+
+// shownFiles returns the files that are shown of so many.
+func shownFiles(files []File) []File { return files[:min(len(files), maxFiles)] }
+
+// viewFiles returns a line for each file that is shown, and one for the rest.
+func viewFiles(files []File) []string {
+	var lines []string
+	for _, f := range shownFiles(files) {
+		lines = append(lines, encode(viewFile(&f)))
+	}
+	if n := len(files) - len(lines); n > 0 {
+		lines = append(lines, encode(struct {
+			More int `json:"more_files"`
+		}{n}))
+	}
+	return lines
+}
