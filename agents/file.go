@@ -82,7 +82,7 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	mediaType = transport.TypeOf(name, mediaType, head[:min(n, 512)])
-	if n > transport.MaxInlineFile && t.files == nil {
+	if t.files == nil && n > transport.MaxInlineFile {
 		rest, err := io.ReadAll(io.LimitReader(r, MaxArtifactBytes)) // more than there may be
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -90,7 +90,7 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 		head = append(head, rest...)
 	}
 	part := &a2a.Part{Content: a2a.Raw(head), Filename: name, MediaType: mediaType}
-	if n > transport.MaxInlineFile && t.files != nil {
+	if t.files != nil && (n > transport.MaxInlineFile || t.inline()+n > transport.MaxInlineFiles) {
 		ref, err := transport.PutFile(ctx, t.files, t.Tenant, t.ContextID, t.agent, io.MultiReader(bytes.NewReader(head), alive{r, t}), limit)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -98,6 +98,13 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 		part = ref.Part(name, mediaType)
 	}
 	return t.Artifact(name, part)
+}
+
+// inline returns how many bytes the artifacts have.
+func (t *Task) inline() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bytes
 }
 
 // alive is a reader whose progress is the task's.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/size"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -34,7 +35,7 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no file", path)
 	case info.Size() > limit:
-		return nil, fmt.Errorf("%s: %w: it has %s, at most %s are sent (--max-file)", path, transport.ErrTooLarge, transport.SizeText(info.Size()), transport.SizeText(limit))
+		return nil, fmt.Errorf("%s: %w: it has %s, at most %s are sent (--max-file)", path, transport.ErrTooLarge, size.Text(info.Size()), size.Text(limit))
 	}
 	return info, nil
 }
@@ -63,7 +64,7 @@ func Attach(ctx context.Context, tr transport.Transport, tenant, contextID, from
 	}
 	files, ok := tr.(transport.Files)
 	if !ok {
-		return nil, fmt.Errorf("%s: %w: this transport takes files of at most %s", path, transport.ErrTooLarge, transport.SizeText(transport.MaxInlineFile))
+		return nil, fmt.Errorf("%s: %w: this transport takes files of at most %s", path, transport.ErrTooLarge, size.Text(transport.MaxInlineFile))
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)

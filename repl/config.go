@@ -89,12 +89,15 @@ const (
 	LineNote   LineKind = "note"   // anything else
 )
 
-// Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines.
+// Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines, and ends with one
+// for each of the Files.
 type Line struct {
 	Time time.Time
 	Kind LineKind
 	Who  string
 	Text string
+
+	Files []*a2a.Part
 }
 
 // TaskInfo is a delegation in a list.

@@ -229,8 +229,8 @@ func TestPackFiles(t *testing.T) {
 			}
 		}
 	}
-	if stored != 2 {
-		t.Errorf("%d files were stored, want the one that is too large and the one for which there is no room", stored)
+	if stored != 6 {
+		t.Errorf("%d files were stored, want the one that is too large and the five for which there is no room", stored)
 	}
 	if again, err := transport.PackFiles(t.Context(), nil, "t", "c", "user", packed); err != nil || !slices.Equal(again, packed) {
 		t.Errorf("to pack references again gave %v, %v", again, err)

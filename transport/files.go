@@ -45,16 +45,11 @@ type Files interface {
 // FileKeeper is implemented by transports whose files somebody looks after. [Eraser] removes those of a conversation.
 type FileKeeper interface {
 	// Objects yields what is stored of a tenant, in any order.
-	Objects(ctx context.Context, tenant string) iter.Seq2[StoredObject, error]
+	Objects(ctx context.Context, tenant string) iter.Seq2[Object, error]
+	// Stored returns when the first chunk of an object was stored, by the clock of the transport, or an error that wraps ErrNotFound.
+	Stored(ctx context.Context, o Object) (time.Time, error)
 	// RemoveObject removes all of an object. One that is not there is no error.
 	RemoveObject(ctx context.Context, o Object) error
-}
-
-// StoredObject is an object as it is kept.
-type StoredObject struct {
-	Object
-	Chunks int
-	Stored time.Time // the newest chunk, by the clock of the transport
 }
 
 // Of files.

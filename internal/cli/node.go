@@ -370,6 +370,10 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			return nil
 		})
 	}
+	n.work.Go(func() error {
+		keepFiles(workCtx, n.leads, n.store, n.bus, s.tenant, log)
+		return nil
+	})
 	if retain := time.Duration(s.node.retain); retain > 0 {
 		n.work.Go(func() error {
 			keepRetained(workCtx, n.leads, n.store, n.bus, s.tenant, retain, log)

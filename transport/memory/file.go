@@ -42,7 +42,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	is := w.files[o]
 	if is == nil {
-		is = &object{chunks: map[int][]byte{}}
+		is = &object{chunks: map[int][]byte{}, stored: time.Now()}
 	}
 	more := len(sealed) - len(is.chunks[n])
 	if w.fileBytes+more > maxFileBytes {
@@ -50,7 +50,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	w.fileBytes += more
 	w.files[o] = is
-	is.chunks[n], is.stored = bytes.Clone(sealed), time.Now()
+	is.chunks[n] = bytes.Clone(sealed)
 	return nil
 }
 
@@ -71,29 +71,37 @@ func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, err
 }
 
 // Objects implements [transport.FileKeeper].
-func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.StoredObject, error] {
-	return func(yield func(transport.StoredObject, error) bool) {
+func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Object, error] {
+	return func(yield func(transport.Object, error) bool) {
 		b.w.mu.Lock()
-		closed, files := b.closed, maps.Clone(b.w.files)
+		closed, all := b.closed, slices.Collect(maps.Keys(b.w.files))
 		b.w.mu.Unlock()
 		if err := ctx.Err(); err != nil || closed {
 			if closed {
 				err = transport.ErrClosed
 			}
-			yield(transport.StoredObject{}, err)
+			yield(transport.Object{}, err)
 			return
 		}
-		for o, is := range files {
-			if o.Tenant != tenant {
-				continue
-			}
-			b.w.mu.Lock()
-			stored := transport.StoredObject{Object: o, Chunks: len(is.chunks), Stored: is.stored}
-			b.w.mu.Unlock()
-			if !yield(stored, nil) {
+		for _, o := range all {
+			if o.Tenant == tenant && !yield(o, nil) {
 				return
 			}
 		}
+	}
+}
+
+// Stored implements [transport.FileKeeper].
+func (b *Bus) Stored(_ context.Context, o transport.Object) (time.Time, error) {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	switch is := b.w.files[o]; {
+	case b.closed:
+		return time.Time{}, transport.ErrClosed
+	case is == nil:
+		return time.Time{}, fmt.Errorf("%w: file %s", transport.ErrNotFound, o.ID)
+	default:
+		return is.stored, nil
 	}
 }
 

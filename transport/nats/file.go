@@ -106,9 +106,9 @@ func (b *Bus) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg
 }
 
 // Objects implements [transport.FileKeeper].
-func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.StoredObject, error] {
-	return func(yield func(transport.StoredObject, error) bool) {
-		chunks := map[transport.Object]int{}
+func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Object, error] {
+	return func(yield func(transport.Object, error) bool) {
+		seen := map[transport.Object]bool{}
 		filter := filePrefix + transport.Escape(tenant) + ".>"
 		for offset := 0; ; {
 			var info struct {
@@ -121,32 +121,33 @@ func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.St
 				err = translate(info.Error)
 			}
 			if err != nil {
-				yield(transport.StoredObject{}, fmt.Errorf("list files: %w", err))
+				yield(transport.Object{}, fmt.Errorf("list files: %w", err))
 				return
 			}
 			for subject := range info.State.Subjects {
-				if o, _, err := parseChunkSubject(subject); err == nil {
-					chunks[o]++
+				o, _, err := parseChunkSubject(subject)
+				if err != nil || seen[o] {
+					continue
+				}
+				seen[o] = true
+				if !yield(o, nil) {
+					return
 				}
 			}
 			if offset += len(info.State.Subjects); offset >= info.Total || len(info.State.Subjects) == 0 {
-				break
-			}
-		}
-		for o, n := range chunks {
-			m, err := b.message(ctx, fileStream, objectSubject(o)+".*", 1)
-			if errors.Is(err, transport.ErrNotFound) {
-				continue // it has gone since
-			}
-			if err != nil {
-				yield(transport.StoredObject{}, fmt.Errorf("list files: %w", err))
-				return
-			}
-			if !yield(transport.StoredObject{Object: o, Chunks: n, Stored: m.Time}, nil) {
 				return
 			}
 		}
 	}
+}
+
+// Stored implements [transport.FileKeeper].
+func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, error) {
+	m, err := b.message(ctx, fileStream, objectSubject(o)+".*", 1)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return m.Time, nil
 }
 
 // RemoveObject implements [transport.FileKeeper].

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -142,17 +143,20 @@ var fileCases = []testCase{
 		ctx, keeper := context.Background(), e.tr.(transport.FileKeeper)
 		large, small := e.putFile(e.tr, "acme", "c", "user", pattern(2*transport.FileChunk)), e.putFile(e.tr, "acme", "d.e", "user:ann", pattern(1))
 		e.putFile(e.tr, "", "c", "user", pattern(1))
-		list := func() map[transport.Object]int {
-			all := map[transport.Object]int{}
+		list := func() map[transport.Object]bool {
+			all := map[transport.Object]bool{}
 			for o, err := range keeper.Objects(ctx, "acme") {
-				if err != nil || o.Stored.IsZero() {
+				if err != nil || all[o] {
 					e.Fatalf("Objects yields %+v, %v", o, err)
 				}
-				all[o.Object] = o.Chunks
+				all[o] = true
+				if at, err := keeper.Stored(ctx, o); err != nil || time.Since(at).Abs() > time.Hour {
+					e.Errorf("Stored = %v, %v, want a moment ago", at, err)
+				}
 			}
 			return all
 		}
-		if d := cmp.Diff(map[transport.Object]int{large.Object: 2, small.Object: 1}, list()); d != "" {
+		if d := cmp.Diff(map[transport.Object]bool{large.Object: true, small.Object: true}, list()); d != "" {
 			e.Errorf("the files of a tenant differ (-want +got):\n%s", d)
 		}
 		for range keeper.Objects(ctx, "acme") {
@@ -163,8 +167,11 @@ var fileCases = []testCase{
 				e.Errorf("RemoveObject = %v, want nil", err)
 			}
 		}
-		if d := cmp.Diff(map[transport.Object]int{small.Object: 1}, list()); d != "" {
+		if d := cmp.Diff(map[transport.Object]bool{small.Object: true}, list()); d != "" {
 			e.Errorf("the files that are left differ (-want +got):\n%s", d)
+		}
+		if at, err := keeper.Stored(ctx, large.Object); !errors.Is(err, transport.ErrNotFound) {
+			e.Errorf("Stored of a file that was removed = %v, %v, want ErrNotFound", at, err)
 		}
 		if b, err := e.readFile(e.tr, large); !errors.Is(err, transport.ErrFileGone) {
 			e.Errorf("a file that was removed is %d bytes, %v, want ErrFileGone", len(b), err)
