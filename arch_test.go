@@ -19,7 +19,7 @@ const module = "github.com/cortex-orchestrator/cortex"
 // architecture: a line that has to be added here is a decision.
 var allowed = map[string][]string{
 	"":                               {"internal/cli"},
-	"internal/cli":                   {"agentcard", "transport", "transport/nats", "transport/nats/files", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage"},
+	"internal/cli":                   {"agentcard", "transport", "transport/nats", "transport/nats/files", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "client", "repl", "transport/nats/auth", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},
 	"internal/directory":             {"cortex", "cortex/registry", "cortex/router", "prompt", "cortex/storage"},
 	"internal/document":              {},
@@ -68,7 +68,9 @@ var allowed = map[string][]string{
 	"agents":                         {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document"},
 	"agents/calc":                    {},
 	"agents/clock":                   {},
-	"repl":                           {"transport", "internal/lookalike"},
+	"client":                         {"transport", "cortex", "cortex/conversation", "cortex/storage"},
+	"client/clienttest":              {"client", "transport", "transport/memory"},
+	"repl":                           {"client", "transport", "internal/lookalike"},
 }
 
 // vendors lists the modules that only one package may import outside tests.

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
@@ -28,7 +29,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
@@ -216,8 +216,8 @@ func (s *stage) do(line string) {
 			s.t.Fatalf("%s: nothing was begun", line)
 		}
 	case "cancel":
-		client := &repl.Client{Transport: s.bus}
-		s.check(client.Cancel(s.t.Context(), name, transport.Cancel{}))
+		user := &client.Client{Transport: s.bus}
+		s.check(user.Cancel(s.t.Context(), name, transport.Cancel{}))
 	case "restart":
 		s.down()
 		s.up(line)

@@ -7,11 +7,11 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -44,8 +44,8 @@ func Example() {
 	}
 	go c.Run(ctx)
 
-	client := &repl.Client{Transport: bus}
-	for e, err := range client.Turn(ctx, "demo", "Hello?") {
+	user := &client.Client{Transport: bus}
+	for e, err := range user.Ask(ctx, client.Text("demo", "Hello?")) {
 		if err != nil {
 			panic(err)
 		}

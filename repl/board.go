@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -36,7 +37,7 @@ func (b *board) started(t *a2a.Task) *delegation {
 	if len(b.open) >= maxOpen {
 		return nil
 	}
-	d := &delegation{id: t.ID, agent: b.agent(taskAgent(t)), start: b.now()}
+	d := &delegation{id: t.ID, agent: b.agent(client.TaskAgent(t)), start: b.now()}
 	if len(t.History) > 0 && t.History[0] != nil {
 		d.text = oneLine(transport.Text(t.History[0].Parts))
 	}
@@ -71,7 +72,7 @@ func (b *board) progressed(e *transport.Event) *delegation {
 		}
 	}
 	for _, d := range b.open {
-		if d.id == taskOf(e) && text != "" && text != d.progress {
+		if d.id == client.TaskOf(e) && text != "" && text != d.progress {
 			d.progress = text
 			return d
 		}

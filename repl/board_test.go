@@ -6,6 +6,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -26,33 +27,17 @@ func TestBoardTellsWhatWaits(t *testing.T) {
 // TestBoardTellsWhoTriesAgain: a task that is tried again is the other agent's from then on, on one line.
 func TestBoardTellsWhoTriesAgain(t *testing.T) {
 	b := board{now: time.Now}
-	var f filter
-	f.turn = "turn"
 	task := &a2a.Task{ID: "t", Metadata: map[string]any{transport.MetaAgentID: "weather", transport.MetaTurn: "turn"}}
-	again := statusUpdate("c", "t", a2a.TaskStateSubmitted, "weather2 instead of weather: no\nresult within 5s\x1b[31m")
+	again := clienttest.StatusUpdate("c", "t", a2a.TaskStateSubmitted, "weather2 instead of weather: no\nresult within 5s\x1b[31m")
 	again.Metadata = map[string]any{transport.MetaAgentID: "weather2", transport.MetaTurn: "turn", transport.MetaAttempt: 2}
-	working := func(agent string) int {
-		e := &transport.Event{From: agent, TaskID: "t", Payload: statusUpdate("c", "t", a2a.TaskStateWorking, "on it")}
-		return len(f.pass(e))
-	}
-	f.pass(&transport.Event{From: transport.Cortex, Payload: task})
 	b.started(task)
-	if n := working("weather2"); n != 0 {
-		t.Error("progress is shown of an agent that was not asked")
-	}
-	if n := len(f.pass(&transport.Event{From: transport.Cortex, Payload: again})); n != 1 {
-		t.Fatal("the retry is not shown")
-	}
 	if got, want := b.settled(again, 80, false), "↻ weather2 instead of weather: no result within 5s"; got != want {
 		t.Errorf("line = %q, want %q", got, want)
 	}
 	if got, want := b.settled(again, 30, false), "↻ weather2 instead of weathe…"; got != want {
 		t.Errorf("narrow line = %q, want %q", got, want)
 	}
-	if working("weather2") != 1 || working("weather") != 0 {
-		t.Error("progress is shown of the agent that was given up, not of the one that tries again")
-	}
-	done := statusUpdate("c", "t", a2a.TaskStateCompleted, "sunny")
+	done := clienttest.StatusUpdate("c", "t", a2a.TaskStateCompleted, "sunny")
 	if got, want := b.settled(done, 80, false), "✓ weather2  0.0 s"; got != want || len(b.open) != 0 {
 		t.Errorf("in the end %q and %d open, want %q", got, len(b.open), want)
 	}

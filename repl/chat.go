@@ -14,6 +14,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -36,7 +37,7 @@ func Run(ctx context.Context, cfg Config) error {
 		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
 	}
 	if c.contextID == "" {
-		c.contextID = c.Client.newID()
+		c.contextID = c.Client.NextID()
 	}
 	return c.run(ctx)
 }
@@ -224,7 +225,7 @@ func (c *chat) interrupted(discarded bool) bool {
 		c.warned = time.Time{}
 		return false
 	}
-	if now := c.Client.now(); c.warned.IsZero() || now.Sub(c.warned) > time.Second {
+	if now := c.Client.Clock(); c.warned.IsZero() || now.Sub(c.warned) > time.Second {
 		c.warned = now
 		c.ui.Print(c.ui.style.dim("(Ctrl-C again, or Ctrl-D, to leave)"))
 		return false
@@ -244,7 +245,7 @@ func (c *chat) drainInterrupts() {
 func (c *chat) turn(ctx context.Context, text string) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
-	v := newTurnView(c.ui, c.Client.now)
+	v := newTurnView(c.ui, c.Client.Clock)
 	v.board.named = c.present.named
 	ended := make(chan struct{})
 	var clock sync.WaitGroup
@@ -266,7 +267,9 @@ func (c *chat) turn(ctx context.Context, text string) {
 	}
 	var failed error
 	answered := false
-	for e, err := range c.Client.TurnTo(ctx, c.contextID, text, addressee(ctx, list, text)) {
+	said := client.Text(c.contextID, text)
+	said.To = addressee(ctx, list, text)
+	for e, err := range c.Client.Ask(ctx, said) {
 		if err != nil {
 			failed = err
 			break
@@ -307,7 +310,7 @@ func (c *chat) fail(err error) {
 		return
 	}
 	if errors.Is(err, transport.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
-		if errors.Is(err, errUnsent) {
+		if errors.Is(err, client.ErrUnsent) {
 			c.warn(unsent)
 			return
 		}

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/cortex-orchestrator/cortex/transport"
 	"golang.org/x/term"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // Config says what Run, Pipe and Ask work with. Client is required.
 type Config struct {
-	Client  *Client
+	Client  *client.Client
 	Backend Backend
 
 	// ContextID is the conversation to continue; "" begins a new one.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
 )
 
 func TestFit(t *testing.T) {
@@ -135,7 +137,7 @@ func TestDelegationLines(t *testing.T) {
 			b := board{now: func() time.Time { return now }}
 			m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(long))
 			d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{"agent_id": agent}, History: []*a2a.Message{m}})
-			lines := []string{d.line(now.Add(100*time.Hour), width, false), b.settled(statusUpdate("c", "t", a2a.TaskStateFailed, long), width, false)}
+			lines := []string{d.line(now.Add(100*time.Hour), width, false), b.settled(clienttest.StatusUpdate("c", "t", a2a.TaskStateFailed, long), width, false)}
 			for _, line := range lines {
 				if textWidth(line) >= width {
 					t.Errorf("at %d columns: %q takes %d", width, line, textWidth(line))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -32,7 +33,7 @@ func Pipe(ctx context.Context, cfg Config) error {
 
 // Ask says text in the conversation and writes the answer to Stdout, and nothing else. Progress goes to Stderr when
 // that is a terminal, or Verbose is set. It returns ErrFailed when the answer, written all the same, reports a failure;
-// ctx's error, with nothing written, when ctx ended before; the errors of Client.Turn otherwise.
+// ctx's error, with nothing written, when ctx ended before; the errors of [client.Client.Ask] otherwise.
 func Ask(ctx context.Context, cfg Config, text string) error {
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
@@ -40,13 +41,15 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	}
 	contextID := cfg.ContextID
 	if contextID == "" {
-		contextID = cfg.Client.newID()
+		contextID = cfg.Client.NextID()
 	}
-	log := progressLog{screen: cfg.screen(cfg.Stderr, isTerminal(cfg.Stderr)), board: board{now: cfg.Client.now}}
+	log := progressLog{screen: cfg.screen(cfg.Stderr, isTerminal(cfg.Stderr)), board: board{now: cfg.Client.Clock}}
 	if !cfg.Verbose && !isTerminal(cfg.Stderr) {
 		log.w = io.Discard
 	}
-	for e, err := range cfg.Client.TurnTo(ctx, contextID, text, cfg.To) {
+	said := client.Text(contextID, text)
+	said.To = cfg.To
+	for e, err := range cfg.Client.Ask(ctx, said) {
 		if err != nil {
 			return err
 		}

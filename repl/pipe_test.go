@@ -10,20 +10,21 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func TestPipe(t *testing.T) {
-	play := func(s *script, e *transport.Event) {
-		s.delta(e, "a", "provisional")
-		s.task(e, "t1", "clock", "time?")
-		s.progress(e, "t1", "clock", "winding \x1b[31mup")
-		s.settle(e, "t1", a2a.TaskStateCompleted, "")
-		m := answerTo(e, "got "+text(e)+"\x1b[2J")
-		if strings.Contains(text(e), "fail") {
+	play := func(s *clienttest.Script, e *transport.Event) {
+		s.Delta(e, "a", "provisional")
+		s.Task(e, "t1", "clock", "time?")
+		s.Progress(e, "t1", "clock", "winding \x1b[31mup")
+		s.Settle(e, "t1", a2a.TaskStateCompleted, "")
+		m := clienttest.AnswerTo(e, "got "+clienttest.Text(e)+"\x1b[2J")
+		if strings.Contains(clienttest.Text(e), "fail") {
 			m.Metadata[transport.MetaFailed] = true
 		}
-		s.live(e, transport.Cortex, m)
+		s.Live(e, transport.Cortex, m)
 	}
 	for _, tc := range []struct {
 		name, stdin    string
@@ -40,7 +41,7 @@ func TestPipe(t *testing.T) {
 		{name: "too large by its newlines", stdin: "x" + strings.Repeat("\n", transport.MaxText), err: transport.ErrInvalid},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, c := newScript(t, play)
+			_, c := clienttest.New(t, play)
 			var stdout, stderr bytes.Buffer
 			cfg := Config{Client: c, Stdin: strings.NewReader(tc.stdin), Stdout: &stdout, Stderr: &stderr, Verbose: tc.verbose}
 			if err := Run(t.Context(), cfg); !errors.Is(err, tc.err) || (err != nil) != (tc.err != nil) {
@@ -55,9 +56,9 @@ func TestPipe(t *testing.T) {
 
 func TestPipeConversation(t *testing.T) {
 	contexts := make(chan string, 2)
-	_, c := newScript(t, func(s *script, e *transport.Event) {
+	_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) {
 		contexts <- e.ContextID
-		s.answer(e, "ok")
+		s.Answer(e, "ok")
 	})
 	for _, id := range []string{"ctx-7", ""} {
 		if err := Ask(t.Context(), Config{Client: c, ContextID: id, Stdout: io.Discard}, "hi"); err != nil {
@@ -75,7 +76,7 @@ func TestPipeCanceled(t *testing.T) {
 	defer w.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, c := newScript(t, func(*script, *transport.Event) {})
+	_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
 	if err := Pipe(ctx, Config{Client: c, Stdin: r, Stdout: io.Discard}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Pipe = %v, want context.Canceled", err)
 	}
@@ -86,7 +87,7 @@ type brokenWriter struct{}
 func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestPipeBrokenOutput(t *testing.T) {
-	_, c := newScript(t, func(s *script, e *transport.Event) { s.answer(e, "ok") })
+	_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) { s.Answer(e, "ok") })
 	if err := Ask(t.Context(), Config{Client: c, Stdout: brokenWriter{}}, "hi"); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("Ask = %v, want the writer's error", err)
 	}

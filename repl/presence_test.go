@@ -10,6 +10,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -29,20 +30,20 @@ func TestPresence(t *testing.T) {
 		payload transport.Payload
 		want    string
 	}{
-		{card("clock", "1", "Old"), ""}, // was there at the start
+		{clienttest.Card("clock", "1", "Old"), ""}, // was there at the start
 		{&transport.Synced{}, ""},
-		{card("clock", "1", "Old"), ""}, // refreshed
-		{card("echo", "1", "Echoes back. Always."), "echo joined (Echoes back)"},
-		{card("bare", "1", ""), "bare joined"},
-		{card("echo", "2", "Echoes back. Always."), ""}, // one more of it
+		{clienttest.Card("clock", "1", "Old"), ""}, // refreshed
+		{clienttest.Card("echo", "1", "Echoes back. Always."), "echo joined (Echoes back)"},
+		{clienttest.Card("bare", "1", ""), "bare joined"},
+		{clienttest.Card("echo", "2", "Echoes back. Always."), ""}, // one more of it
 		{gone("echo", "1", transport.GoneLeft), ""},
 		{gone("echo", "1", transport.GoneLeft), ""}, // again
-		{card("echo", "2", "Echoes louder."), "echo changed (Echoes louder)"},
-		{card("echo", "3", "Something else"), "warning: two different cards under one id echo; give each agent its own name"},
+		{clienttest.Card("echo", "2", "Echoes louder."), "echo changed (Echoes louder)"},
+		{clienttest.Card("echo", "3", "Something else"), "warning: two different cards under one id echo; give each agent its own name"},
 		{gone("echo", "3", transport.GoneExpired), ""},
 		{gone("echo", "2", transport.GoneExpired), "echo expired"},
-		{card("cl0ck", "1", "The time"), "cl0ck joined: it looks like clock"},
-		{card("usеr", "1", ""), "usеr joined: it looks like user"}, // with a Cyrillic е
+		{clienttest.Card("cl0ck", "1", "The time"), "cl0ck joined: it looks like clock"},
+		{clienttest.Card("usеr", "1", ""), "usеr joined: it looks like user"}, // with a Cyrillic е
 		{gone("usеr", "1", transport.GoneLeft), "usеr left"},
 		{gone("clock", "1", transport.GoneLeft), "clock left"},
 		{gone("cl0ck", "1", transport.GoneLeft), "cl0ck left"},

@@ -71,7 +71,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 }
 
 func (c *chat) begin(context.Context, string) error {
-	c.contextID = c.Client.newID()
+	c.contextID = c.Client.NextID()
 	c.ui.Print(c.ui.style.dim("a new conversation: " + oneLine(c.contextID)))
 	return nil
 }

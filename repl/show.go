@@ -95,7 +95,7 @@ func (c *chat) showTasks(ctx context.Context, _ string) error {
 	for _, task := range all {
 		end := task.Ended
 		if end.IsZero() {
-			end = c.Client.now()
+			end = c.Client.Clock()
 		}
 		took := ""
 		if !task.Started.IsZero() {
@@ -125,7 +125,7 @@ func (c *chat) showSessions(ctx context.Context, _ string) error {
 		if s.ContextID == c.contextID {
 			title = "(this one) " + title
 		}
-		t.add(s.ContextID, fmt.Sprint(s.Entries), ago(c.Client.now().Sub(s.Updated)), title)
+		t.add(s.ContextID, fmt.Sprint(s.Entries), ago(c.Client.Clock().Sub(s.Updated)), title)
 	}
 	c.table(t, "no conversations yet")
 	return nil

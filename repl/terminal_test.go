@@ -23,6 +23,8 @@ import (
 	"github.com/hinshun/vt10x"
 	xterm "golang.org/x/term"
 
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -56,11 +58,11 @@ func child() int {
 	orders, reports := os.NewFile(3, "orders"), os.NewFile(4, "reports")
 	bus := memory.New(nil)
 	defer bus.Close()
-	s := &script{bus: bus}
+	s := &clienttest.Script{Bus: bus}
 	var mu sync.Mutex
 	var said *transport.Event
-	stop := s.serve(func(e *transport.Event) {
-		h := heard{Kind: "message", Text: text(e), Context: e.ContextID, Task: string(e.TaskID)}
+	stop := s.Serve(func(e *transport.Event) {
+		h := heard{Kind: "message", Text: clienttest.Text(e), Context: e.ContextID, Task: string(e.TaskID)}
 		mu.Lock()
 		defer mu.Unlock()
 		if x, ok := e.Payload.(*transport.Cancel); ok {
@@ -72,7 +74,7 @@ func child() int {
 		_, _ = reports.Write(append(b, '\n'))
 	})
 	defer stop()
-	s.announce(card("agent_clock", "1", "Knows the time. And more."))
+	s.Announce(clienttest.Card("agent_clock", "1", "Knows the time. And more."))
 	go func() {
 		in := bufio.NewScanner(orders)
 		in.Buffer(nil, 4<<20)
@@ -84,12 +86,12 @@ func child() int {
 			mu.Lock()
 			e := said
 			mu.Unlock()
-			s.follow(&o, e)
+			follow(s, &o, e)
 		}
 	}()
 
 	cfg := Config{
-		Client:   &Client{Transport: bus, Grace: 50 * time.Millisecond},
+		Client:   &client.Client{Transport: bus, Grace: 50 * time.Millisecond},
 		Backend:  childBackend(),
 		Terminal: true, Name: "cortex", Version: "1.2.3", Where: "in this process", ContextID: "ctx-1", History: os.Getenv("REPL_TEST_HISTORY"),
 	}
@@ -109,42 +111,42 @@ func child() int {
 }
 
 // follow does what the test ordered.
-func (s *script) follow(o *order, said *transport.Event) {
+func follow(s *clienttest.Script, o *order, said *transport.Event) {
 	switch o.Do {
 	case "delta":
-		s.delta(said, o.ID, o.Text)
+		s.Delta(said, o.ID, o.Text)
 	case "task":
-		s.task(said, a2a.TaskID(o.ID), o.Agent, o.Text)
+		s.Task(said, a2a.TaskID(o.ID), o.Agent, o.Text)
 	case "progress":
-		s.progress(said, a2a.TaskID(o.ID), o.Agent, o.Text)
+		s.Progress(said, a2a.TaskID(o.ID), o.Agent, o.Text)
 	case "text":
-		s.live(said, o.Agent, &a2a.TaskArtifactUpdateEvent{
+		s.Live(said, o.Agent, &a2a.TaskArtifactUpdateEvent{
 			TaskID: a2a.TaskID(o.ID), ContextID: said.ContextID, Append: o.N > 0,
 			Artifact: &a2a.Artifact{ID: transport.TextArtifact, Parts: a2a.ContentParts{a2a.NewTextPart(o.Text)}},
 		})
 	case "completed":
-		s.settle(said, a2a.TaskID(o.ID), a2a.TaskStateCompleted, "")
+		s.Settle(said, a2a.TaskID(o.ID), a2a.TaskStateCompleted, "")
 	case "again":
-		u := statusUpdate(said.ContextID, a2a.TaskID(o.ID), a2a.TaskStateSubmitted, o.Text)
-		u.Metadata = map[string]any{transport.MetaTurn: turnOf(said), transport.MetaAgentID: o.Agent, transport.MetaAttempt: o.N}
-		s.live(said, transport.Cortex, u)
+		u := clienttest.StatusUpdate(said.ContextID, a2a.TaskID(o.ID), a2a.TaskStateSubmitted, o.Text)
+		u.Metadata = map[string]any{transport.MetaTurn: clienttest.TurnOf(said), transport.MetaAgentID: o.Agent, transport.MetaAttempt: o.N}
+		s.Live(said, transport.Cortex, u)
 	case "failed":
-		s.settle(said, a2a.TaskID(o.ID), a2a.TaskStateFailed, o.Text)
+		s.Settle(said, a2a.TaskID(o.ID), a2a.TaskStateFailed, o.Text)
 	case "answer":
-		s.answer(said, o.Text)
+		s.Answer(said, o.Text)
 	case "failure":
-		m := answerTo(said, o.Text)
+		m := clienttest.AnswerTo(said, o.Text)
 		m.Metadata[transport.MetaFailed] = true
-		s.live(said, transport.Cortex, m)
+		s.Live(said, transport.Cortex, m)
 	case "join":
-		s.announce(card(o.ID, "1", o.Text))
+		s.Announce(clienttest.Card(o.ID, "1", o.Text))
 	case "other":
-		s.announce(card(o.ID, "2", o.Text))
+		s.Announce(clienttest.Card(o.ID, "2", o.Text))
 	case "leave":
-		s.announce(&transport.Card{AgentID: o.ID, Instance: "1", Gone: transport.GoneLeft})
+		s.Announce(&transport.Card{AgentID: o.ID, Instance: "1", Gone: transport.GoneLeft})
 	case "burst":
 		for i := range o.N {
-			s.announce(card(fmt.Sprintf("%s_%02d", o.ID, i), "1", o.Text))
+			s.Announce(clienttest.Card(fmt.Sprintf("%s_%02d", o.ID, i), "1", o.Text))
 		}
 	default:
 		panic(o.Do)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -77,7 +78,9 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	failed := false
 	out := newJSON(e.stdout)
 	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
-	for event, err := range cfg.Client.TurnTo(ctx, contextID, text, cfg.To) {
+	said := client.Text(contextID, text)
+	said.To = cfg.To
+	for event, err := range cfg.Client.Ask(ctx, said) {
 		if err != nil {
 			return err
 		}

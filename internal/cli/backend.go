@@ -8,12 +8,12 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/repl"
-	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -50,57 +50,21 @@ func (b *backend) repl() repl.Backend {
 }
 
 // client is the user's side of conversations over l.
-func (l *link) client() *repl.Client {
-	c := &repl.Client{Transport: l.bus, Tenant: l.tenant, User: "user"}
+func (l *link) client() *client.Client {
+	c := &client.Client{Transport: l.bus, Tenant: l.tenant, User: "user", Log: client.ReadLog(l.store, l.tenant)}
 	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
 		c.User = who.ID
-	}
-	c.Answer = func(ctx context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
-		return l.answer(ctx, contextID, c.User, messageID)
 	}
 	return c
 }
 
 // operator is client for what administers conversations: who shows the orchestrator's credentials does that in its name.
-func (l *link) operator() *repl.Client {
+func (l *link) operator() *client.Client {
 	c := l.client()
 	if who := l.bus.Identity(); who != nil && who.Role == auth.Orchestrator {
 		c.User = who.ID
 	}
 	return c
-}
-
-// answer reads the answer to a sender's message from the log, or why it was refused.
-func (l *link) answer(ctx context.Context, contextID, from, messageID string) (*a2a.Message, bool, error) {
-	conv, broken := cortex.Load(ctx, l.store, l.tenant, contextID)
-	if broken == nil {
-		if m, ok := conv.AnswerOf(from, messageID); ok {
-			return m, true, nil
-		}
-	}
-	if m, ok, err := cortex.RefusalOf(ctx, l.store, l.tenant, contextID, from, messageID); ok || err != nil {
-		return m, ok, err
-	}
-	if broken != nil || conv.Open(from, messageID) {
-		return nil, false, broken
-	}
-	// Not taken up yet, or answered so long ago that only the log has it.
-	turn := transport.TurnID(l.tenant, contextID, from, messageID)
-	conv = conversation.NewConversation(l.tenant, contextID)
-	for entry, err := range l.store.Load(ctx, l.tenant, contextID, 0) {
-		if err != nil {
-			return nil, false, err
-		}
-		if err := conv.Apply(entry); err != nil {
-			return nil, false, err
-		}
-		if entry.Turn == turn || entry.Turn == messageID || entry.Turn == "" { // in old logs the message's id
-			if m, ok := conv.AnswerOf(from, messageID); ok {
-				return m, true, nil
-			}
-		}
-	}
-	return nil, false, nil
 }
 
 func (b *backend) agents(ctx context.Context) ([]repl.AgentInfo, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
@@ -121,7 +122,7 @@ func refuse(t *testing.T, engine, person *link, cfg cortex.Config, want string) 
 	c := person.client()
 	c.Poll = 10 * time.Millisecond
 	var last *transport.Event
-	for e, err := range c.Turn(ctx, "c1", "hello") {
+	for e, err := range c.Ask(ctx, client.Text("c1", "hello")) {
 		if err != nil {
 			t.Fatal(err)
 		}

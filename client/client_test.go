@@ -1,4 +1,4 @@
-package repl
+package client_test
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -23,11 +25,11 @@ func brief(e *transport.Event) string {
 	case *transport.Delta:
 		return "delta " + p.Text
 	case *a2a.Task:
-		return fmt.Sprintf("task %s for %s", p.ID, taskAgent(p))
+		return fmt.Sprintf("task %s for %s", p.ID, client.TaskAgent(p))
 	case *a2a.TaskStatusUpdateEvent:
 		word := "progress"
 		if e.From == transport.Cortex {
-			word = stateName(p.Status.State)
+			word = strings.ToLower(strings.TrimPrefix(string(p.Status.State), "TASK_STATE_"))
 		}
 		said := ""
 		if p.Status.Message != nil {
@@ -43,8 +45,8 @@ func brief(e *transport.Event) string {
 }
 
 // turn says text and returns what it yields, in a few words.
-func turn(ctx context.Context, c *Client, contextID, text string) (events []string, err error) {
-	for e, err := range c.Turn(ctx, contextID, text) {
+func turn(ctx context.Context, c *client.Client, contextID, text string) (events []string, err error) {
+	for e, err := range c.Ask(ctx, client.Text(contextID, text)) {
 		if err != nil {
 			return events, err
 		}
@@ -56,65 +58,75 @@ func turn(ctx context.Context, c *Client, contextID, text string) (events []stri
 func TestTurn(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		play func(s *script, e *transport.Event)
+		play func(s *clienttest.Script, e *transport.Event)
 		want []string
 	}{
-		{"an answer", func(s *script, e *transport.Event) { s.answer(e, "you said "+text(e)) }, []string{"answer you said hi"}},
-		{"a stream", func(s *script, e *transport.Event) {
-			s.delta(e, "a", "he")
-			s.delta(e, "a", "llo")
-			s.answer(e, "hello")
+		{"an answer", func(s *clienttest.Script, e *transport.Event) { s.Answer(e, "you said "+clienttest.Text(e)) }, []string{"answer you said hi"}},
+		{"a stream", func(s *clienttest.Script, e *transport.Event) {
+			s.Delta(e, "a", "he")
+			s.Delta(e, "a", "llo")
+			s.Answer(e, "hello")
 		}, []string{"delta he", "delta llo", "answer hello"}},
-		{"delegations", func(s *script, e *transport.Event) {
-			s.task(e, "t1", "clock", "time?")
-			s.task(e, "t2", "echo", "hi")
-			s.progress(e, "t1", "clock", "looking")
-			s.live(e, "echo", &a2a.TaskArtifactUpdateEvent{TaskID: "t2", Artifact: &a2a.Artifact{ID: "1", Parts: a2a.ContentParts{}}})
-			s.settle(e, "t2", a2a.TaskStateCompleted, "")
-			s.settle(e, "t1", a2a.TaskStateFailed, "no clock")
-			s.answer(e, "done")
+		{"delegations", func(s *clienttest.Script, e *transport.Event) {
+			s.Task(e, "t1", "clock", "time?")
+			s.Task(e, "t2", "echo", "hi")
+			s.Progress(e, "t1", "clock", "looking")
+			s.Live(e, "echo", &a2a.TaskArtifactUpdateEvent{TaskID: "t2", Artifact: &a2a.Artifact{ID: "1", Parts: a2a.ContentParts{}}})
+			s.Settle(e, "t2", a2a.TaskStateCompleted, "")
+			s.Settle(e, "t1", a2a.TaskStateFailed, "no clock")
+			s.Answer(e, "done")
 		}, []string{
 			"task t1 for clock", "task t2 for echo", "progress t1 looking", "artifact t2", "completed t2", "failed t1 no clock", "answer done",
 		}},
-		{"progress before the news of its task", func(s *script, e *transport.Event) {
-			s.progress(e, "t1", "clock", "looking")
-			s.progress(e, "other", "clock", "unrelated")
-			s.task(e, "t1", "clock", "time?")
-			s.answer(e, "done")
+		{"progress before the news of its task", func(s *clienttest.Script, e *transport.Event) {
+			s.Progress(e, "t1", "clock", "looking")
+			s.Progress(e, "other", "clock", "unrelated")
+			s.Task(e, "t1", "clock", "time?")
+			s.Answer(e, "done")
 		}, []string{"task t1 for clock", "progress t1 looking", "answer done"}},
-		{"published twice", func(s *script, e *transport.Event) {
-			s.task(e, "t1", "clock", "time?")
-			s.task(e, "t1", "clock", "time?")
-			s.settle(e, "t1", a2a.TaskStateCompleted, "")
-			s.settle(e, "t1", a2a.TaskStateCompleted, "")
-			s.progress(e, "t1", "clock", "too late")
-			s.answer(e, "done")
-			s.answer(e, "done")
+		{"published twice", func(s *clienttest.Script, e *transport.Event) {
+			s.Task(e, "t1", "clock", "time?")
+			s.Task(e, "t1", "clock", "time?")
+			s.Settle(e, "t1", a2a.TaskStateCompleted, "")
+			s.Settle(e, "t1", a2a.TaskStateCompleted, "")
+			s.Progress(e, "t1", "clock", "too late")
+			s.Answer(e, "done")
+			s.Answer(e, "done")
 		}, []string{"task t1 for clock", "completed t1", "answer done"}},
-		{"another turn", func(s *script, e *transport.Event) {
+		{"another turn", func(s *clienttest.Script, e *transport.Event) {
 			other := *e
 			other.ID = "other"
-			s.delta(&other, "a", "not mine")
-			s.task(&other, "t9", "clock", "not mine")
-			s.progress(&other, "t9", "clock", "not mine")
-			s.settle(&other, "t9", a2a.TaskStateCompleted, "not mine")
-			s.answer(&other, "not mine")
-			s.answer(e, "mine")
+			s.Delta(&other, "a", "not mine")
+			s.Task(&other, "t9", "clock", "not mine")
+			s.Progress(&other, "t9", "clock", "not mine")
+			s.Settle(&other, "t9", a2a.TaskStateCompleted, "not mine")
+			s.Answer(&other, "not mine")
+			s.Answer(e, "mine")
 		}, []string{"answer mine"}},
-		{"an impostor", func(s *script, e *transport.Event) {
-			s.task(e, "t1", "clock", "time?")
-			s.progress(e, "t1", "mallory", "ha")
-			s.live(e, "mallory", &transport.Delta{Turn: turnOf(e), Attempt: "a", Text: "ha"})
-			s.live(e, "mallory", answerTo(e, "ha"))
-			s.answer(e, "real")
+		{"an impostor", func(s *clienttest.Script, e *transport.Event) {
+			s.Task(e, "t1", "clock", "time?")
+			s.Progress(e, "t1", "mallory", "ha")
+			s.Live(e, "mallory", &transport.Delta{Turn: clienttest.TurnOf(e), Attempt: "a", Text: "ha"})
+			s.Live(e, "mallory", clienttest.AnswerTo(e, "ha"))
+			s.Answer(e, "real")
 		}, []string{"task t1 for clock", "answer real"}},
-		{"a settled task whose news was lost", func(s *script, e *transport.Event) {
-			s.settle(e, "t1", a2a.TaskStateCompleted, "")
-			s.answer(e, "done")
+		{"another agent tries again", func(s *clienttest.Script, e *transport.Event) {
+			again := clienttest.StatusUpdate("ctx", "t1", a2a.TaskStateSubmitted, "weather2 instead")
+			again.Metadata = map[string]any{transport.MetaAgentID: "weather2", transport.MetaTurn: clienttest.TurnOf(e)}
+			s.Task(e, "t1", "weather", "sun?")
+			s.Progress(e, "t1", "weather2", "too early")
+			s.Live(e, transport.Cortex, again)
+			s.Progress(e, "t1", "weather2", "on it")
+			s.Progress(e, "t1", "weather", "given up")
+			s.Answer(e, "done")
+		}, []string{"task t1 for weather", "submitted t1 weather2 instead", "progress t1 on it", "answer done"}},
+		{"a settled task whose news was lost", func(s *clienttest.Script, e *transport.Event) {
+			s.Settle(e, "t1", a2a.TaskStateCompleted, "")
+			s.Answer(e, "done")
 		}, []string{"completed t1", "answer done"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, c := newScript(t, tc.play)
+			_, c := clienttest.New(t, tc.play)
 			got, err := turn(t.Context(), c, "ctx", "hi")
 			if err != nil {
 				t.Fatal(err)
@@ -128,9 +140,9 @@ func TestTurn(t *testing.T) {
 
 func TestTurnMessage(t *testing.T) {
 	got := make(chan *transport.Event, 1)
-	s, c := newScript(t, func(s *script, e *transport.Event) {
+	s, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) {
 		got <- e
-		s.answer(e, "ok")
+		s.Answer(e, "ok")
 	})
 	_ = s
 	c.NewID = func() string { return "id-1" }
@@ -142,14 +154,14 @@ func TestTurnMessage(t *testing.T) {
 	e := <-got
 	m := e.Payload.(*a2a.Message)
 	if e.ID != "id-1" || m.ID != "id-1" || e.From != "user:ann" || e.ContextID != "ctx" || m.ContextID != "ctx" || !e.Time.Equal(c.Now()) ||
-		m.Role != a2a.MessageRoleUser || text(e) != "hi" {
+		m.Role != a2a.MessageRoleUser || clienttest.Text(e) != "hi" {
 		t.Errorf("message = %+v with %+v", e, m)
 	}
 }
 
 func TestTurnInvalid(t *testing.T) {
 	var sent atomic.Int64
-	_, c := newScript(t, func(*script, *transport.Event) { sent.Add(1) })
+	_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) { sent.Add(1) })
 	for name, tc := range map[string]struct{ contextID, text, want string }{
 		"empty":           {"ctx", "", "message is empty"},
 		"blank":           {"ctx", " \n\t", "message is empty"},
@@ -160,7 +172,7 @@ func TestTurnInvalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			events, err := turn(t.Context(), c, tc.contextID, tc.text)
 			if !errors.Is(err, transport.ErrInvalid) || !strings.Contains(err.Error(), tc.want) || len(events) > 0 {
-				t.Errorf("Turn(%.20q) = %v, %v, want ErrInvalid with %q", tc.text, events, err, tc.want)
+				t.Errorf("Ask(%.20q) = %v, %v, want ErrInvalid with %q", tc.text, events, err, tc.want)
 			}
 		})
 	}
@@ -173,9 +185,9 @@ func TestTurnInvalid(t *testing.T) {
 func TestTurnAnswerFromLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard atomic.Pointer[transport.Event]
-		_, c := newScript(t, func(_ *script, e *transport.Event) { heard.Store(e) })
+		_, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) { heard.Store(e) })
 		asked := 0
-		c.Answer = func(_ context.Context, contextID, messageID string) (*a2a.Message, bool, error) {
+		c.Log = func(_ context.Context, asks client.Turn) (*a2a.Message, bool, error) {
 			if asked++; asked == 1 {
 				return nil, false, errors.New("the store is away")
 			}
@@ -183,10 +195,10 @@ func TestTurnAnswerFromLog(t *testing.T) {
 				return nil, false, nil
 			}
 			said := heard.Load()
-			if contextID != "ctx" || messageID != said.ID {
-				t.Errorf("Answer(%s, %s), want ctx, %s", contextID, messageID, said.ID)
+			if want := (client.Turn{ContextID: "ctx", From: "user", MessageID: said.ID}); asks != want {
+				t.Errorf("Log(%+v), want %+v", asks, want)
 			}
-			return answerTo(said, "from the log"), true, nil
+			return clienttest.AnswerTo(said, "from the log"), true, nil
 		}
 		start := time.Now()
 		got, err := turn(t.Context(), c, "ctx", "hi")
@@ -205,25 +217,25 @@ func TestTurnAnswerOnce(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			asked, behind := make(chan struct{}), make(chan struct{})
 			var said atomic.Pointer[transport.Event]
-			s, c := newScript(t, func(_ *script, e *transport.Event) { said.Store(e) })
-			c.Answer = func(context.Context, string, string) (*a2a.Message, bool, error) {
+			s, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) { said.Store(e) })
+			c.Log = func(context.Context, client.Turn) (*a2a.Message, bool, error) {
 				close(asked)
 				<-behind
-				return answerTo(said.Load(), "once"), true, nil
+				return clienttest.AnswerTo(said.Load(), "once"), true, nil
 			}
 			go func() {
 				<-asked
-				s.delta(said.Load(), "a", "hold on")
+				s.Delta(said.Load(), "a", "hold on")
 			}()
 			var got []string
-			for e, err := range c.Turn(t.Context(), "ctx", "hi") {
+			for e, err := range c.Ask(t.Context(), client.Text("ctx", "hi")) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				if got = append(got, brief(e)); len(got) == 1 {
-					s.task(said.Load(), "t1", "clock", "time?")
-					s.settle(said.Load(), "t1", a2a.TaskStateCompleted, "")
-					s.answer(said.Load(), "once")
+					s.Task(said.Load(), "t1", "clock", "time?")
+					s.Settle(said.Load(), "t1", a2a.TaskStateCompleted, "")
+					s.Answer(said.Load(), "once")
 					close(behind)
 					synctest.Wait() // both are there when the turn goes on
 				}
@@ -240,14 +252,14 @@ func TestTurnCancelAnswerFromLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var said, stopped atomic.Pointer[transport.Event]
-		_, c := newScript(t, func(_ *script, e *transport.Event) {
+		_, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) {
 			if !said.CompareAndSwap(nil, e) {
 				stopped.Store(e)
 			}
 			cancel()
 		})
-		c.Answer = func(context.Context, string, string) (*a2a.Message, bool, error) {
-			return answerTo(said.Load(), "stopped"), stopped.Load() != nil, nil
+		c.Log = func(context.Context, client.Turn) (*a2a.Message, bool, error) {
+			return clienttest.AnswerTo(said.Load(), "stopped"), stopped.Load() != nil, nil
 		}
 		got, err := turn(ctx, c, "ctx", "hi")
 		if diff := cmp.Diff([]string{"answer stopped"}, got); diff != "" || !errors.Is(err, context.Canceled) {
@@ -262,19 +274,19 @@ func TestTurnCancel(t *testing.T) {
 		var mu sync.Mutex
 		var cancels []string
 		var said *transport.Event
-		s, c := newScript(t, func(s *script, e *transport.Event) {
+		s, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) {
 			if x, ok := e.Payload.(*transport.Cancel); ok {
 				mu.Lock()
 				defer mu.Unlock()
 				cancels = append(cancels, "inbox "+x.Turn)
-				s.answer(said, "stopped")
+				s.Answer(said, "stopped")
 				return
 			}
 			said = e
-			s.delta(e, "a", "I am")
+			s.Delta(e, "a", "I am")
 			cancel()
 		})
-		control, err := s.bus.Subscribe(t.Context(), transport.Control("", transport.Cortex), nil)
+		control, err := s.Bus.Subscribe(t.Context(), transport.Control("", transport.Cortex), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -288,10 +300,11 @@ func TestTurnCancel(t *testing.T) {
 				return nil
 			})
 		})
-		c.NewID = func() string { return fmt.Sprintf("id-%d", s.n.Add(1)) }
+		var n atomic.Int64
+		c.NewID = func() string { return fmt.Sprintf("id-%d", n.Add(1)) }
 		got, err := turn(ctx, c, "ctx", "hi")
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Turn ended with %v, want context.Canceled", err)
+			t.Errorf("Ask ended with %v, want context.Canceled", err)
 		}
 		if diff := cmp.Diff([]string{"delta I am", "answer stopped"}, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
@@ -301,7 +314,7 @@ func TestTurnCancel(t *testing.T) {
 		running.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if all := strings.Join(cancels, ","); len(cancels) != 2 || !strings.Contains(all, "inbox "+turnOf(said)) || !strings.Contains(all, "control "+turnOf(said)) {
+		if all := strings.Join(cancels, ","); len(cancels) != 2 || !strings.Contains(all, "inbox "+clienttest.TurnOf(said)) || !strings.Contains(all, "control "+clienttest.TurnOf(said)) {
 			t.Errorf("cancels = %q, want the turn's in inbox and control", cancels)
 		}
 	})
@@ -312,14 +325,14 @@ func TestTurnCancelUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, c := newScript(t, func(*script, *transport.Event) {})
-		c.Answer = func(context.Context, string, string) (*a2a.Message, bool, error) {
+		_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
+		c.Log = func(context.Context, client.Turn) (*a2a.Message, bool, error) {
 			return nil, false, errors.New("the store is away")
 		}
 		start := time.Now()
 		_, err := turn(ctx, c, "ctx", "hi")
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the store is away") {
-			t.Errorf("Turn ended with %v, want the deadline and the store's error", err)
+			t.Errorf("Ask ended with %v, want the deadline and the store's error", err)
 		}
 		if took := time.Since(start); took != time.Minute+2*time.Second {
 			t.Errorf("took %v, want Grace after the deadline", took)
@@ -329,27 +342,27 @@ func TestTurnCancelUnanswered(t *testing.T) {
 
 func TestTurnClosedTransport(t *testing.T) {
 	ready := make(chan struct{})
-	s, c := newScript(t, func(*script, *transport.Event) { close(ready) })
+	s, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) { close(ready) })
 	go func() {
 		<-ready
-		_ = s.bus.Close()
+		_ = s.Bus.Close()
 	}()
 	if _, err := turn(t.Context(), c, "ctx", "hi"); !errors.Is(err, transport.ErrClosed) {
-		t.Errorf("Turn ended with %v, want ErrClosed", err)
+		t.Errorf("Ask ended with %v, want ErrClosed", err)
 	}
 	if _, err := turn(t.Context(), c, "ctx", "hi"); !errors.Is(err, transport.ErrClosed) {
-		t.Errorf("Turn on a closed transport = %v, want ErrClosed", err)
+		t.Errorf("Ask on a closed transport = %v, want ErrClosed", err)
 	}
 }
 
 func TestTurnBreak(t *testing.T) {
-	_, c := newScript(t, func(s *script, e *transport.Event) {
-		s.delta(e, "a", "one")
-		s.delta(e, "a", "two")
-		s.answer(e, "done")
+	_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) {
+		s.Delta(e, "a", "one")
+		s.Delta(e, "a", "two")
+		s.Answer(e, "done")
 	})
 	n := 0
-	for range c.Turn(t.Context(), "ctx", "hi") {
+	for range c.Ask(t.Context(), client.Text("ctx", "hi")) {
 		n++
 		break
 	}

@@ -1,4 +1,4 @@
-package repl
+package client
 
 import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -39,7 +39,7 @@ func (f *filter) pass(e *transport.Event) []*transport.Event {
 			return []*transport.Event{e}
 		}
 	case *a2a.Task:
-		if cortex && transport.MetaString(p, transport.MetaTurn) == f.turn && f.watch(p.ID, taskAgent(p)) {
+		if cortex && transport.MetaString(p, transport.MetaTurn) == f.turn && f.watch(p.ID, TaskAgent(p)) {
 			return append([]*transport.Event{e}, f.release(p.ID)...)
 		}
 	case *a2a.TaskStatusUpdateEvent:
@@ -108,7 +108,7 @@ func (f *filter) release(id a2a.TaskID) []*transport.Event {
 	var out []*transport.Event
 	keep := f.early[:0]
 	for _, e := range f.early {
-		if taskOf(e) != id {
+		if TaskOf(e) != id {
 			keep = append(keep, e)
 			continue
 		}
@@ -118,8 +118,8 @@ func (f *filter) release(id a2a.TaskID) []*transport.Event {
 	return out
 }
 
-// taskOf returns the id of the task that e is about, or "".
-func taskOf(e *transport.Event) a2a.TaskID {
+// TaskOf returns the id of the task that e is about, or "".
+func TaskOf(e *transport.Event) a2a.TaskID {
 	switch p := e.Payload.(type) {
 	case *a2a.Task:
 		return p.ID
@@ -131,8 +131,8 @@ func taskOf(e *transport.Event) a2a.TaskID {
 	return ""
 }
 
-// taskAgent returns the agent that a task was given to, or "".
-func taskAgent(t *a2a.Task) string {
+// TaskAgent returns the agent that a task was given to, or "".
+func TaskAgent(t *a2a.Task) string {
 	if agent := transport.MetaString(t, transport.MetaAgentID); agent != "" {
 		return agent
 	}

@@ -1,0 +1,226 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Ask says m and yields the events of that turn as they come: pieces of the answer ([transport.Delta]), delegations (*a2a.Task, submitted),
+// the agents' progress and artifacts, settled delegations (*a2a.TaskStatusUpdateEvent of [transport.Cortex]), and last the answer, an
+// *a2a.Message of role agent. All but the answer are best effort; the answer comes exactly once, and ends the turn. Events of other turns of
+// the same conversation are left out.
+//
+// An error is yielded last: those of [Client.Send], before anything is sent; the transport's; or ctx's. When ctx ends, the turn is canceled,
+// and an answer that comes within Grace is still yielded before the error. A consumer that stops early leaves the turn to go on without
+// being watched.
+func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event, error] {
+	return func(yield func(*transport.Event, error) bool) {
+		say, err := c.message(m)
+		if err == nil {
+			err = c.follow(ctx, turnOf(say), say, func(e *transport.Event) bool { return yield(e, nil) })
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Watch yields what comes of a turn from now on, as [Client.Ask] does, and its answer, also when that was given before. It does not matter
+// who has begun the turn, or when. When ctx ends, so does Watch, and the turn goes on.
+func (c *Client) Watch(ctx context.Context, t Turn) iter.Seq2[*transport.Event, error] {
+	return func(yield func(*transport.Event, error) bool) {
+		if err := c.follow(ctx, t, nil, func(e *transport.Event) bool { return yield(e, nil) }); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// Answer waits for the answer to a turn. When ctx ends, so does Answer, and the turn goes on.
+func (c *Client) Answer(ctx context.Context, t Turn) (*a2a.Message, error) {
+	for e, err := range c.Watch(ctx, t) {
+		if err != nil {
+			return nil, err
+		}
+		if m, ok := e.Payload.(*a2a.Message); ok {
+			return m, nil
+		}
+	}
+	return nil, errors.New("the turn ended without an answer") // it does not
+}
+
+// logged is what Client.Log returned.
+type logged struct {
+	message *a2a.Message
+	found   bool
+	err     error
+}
+
+// follow returns nil when the answer was yielded or yield returned false. It first says what begins the turn, unless say is nil; only then
+// the turn ends with ctx.
+func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield func(*transport.Event) bool) error {
+	// Watching outlives ctx: a canceled turn still gets its answer.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	events, served := make(chan *transport.Event, 64), make(chan error, 1)
+	hand := func(ctx context.Context, e *transport.Event) error {
+		select {
+		case events <- e:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	live, err := c.listen(ctx, t)
+	switch {
+	case err == nil:
+	case say != nil:
+		return fmt.Errorf("%w: watch the conversation: %w", ErrUnsent, err)
+	case !passes(err):
+		return fmt.Errorf("watch the conversation: %w", err)
+	}
+	running.Go(func() { served <- c.serve(watching, live, t, hand) })
+
+	if say != nil {
+		if err := c.send(ctx, say); err != nil && ctx.Err() == nil { // when ctx ended meanwhile, the message may have been taken: it is canceled below
+			return err
+		}
+	}
+	f := filter{turn: c.ID(t)}
+	err = nil // from here on: what follows the answer
+	deliver := func(e *transport.Event) (done bool) {
+		for _, e := range f.pass(e) {
+			if !yield(e) {
+				err = nil
+				return true
+			}
+			if f.isAnswer(e) {
+				return true
+			}
+		}
+		return false
+	}
+	var (
+		poll     = time.NewTicker(orDefault(c.Poll, 2*time.Second))
+		read     = make(chan logged, 1)
+		asking   bool
+		askErr   error
+		ended    = ctx.Done()
+		graceEnd <-chan time.Time
+	)
+	defer poll.Stop()
+	ask := func() {
+		if c.Log == nil || asking {
+			return
+		}
+		asking = true
+		running.Go(func() {
+			ctx, done := context.WithTimeout(watching, 10*time.Second)
+			defer done()
+			m, ok, err := c.Log(ctx, t)
+			read <- logged{m, ok && err == nil && m != nil, err}
+		})
+	}
+	if say == nil { // it may be over
+		ask()
+	}
+	for {
+		select {
+		case e := <-events:
+			if deliver(e) {
+				return err
+			}
+		case <-poll.C:
+			ask()
+		case a := <-read:
+			asking, askErr = false, a.err
+			if !a.found {
+				continue
+			}
+			// What was on its way while the log was read comes first; the live answer may be among it.
+			for len(events) > 0 {
+				if deliver(<-events) {
+					return err
+				}
+			}
+			e := c.event(t.ContextID, transport.Cortex, a.message)
+			e.ID = a.message.ID
+			if !yield(e) {
+				return nil
+			}
+			return err
+		case serveErr := <-served:
+			return fmt.Errorf("watch the conversation: %w", serveErr)
+		case <-ended:
+			if err = ctx.Err(); say == nil {
+				return err
+			}
+			ended = nil
+			grace := orDefault(c.Grace, 2*time.Second)
+			graceEnd = time.After(grace)
+			poll.Reset(max(grace/4, time.Millisecond))
+			bounded, done := context.WithTimeout(watching, grace)
+			cancelErr := c.cancel(bounded, t.ContextID, t.From, transport.Cancel{Turn: f.turn, Reason: "by the user"})
+			done()
+			if cancelErr != nil {
+				return errors.Join(err, cancelErr)
+			}
+		case <-graceEnd:
+			if askErr != nil {
+				return fmt.Errorf("%w (reading the answer: %w)", err, askErr)
+			}
+			return err
+		}
+	}
+}
+
+// listen subscribes to what is live in the conversation of a turn.
+func (c *Client) listen(ctx context.Context, t Turn) (transport.Subscription, error) {
+	return c.Transport.Subscribe(ctx, transport.Live(c.Tenant, t.ContextID), &transport.SubscribeOptions{Concurrency: 1})
+}
+
+// listenAgain is the pause before a subscription is made again that was lost, or could not be made.
+const listenAgain = time.Second
+
+// serve hands over what is live until ctx ends. A subscription that is lost, while the transport is not closed, is made again.
+func (c *Client) serve(ctx context.Context, live transport.Subscription, t Turn, hand transport.Handler) error {
+	for {
+		if live != nil {
+			err := live.Serve(ctx, hand)
+			live.Close()
+			if ctx.Err() != nil || !passes(err) {
+				return err
+			}
+		}
+		pause := time.NewTimer(listenAgain)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+		var err error
+		if live, err = c.listen(ctx, t); err != nil && !passes(err) {
+			return err
+		}
+	}
+}
+
+// passes reports whether a subscription that ended with err, or could not be made, may be made later.
+func passes(err error) bool { return errors.Is(err, transport.ErrUnavailable) }
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
