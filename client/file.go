@@ -40,9 +40,9 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Attach returns a part that brings the file at path into a conversation, in the name of who says so: inline when it is small, else stored with the
+// Attach returns a part that brings the file at path into a conversation: inline when it is small, else stored with the
 // transport. Errors are those of [CheckFile], of reading it, and of the transport.
-func Attach(ctx context.Context, tr transport.Transport, tenant, contextID, from, path string, limit int64) (*a2a.Part, error) {
+func Attach(ctx context.Context, c *Client, contextID, path string, limit int64) (*a2a.Part, error) {
 	info, err := CheckFile(path, limit)
 	if err != nil {
 		return nil, err
@@ -62,14 +62,14 @@ func Attach(ctx context.Context, tr transport.Transport, tenant, contextID, from
 	if n <= transport.MaxInlineFile {
 		return &a2a.Part{Content: a2a.Raw(head[:n]), Filename: name, MediaType: kind}, nil
 	}
-	files, ok := tr.(transport.Files)
+	files, ok := c.Transport.(transport.Files)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w: this transport takes files of at most %s", path, transport.ErrTooLarge, size.Text(transport.MaxInlineFile))
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	ref, err := transport.PutFile(ctx, files, tenant, contextID, from, f, max(limit, info.Size()))
+	ref, err := transport.PutFile(ctx, files, c.Tenant, contextID, c.user(), f, max(limit, info.Size()))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

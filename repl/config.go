@@ -31,6 +31,11 @@ type Config struct {
 	Verbose bool
 	// To is the agent that what Ask says is for; nil: whoever fits.
 	To *transport.Direct
+	// Files are paths of files that go with what Ask says, or with the first message of a chat; each has at most MaxFile bytes, 0 is
+	// [transport.DefaultMaxFile]. Output is the folder that the files of Ask's answer are written to; "": they are only named.
+	Files   []string
+	MaxFile int64
+	Output  string
 	// Getenv reads TERM and NO_COLOR; nil: os.Getenv.
 	Getenv func(string) string
 

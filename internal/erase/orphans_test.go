@@ -28,7 +28,7 @@ func TestOrphans(t *testing.T) {
 	said, made, lost, nowhere := put("c"), put("c"), put("c"), put("unsaid")
 	for i, payload := range []transport.Payload{
 		&a2a.Message{ID: "m", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{said.Part("a", "")}},
-		&a2a.Task{ID: "t", Artifacts: []*a2a.Artifact{{ID: "1", Parts: a2a.ContentParts{made.Part("b", "")}}}},
+		&a2a.Task{ID: "t", Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}, Artifacts: []*a2a.Artifact{{ID: "1", Parts: a2a.ContentParts{made.Part("b", "")}}}},
 	} {
 		e := &conversation.Entry{Seq: uint64(i + 1), Cause: &transport.Event{ID: "e", From: "user", ContextID: "c", Payload: payload}}
 		if _, err := store.Append(t.Context(), "", "c", conversation.Version(i), e); err != nil {
