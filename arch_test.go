@@ -68,7 +68,7 @@ var allowed = map[string][]string{
 	"agents":                         {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document"},
 	"agents/calc":                    {},
 	"agents/clock":                   {},
-	"client":                         {"transport", "cortex", "cortex/conversation", "cortex/storage"},
+	"client":                         {"internal/size", "transport", "cortex", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":              {"client", "transport", "transport/memory"},
 	"repl":                           {"client", "transport", "internal/lookalike"},
 }
