@@ -87,6 +87,7 @@ func Exec(o ExecOptions) (Handler, error) {
 		o.MaxOutput = DefaultMaxOutput
 	}
 	killOrphans()
+	removeFolders(time.Now())
 	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}
 	return p.run, nil
 }

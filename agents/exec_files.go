@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -22,11 +23,27 @@ const (
 // maxTaskFiles bounds the files that one run gets, and those that it leaves, in bytes.
 const maxTaskFiles = 256 << 20
 
+const (
+	folderPrefix = "cortex-task-"
+	// folderAge is how old a folder is that an agent which was killed has left: no task takes so long.
+	folderAge = 7 * 24 * time.Hour
+)
+
+// removeFolders removes the folders that agents of this user have left which were killed.
+func removeFolders(now time.Time) {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && now.Sub(info.ModTime()) > folderAge {
+			(&folder{dir}).remove() // that of another user stays
+		}
+	}
+}
+
 // folder is where a run of a program finds the files of its task, and leaves those of its result.
 type folder struct{ dir string }
 
 func newFolder() (*folder, error) {
-	dir, err := os.MkdirTemp("", "cortex-task-")
+	dir, err := os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("no folder for the files of the task: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
@@ -74,6 +75,30 @@ func TestExecFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(lines[3]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder of the task is still there: %v", err)
+	}
+}
+
+// TestLeftFolders has an agent that starts remove what one that was killed has left long ago, and nothing else.
+func TestLeftFolders(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir) // where Windows looks
+	old, now := filepath.Join(dir, "cortex-task-1"), filepath.Join(dir, "cortex-task-2")
+	for _, d := range []string{old, now, filepath.Join(dir, "others")} {
+		if err := os.MkdirAll(filepath.Join(d, "out"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-30 * 24 * time.Hour)
+	for _, d := range []string{old, filepath.Join(dir, "others")} {
+		if err := os.Chtimes(d, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program(t, "cat", agents.ExecOptions{})
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != "cortex-task-2" || entries[1].Name() != "others" {
+		t.Errorf("%v is left, %v, want the new one and what is somebody else's", entries, err)
 	}
 }
 
