@@ -23,15 +23,7 @@ func booker() {
 }
 
 func book(ctx context.Context) error {
-	b, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), ".local", "state", "cortex", "server.json"))
-	if err != nil {
-		return err
-	}
-	var server struct{ URL string }
-	if err := json.Unmarshal(b, &server); err != nil {
-		return err
-	}
-	bus, err := nats.Dial(ctx, &nats.Options{URL: server.URL})
+	bus, err := dialServer(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,4 +44,17 @@ func book(ctx context.Context) error {
 		}
 		return agents.Text("Booked for " + t.Text() + "."), nil
 	}), nil)
+}
+
+// dialServer connects to the Cortex of a script.
+func dialServer(ctx context.Context) (*nats.Bus, error) {
+	b, err := os.ReadFile(filepath.Join(os.Getenv("HOME"), ".local", "state", "cortex", "server.json"))
+	if err != nil {
+		return nil, err
+	}
+	var server struct{ URL string }
+	if err := json.Unmarshal(b, &server); err != nil {
+		return nil, err
+	}
+	return nats.Dial(ctx, &nats.Options{URL: server.URL})
 }

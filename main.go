@@ -2,13 +2,6 @@
 // yours, `cortex help` shows the rest.
 package main
 
-import (
-	"context"
-	"os"
+import "github.com/cortex-orchestrator/cortex/app"
 
-	"github.com/cortex-orchestrator/cortex/internal/cli"
-)
-
-func main() {
-	os.Exit(cli.Run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
+func main() { app.Main(app.Options{}) }

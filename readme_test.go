@@ -52,15 +52,17 @@ func TestReadmeFilesAreUsed(t *testing.T) {
 	}
 }
 
-// TestReadmeExampleIsTested holds that the program in the README is the one that a test compiles and runs.
-func TestReadmeExampleIsTested(t *testing.T) {
-	_, rest, ok := strings.Cut(read(t, "README.md"), "```go\n")
-	code, _, ok2 := strings.Cut(rest, "```")
-	if !ok || !ok2 {
-		t.Fatal("no Go code in the README")
+// TestReadmeExamplesAreTested holds that the programs in the README are those that tests compile and run.
+func TestReadmeExamplesAreTested(t *testing.T) {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1)
+	if len(blocks) < 2 {
+		t.Fatalf("%d blocks of Go in the README, want more", len(blocks))
 	}
-	if !strings.Contains(read(t, "cortex/example_test.go"), code) {
-		t.Errorf("the README's code is not in cortex/example_test.go:\n%s", code)
+	all := read(t, "cortex/example_test.go") + read(t, "testdata/plugin/main.go")
+	for _, block := range blocks {
+		if !strings.Contains(all, block[1]) {
+			t.Errorf("README: no test runs this code:\n%s", block[1])
+		}
 	}
 }
 

@@ -415,7 +415,7 @@ func (s *stage) answered(line, contextID string) {
 		}
 		for _, task := range conv.Asked() { // the question was told, or a yes may be for something else
 			for _, turn := range conv.Turns {
-				if turn.ID == task.Turn && !turn.Told {
+				if turn.ID == task.Turn && !turn.Delivered {
 					return false
 				}
 			}

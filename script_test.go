@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cortex": main, "booker": booker, "stranger": stranger})
+	testscript.Main(m, map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger})
 }
 
 // TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.

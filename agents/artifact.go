@@ -46,9 +46,9 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	if len(parts) == 0 && !u.Append {
 		return fmt.Errorf("artifact %q is empty", outputName(&next))
 	}
-	if t.pack != nil && !u.Append && u.LastChunk { // what is made piece by piece is stored at the end
+	if t.agent != nil && !u.Append && u.LastChunk { // what is made piece by piece is stored at the end
 		var err error
-		if parts, err = t.pack(parts); err != nil {
+		if parts, err = t.agent.pack(t.ContextID, parts); err != nil {
 			return fmt.Errorf("artifact %q: %w", outputName(&next), err)
 		}
 	}

@@ -38,7 +38,7 @@ func (t *Task) Files() []File {
 // Open returns a reader of the file. It reads what is stored elsewhere piece by piece; an error, also of a Read, says that the file is gone or
 // damaged.
 func (f File) Open(ctx context.Context) (io.ReadCloser, error) {
-	r, err := transport.OpenPart(ctx, f.task.files, f.task.Tenant, f.part)
+	r, err := transport.OpenPart(ctx, f.task.store(), f.task.Tenant, f.part)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
@@ -47,11 +47,20 @@ func (f File) Open(ctx context.Context) (io.ReadCloser, error) {
 
 // Bytes returns the file, of at most limit bytes: a larger one gives an error that wraps [transport.ErrTooLarge].
 func (f File) Bytes(ctx context.Context, limit int64) ([]byte, error) {
-	b, err := transport.ReadPart(ctx, f.task.files, f.task.Tenant, f.part, limit)
+	b, err := transport.ReadPart(ctx, f.task.store(), f.task.Tenant, f.part, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	return b, nil
+}
+
+// store returns where large files are; nil outside [Serve], and where the transport keeps none.
+func (t *Task) store() transport.Files {
+	if t.agent == nil {
+		return nil
+	}
+	f, _ := t.agent.tr.(transport.Files)
+	return f
 }
 
 // fileReader says in its errors which file it reads.
@@ -71,10 +80,11 @@ func (r fileReader) Read(b []byte) (int, error) {
 // AddFile adds a file to the result, as an artifact of its name. A large one is stored as it is read, and may have [Options].MaxFile bytes. An
 // empty mediaType is found by the name and the first bytes. Errors are those of [Task.Artifact], of r and of the transport.
 func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader) error {
-	limit := t.maxFile
-	if limit <= 0 {
-		limit = transport.DefaultMaxFile
+	limit := int64(transport.DefaultMaxFile)
+	if t.agent != nil && t.agent.o.MaxFile > 0 {
+		limit = t.agent.o.MaxFile
 	}
+	files := t.store()
 	head := make([]byte, transport.MaxInlineFile+1)
 	n, err := io.ReadFull(r, head)
 	head = head[:n]
@@ -82,7 +92,7 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	mediaType = transport.TypeOf(name, mediaType, head[:min(n, 512)])
-	if t.files == nil && n > transport.MaxInlineFile {
+	if files == nil && n > transport.MaxInlineFile {
 		rest, err := io.ReadAll(io.LimitReader(r, MaxArtifactBytes)) // more than there may be
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -90,8 +100,8 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 		head = append(head, rest...)
 	}
 	part := &a2a.Part{Content: a2a.Raw(head), Filename: name, MediaType: mediaType}
-	if t.files != nil && (n > transport.MaxInlineFile || t.inline()+n > transport.MaxInlineFiles) {
-		ref, err := transport.PutFile(ctx, t.files, t.Tenant, t.ContextID, t.agent, io.MultiReader(bytes.NewReader(head), alive{r, t}), limit)
+	if files != nil && (n > transport.MaxInlineFile || t.inline()+n > transport.MaxInlineFiles) {
+		ref, err := transport.PutFile(ctx, files, t.Tenant, t.ContextID, t.agent.id, io.MultiReader(bytes.NewReader(head), alive{r, t}), limit)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -51,6 +51,10 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 	if !ok {
 		return transport.Permanent(fmt.Errorf("a %T is no task for an agent", e.Payload))
 	}
+	if m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex {
+		a.answered(m)
+		return nil
+	}
 	id := taskID(e, m)
 	if id == "" {
 		return transport.Permanent(errors.New("the task has no id"))
@@ -178,10 +182,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	if !t.Deadline.IsZero() && !t.Deadline.After(started) {
 		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
 	}
-	t.live, t.pulse = newLive(a, e, m), newPulse(a, e, r)
-	t.files, _ = a.tr.(transport.Files)
-	t.agent, t.maxFile = a.id, a.o.MaxFile
-	t.pack = func(parts a2a.ContentParts) (a2a.ContentParts, error) { return a.pack(t.ContextID, parts) }
+	t.live, t.pulse, t.agent = newLive(a, e, m), newPulse(a, e, r), a
 	telling, stop := context.WithCancel(r.ctx)
 	var teller sync.WaitGroup
 	teller.Go(func() { t.pulse.tell(telling) })
@@ -236,6 +237,10 @@ func isOver(err error) bool {
 func (a *agent) control(_ context.Context, e *transport.Event) error {
 	if e.From == transport.Cortex && !e.Time.IsZero() {
 		a.clocks.heard(e.Time)
+	}
+	if m, ok := e.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex && e.Tenant == a.o.Tenant {
+		a.answered(m)
+		return nil
 	}
 	c, ok := e.Payload.(*transport.Cancel)
 	if !ok {

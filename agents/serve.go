@@ -107,7 +107,9 @@ type agent struct {
 	mu       sync.Mutex
 	running  map[a2a.TaskID]*run
 	finished *memory[outcome]
-	canceled *memory[cancellation] // that came before their task
+	canceled *memory[cancellation]          // that came before their task
+	asks     map[string]chan<- *a2a.Message // by the ids of what tasks have asked and wait for; one place each
+	answers  *memory[*a2a.Message]          // by the same, of late
 }
 
 func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) (*agent, error) {
@@ -123,7 +125,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	a := &agent{
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
 		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[cancellation](),
-		clocks: newClocks(),
+		asks: map[string]chan<- *a2a.Message{}, answers: newMemory[*a2a.Message](), clocks: newClocks(),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err

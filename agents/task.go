@@ -33,17 +33,13 @@ type Task struct {
 
 	live  *live  // nil outside Serve
 	pulse *pulse // likewise
-
-	files   transport.Files // where large ones are; nil outside Serve, and where the transport keeps none
-	agent   string          // who stores them
-	maxFile int64
-	pack    func(a2a.ContentParts) (a2a.ContentParts, error) // nil outside Serve
+	agent *agent // likewise
 
 	mu        sync.Mutex
 	artifacts []*made
 	bytes     int            // of artifacts
 	text      []byte         // that was streamed
-	asked     map[string]int // how often, by what was asked
+	asked     map[string]int // how often, by a digest of what was asked
 }
 
 // newTask reads a task from its event.

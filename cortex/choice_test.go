@@ -137,8 +137,8 @@ func TestPromptStaysSmallAndStable(t *testing.T) {
 			if err := cortex.PutSnapshot(t.Context(), n.store.(storage.Snapshots), conv); err != nil {
 				t.Fatal(err)
 			}
-			if told := n.load().Told; told != conv.Told || told == 0 {
-				t.Errorf("%d bytes were told by a snapshot, %d by the log", told, conv.Told)
+			if told := n.load().ListedSize; told != conv.ListedSize || told == 0 {
+				t.Errorf("%d bytes were told by a snapshot, %d by the log", told, conv.ListedSize)
 			}
 			in, _ := catalog.Preview(conv, "who sells wine?", *n.cast.now.Load(), n.index, t0)
 			snap, _ := catalog.Preview(n.load(), "who sells wine?", *n.cast.now.Load(), n.index, t0)
@@ -230,7 +230,7 @@ func TestBackAndForth(t *testing.T) {
 }
 
 // TestChoiceChanges holds what is told of agents that were shown: that they have left, or have another card; and that nothing is
-// told of those that are only no longer among the best, nor of those that were never shown.
+// explained of those that are only no longer among the best, nor of those that were never shown.
 func TestChoiceChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := crowd(1000)
@@ -279,7 +279,7 @@ func TestChoiceChanges(t *testing.T) {
 }
 
 // TestChoiceKeepsToThePolicy holds that what the policy denies is nowhere in a choice, and that an agent which has enough to do is
-// told of where it would have been chosen, and has not left.
+// explained of where it would have been chosen, and has not left.
 func TestChoiceKeepsToThePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rules, err := policy.Parse("policy.yaml", []byte("rules:\n- {agents: [wine-*], allow: false}\n- {agents: [bicycles-repairs, olives-exports], at_once: 1}\n"))

@@ -205,3 +205,20 @@ func TestDirectWithoutBudget(t *testing.T) {
 		w.wantTasks("alpha", 0)
 	})
 }
+
+// TestDirectWithAFile: the files of the message go along.
+func TestDirectWithAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nobodyDecides(t))
+		e := directEvent(t, "m1", "look at this", transport.Direct{Agent: "alpha"})
+		m := e.Payload.(*a2a.Message)
+		m.Parts = append(m.Parts, &a2a.Part{Content: a2a.Raw("\x89PNG"), Filename: "plot.png", MediaType: "image/png"})
+		w.publish(e)
+		w.onlyTask("alpha")
+		parts := w.tasksOf("alpha")[0].Payload.(*a2a.Message).Parts
+		if last := parts[len(parts)-1]; len(parts) != 2 || last.Filename != "plot.png" || last.MediaType != "image/png" {
+			t.Errorf("the task has %d parts, the last is %+v", len(parts), last)
+		}
+		w.wantFold()
+	})
+}

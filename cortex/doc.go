@@ -1,9 +1,17 @@
 // Package cortex is the orchestrator: it takes users' messages and agents' results from its inbox, asks an [llm.Decider]
-// what to do, sends tasks to agents, and answers. Everything it does follows from the log of a conversation ([Store]),
+// what to do, sends tasks to agents, and answers. Everything it does follows from the log of a conversation ([storage.Store]),
 // so that a process can be killed between any two steps and another goes on without losing or repeating anything.
 //
-// The way of an event is in turn.go, from top to bottom: load (load.go, cache.go), plan (package conversation), decide (decide.go), append
-// (the Store), apply (package conversation), dispatch (send.go, recall.go).
+// The way of an event is in turn.go, from top to bottom: load (load.go, cache.go), plan (package conversation), decide (package decide), append
+// (the store), apply (package conversation), dispatch (dispatch.go).
+//
+// The packages below:
+//
+//   - conversation: what a log means, what an event does to it, and what follows; without I/O or a clock.
+//   - decide: the way to a decision: rules, limits, the decider, what of its answer holds. decide/catalog: which agents a prompt shows.
+//   - budget: what is spent on models. learn: what delegations teach the router.
+//   - storage: what is wanted of a store; memstore and jetstore are stores, storetest is their suite.
+//   - registry: who is there. router: who fits. policy: who may.
 //
 // # Words
 //
@@ -11,6 +19,7 @@
 //   - event: what comes from the transport. Entry: what the log keeps of it, with what was decided. Effect: what an entry wants sent.
 //   - turn: from a message to its answer. Step: one decision to delegate within it. Task: one delegation. Attempt: one try at a task.
 //   - partition: a part of the conversations, which one process owns at a time. Epoch: a number that grows with each owner.
+//   - direct request: a message that names its agent; no model decides.
 //   - candidates: the agents that a turn may give work to. Shortlist: those that its prompt shows, when they are too many.
 //   - learner: what keeps in mind which agents were good for what. Evidence: one such case.
 //   - spend log: what was spent on models each day, written down behind the turns.

@@ -1,7 +1,9 @@
 package cortex_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +14,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // sayWith is say with files, whose bytes are their names.
@@ -112,5 +116,71 @@ func TestFilesOfTheConversation(t *testing.T) {
 			t.Errorf("behind a summary of the first turn there are the files %v", files)
 		}
 		w.wantFold()
+	})
+}
+
+// keeper is a transport that keeps files.
+type keeper struct {
+	*memory.Bus
+	chunks map[string][]byte
+}
+
+func (k *keeper) PutChunk(_ context.Context, o transport.Object, n int, sealed []byte) error {
+	k.chunks[fmt.Sprint(o, n)] = sealed
+	return nil
+}
+
+func (k *keeper) Chunk(_ context.Context, o transport.Object, n int) ([]byte, error) {
+	if b, ok := k.chunks[fmt.Sprint(o, n)]; ok {
+		return b, nil
+	}
+	return nil, transport.ErrNotFound
+}
+
+// TestOpenStoredFiles lets a decider open a file of which messages have a reference only, and shows it the beginning of a text. One that is too
+// large for an image is not read.
+func TestOpenStoredFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened []int
+		var failed []error
+		var shown []prompt.File
+		d := simple(func(turn *llm.Turn) *llm.Decision {
+			for _, key := range turn.Available {
+				b, err := turn.Open(t.Context(), key)
+				opened, failed = append(opened, len(b)), append(failed, err)
+			}
+			shown = turn.Files
+			return respond("seen")
+		})
+		w := newWorld(t, d)
+		k := &keeper{w.bus.(*memory.Bus), map[string][]byte{}}
+		w.restart(cortex.Config{Decider: d, Transport: k})
+		e := userEvent("m1", "look")
+		m := e.Payload.(*a2a.Message)
+		for _, p := range []*a2a.Part{
+			{Content: a2a.Raw(strings.Repeat("1,2\n", 100_000)), Filename: "big.csv"},
+			{Content: a2a.Raw(make([]byte, llm.MaxImageBytes+1)), Filename: "huge.png"},
+		} {
+			m.Parts = append(m.Parts, p)
+		}
+		var err error
+		if m.Parts, err = transport.PackFiles(t.Context(), k, "", theContext, "user", m.Parts); err != nil {
+			t.Fatal(err)
+		}
+		w.publish(e)
+		w.wantAnswer("m1", "seen")
+		if len(opened) != 2 || opened[0] != 400_000 || failed[0] != nil || opened[1] != 0 || !errors.Is(failed[1], transport.ErrTooLarge) {
+			t.Errorf("opened %v, %v", opened, failed)
+		}
+		want := []prompt.File{
+			{Key: "f1", Name: "big.csv", Type: "text/csv", Size: 400_000, Head: strings.Repeat("1,2\n", 100)},
+			{Key: "f2", Name: "huge.png", Type: "image/png", Size: llm.MaxImageBytes + 1},
+		}
+		if diff := cmp.Diff(want, shown); diff != "" {
+			t.Errorf("the prompt shows (-want +got):\n%s", diff)
+		}
+		if n := w.load().Weight(); n > 16<<10 {
+			t.Errorf("the conversation weighs %d bytes, with the files that it has references to", n)
+		}
 	})
 }

@@ -37,14 +37,14 @@ type Config struct {
 	// Shortlist is how many agents a prompt shows when there are more than [catalog.MaxAgents], beside those that are in use or named;
 	// 0 is 20.
 	Shortlist int
-	// NoLearning says that delegations teach the Router nothing. Else what they teach is kept by a Store that is a [Notes].
+	// NoLearning says that delegations teach the Router nothing. Else what they teach is kept by a Store that is a [storage.Notes].
 	NoLearning bool
 	// Policy returns the rules in force: who may ask which agents, and how often. nil, or a nil Policy, allows everything.
 	Policy func() *policy.Policy
 
 	Tenant string // "" is the default tenant
 	// Authenticated says that senders have proven who they are. A conversation then belongs to whoever began it, see
-	// [Conversation.Admits]. Else everybody may speak everywhere.
+	// [conversation.Conversation.Admits]. Else everybody may speak everywhere.
 	Authenticated bool
 	// Label says in the list of replicas which process this is, see [transport.SubscribeOptions].
 	Label string
@@ -60,7 +60,7 @@ type Config struct {
 	// Decisions is how many decisions may be made at a time: each may have a connection to a model open. 0, and more, is 2048. Others wait, as
 	// fair among their senders as can be; if Authenticated, who has thousands of them, or tens of megabytes, is refused.
 	Decisions int
-	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [Ledger].
+	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [storage.Ledger].
 	Budget budget.Limits
 
 	Logger *slog.Logger     // nil discards

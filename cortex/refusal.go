@@ -57,6 +57,7 @@ func refusalOf(contextID, from, id string) (key, of, by string) {
 // gets a failed answer. It is called again when it was not done, or the orchestrator was killed: all that it sends has derived ids.
 func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason error) error {
 	var err error
+	e = original(e)
 	switch {
 	case e.From == "" || e.ContextID == "": // the transport cannot say whose it is
 	case e.From == transport.Cortex:
@@ -254,7 +255,7 @@ func withoutOldest(kept []refusalNote) []refusalNote {
 }
 
 // RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
-// is a [Notes].
+// is a [storage.Notes].
 func RefusalOf(ctx context.Context, s storage.Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	notes, ok := s.(storage.Notes)
 	if !ok {

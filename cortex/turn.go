@@ -39,6 +39,7 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
 	}
+	e = original(e)
 	a := &attempt{event: e, instead: instead, kept: unstoredKey{o.cfg.Tenant, e.ContextID, conversation.EventKey(e)}}
 	for range maxRounds {
 		if done, err := o.round(ctx, a); done {
@@ -78,7 +79,7 @@ func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err er
 	switch plan.Do {
 	case conversation.Repeat:
 		o.unstored.take(a.kept) // it was stored after all, or another one was
-		return true, o.repeat(ctx, conv, plan.Seq)
+		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
 		o.cache.put(conv)
 		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, &failure{plan.Why}))
@@ -136,10 +137,24 @@ const saidOfDamaged = "The record of this conversation is damaged, so that it ca
 	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."
 
 // repeat sends once more what an event led to that came again.
-func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, seq uint64) error {
+func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, e *transport.Event, seq uint64) error {
 	err := o.send(ctx, conv, seq)
+	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // an agent that was restarted asks again
+		err = o.send(ctx, conv, answered)
+	}
 	o.cache.put(conv)
 	return err
+}
+
+// original returns e, or what it is once more.
+func original(e *transport.Event) *transport.Event {
+	id := transport.MessageEventID(e)
+	if id == e.ID {
+		return e
+	}
+	first := *e
+	first.ID = id
+	return &first
 }
 
 // errUnstorable marks an entry that no store will keep.

@@ -181,6 +181,9 @@ func withoutOldest(in *prompt.Input, turns, bytes int) (out *prompt.Input, done 
 	for i := range short.History {
 		h := &short.History[i]
 		h.User = cut(h.User)
+		for ; len(h.Files) > 0 && done < bytes; h.Files = h.Files[1:] {
+			done += 1 + len(h.Files[0].Name) + len(h.Files[0].Type)
+		}
 		h.Steps = slices.Clone(h.Steps)
 		for j := range h.Steps {
 			tasks := slices.Clone(h.Steps[j].Tasks)

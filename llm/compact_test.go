@@ -264,6 +264,24 @@ func TestCompactCuts(t *testing.T) {
 	}
 }
 
+// TestCompactCutsFiles leaves out the names of the oldest files where they do not fit.
+func TestCompactCutsFiles(t *testing.T) {
+	tn := talk(30, 10)
+	for i := range tn.History {
+		for j := range 20 {
+			name := fmt.Sprintf("%02d-%02d%s", i, j, strings.Repeat("x", 50))
+			tn.History[i].Files = append(tn.History[i].Files, prompt.File{Key: "f", Name: name, Type: "text/plain"})
+		}
+	}
+	d, client := compactor(t, llm.DeciderOptions{Window: 8_000}, llmtest.Text("short"))
+	if s, err := d.Compact(t.Context(), tn, false); err != nil || s.Text != "short" {
+		t.Fatalf("Compact = %+v, %v", s, err)
+	}
+	if got := client.Requests()[0].Messages[0].Text(); strings.Contains(got, "[00-00") || !strings.Contains(got, "[14-19") {
+		t.Errorf("the request names other files than the newest:\n%.2000s", got)
+	}
+}
+
 func TestCompactFails(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {

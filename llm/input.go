@@ -56,7 +56,7 @@ func checkInput(t *Turn, a *prompt.Agent, d *Delegation) error {
 	case !isGiven(d.Input) && asksForNothing(schema):
 		return nil
 	case !isGiven(d.Input):
-		return quoted("skill %s needs input that fits its schema: %s", excerpt(skill), fieldsOf(raw))
+		return quoted("skill %s needs input that fits its schema: %s", excerpt(skill), SchemaFields(raw))
 	}
 	if err := schema.Validate(d.Input); err != nil {
 		return quoted("the input does not fit the schema of skill %s: %s", excerpt(skill), prompt.Clean(err.Error(), maxInputReason))
@@ -117,9 +117,9 @@ func quoted(format string, args ...any) error {
 	return errors.New(strings.ReplaceAll(fmt.Sprintf(format, args...), "<", `\u003c`))
 }
 
-// fieldsOf tells in a line what a schema asks for: the properties of the object, those that are required first, or the schema
+// SchemaFields tells in a line what a schema asks for: the properties of the object, those that are required first, or the schema
 // itself when it has none.
-func fieldsOf(schema json.RawMessage) string {
+func SchemaFields(schema json.RawMessage) string {
 	var object struct {
 		Properties map[string]json.RawMessage
 		Required   []string

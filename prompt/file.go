@@ -32,6 +32,15 @@ func viewFile(f *File) file {
 // shownFiles returns the files that are shown of so many.
 func shownFiles(files []File) []File { return files[:min(len(files), maxFiles)] }
 
+// viewNames returns a line for each file, for a reader who cannot give them to anybody.
+func viewNames(files []File) string {
+	var b strings.Builder
+	for _, f := range shownFiles(files) {
+		b.WriteString(plain("\n[" + Clean(f.Name, maxName) + ", " + Clean(f.Type, maxName) + "]"))
+	}
+	return b.String()
+}
+
 // viewFiles returns a line for each file that is shown, and one for the rest.
 func viewFiles(files []File) []string {
 	var lines []string

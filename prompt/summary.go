@@ -44,7 +44,7 @@ func (t *Templates) Summary(in *Input, turns int) (*Prompt, error) {
 }
 
 func viewTurn(h *Turn) turnView {
-	v := turnView{User: viewText(h.User, maxUser), Kind: viewKind(h.Kind), Answer: viewText(h.Answer, maxAnswer)}
+	v := turnView{User: viewText(h.User, maxUser) + viewNames(h.Files), Kind: viewKind(h.Kind), Answer: viewText(h.Answer, maxAnswer)}
 	for i := range h.Steps {
 		for j := range h.Steps[i].Tasks {
 			v.Results = append(v.Results, viewWork(&h.Steps[i].Tasks[j]))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -92,8 +93,11 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 // nearest returns the command that name was meant to be, or "".
 func nearest(name string) string {
 	best, at := "", 3
+	if len(name) > 40 {
+		return ""
+	}
 	for _, cmd := range commands {
-		d := distance(name, cmd.name)
+		d := levenshtein.ComputeDistance(name, cmd.name)
 		if len(name) > 2 && strings.HasPrefix(cmd.name, name) {
 			d = 1
 		}
@@ -102,33 +106,4 @@ func nearest(name string) string {
 		}
 	}
 	return best
-}
-
-// distance returns how many letters to insert, remove, change or swap with their neighbour make a into b.
-func distance(a, b string) int {
-	const far = 100
-	x, y := []rune(a), []rune(b)
-	if len(x) > 40 {
-		return far
-	}
-	d := make([][]int, len(x)+1)
-	for i := range d {
-		d[i] = make([]int, len(y)+1)
-		for j := range d[i] {
-			switch {
-			case i == 0:
-				d[i][j] = j
-			case j == 0:
-				d[i][j] = i
-			case x[i-1] == y[j-1]:
-				d[i][j] = d[i-1][j-1]
-			default:
-				d[i][j] = 1 + min(d[i-1][j], d[i][j-1], d[i-1][j-1])
-				if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-					d[i][j] = min(d[i][j], 1+d[i-2][j-2])
-				}
-			}
-		}
-	}
-	return d[len(x)][len(y)]
 }

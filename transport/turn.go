@@ -2,6 +2,7 @@ package transport
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -18,4 +19,16 @@ func TurnID(tenant, contextID, from, messageID string) string {
 		name = strconv.AppendQuote(name, part) // what stands between quotes cannot end them
 	}
 	return uuid.NewSHA1(turnSpace, name).String()
+}
+
+// AgainID returns an id for an event that carries a message once more whose event had the message's id: within [DuplicateWindow] a transport
+// would drop it under the old one. n tells it from others. Cortex takes both for the same, and answers again what it has answered.
+func AgainID(messageID, n string) string { return messageID + "#" + n }
+
+// MessageEventID returns the id of the event by which the message of e came first: its own, unless that is an [AgainID].
+func MessageEventID(e *Event) string {
+	if m, ok := Request(e); ok && m.ID != "" && strings.HasPrefix(e.ID, m.ID+"#") {
+		return m.ID
+	}
+	return e.ID
 }

@@ -48,8 +48,8 @@ func (c *Conversation) Begin(e *Entry) error {
 	}
 	switch p := e.Cause.Payload.(type) {
 	case *transport.Deadline:
-		if told := c.told(e.Cause); told != nil {
-			told.Told = true
+		if asked := c.delivered(e.Cause); asked != nil {
+			asked.Delivered = true
 		}
 		for _, t := range c.Expired(p, e.Time) {
 			if t.Turn != e.Turn {

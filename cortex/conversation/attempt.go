@@ -21,7 +21,7 @@ import (
 //     by whoever asks, without a yes, have room for it, and were not tried. The more confident ones come first.
 //   - Only a task that names a skill goes to others: one without is for its agent. So is one that went on after a question, which
 //     only its agent understands, and one that the user said yes to, since the yes was for that agent.
-//   - There are so many in all (cortex.MaxAttempts), fewer where a rule says so. Then the task fails, and the decider is told of all attempts.
+//   - There are so many in all (policy.MaxAttempts), fewer where a rule says so. Then the task fails, and the decider is told of all attempts.
 //   - The first result from the agent that has the task now counts; what earlier ones say of it comes too late.
 //
 // Who tries what again is in the entry that gives the earlier attempt up.
@@ -118,7 +118,7 @@ func (c *Conversation) result(e *Entry, t *Task, r result) {
 		t.Gone, t.TimedSeq = false, e.Seq
 		t.Deadline = t.extended(e.Time)
 	case e.Rejected != "":
-		c.settle(e, t, Failed, t.told(e.Rejected), nil)
+		c.settle(e, t, Failed, t.explained(e.Rejected), nil)
 	case r.State == a2a.TaskStateFailed:
 		c.lapse(e, t, r.Text, r.Artifacts)
 	default:
@@ -130,7 +130,7 @@ func (c *Conversation) result(e *Entry, t *Task, r result) {
 func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.Artifact) {
 	r, ok := e.Retries[t.ID]
 	if !ok || !t.Running() {
-		c.settle(e, t, Failed, t.told(why), artifacts)
+		c.settle(e, t, Failed, t.explained(why), artifacts)
 		return
 	}
 	if turn := c.Turn(t.Turn); turn != nil && r.Agent != t.Agent && t.TriedBy(r.Agent) == nil {
@@ -142,8 +142,8 @@ func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.A
 	c.send(e, t)
 }
 
-// told is why the last attempt at t failed, with what became of those before.
-func (t *Task) told(why string) string {
+// explained is why the last attempt at t failed, with what became of those before.
+func (t *Task) explained(why string) string {
 	if len(t.Tried) == 0 {
 		return why
 	}

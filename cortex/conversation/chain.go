@@ -17,7 +17,7 @@ import (
 //     else of the one that was handed on most often. What it says of hops and ancestors can only make it stricter.
 //   - Nobody is asked in a turn by whom, or on whose way, the request came there.
 //   - A chain has at most [MaxChain] turns: what else is asked in the course of it is refused, and in no log. What a turn may spend, and may give to an agent, holds for the chain.
-//   - Any other message of an agent begins a chain, and an agent may ask for so much in a minute, with all that comes of it, see rates.
+//   - Any other message of an agent begins a chain, and an agent may ask for so much in a minute, with all that comes of it.
 
 // MaxChain is how many turns may descend from one, itself among them.
 const MaxChain = 64

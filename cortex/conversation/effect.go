@@ -50,7 +50,7 @@ func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	for _, turn := range c.Turns {
 		if turn.AnswerSeq == seq {
 			o.answer(turn)
-			o.told(turn)
+			o.delivered(turn)
 		}
 	}
 	return out
@@ -257,11 +257,11 @@ func (o effects) timer(at, due time.Time) {
 	})
 }
 
-// told notes, behind the question of a turn, that it was told: it comes back to Cortex before everything that is said after it.
-func (o effects) told(turn *Turn) {
+// delivered notes, behind the question of a turn, that it was delivered: it comes back to Cortex before everything that is said after it.
+func (o effects) delivered(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
 		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
-			ID: o.c.toldID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
+			ID: o.c.deliveredID(turn), Time: turn.Asked, Payload: &transport.Deadline{At: turn.Asked},
 		})
 	}
 }
@@ -270,7 +270,8 @@ func (o effects) told(turn *Turn) {
 // part of input) and "output", and what they "cost". It is not there when no model was paid for.
 const metaUsage = "usage"
 
-// answer shows the answer on Live; an agent that asked gets it into its inbox.
+// answer shows the answer on Live. An agent that asked gets it into its inbox, where it stays until it is taken, and on its control topic, where
+// the instance that waits for it hears it though all its places are taken by tasks that wait as well.
 func (o effects) answer(turn *Turn) {
 	m := &a2a.Message{
 		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
@@ -289,6 +290,7 @@ func (o effects) answer(turn *Turn) {
 	e := transport.Event{ID: m.ID, Time: turn.Answered, Payload: m}
 	if IsAgent(turn.From) {
 		o.add(turn, transport.Inbox(o.c.Tenant, turn.From), e)
+		o.add(turn, transport.Control(o.c.Tenant, turn.From), e)
 	}
 	o.add(turn, o.live(), e)
 }
@@ -297,6 +299,17 @@ func (o effects) answer(turn *Turn) {
 func (c *Conversation) Open(from, messageID string) bool {
 	turn := c.begunBy(from, messageID)
 	return turn != nil && turn.Open()
+}
+
+// AnsweredIn returns the entry that answered the message of an agent, 0 for any other event and for one that is not answered.
+func (c *Conversation) AnsweredIn(e *transport.Event) uint64 {
+	if _, ok := transport.Request(e); !ok || !IsAgent(e.From) {
+		return 0
+	}
+	if turn := c.begunBy(e.From, e.ID); turn != nil {
+		return turn.AnswerSeq
+	}
+	return 0
 }
 
 // AnswerOf returns the answer to a sender's message with this id as it is sent to people, if the turn has been answered.

@@ -176,7 +176,7 @@ type Candidate struct {
 // MaxTitle bounds a title, in bytes.
 const MaxTitle = 80
 
-// Title returns the title that e gives its conversation, see [ContextInfo], and whether it gives one: a user's message
+// Title returns the title that e gives its conversation, see storage.ContextInfo, and whether it gives one: a user's message
 // does. Runs of space become one; what does not print is left out, since a title is shown on a terminal.
 func (e *Entry) Title() (title string, ok bool) {
 	if e.Cause == nil {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -20,6 +21,21 @@ const (
 	maxCarried = 2 << 20   // bytes of files in one message of Cortex, encoded a third more; references do not count
 	maxKept    = 512 << 10 // the same of the files of answered turns that a conversation keeps
 )
+
+// wordsOf returns what a message says beside its files, which agents and prompts get as what they are; or their names when it says nothing.
+func wordsOf(parts a2a.ContentParts) string {
+	isFile := func(p *a2a.Part) bool {
+		_, _, _, ok := transport.FileOf(p)
+		return ok
+	}
+	if !slices.ContainsFunc(parts, isFile) {
+		return partsText(parts)
+	}
+	if text := partsText(slices.DeleteFunc(slices.Clone(parts), isFile)); strings.TrimSpace(text) != "" {
+		return text
+	}
+	return partsText(parts)
+}
 
 // resultFiles returns the files of a result. One without a name has that of its artifact.
 func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {

@@ -121,7 +121,7 @@ func TestFilesOfAYes(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := s.conv.Asked()[0]
-	s.apply(&transport.Event{ID: s.toldID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
+	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	d := gives("alpha")
 	d.Delegations[0].ID = string(asked.ID)
 	s.apply(says("user", "m2", "yes"), d)
@@ -130,8 +130,8 @@ func TestFilesOfAYes(t *testing.T) {
 	}
 }
 
-// toldID returns the id of the note that the last question was told.
-func (s *script) toldID() string {
+// deliveredID returns the id of the note that the last question was delivered.
+func (s *script) deliveredID() string {
 	for _, out := range s.conv.Effects(s.conv.Seq) {
 		if _, ok := out.Event.Payload.(*transport.Deadline); ok && out.Event.DeliverAt.IsZero() {
 			return out.Event.ID
@@ -232,6 +232,9 @@ func TestFilesByKey(t *testing.T) {
 	available("f1 f2 f3 f4 f5 f6 f7")
 
 	view := s.conv.View(s.conv.Turns[3], t0)
+	if got := view.History[0].User; got != "take one" {
+		t.Errorf("the prompt shows that the user said %q", got)
+	}
 	want := []prompt.File{{Key: "f1", Name: "t.csv", Type: "text/csv", Size: 8, Head: "a,b\n1,2\n"}, {Key: "f2", Name: "u.pdf", Type: "application/pdf", Size: 5 << 20}}
 	if diff := cmp.Diff(want, view.History[0].Files[:2]); diff != "" {
 		t.Errorf("the prompt shows of the first message (-want +got):\n%s", diff)
@@ -277,12 +280,22 @@ func TestFilesOfAYesByKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	asked := s.conv.Asked()[0]
-	s.apply(&transport.Event{ID: s.toldID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
+	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // for which those of the request are let go
 	d = gives("alpha")
 	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Given)
 	s.apply(says("user", "m2", "yes"), d)
 	if got := s.filesTo(transport.Inbox("", "alpha")); len(got) != 1 || conversation.FileKey(got[0]) != "f2" || transport.IsForgotten(got[0]) {
 		t.Errorf("the agent gets %v, want f2", got)
+	}
+}
+
+// TestFilesAlone takes the names of files for the words of a message that has none.
+func TestFilesAlone(t *testing.T) {
+	s := newScript(t)
+	e := brings(says("user", "m1", " "), file("a.png", 5), stored("b.pdf", "1"))
+	s.apply(e, say("seen"))
+	if got := s.conv.Turns[0].User; got != " \n[a.png]\n[b.pdf]" {
+		t.Errorf("the user said %q", got)
 	}
 }

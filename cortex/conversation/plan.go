@@ -65,8 +65,8 @@ func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why str
 	}
 	switch p := e.Payload.(type) {
 	case *transport.Deadline:
-		if told := c.told(e); told != nil {
-			return told.ID, ""
+		if asked := c.delivered(e); asked != nil {
+			return asked.ID, ""
 		}
 		expired := c.Expired(p, now)
 		if len(expired) == 0 {

@@ -19,8 +19,8 @@ import (
 //   - At most one question is open for each person in a conversation: a new one withdraws the earlier one.
 //   - Whatever that person says next closes it. Exactly a yes lets the tasks go, in a turn of its own and as they were shown;
 //     everything else cancels them. So a yes to something else never lets them go.
-//   - A yes counts when it was said after the question was told and nothing was answered to that person since. Else the question
-//     is asked once more, under the same tasks. What was said when is told by the order in the inbox, and not by anybody's clock:
+//   - A yes counts when it was said after the question was delivered and nothing was answered to that person since. Else the question
+//     is asked once more, under the same tasks. What was said when is known by the order in the inbox, and not by anybody's clock:
 //     behind the question Cortex sends itself a note, and only what comes after the note was said after the question.
 //   - What others say, people and agents, leaves it open. A cancellation, or the end of its time, closes it.
 //   - A task leaves this state in the very entry that closes the question, and nothing but a yes has it sent.
@@ -87,26 +87,26 @@ const noYes = "nobody said yes in time"
 
 // unclear reports whether a yes may have been said to something else than the question of turn asked.
 func (c *Conversation) unclear(asked *Turn) bool {
-	return !asked.Told || slices.ContainsFunc(c.Turns, func(t *Turn) bool {
+	return !asked.Delivered || slices.ContainsFunc(c.Turns, func(t *Turn) bool {
 		return !t.Open() && t.From == asked.From && t.AnswerSeq > asked.AnswerSeq
 	})
 }
 
-// told returns the turn whose open question was told before e was sent, if e is the note that says so; else nil.
-func (c *Conversation) told(e *transport.Event) *Turn {
+// delivered returns the turn whose open question was delivered before e was sent, if e is the note that says so; else nil.
+func (c *Conversation) delivered(e *transport.Event) *Turn {
 	if _, ok := e.Payload.(*transport.Deadline); !ok {
 		return nil
 	}
 	for _, t := range c.Turns {
-		if !t.Asked.IsZero() && e.ID == c.toldID(t) && len(c.askedIn(t.ID)) > 0 {
+		if !t.Asked.IsZero() && e.ID == c.deliveredID(t) && len(c.askedIn(t.ID)) > 0 {
 			return t
 		}
 	}
 	return nil
 }
 
-// toldID is the id of the note that turn's question was told.
-func (c *Conversation) toldID(turn *Turn) string {
+// deliveredID is the id of the note that turn's question was delivered.
+func (c *Conversation) deliveredID(turn *Turn) string {
 	return c.ID(turn.AnswerSeq, "told:"+turn.ID, 0)
 }
 

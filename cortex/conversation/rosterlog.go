@@ -43,13 +43,13 @@ func (c *Conversation) applyRoster(e *Entry) {
 	case r == nil || turn == nil:
 		return
 	case r.All:
-		c.Listed, c.Changes, c.Relist, c.Choice, c.Told = r.Joined, nil, false, r.Choice, r.Size
+		c.Listed, c.Changes, c.Relist, c.Choice, c.ListedSize = r.Joined, nil, false, r.Choice, r.Size
 		if c.Listed == nil {
 			c.Listed = []prompt.Agent{} // nobody was there
 		}
 	default:
 		c.Changes = append(c.Changes, Change{Turn: e.Turn, Step: len(turn.Steps), Update: prompt.Update{Joined: r.Joined, Left: r.Left}})
-		c.Told += r.Size
+		c.ListedSize += r.Size
 	}
 	c.weighRoster()
 }

@@ -35,16 +35,16 @@ type Conversation struct {
 	Usage     llm.Usage // of all turns, those before the window included
 	// Listed are the agents that prompts begin with, and Changes how these changed since, see [Roster]; a nil Listed says
 	// that nothing was recorded yet. With Relist the next decision begins the list anew.
-	Listed   []prompt.Agent
-	Changes  []Change
-	Relist   bool
-	Choice   bool // Listed is a choice out of more agents
-	Told     int  // bytes of Listed and Changes in a prompt, where they are a choice
-	Tasks    map[a2a.TaskID]*Task
-	Chains   map[string]*Chain `json:",omitempty"` // of the open turns, by their roots
-	Numbered int               `json:",omitempty"` // files that have got a key
-	Seen     []SeenEvent       // the newest events, a ring that begins at SeenAt once full
-	SeenAt   int
+	Listed     []prompt.Agent
+	Changes    []Change
+	Relist     bool
+	Choice     bool // Listed is a choice out of more agents
+	ListedSize int  `json:"Told"` // bytes of Listed and Changes in a prompt, where they are a choice
+	Tasks      map[a2a.TaskID]*Task
+	Chains     map[string]*Chain `json:",omitempty"` // of the open turns, by their roots
+	Numbered   int               `json:",omitempty"` // files that have got a key
+	Seen       []SeenEvent       // the newest events, a ring that begins at SeenAt once full
+	SeenAt     int
 
 	seen   map[string]uint64
 	named  int           // bytes of the ids in it

@@ -75,10 +75,23 @@ func (c *Conversation) send(e *Entry, t *Task) {
 	if t.Terms.Timeout > 0 {
 		t.Deadline = t.Sent.Add(t.Terms.Timeout)
 	}
+	var until time.Time
+	if turn := c.Turn(t.Turn); turn != nil {
+		until = turn.Until
+	}
+	t.Deadline = notAfter(t.Deadline, until)
 	t.Gone, t.Timeout, t.Latest = false, max(t.Deadline.Sub(t.Sent), 0), time.Time{}
 	if t.Timeout > 0 {
-		t.Latest = t.Sent.Add(MaxExtension * t.Timeout)
+		t.Latest = notAfter(t.Sent.Add(MaxExtension*t.Timeout), until)
 	}
+}
+
+// notAfter returns at, or until when that is earlier; a zero until is never.
+func notAfter(at, until time.Time) time.Time {
+	if !until.IsZero() && until.Before(at) {
+		return until
+	}
+	return at
 }
 
 // settle ends a task, or lets it ask the user, and lets go or fails those that waited for it. The first end wins.

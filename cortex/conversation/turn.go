@@ -27,7 +27,8 @@ type Turn struct {
 	Direct    *Direct     `json:",omitempty"` // whom the message is for; nil when it does not say
 	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
 	Began     time.Time
-	Seq       uint64 // the entry that began it
+	Until     time.Time `json:",omitzero"` // when its answer is of no use any more, as an agent that asked says; zero: never
+	Seq       uint64    // the entry that began it
 	Steps     []Step
 	Decisions int
 
@@ -36,7 +37,7 @@ type Turn struct {
 	AnswerSeq uint64      // the entry that answered; 0 while the turn is open
 	Answered  time.Time
 	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
-	Told      bool      // what is said from now on is said after that question was told
+	Delivered bool      `json:"Told"` // what is said from now on is said after that question was delivered
 	Kind      llm.Kind  // of the decision that answered; empty for a failure
 	Failed    bool
 	Reason    string
@@ -130,11 +131,14 @@ func (c *Conversation) allFailed(turn *Turn) bool {
 }
 
 func newTurn(e *Entry, m *a2a.Message) *Turn {
-	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: partsText(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
+	t := &Turn{ID: cmp.Or(e.Turn, e.Cause.ID), Message: e.Cause.ID, Seq: e.Seq, From: e.Cause.From, User: wordsOf(m.Parts), Files: transport.FilesOf(m.Parts), Began: e.Time}
 	t.Trace.Parent, t.Trace.State = e.Cause.Trace()
 	t.Direct = directOf(m, t.User)
 	if hops, ok := transport.Float(m.Metadata[transport.MetaHops]); ok {
 		t.Hops = int(max(0, min(hops, MaxHops)))
+	}
+	if until, err := time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline)); err == nil && IsAgent(t.From) {
+		t.Until = until
 	}
 	if list, ok := m.Metadata[transport.MetaAncestors].([]any); ok {
 		for _, a := range list[:min(len(list), MaxHops)] {

@@ -62,10 +62,10 @@ func ground(c *conversation.Conversation, turn *conversation.Turn) []byte {
 		Changes       []conversation.Change
 		Relist        bool
 		Choice        bool
-		Told          int
+		ListedSize    int
 	}{
 		User: shown.User, Summary: shown.Summary, Omitted: shown.Omitted, History: shown.History, Steps: shown.Steps, Waiting: shown.Waiting,
-		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, Told: c.Told,
+		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, ListedSize: c.ListedSize,
 	}
 	for _, t := range c.Asked() {
 		g.Asked = append(g.Asked, conversation.PromptTask(t))

@@ -22,7 +22,7 @@ import (
 const (
 	// listTimeout is how long one question about all conversations may take: the server may have to read much to answer it.
 	listTimeout = 30 * time.Second
-	listAhead   = 64 // conversations whose last entries the server looks up at once; a door lets no more through
+	listAhead   = 64 // conversations whose last entries the server looks up at once; a gateway lets no more through
 	titlesAhead = 16 // titles read at once; each is a whole entry
 	titleDepth  = 16 // entries of a conversation that are searched for a title
 )
@@ -34,7 +34,7 @@ type listed struct {
 	info    storage.ContextInfo
 }
 
-// Contexts implements [cortex.Store]. The order and the dates of all conversations come first, from their last entries; titles are read a few at a time as the caller goes on, so the top of a long list is cheap.
+// Contexts implements [storage.Store]. The order and the dates of all conversations come first, from their last entries; titles are read a few at a time as the caller goes on, so the top of a long list is cheap.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
 	return func(yield func(storage.ContextInfo, error) bool) {
 		all, err := s.list(ctx, tenant)

@@ -18,7 +18,7 @@ const (
 	batchMessages = 1024    // messages asked for at once
 	batchBytes    = 1 << 20 // a batch ends with the message that goes over it
 
-	// The same of the first batch, and of last messages, of which there are many: a door charges what an answer may have, not what it has,
+	// The same of the first batch, and of last messages, of which there are many: a gateway charges what an answer may have, not what it has,
 	// and most conversations are short.
 	firstMessages = 32
 	firstBytes    = 128 << 10

@@ -20,7 +20,7 @@ const (
 
 var _ storage.Eraser = (*Store)(nil)
 
-// Erase implements [cortex.Eraser]. Each entry is overwritten in the server's files, on all replicas; with the first one goes the
+// Erase implements [storage.Eraser]. Each entry is overwritten in the server's files, on all replicas; with the first one goes the
 // key of the conversation's snapshots, so that none of them can be read, wherever a copy may be. That they were
 // erased, which is no loss, is said in the stream before, see [erasedSubject]. Two things are out of reach: a
 // stream that was made by a Cortex which denied deleting is only purged, and its files keep the bytes until the server rewrites them;

@@ -19,7 +19,7 @@ const timeHeader = "Cortex-Time"
 // lagStep is how long a replica that is behind the leader is left alone before it is asked again.
 const lagStep = 10 * time.Millisecond
 
-// Append implements [cortex.Store]. An entry that is larger than a message may be on this server gives
+// Append implements [storage.Store]. An entry that is larger than a message may be on this server gives
 // [transport.ErrTooLarge]. An error other than that and ErrConflict leaves open whether e was stored.
 func (s *Store) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	v, err := s.append(ctx, subjectOf(tenant, contextID), after, e)
@@ -50,7 +50,7 @@ func (s *Store) append(ctx context.Context, subject string, after conversation.V
 	return conversation.Version(seq), err
 }
 
-// Load implements [cortex.Store]. It reads in batches of bounded size while the caller goes on.
+// Load implements [storage.Store]. It reads in batches of bounded size while the caller goes on.
 //
 // A load ends without an error only when the server itself has said that nothing is left. On a stream with one replica
 // that is all: the server reads its own writes. On several, a direct get may be answered by a follower that is behind, so

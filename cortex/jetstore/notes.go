@@ -36,7 +36,7 @@ func shelf(tenant, kind string) string {
 	return transport.Escape(tenant) + "." + transport.Escape(kind) + "."
 }
 
-// isSealed reports whether notes of a kind are sealed. People read the others through their door, where no keys are to be had.
+// isSealed reports whether notes of a kind are sealed. People read the others through their gateway, where no keys are to be had.
 func isSealed(kind string) bool { return kind != storage.NoteAgent && kind != storage.NoteRefusal }
 
 // errSealed is for who reaches no keys.
@@ -58,7 +58,7 @@ func (n note) version() conversation.Version {
 	return conversation.Version(n.revision)
 }
 
-// Note implements [cortex.Notes]. On several replicas it may be what it was a moment ago.
+// Note implements [storage.Notes]. On several replicas it may be what it was a moment ago.
 func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	at := noteKey(tenant, kind, key)
 	kv, err := s.notes.Get(ctx, at)
@@ -78,7 +78,7 @@ func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Not
 	return storage.Note{Key: key, Value: n.value, Version: n.version()}, nil
 }
 
-// Notes implements [cortex.Notes].
+// Notes implements [storage.Notes].
 func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
 	return func(yield func(storage.Note, error) bool) {
 		failed := func(err error) { yield(storage.Note{}, fmt.Errorf("notes of %s: %w", kind, away(ctx, err))) }
@@ -233,7 +233,7 @@ func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
 	return n, nil
 }
 
-// PutNote implements [cortex.Notes].
+// PutNote implements [storage.Notes].
 func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, false)
 	if err != nil {
@@ -242,7 +242,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note
 	return v, nil
 }
 
-// EraseNote implements [cortex.Notes]: it replaces the note's key with the note. Notes of older builds were not sealed, and the server's
+// EraseNote implements [storage.Notes]: it replaces the note's key with the note. Notes of older builds were not sealed, and the server's
 // files keep those.
 func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, true)
@@ -324,7 +324,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 	return conversation.Version(ack.Sequence), nil
 }
 
-// DeleteNote implements [cortex.Notes]. What the note was cannot be read any more, if it was sealed.
+// DeleteNote implements [storage.Notes]. What the note was cannot be read any more, if it was sealed.
 func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
 	at := noteKey(tenant, kind, key)
 	var err error

@@ -234,7 +234,7 @@ func TestMovedNote(t *testing.T) {
 	wantNote(t, s, "of alpha")
 }
 
-// TestSealedFromPeople holds that people, who read notes through their door, reach no keys there.
+// TestSealedFromPeople holds that people, who read notes through their gateway, reach no keys there.
 func TestSealedFromPeople(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "auth")
 	if err := auth.Init(dir); err != nil {
@@ -260,7 +260,7 @@ func TestSealedFromPeople(t *testing.T) {
 		return bus
 	}
 	engine := dial(natsbus.Options{})
-	if _, err := engine.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that opens the door
+	if _, err := engine.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that opens the gateway
 		t.Fatal(err)
 	}
 	store, err := jetstore.Open(t.Context(), engine.Conn(), nil)

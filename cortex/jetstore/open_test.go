@@ -160,11 +160,11 @@ func TestOpenAsksAgain(t *testing.T) {
 		door  bool
 		calls int
 	}{
-		"no leader":          {err: context.DeadlineExceeded, calls: 3},
-		"nobody yet":         {err: nats.ErrNoResponders, calls: 3},
-		"connection lost":    {err: nats.ErrReconnectBufExceeded, calls: 3},
-		"nobody at the door": {err: nats.ErrNoResponders, door: true, calls: 1},
-		"refused":            {err: transport.ErrIncompatible, calls: 1},
+		"no leader":             {err: context.DeadlineExceeded, calls: 3},
+		"nobody yet":            {err: nats.ErrNoResponders, calls: 3},
+		"connection lost":       {err: nats.ErrReconnectBufExceeded, calls: 3},
+		"nobody at the gateway": {err: nats.ErrNoResponders, door: true, calls: 1},
+		"refused":               {err: transport.ErrIncompatible, calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := "$JS.API."

@@ -61,7 +61,7 @@ func keyOf(tenant, contextID string) string {
 	return transport.Escape(tenant) + "." + transport.Escape(contextID)
 }
 
-// Snapshot implements [cortex.Snapshots]. On several replicas it may be an older one for a moment, which costs the time to
+// Snapshot implements [storage.Snapshots]. On several replicas it may be an older one for a moment, which costs the time to
 // read a longer tail.
 func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (conversation.Version, []byte, error) {
 	kv, err := s.snaps.Get(ctx, keyOf(tenant, contextID))
@@ -94,7 +94,7 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (convers
 	return conversation.Version(binary.BigEndian.Uint64(version)), data, nil
 }
 
-// PutSnapshot implements [cortex.Snapshots]: the value is the version in eight bytes, then data, sealed. One
+// PutSnapshot implements [storage.Snapshots]: the value is the version in eight bytes, then data, sealed. One
 // that is not of the log, since that was erased meanwhile, is not kept.
 func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error {
 	seal, first, err := s.sealOf(ctx, tenant, contextID)

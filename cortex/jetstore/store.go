@@ -35,7 +35,7 @@ const (
 // from a stream's configuration without a word.
 const minLevel = 4
 
-// directAPI is the prefix of the API for who needs no door.
+// directAPI is the prefix of the API for who needs no gateway.
 const directAPI = "$JS.API."
 
 var (
@@ -60,7 +60,7 @@ type Options struct {
 	Logger *slog.Logger // nil discards
 }
 
-// Store is a [cortex.Store], a [cortex.Snapshots], a [cortex.Ledger] and a [cortex.Notes] on JetStream. Make one with [Open]. Its
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.Ledger] and a [storage.Notes] on JetStream. Make one with [Open]. Its
 // connections belong to the caller, who closes them when the Store is no longer used; there is nothing else to close.
 type Store struct {
 	nc      *nats.Conn
@@ -135,14 +135,14 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 const openTimeout = 10 * time.Second
 
 // ask does one step of Open, again and again while the server does not answer: a cluster that has lost a server leaves questions
-// without an answer until it has elected another. Behind a door nobody answers when no Cortex runs, which has to be told at once.
+// without an answer until it has elected another. Behind a gateway nobody answers when no Cortex runs, which has to be told at once.
 func (s *Store) ask(ctx context.Context, step func(context.Context) error) error {
 	for end := time.Now().Add(openTimeout); ; {
 		attempt, done := context.WithTimeout(ctx, askAgain)
 		err := step(attempt)
 		done()
 		err = away(ctx, err)
-		if s.api != directAPI && errors.Is(err, jetstream.ErrJetStreamNotEnabled) { // nobody is behind the door
+		if s.api != directAPI && errors.Is(err, jetstream.ErrJetStreamNotEnabled) { // nobody is behind the gateway
 			err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 		}
 		if !errors.Is(err, transport.ErrUnavailable) || s.api != directAPI || s.nc.IsClosed() || time.Now().After(end) {

@@ -20,7 +20,7 @@ type (
 	}
 )
 
-// Note implements [cortex.Notes].
+// Note implements [storage.Notes].
 func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	if err := ctx.Err(); err != nil {
 		return storage.Note{}, fmt.Errorf("note of %s %q: %w", kind, key, err)
@@ -31,7 +31,7 @@ func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Not
 	return storage.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil
 }
 
-// Notes implements [cortex.Notes]. It sees the notes as they were when the iteration began.
+// Notes implements [storage.Notes]. It sees the notes as they were when the iteration began.
 func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
 	return func(yield func(storage.Note, error) bool) {
 		s.mu.RLock()
@@ -49,7 +49,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 	}
 }
 
-// PutNote implements [cortex.Notes].
+// PutNote implements [storage.Notes].
 func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	switch err := ctx.Err(); {
 	case err != nil:
@@ -74,12 +74,12 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note
 	return s.last, nil
 }
 
-// EraseNote implements [cortex.Notes].
+// EraseNote implements [storage.Notes].
 func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	return s.PutNote(ctx, tenant, kind, n) // nothing else has what it was
 }
 
-// DeleteNote implements [cortex.Notes].
+// DeleteNote implements [storage.Notes].
 func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("delete note of %s %q: %w", kind, key, err)

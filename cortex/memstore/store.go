@@ -25,7 +25,7 @@ var (
 	_ storage.Eraser    = (*Store)(nil)
 )
 
-// Store is a [cortex.Store], a [cortex.Snapshots], a [cortex.Ledger], a [cortex.Notes] and a [cortex.Eraser] in memory. It keeps all it is given;
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.Ledger], a [storage.Notes] and a [storage.Eraser] in memory. It keeps all it is given;
 // make one with [New].
 type Store struct {
 	mu    sync.RWMutex
@@ -65,7 +65,7 @@ func New() *Store {
 	return &Store{logs: map[key]*history{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}}
 }
 
-// Load implements [cortex.Store]. It sees the log as it was when the iteration began.
+// Load implements [storage.Store]. It sees the log as it was when the iteration began.
 func (s *Store) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	return func(yield func(*conversation.Entry, error) bool) {
 		for _, r := range s.since(tenant, contextID, after) {
@@ -100,7 +100,7 @@ func (s *Store) since(tenant, contextID string, after conversation.Version) []re
 	return c.records[first:]
 }
 
-// Append implements [cortex.Store].
+// Append implements [storage.Store].
 func (s *Store) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("append to %q: %w", contextID, err)
@@ -135,7 +135,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after conv
 	return s.last, nil
 }
 
-// Contexts implements [cortex.Store]. It sees the conversations as they were when the iteration began.
+// Contexts implements [storage.Store]. It sees the conversations as they were when the iteration began.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
 	return func(yield func(storage.ContextInfo, error) bool) {
 		for _, info := range s.list(tenant) {
@@ -172,7 +172,7 @@ func (s *Store) list(tenant string) []storage.ContextInfo {
 	return infos
 }
 
-// Snapshot implements [cortex.Snapshots].
+// Snapshot implements [storage.Snapshots].
 func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (conversation.Version, []byte, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, fmt.Errorf("snapshot of %q: %w", contextID, err)
@@ -183,7 +183,7 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (convers
 	return snap.version, slices.Clone(snap.data), nil
 }
 
-// PutSnapshot implements [cortex.Snapshots].
+// PutSnapshot implements [storage.Snapshots].
 func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("put snapshot of %q: %w", contextID, err)
@@ -198,7 +198,7 @@ func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v con
 	return nil
 }
 
-// Erase implements [cortex.Eraser].
+// Erase implements [storage.Eraser].
 func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("erase %q: %w", contextID, err)
@@ -210,7 +210,7 @@ func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 	return nil
 }
 
-// Spent implements [cortex.Ledger].
+// Spent implements [storage.Ledger].
 func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return llm.Usage{}, fmt.Errorf("spent on %s: %w", day, err)
@@ -220,7 +220,7 @@ func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error
 	return s.spent[account{tenant, day}], nil
 }
 
-// Spend implements [cortex.Ledger]. No day is forgotten.
+// Spend implements [storage.Ledger]. No day is forgotten.
 func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return llm.Usage{}, fmt.Errorf("spend on %s: %w", day, err)

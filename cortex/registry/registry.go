@@ -49,10 +49,10 @@ type Config struct {
 
 // Registry holds the records of a tenant's agents. All methods are safe for concurrent use.
 type Registry struct {
-	cfg    Config
-	synced chan struct{}
-	notes  *notes
-	voice  voice
+	cfg       Config
+	synced    chan struct{}
+	notes     *notes
+	announcer announcer
 
 	applying sync.Mutex // keeps changes in order; held while OnEvent runs
 	begun    bool       // guarded by applying
@@ -81,7 +81,7 @@ func New(cfg Config) *Registry {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Registry{cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, claims: map[string]string{}, notes: newNotes(), voice: newVoice()}
+	r := &Registry{cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, claims: map[string]string{}, notes: newNotes(), announcer: newAnnouncer()}
 	for _, w := range cfg.WellKnown {
 		hash, size, _ := hashOf(w.Card) // a list that was read was JSON
 		a := r.agent(w.ID)
@@ -206,7 +206,7 @@ func (r *Registry) Apply(e *transport.Event) {
 func (r *Registry) report(events []Event) {
 	for _, e := range events {
 		if r.announces() && e.Kind != EventSeen {
-			r.voice.tell(r.toldEvent(e))
+			r.announcer.say(r.announcement(e))
 		}
 		if r.cfg.OnEvent != nil {
 			r.cfg.OnEvent(e)

@@ -46,7 +46,7 @@ func (r *Registry) sweep(now time.Time) (events []Event) {
 		slices.SortFunc(silent, func(x, y *instance) int { return cmp.Compare(x.id, y.id) })
 		for _, in := range silent {
 			if r.announces() && !in.lost {
-				r.voice.tell(r.goneEvent(a.id, in.id, now))
+				r.announcer.say(r.goneEvent(a.id, in.id, now))
 			}
 			events = append(events, r.remove(a, in, in.silence(), now)...)
 		}

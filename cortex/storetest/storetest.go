@@ -1,4 +1,4 @@
-// Package storetest is the conformance suite of [cortex.Store]. Somebody who writes a store calls [Run] from a test and
+// Package storetest is the conformance suite of [storage.Store]. Somebody who writes a store calls [Run] from a test and
 // [Bench] from a benchmark; a store that passes unchanged keeps what the orchestrator relies on.
 package storetest
 
@@ -30,7 +30,7 @@ type Harness struct {
 	Damage func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store
 }
 
-// Run tests the stores that h makes. The parts for [cortex.Snapshots], [cortex.Ledger], [cortex.Notes], [cortex.Eraser]
+// Run tests the stores that h makes. The parts for [storage.Snapshots], [storage.Ledger], [storage.Notes], [storage.Eraser]
 // Reopen and Damage are run where they exist.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {

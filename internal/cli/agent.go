@@ -114,7 +114,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 		}
 		return cmd.Root().FlagErrorFunc()(cmd, err)
 	})
-	for _, name := range agents.Builtin() {
+	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
 	c.AddCommand(e.newExec())
@@ -123,7 +123,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 
 func (e *env) newBuiltin(name string) *cobra.Command {
 	var f agentFlags
-	card, handler, _ := agents.Lookup(name)
+	card, handler, _ := e.settings.program.lookup(name)
 	c := &cobra.Command{
 		Use:     name,
 		Short:   card.Description,
@@ -206,7 +206,7 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	return e.runAgent(cmd, card, h, &f.agentFlags)
 }
 
-func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler, f *agentFlags) error {
+func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executor, f *agentFlags) error {
 	ctx, end := context.WithCancelCause(cmd.Context())
 	defer end(nil)
 	if f.concurrency < 0 {
@@ -259,7 +259,7 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, h agents.Handler
 	defer l.Close()
 	conn.Bus = l.bus
 	conn.joins = func() { fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card)) }
-	err = agents.Serve(ctx, conn, card, h, &agents.Options{
+	err = agents.Serve(ctx, conn, card, x, &agents.Options{
 		Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
 	})
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

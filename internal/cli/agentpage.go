@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -19,7 +20,6 @@ const (
 	pageText      = 500
 	pageWord      = 80
 	pageInstances = 20
-	pageFields    = 12
 )
 
 func (e *env) showAgent(b *backend, id string, asJSON bool) error {
@@ -140,64 +140,10 @@ func confidenceText(c *float64) string {
 	return fmt.Sprintf("%.2f", *c)
 }
 
-// schemaText is what a schema asks for, in a line: the fields of an object, those that are required first.
+// schemaText is what a schema asks for, in a line.
 func schemaText(raw json.RawMessage) string {
 	if raw == nil {
 		return ""
 	}
-	var s struct {
-		Type       any                        `json:"type"`
-		Properties map[string]json.RawMessage `json:"properties"`
-		Required   []string                   `json:"required"`
-	}
-	if json.Unmarshal(raw, &s) != nil {
-		return "a schema: see --json"
-	}
-	if len(s.Properties) == 0 {
-		return typeText(s.Type)
-	}
-	names := slices.SortedFunc(maps.Keys(s.Properties), func(x, y string) int {
-		needX, needY := slices.Contains(s.Required, x), slices.Contains(s.Required, y)
-		if needX != needY {
-			if needX {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(x, y)
-	})
-	var list []string
-	for i, name := range names {
-		if i == pageFields {
-			list = append(list, fmt.Sprintf("and %d more", len(names)-i))
-			break
-		}
-		var property struct {
-			Type any `json:"type"`
-		}
-		text := typeText(nil)
-		if json.Unmarshal(s.Properties[name], &property) == nil {
-			text = typeText(property.Type)
-		}
-		if slices.Contains(s.Required, name) {
-			text += ", required"
-		}
-		list = append(list, fmt.Sprintf("%s (%s)", prompt.Clean(name, pageWord), text))
-	}
-	return strings.Join(list, ", ")
-}
-
-// typeText is the type of a JSON Schema: a name, or several.
-func typeText(t any) string {
-	switch t := t.(type) {
-	case string:
-		return prompt.Clean(t, pageWord)
-	case []any:
-		var names []string
-		for _, name := range t {
-			names = append(names, fmt.Sprint(name))
-		}
-		return prompt.Clean(strings.Join(names, " or "), pageWord)
-	}
-	return "anything"
+	return llm.SchemaFields(raw)
 }

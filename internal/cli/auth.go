@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -99,13 +98,13 @@ func (e *env) newAuthAdd(folder func() (string, error)) *cobra.Command {
 			`Make credentials for an agent. ID is the name on its card, with _ for spaces; the built-in agents can be
 named as in cortex agent.`,
 			func(dir, tenant, id string) (string, error) {
-				if card, _, ok := agents.Lookup(id); ok {
+				if card, _, ok := e.settings.program.lookup(id); ok {
 					id = card.Name
 				}
 				return auth.AddAgent(dir, tenant, id)
 			},
 			func(_, file, tenant, id string) []string {
-				if card, _, ok := agents.Lookup(id); ok {
+				if card, _, ok := e.settings.program.lookup(id); ok {
 					return []string{"cortex agent " + strings.TrimPrefix(card.Name, "agent_") + tenantFlag(tenant) + " --creds " + shellWord(file), "run it"}
 				}
 				run := "cortex agent exec" + tenantFlag(tenant) + " --creds " + shellWord(file) + " --card FILE -- PROGRAM"

@@ -72,7 +72,7 @@ type repaired struct {
 	ContextID string `json:"context_id"`
 	Good      int    `json:"good"`
 	Removed   int    `json:"removed"`
-	Kept      string `json:"kept"` // file that has what was removed
+	Archive   string `json:"kept"` // file that has what was removed
 }
 
 func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
@@ -255,7 +255,7 @@ func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, d
 	if err != nil {
 		return r, err
 	}
-	r.Kept = f.Name()
+	r.Archive = f.Name()
 	head, err := json.Marshal(r)
 	if err == nil {
 		_, err = fmt.Fprintf(f, "%s\n", head)
@@ -337,8 +337,8 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		for _, subject := range f.Subjects {
 			line("  a message of %s", prompt.Clean(subject, 200))
 		}
-		if f.Kept != "" {
-			line("  kept in %s", f.Kept)
+		if f.Archive != "" {
+			line("  kept in %s", f.Archive)
 		}
 	}
 	for i, c := range d.Conversations.Damaged {
@@ -351,7 +351,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		if i == 0 {
 			line("")
 		}
-		line("repaired conversation %s: it keeps %d entries, %d are in %s", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Kept)
+		line("repaired conversation %s: it keeps %d entries, %d are in %s", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive)
 	}
 	switch {
 	case d.Accepted:

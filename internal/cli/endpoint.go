@@ -47,6 +47,10 @@ type endpoint struct {
 	openAIKeys
 	googleKeys
 
+	// Own has what is set of a provider of the program by keys of its own, as a JSON object; nil is nothing.
+	Own json.RawMessage `json:"own,omitempty"`
+
+	by    *provider
 	aside string // where a model was given that is not asked; see settings
 	local bool   // runs on this machine, and may have to be loaded first
 }
@@ -86,16 +90,15 @@ func (d *duration) UnmarshalText(b []byte) error {
 func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
 
 // readEndpoint reads the entry name of the config file, on top of the built-in endpoint that it is like.
-func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
+func readEndpoint(name string, raw json.RawMessage, all map[string]*provider) (*endpoint, error) {
 	var head struct {
 		Provider string `json:"provider"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil || string(raw) == "null" {
 		return nil, fmt.Errorf("llms.%s: want keys and values, such as `provider: openai`", name)
 	}
-	all := providers()
 	if head.Provider == "" {
-		if head.Provider = name; all[name].open == nil {
+		if head.Provider = name; all[name] == nil || all[name].open == nil {
 			return nil, fmt.Errorf("llms.%s: provider is missing: it is one of %s", name, joinNames(all))
 		}
 	}
@@ -107,12 +110,19 @@ func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
 		return nil, fmt.Errorf("llms.%s: %s has no settings", name, head.Provider)
 	}
 	ep := p.preset
-	d := json.NewDecoder(bytes.NewReader(raw))
+	if ep.Price != nil {
+		ep.Price = new(*ep.Price) // what is read is written into it
+	}
+	known, own, err := p.split(raw)
+	if err != nil {
+		return nil, fmt.Errorf("llms.%s: %w", name, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(known))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&ep); err != nil {
 		return nil, fmt.Errorf("llms.%s%s", name, explainJSON(err))
 	}
-	ep.Name, ep.Provider = name, head.Provider
+	ep.Name, ep.Provider, ep.Own = name, head.Provider, own
 	if err := ep.check(p); err != nil {
 		return nil, err
 	}
@@ -129,6 +139,40 @@ func readEndpoint(name string, raw json.RawMessage) (*endpoint, error) {
 		}
 	}
 	return &ep, nil
+}
+
+// split returns the keys of an entry that Cortex knows, and those that only a provider of the program does, or nil.
+func (p *provider) split(raw json.RawMessage) (known, own json.RawMessage, err error) {
+	if !p.own {
+		if strings.Contains(string(raw), `"own"`) {
+			all := map[string]json.RawMessage{}
+			if err := json.Unmarshal(raw, &all); err != nil || all["own"] != nil {
+				return nil, nil, cmp.Or(err, errors.New(`unknown key "own"`))
+			}
+		}
+		return raw, nil, nil
+	}
+	ours, theirs := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &ours); err != nil {
+		return nil, nil, err
+	}
+	for key, v := range ours {
+		if !slices.Contains(sharedKeys, key) {
+			theirs[key] = v
+			delete(ours, key)
+		}
+	}
+	if known, err = json.Marshal(ours); err != nil || len(theirs) == 0 {
+		return known, nil, err
+	}
+	own, err = json.Marshal(theirs)
+	return known, own, err
+}
+
+// sharedKeys are those of any provider.
+var sharedKeys = []string{
+	"provider", "model", "base_url", "api_key_env", "api_key_file", "headers", "headers_env", "structured", "max_tokens", "temperature",
+	"context_window", "images", "timeout", "retries", "requests_per_minute", "tokens_per_minute", "price", "fallback",
 }
 
 // explainJSON puts an error of encoding/json into the words of somebody who wrote YAML, to stand behind the name of what
@@ -193,7 +237,7 @@ var (
 // minWindow is the smallest window that a conversation can be held in, in tokens.
 const minWindow = 2048
 
-func (ep *endpoint) check(p provider) error {
+func (ep *endpoint) check(p *provider) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("llms.%s: %s", ep.Name, fmt.Sprintf(format, args...))
 	}

@@ -132,7 +132,7 @@ func (s *settings) nodeFlags(f func(*pflag.Flag)) {
 // successor returns the settings of a node that takes over from the one that left h on the data folder of s: those of that node, but for what
 // s was given, which it returns the names of. Keys are never changed so: nobody could go on who knows the Cortex by them.
 func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
-	next := &settings{llms: maps.Clone(h.LLMs), budget: h.Budget, node: newNodeSettings(ownAgents...)}
+	next := &settings{program: s.program, llms: maps.Clone(h.LLMs), budget: h.Budget, node: newNodeSettings(s.program, ownAgents...)}
 	values, own, err := s.override(h)
 	if err != nil {
 		return nil, nil, err
@@ -159,7 +159,11 @@ func (s *settings) successor(h *handover) (_ *settings, own []string, _ error) {
 		}
 	}
 	for name, ep := range next.llms {
-		ep.Name, ep.local = name, providers()[ep.Provider].preset.local
+		by := s.providers()[ep.Provider]
+		if by == nil {
+			return nil, nil, fmt.Errorf("it asks %q, a provider that this program does not have", ep.Provider)
+		}
+		ep.Name, ep.by, ep.local = name, by, by.preset.local
 	}
 	next.data, next.logFormat, next.logLevel = s.data, s.logFormat, s.logLevel
 	next.node.keyless = h.of("auth") == "" // as the one before was let run

@@ -87,7 +87,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 // TestHeirHasItsOwn has a chat take over that was given settings: these are its own, with what they name, and the rest, keys among them, are as
 // they were.
 func TestHeirHasItsOwn(t *testing.T) {
-	heir := &settings{node: newNodeSettings(ownAgents...), llms: map[string]*endpoint{"mine": {Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
+	heir := &settings{node: newNodeSettings(nil, ownAgents...), llms: map[string]*endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
 	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 	heir.flags.AddFlagSet(heir.node.flags)
 	t.Setenv("CORTEX_POLICY", "/own")
@@ -99,7 +99,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 	}
 	next, own, err := heir.successor(&handover{
 		Flags: map[string]string{"llm": "theirs", "model": "big", "auth": "/keys", "retain": "30d", "agents": "echo", "shortlist": "7", "sync": "2s"},
-		LLMs:  map[string]*endpoint{"theirs": {Model: "t"}},
+		LLMs:  map[string]*endpoint{"theirs": {Provider: "ollama", Model: "t"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 
 // TestHandoverOfAnotherVersion holds that nothing is left out that a chat does not understand: an --auth of tomorrow, for example.
 func TestHandoverOfAnotherVersion(t *testing.T) {
-	s := &settings{node: newNodeSettings()}
+	s := &settings{node: newNodeSettings(nil)}
 	for flags, want := range map[string]string{"none": "does not know", "sync": "", "retain": "--retain"} {
 		_, _, err := s.successor(&handover{Flags: map[string]string{flags: "strange"}})
 		if got := err == nil; got != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -133,7 +133,7 @@ func TestHandoverOfAnotherVersion(t *testing.T) {
 // TestPathsAreHandedOverWhole: who takes over may be somewhere else.
 func TestPathsAreHandedOverWhole(t *testing.T) {
 	for _, name := range pathFlags {
-		s := &settings{node: newNodeSettings()}
+		s := &settings{node: newNodeSettings(nil)}
 		s.common(pflag.NewFlagSet("", pflag.ContinueOnError))
 		s.nodeFlags(func(f *pflag.Flag) {
 			if f.Name == name {
@@ -147,7 +147,7 @@ func TestPathsAreHandedOverWhole(t *testing.T) {
 			t.Errorf("--%s is handed over as %q, %v", name, h.of(name), err)
 		}
 	}
-	newNodeSettings().flags.VisitAll(func(f *pflag.Flag) {
+	newNodeSettings(nil).flags.VisitAll(func(f *pflag.Flag) {
 		what, usage := pflag.UnquoteUsage(f)
 		if (what == "FILE" || what == "DIR") != slices.Contains(pathFlags, f.Name) {
 			t.Errorf("--%s %s, %s: is it a path?", f.Name, what, usage)
@@ -186,7 +186,7 @@ func TestUnusedSettingsAreNamed(t *testing.T) {
 			if err := leaveAddress(data, address{URL: "nats://h:1", PID: 7, Passing: true, Node: &handover{Flags: test.running}}); err != nil {
 				t.Fatal(err)
 			}
-			s := &settings{data: data, node: newNodeSettings(ownAgents...)}
+			s := &settings{data: data, node: newNodeSettings(nil, ownAgents...)}
 			s.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 			s.data = data
 			s.flags.AddFlagSet(s.node.flags)

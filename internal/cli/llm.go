@@ -107,7 +107,7 @@ func (s *settings) listLLMs() []endpointJSON {
 			if r, _, err := ep.resolved(); err == nil {
 				l.BaseURL = r.BaseURL
 			}
-			one := settings{llms: s.llms, node: &nodeSettings{llm: name}}
+			one := settings{program: s.program, llms: s.llms, node: &nodeSettings{llm: name}}
 			if err := one.checkLLM(); err != nil {
 				l.Ready, l.Missing = false, missing(err)
 			}

@@ -38,7 +38,7 @@ func (ep *endpoint) silence(limit time.Duration, n int) time.Duration {
 // endpoints returns everything that --llm can name: the built-in endpoints, and those of the config file in their place.
 func (s *settings) endpoints() map[string]*endpoint {
 	all := map[string]*endpoint{}
-	for name, p := range providers() {
+	for name, p := range s.providers() {
 		all[name] = &p.preset
 	}
 	maps.Copy(all, s.llms)
@@ -153,7 +153,7 @@ func (ep *endpoint) open(ctx context.Context) (llm.Client, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return providers()[ep.Provider].open(ctx, r, key)
+	return ep.by.open(ctx, r, key)
 }
 
 // guarded puts around a client what its settings ask for, where first is the endpoint that is asked first.

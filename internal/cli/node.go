@@ -330,7 +330,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	for _, k := range kits {
 		n.agents.Go(func() error {
-			return agents.Serve(agentsCtx, n.bus, k.card, k.handler, &agents.Options{Tenant: s.tenant, MaxFile: int64(s.node.maxFile), Logger: log})
+			return agents.Serve(agentsCtx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, MaxFile: int64(s.node.maxFile), Logger: log})
 		})
 	}
 	if err := n.await(ctx, kits); err != nil {
@@ -525,8 +525,8 @@ func (n *node) Close() error {
 
 // kit is an agent that runs in this process.
 type kit struct {
-	card    *a2a.AgentCard
-	handler agents.Handler
+	card     *a2a.AgentCard
+	executor agents.Executor
 }
 
 // builtin returns the built-in agents that --agents names.
@@ -536,11 +536,11 @@ func (s *settings) builtin() ([]kit, error) {
 		if name = strings.TrimSpace(name); name == "" || name == "none" {
 			continue
 		}
-		card, handler, ok := agents.Lookup(name)
+		card, executor, ok := s.program.lookup(name)
 		if !ok {
-			return nil, s.wrong("agents", ": there is no built-in agent %q: it is one of %s", name, strings.Join(agents.Builtin(), ", "))
+			return nil, s.wrong("agents", ": there is no built-in agent %q: it is one of %s", name, strings.Join(s.program.builtin(), ", "))
 		}
-		kits = append(kits, kit{card, handler})
+		kits = append(kits, kit{card, executor})
 	}
 	return kits, nil
 }

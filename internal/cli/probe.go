@@ -75,7 +75,7 @@ func remedies(ep *endpoint) map[string]func(*endpoint) {
 		"structured: json_object": func(ep *endpoint) { ep.Structured = llm.StructuredObject },
 		"structured: prompt":      func(ep *endpoint) { ep.Structured = llm.StructuredPrompt },
 	}
-	if !providers()[ep.Provider].google {
+	if !ep.by.google && !ep.by.own {
 		all["stream_usage: false"] = func(ep *endpoint) { ep.StreamUsage = &never }
 		all["max_tokens_field: max_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_tokens" }
 		all["max_tokens_field: max_completion_tokens"] = func(ep *endpoint) { ep.MaxTokensField = "max_completion_tokens" }

@@ -2,4 +2,4 @@
 
 package cli
 
-func vertexProvider() (provider, bool) { return provider{}, false }
+func vertexProvider() (*provider, bool) { return nil, false }

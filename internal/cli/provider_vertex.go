@@ -15,8 +15,8 @@ import (
 )
 
 // vertexProvider is left out by the build tag novertex: its SDK is the larger half of the binary.
-func vertexProvider() (provider, bool) {
-	return provider{
+func vertexProvider() (*provider, bool) {
+	return &provider{
 		google: true,
 		images: true,
 		preset: endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},

@@ -3,13 +3,18 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/gemini"
+	"github.com/cortex-orchestrator/cortex/llm/middleware"
 	"github.com/cortex-orchestrator/cortex/llm/openai"
+	plug "github.com/cortex-orchestrator/cortex/llm/provider"
 )
 
 // provider is what a name of --llm stands for when the config file does not say more.
@@ -17,14 +22,17 @@ type provider struct {
 	preset  endpoint
 	baseEnv string // the variable that sets base_url, as the vendor's own tools read it
 	google  bool   // takes googleKeys rather than openAIKeys
+	own     bool   // of the program that this is part of: it takes keys of its own
 	images  bool   // its models take images, as long as base_url is not set to another endpoint
 	// open makes a client. It is nil for fake, which is no client but a decider.
 	open func(ctx context.Context, ep *endpoint, key string) (llm.Client, error)
+	// check returns what is wrong with an endpoint, without I/O. It may be nil.
+	check func(ep *endpoint, key string) error
 }
 
-// providers are the built-in endpoints. A new provider is a line here: see llm/README.md.
-func providers() map[string]provider {
-	all := map[string]provider{
+// builtinProviders are the built-in endpoints. A new provider is a line here: see llm/README.md.
+func builtinProviders() map[string]*provider {
+	all := map[string]*provider{
 		"fake": {},
 		"openai": {
 			baseEnv: "OPENAI_BASE_URL",
@@ -49,18 +57,81 @@ func providers() map[string]provider {
 	if p, ok := vertexProvider(); ok {
 		all["vertex"] = p
 	}
+	return all
+}
+
+// providers are what can be named: the built-in ones, and those of the program in their place.
+func (s *settings) providers() map[string]*provider {
+	all := builtinProviders()
+	if s.program != nil {
+		for name, own := range s.program.Providers {
+			all[name] = ownProvider(own)
+		}
+	}
 	for name, p := range all {
-		p.preset.Name, p.preset.Provider = name, name
-		all[name] = p
+		p.preset.Name, p.preset.Provider, p.preset.by = name, name, p
 	}
 	return all
+}
+
+// ownProvider is a provider of the program.
+func ownProvider(own plug.Provider) *provider {
+	preset := endpoint{
+		Model: own.Model, BaseURL: own.BaseURL, KeyEnv: own.KeyEnv, MaxTokens: own.MaxTokens, ContextWindow: own.ContextWindow, local: own.Local,
+	}
+	if own.Price != (middleware.Price{}) {
+		preset.Price = &own.Price
+	}
+	p := &provider{preset: preset, own: true, images: own.Images}
+	p.open = func(ctx context.Context, ep *endpoint, key string) (llm.Client, error) {
+		e, err := ep.plugged(key)
+		if err != nil {
+			return nil, err
+		}
+		return own.Open(ctx, e)
+	}
+	if own.Check != nil {
+		p.check = func(ep *endpoint, key string) error {
+			e, err := ep.plugged(key)
+			if err == nil {
+				err = own.Check(e)
+			}
+			return err
+		}
+	}
+	return p
+}
+
+// explainOwn puts what a provider of the program says of its settings behind the name of the endpoint.
+func explainOwn(err error) string {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) || strings.HasPrefix(err.Error(), "json: ") {
+		return explainJSON(err)
+	}
+	return ": " + err.Error()
+}
+
+// plugged is a resolved endpoint as a provider of the program sees it.
+func (ep *endpoint) plugged(key string) (*plug.Endpoint, error) {
+	headers, err := ep.allHeaders()
+	if err != nil {
+		return nil, err
+	}
+	config := ep.Own
+	if config == nil {
+		config = json.RawMessage("{}")
+	}
+	return &plug.Endpoint{
+		Name: ep.Name, Model: ep.Model, BaseURL: ep.BaseURL, Key: key, Headers: headers, Structured: ep.Structured,
+		MaxTokens: ep.MaxTokens, ContextWindow: ep.ContextWindow, Images: *ep.Images, Config: config,
+	}, nil
 }
 
 // newTokensField is what OpenAI's newer models take, also through a proxy.
 var newTokensField = openAIKeys{MaxTokensField: "max_completion_tokens"}
 
-func openAI(baseEnv string, preset endpoint) provider {
-	return provider{preset: preset, baseEnv: baseEnv, open: openOpenAI}
+func openAI(baseEnv string, preset endpoint) *provider {
+	return &provider{preset: preset, baseEnv: baseEnv, open: openOpenAI}
 }
 
 func openOpenAI(_ context.Context, ep *endpoint, key string) (llm.Client, error) {
@@ -92,12 +163,12 @@ func (ep *endpoint) googleProject() (project, location string) {
 // resolved returns ep with what the environment adds, and its key. It does no I/O but reading a key's file.
 func (ep *endpoint) resolved() (*endpoint, string, error) {
 	r := *ep
-	p := providers()[ep.Provider]
+	p := ep.by
 	if r.BaseURL == "" && p.baseEnv != "" {
 		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
 	}
 	if r.Images == nil { // what answers elsewhere in OpenAI's protocol is not known
-		r.Images = new(p.images && (p.google || r.BaseURL == ""))
+		r.Images = new(p.images && (p.google || p.own || r.BaseURL == ""))
 	}
 	if r.Model == "" {
 		return nil, "", lacksModel(ep.Name, ep.aside)
@@ -115,6 +186,11 @@ func (ep *endpoint) resolved() (*endpoint, string, error) {
 	if err == nil && p.google && key == "" {
 		if project, _ := r.googleProject(); project == "" {
 			err = lacksProject(ep.Name)
+		}
+	}
+	if err == nil && p.check != nil {
+		if err = p.check(&r, key); err != nil {
+			err = fmt.Errorf("llms.%s%s", r.Name, explainOwn(err))
 		}
 	}
 	return &r, key, err

@@ -67,12 +67,12 @@ type env struct {
 }
 
 // Run runs one command line and returns the exit status. It blocks until the command is done or ctx ends.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	stdout, out := checked(stdout, end)
 	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
-	e.settings.node, e.interrupted = new(nodeSettings), func() bool { return false }
+	e.settings.program, e.settings.node, e.interrupted = p, new(nodeSettings), func() bool { return false }
 	root := e.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

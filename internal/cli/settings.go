@@ -32,10 +32,11 @@ import (
 // settings are the values of the flags. A flag of the node that is not given, see setting, is taken from the environment (CORTEX_ and
 // its name), else from the file that --config names, where its key is its name with underscores.
 type settings struct {
-	flags *pflag.FlagSet     // those of every command
-	given map[string]source  // by the name of the flag
-	aside string             // where a model was given that is not asked, since it is meant for another llm; "" is nowhere
-	doc   *document.Document // of the file, if there is one
+	program *Program           // that this is part of; nil is cortex itself
+	flags   *pflag.FlagSet     // those of every command
+	given   map[string]source  // by the name of the flag
+	aside   string             // where a model was given that is not asked, since it is meant for another llm; "" is nowhere
+	doc     *document.Document // of the file, if there is one
 
 	config    string
 	data      string
@@ -120,7 +121,7 @@ func (s *settings) common(f *pflag.FlagSet) {
 // addNode adds the flags of the commands that run the orchestrator; agents are those that run in the same process by
 // default. Each command has its own values, since the defaults differ.
 func (s *settings) addNode(c *cobra.Command, agents ...string) {
-	n := newNodeSettings(agents...)
+	n := newNodeSettings(s.program, agents...)
 	c.Flags().AddFlagSet(n.flags)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		s.node = n
@@ -134,8 +135,8 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	}
 }
 
-// newNodeSettings returns settings that are as the flags are by default; see addNode.
-func newNodeSettings(agents ...string) *nodeSettings {
+// newNodeSettings returns settings that are as the flags of a program are by default; see addNode. Its own agents run, too.
+func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	n := &nodeSettings{flags: pflag.NewFlagSet("node", pflag.ContinueOnError)}
 	f := n.flags
 	f.StringVar(&n.llm, "llm", "fake", "`NAME` of the model that decides: `cortex llm list` has them; fake needs no network and no key")
@@ -143,7 +144,7 @@ func newNodeSettings(agents ...string) *nodeSettings {
 	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
 	f.StringVar(&n.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
 	f.StringVar(&n.policy, "policy", "", "YAML `FILE` of rules: who may ask which agents, what needs a yes, how much at once; read again when it changes")
-	f.StringSliceVar(&n.agents, "agents", agents, "built-in agents to run in this process: echo, clock, calc; none for none")
+	f.StringSliceVar(&n.agents, "agents", append(agents, p.agentNames()...), "built-in agents to run in this process: "+strings.Join(p.builtin(), ", ")+"; none for none")
 	f.BoolVar(&n.strict, "strict-abilities", false, "let only one agent have an ability: another that offers it is refused")
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
 	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
@@ -417,7 +418,7 @@ func (s *settings) readEndpoints(raw json.RawMessage) error {
 		if err := transport.CheckID(name); err != nil || strings.ContainsAny(name, ",*") {
 			return fmt.Errorf("llms: %q is no good name: use letters, digits and -", name)
 		}
-		ep, err := readEndpoint(name, all[name])
+		ep, err := readEndpoint(name, all[name], s.providers())
 		if err != nil {
 			return err
 		}

@@ -96,7 +96,7 @@ func (d *gateway) caller(subject string) *caller {
 	if v := d.callers[subject[:end]]; v != nil {
 		return v
 	}
-	who, meant := auth.Visitor(d.tenant, subject)
+	who, meant := auth.Caller(d.tenant, subject)
 	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}

@@ -414,7 +414,7 @@ func TestDeadStaysDead(t *testing.T) {
 		forge(t, b, partitionKey+strconv.Itoa(g), lease{Owner: "dead", Epoch: 1})
 	}
 	in := newPartitions(b, transport.SubscribeOptions{})
-	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
+	c := newRebalancer(in, func(context.Context, *transport.Event) error { return nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() { cancel(); c.holding.Wait() }()
 	for range 3 {
@@ -500,7 +500,7 @@ func TestOrphans(t *testing.T) {
 	}
 	forge(t, b, memberKey+"slow", member{Label: "slow"})
 	in := newPartitions(b, transport.SubscribeOptions{})
-	c := newContender(in, func(context.Context, *transport.Event) error { return nil })
+	c := newRebalancer(in, func(context.Context, *transport.Event) error { return nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	defer func() { cancel(); c.holding.Wait() }()
 	step := func() (busy, leaving int) {
@@ -553,7 +553,7 @@ func TestShed(t *testing.T) {
 			g.held[uint64(seq)] = &delivery{}
 		}
 	}
-	c := newContender(in, nil)
+	c := newRebalancer(in, nil)
 	for range 2 {
 		c.shed()
 		for i, g := range in.partitions {

@@ -44,13 +44,13 @@ type sighting struct {
 	gone  bool
 }
 
-func newContender(in *inbox, h transport.Handler) *rebalancer {
+func newRebalancer(in *inbox, h transport.Handler) *rebalancer {
 	return &rebalancer{in: in, h: h, since: time.Now().UTC(), seen: map[string]sighting{}}
 }
 
 // rebalance owns partitions until ctx ends, and waits until all are given up.
 func (in *inbox) rebalance(ctx context.Context, h transport.Handler) {
-	c := newContender(in, h)
+	c := newRebalancer(in, h)
 	alive, err1 := in.bus.nc.Subscribe(peerSubject(in.topic, in.id), func(m *natsgo.Msg) { _ = m.Respond(nil) })
 	news, err2 := in.bus.nc.Subscribe(peerSubject(in.topic, ""), func(*natsgo.Msg) { in.look() })
 	defer func() { // which a nil one knows how to

@@ -229,7 +229,7 @@ func TestSameRefusals(t *testing.T) {
 		}
 		code, why := in.says(t, m.Subject, m.Header.Get(headerKind), string(m.Data), headers...)
 		if (published == nil) != (code == 0) {
-			t.Errorf("%s: Publish says %v, the door %d %s", what, published, code, why)
+			t.Errorf("%s: Publish says %v, the gateway %d %s", what, published, code, why)
 		}
 	}
 }

@@ -112,8 +112,8 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 			level = slog.LevelWarn
 		}
 		attrs := []any{"stream", f.Stream, "file", f.File, "what", f.What}
-		if f.Kept != "" {
-			attrs = append(attrs, "kept", f.Kept)
+		if f.Archive != "" {
+			attrs = append(attrs, "kept", f.Archive)
 		}
 		if len(f.Subjects) > 0 {
 			attrs = append(attrs, "subjects", f.Subjects)

@@ -25,7 +25,7 @@ func listChoice(c *conversation.Conversation, t *llm.Turn, turn *conversation.Tu
 		return nil
 	}
 	size := updateSize(&now.Update)
-	if c.Told+size > toldBytes {
+	if c.ListedSize+size > listingBytes {
 		untell(t)
 		return s.begin(t)
 	}

@@ -21,7 +21,7 @@ const (
 	maxNamed         = 10
 	excerptBytes     = 600      // of an agent in a prompt
 	choiceBytes      = 10 << 10 // of all agents of one choice
-	toldBytes        = 14 << 10 // of the list and its changes; with more, it begins anew
+	listingBytes     = 14 << 10 // of the list and its changes; with more, it begins anew
 	followedBytes    = 2 << 10  // of the message before, where it helps to understand this one
 )
 

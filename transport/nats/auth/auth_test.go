@@ -373,7 +373,7 @@ func TestPermissions(t *testing.T) {
 
 func TestVisitor(t *testing.T) {
 	for _, i := range []*Identity{{Role: Agent, Tenant: "a.c", ID: "x y"}, {Role: Agent, ID: "=2E"}, {Role: Person, ID: "user:a.b"}, {Role: Person, ID: "user"}} {
-		who, meant := Visitor(i.Tenant, Gateway(i)+"a.b.c")
+		who, meant := Caller(i.Tenant, Gateway(i)+"a.b.c")
 		if strings.Contains(i.ID, " ") {
 			if who != nil {
 				t.Errorf("Visitor = %+v, want nobody for an id that cannot be", who)
@@ -388,8 +388,8 @@ func TestVisitor(t *testing.T) {
 		"", "cortex.v1.door._", "cortex.v1.door._.agent.x", "cortex.v1.door._.agent.x.", "cortex.v1.door.acme.agent.x.a", "cortex.v1.door._.agent.cortex.a",
 		"cortex.v1.door._.orchestrator.cortex.a", "cortex.v1.door._.agent.user.a", "cortex.v1.door._.user.x.a", "cortex.v1.door._.agent.=2e.a", "cortex.v1.door._.agent..a",
 	} {
-		if who, _ := Visitor("", subject); who != nil {
-			t.Errorf("Visitor(%q) = %+v, want nobody", subject, who)
+		if who, _ := Caller("", subject); who != nil {
+			t.Errorf("Caller(%q) = %+v, want nobody", subject, who)
 		}
 	}
 }

@@ -118,9 +118,9 @@ func Gateway(i *Identity) string {
 // GatewayOf returns what all gateways of a tenant begin with, with its final dot.
 func GatewayOf(tenant string) string { return gatewayPrefix + transport.Escape(tenant) + "." }
 
-// Visitor reads who a subject behind [GatewayOf] is from, and the subject that was meant. It returns nil for one that Gateway did not
+// Caller reads who a subject behind [GatewayOf] is from, and the subject that was meant. It returns nil for one that Gateway did not
 // make.
-func Visitor(tenant, subject string) (who *Identity, meant string) {
+func Caller(tenant, subject string) (who *Identity, meant string) {
 	rest, ok := strings.CutPrefix(subject, GatewayOf(tenant))
 	token := strings.SplitN(rest, ".", 3)
 	if !ok || len(token) != 3 || token[2] == "" {

@@ -56,7 +56,7 @@ type Finding struct {
 	What    string `json:"what"`
 	// Subjects are those of messages that are damaged, as far as they can be read: some of them.
 	Subjects []string `json:"subjects,omitempty"`
-	Kept     string   `json:"kept,omitempty"` // where what is damaged was put
+	Archive  string   `json:"kept,omitempty"` // where what is damaged was put
 	Level    Level    `json:"level"`
 	// Running says that it was found while the server ran, which the next check finds out more of.
 	Running bool `json:"running,omitempty"`
@@ -298,7 +298,7 @@ func there(path string) bool {
 // found adds a finding.
 func (s *checking) found(level Level, file, kept, format string, args ...any) *Finding {
 	s.rep.Findings = append(s.rep.Findings, Finding{
-		Account: s.account, Stream: s.name, File: file, Kept: kept, Level: level, What: fmt.Sprintf(format, args...),
+		Account: s.account, Stream: s.name, File: file, Archive: kept, Level: level, What: fmt.Sprintf(format, args...),
 	})
 	return &s.rep.Findings[len(s.rep.Findings)-1]
 }

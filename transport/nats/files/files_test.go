@@ -177,7 +177,7 @@ func TestOneRecord(t *testing.T) {
 				if len(r.Findings) != 1 || r.Findings[0].Level != Lost {
 					t.Fatalf("the check finds %+v, want one thing that is lost", r.Findings)
 				}
-				kept, err := os.ReadFile(r.Findings[0].Kept)
+				kept, err := os.ReadFile(r.Findings[0].Archive)
 				if err != nil || !bytes.Contains(kept, []byte("wwww")) {
 					t.Errorf("kept is %q, %v, want the record", kept, err)
 				}

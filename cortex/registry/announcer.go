@@ -11,29 +11,31 @@ import (
 )
 
 const (
-	maxTold     = 4096            // events that wait to be published
+	maxUnsaid   = 4096            // events that wait to be published
 	tellTimeout = 2 * time.Second // for one of them
 )
 
-// voice publishes on the cards topic what a registry has to say, without ever holding it up.
-type voice struct {
+// announcer publishes on the cards topic what a registry has to say, without ever holding it up.
+type announcer struct {
 	queue   chan *transport.Event
 	dropped *atomic.Uint64
 }
 
-func newVoice() voice { return voice{make(chan *transport.Event, maxTold), new(atomic.Uint64)} }
+func newAnnouncer() announcer {
+	return announcer{make(chan *transport.Event, maxUnsaid), new(atomic.Uint64)}
+}
 
-func (v *voice) tell(e *transport.Event) {
+func (a *announcer) say(e *transport.Event) {
 	select {
-	case v.queue <- e:
+	case a.queue <- e:
 	default:
-		v.dropped.Add(1)
+		a.dropped.Add(1)
 	}
 }
 
 // Dropped returns how many events could not be published on the cards topic: the transport did not take them, or not as fast as
 // they came.
-func (r *Registry) Dropped() uint64 { return r.voice.dropped.Load() }
+func (r *Registry) Dropped() uint64 { return r.announcer.dropped.Load() }
 
 // speak publishes what there is to say until ctx ends.
 func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
@@ -42,12 +44,12 @@ func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e := <-r.voice.queue:
+		case e := <-r.announcer.queue:
 			trying, cancel := context.WithTimeout(ctx, tellTimeout)
 			err := tr.Publish(trying, transport.Cards(r.cfg.Tenant), e)
 			cancel()
 			if err != nil && ctx.Err() == nil {
-				if r.voice.dropped.Add(1); !failing {
+				if r.announcer.dropped.Add(1); !failing {
 					r.cfg.Logger.Warn("event of an agent is not published", "err", err)
 				}
 			}
@@ -56,11 +58,11 @@ func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 	}
 }
 
-// toldEvent is e for the cards topic.
-func (r *Registry) toldEvent(e Event) *transport.Event {
-	told := e.Wire()
-	told.Reason = cut(told.Reason, transport.MaxReason-len("…"))
-	return r.event(e.Time, transport.Cortex, told)
+// announcement is e for the cards topic.
+func (r *Registry) announcement(e Event) *transport.Event {
+	said := e.Wire()
+	said.Reason = cut(said.Reason, transport.MaxReason-len("…"))
+	return r.event(e.Time, transport.Cortex, said)
 }
 
 func (r *Registry) event(now time.Time, from string, p transport.Payload) *transport.Event {

@@ -1,0 +1,206 @@
+package agents
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// ErrAsk is what the error of [Task.Ask] wraps when the answer reports a failure; its text has the words.
+var ErrAsk = errors.New("what was asked was not done")
+
+// Request is what a handler asks of others, see [Task.Ask].
+type Request struct {
+	// Text is what is wanted, in words. It may be empty when there are Parts or an Input.
+	Text string
+	// Parts go with it, such as files.
+	Parts a2a.ContentParts
+	// Agent is whom it is for; "" lets Cortex decide who does what.
+	Agent string
+	// Skill is the id of the skill that is meant; it needs an Agent.
+	Skill string
+	// Input is the structured input for the Agent, a value that encoding/json can write, or nil.
+	Input any
+}
+
+// Pauses between two attempts at a request that is not answered: the answer comes by two ways, and may yet be lost on both.
+const (
+	askAgainMin = 30 * time.Second
+	askAgainMax = 2 * time.Minute
+)
+
+// askNamespace is for the ids of requests, which are derived so that a task that is started again asks the same.
+var askNamespace = uuid.MustParse("8f3cb0a6-2e0e-5f2a-9a34-6d1f3f1b7c10")
+
+// Ask gives a request to Cortex, or to the agent that it names, and waits for the answer. It belongs to the conversation of the task: who asked
+// whom is known (no agent is asked by whom the request has come from, and only so many hand one on), what is spent counts for the user's
+// request, and nobody works on it for longer than the task can take. While it waits the deadline moves as with [Task.Progress].
+//
+// Requests survive: a task that is started again after its agent was lost, and asks the same again, in words, parts and names, gets the answer to
+// what was asked then, and nobody does it twice. (Of equal requests of one task, the first is the first one again, and so on.)
+//
+// The error wraps [ErrAsk] when the answer reports a failure. When ctx ends before, it is its cause, and the request is canceled; but not when the
+// agent stops, since then the task will ask again. It is an error to ask outside of [Serve].
+func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
+	if t.agent == nil {
+		return nil, errors.New("ask: the task was not given by Cortex")
+	}
+	m, err := t.request(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask: %w", err)
+	}
+	a := t.agent
+	answered, done := a.expect(m.ID)
+	defer done()
+	e := &transport.Event{
+		ID: m.ID, From: a.id, To: transport.Cortex, Tenant: t.Tenant, ContextID: t.ContextID, TaskID: t.ID,
+		Traceparent: t.Traceparent, Tracestate: t.Tracestate, Payload: m,
+	}
+	if t.Delivery > 1 { // it may have been asked before
+		e.ID = transport.AgainID(m.ID, a.nextID())
+	}
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for pause := askAgainMin; ; {
+		select {
+		case answer := <-answered:
+			return read(answer)
+		case <-beat.C:
+			t.alive()
+		case <-again.C:
+			e.Time = time.Now()
+			if err := a.publish(ctx, transport.Inbox(t.Tenant, transport.Cortex), e); err != nil && ctx.Err() == nil {
+				return nil, fmt.Errorf("ask: %w", err)
+			}
+			again.Reset(pause)
+			pause, e.ID = min(2*pause, askAgainMax), transport.AgainID(m.ID, a.nextID())
+		case <-ctx.Done():
+			if !errors.Is(context.Cause(ctx), ErrStopping) {
+				t.unask(m.ID)
+			}
+			return nil, fmt.Errorf("ask: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// request makes the message of r, whose id says the how-manieth of its kind it is in this task.
+func (t *Task) request(r Request) (*a2a.Message, error) {
+	m := &a2a.Message{
+		ContextID: t.ContextID, Role: a2a.MessageRoleUser, ReferenceTasks: []a2a.TaskID{t.ID}, Metadata: map[string]any{transport.MetaTaskID: string(t.ID)},
+	}
+	if r.Text != "" {
+		m.Parts = append(m.Parts, a2a.NewTextPart(r.Text))
+	}
+	m.Parts = append(m.Parts, r.Parts...)
+	for _, k := range []string{transport.MetaHops, transport.MetaAncestors, transport.MetaDeadline} {
+		if v, ok := t.Message.Metadata[k]; ok {
+			m.Metadata[k] = v
+		}
+	}
+	if latest := transport.MetaString(t.Message, transport.MetaLatest); latest != "" { // it moves while the task waits
+		m.Metadata[transport.MetaDeadline] = latest
+	}
+	if r.Agent == "" && (r.Skill != "" || r.Input != nil) {
+		return nil, errors.New("a skill or an input needs an agent")
+	}
+	if r.Agent != "" {
+		d := transport.Direct{Agent: r.Agent, Skill: r.Skill}
+		if r.Input != nil {
+			b, err := transport.EncodeValue(r.Input)
+			if err != nil {
+				return nil, fmt.Errorf("the input: %w", err)
+			}
+			d.Input = b
+		}
+		if err := d.Address(m); err != nil {
+			return nil, err
+		}
+	}
+	if len(m.Parts) == 0 {
+		return nil, errors.New("nothing is asked")
+	}
+	b, err := transport.EncodeValue(m.Parts)
+	if err != nil {
+		return nil, fmt.Errorf("the parts: %w", err)
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.Agent, r.Skill, string(b)}, "\x00")))
+	digest := hex.EncodeToString(sum[:])
+	t.mu.Lock()
+	if t.asked == nil {
+		t.asked = map[string]int{}
+	}
+	t.asked[digest]++
+	n := t.asked[digest]
+	t.mu.Unlock()
+	name := strings.Join([]string{t.Tenant, t.agent.id, string(t.ID), t.Message.ID, digest, strconv.Itoa(n)}, "\x00")
+	m.ID = uuid.NewSHA1(askNamespace, []byte(name)).String()
+	return m, nil
+}
+
+// read returns an answer, or the failure that it reports.
+func read(answer *a2a.Message) (*a2a.Message, error) {
+	if failed, _ := answer.Metadata[transport.MetaFailed].(bool); failed {
+		return answer, fmt.Errorf("%w: %s", ErrAsk, cut(transport.Text(answer.Parts), maxErrorText))
+	}
+	return answer, nil
+}
+
+// unask cancels a request, whose answer nobody waits for.
+func (t *Task) unask(id string) {
+	a := t.agent
+	ctx, cancel := context.WithTimeout(a.sending, announceTimeout)
+	defer cancel()
+	e := &transport.Event{
+		ID: id + ".cancel", Time: time.Now(), From: a.id, Tenant: t.Tenant, ContextID: t.ContextID,
+		Traceparent: t.Traceparent, Tracestate: t.Tracestate,
+		Payload: &transport.Cancel{Turn: transport.TurnID(t.Tenant, t.ContextID, a.id, id), Reason: "who asked does not wait any more"},
+	}
+	if err := a.tr.Publish(ctx, transport.Inbox(t.Tenant, transport.Cortex), e); err != nil {
+		a.log.Warn("request not canceled", "task_id", t.ID, "err", err)
+	}
+}
+
+// expect returns where the answer to a request comes, and what to call when nobody waits for it any more.
+func (a *agent) expect(id string) (answered <-chan *a2a.Message, done func()) {
+	ch := make(chan *a2a.Message, 1)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if m, ok := a.answers.get(a2a.TaskID(id)); ok { // it came before its task, which was started again
+		ch <- m
+	}
+	a.asks[id] = ch
+	return ch, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.asks, id)
+	}
+}
+
+// answered takes in the answer to what a task of this instance, or of another one, has asked.
+func (a *agent) answered(m *a2a.Message) {
+	id := transport.MetaString(m, transport.MetaMessage)
+	if id == "" {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.answers.put(a2a.TaskID(id), m, sizeOf(m.Parts))
+	if ch := a.asks[id]; ch != nil {
+		select {
+		case ch <- m:
+		default: // it came by the other way
+		}
+	}
+}

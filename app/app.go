@@ -1,0 +1,84 @@
+// Package app is Cortex as a program that others can build: with language models, agents and, in the end, a name of their own.
+//
+//	package main
+//
+//	import "github.com/cortex-orchestrator/cortex/app"
+//
+//	func main() {
+//		app.Main(app.Options{Providers: map[string]app.Provider{"parrot": {Open: openParrot}}})
+//	}
+//
+// That is a whole cortex, in which `--llm parrot` works as the built-in models do. The folder testdata/plugin of the repository
+// has a complete module.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/llm/provider"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Provider makes clients of a language model, see package llm/provider.
+type Provider = provider.Provider
+
+// Endpoint is what a Provider makes a client of.
+type Endpoint = provider.Endpoint
+
+// Agent is an agent that runs in the process: `chat`, `ask` and `serve` start it unless --agents says otherwise, and `agent NAME`
+// runs it alone, where NAME is the name on its card without agent_ before it.
+type Agent = cli.Agent
+
+// Options is what a program adds to Cortex. The zero value is Cortex itself.
+type Options struct {
+	// Providers are those that --llm can name, and `provider` in an entry of `llms` in the config file. One with the name of a built-in one
+	// stands in its place. "fake" is no name for one.
+	Providers map[string]Provider
+	// Agents are built in. One with the name of a built-in one stands in its place.
+	Agents []Agent
+}
+
+// Main runs the command line of the process, and ends it with the status of the command. It does not return.
+func Main(o Options) {
+	os.Exit(Run(context.Background(), o, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Run runs one command line, without the name of the program, and returns the status that the process is to end with: 0 for success,
+// 1 when the command failed, 2 when it was called wrongly, or o is wrong, 130 when it was interrupted. It returns when the command is done or
+// ctx ends. It may be called several times, also at once.
+func Run(ctx context.Context, o Options, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if err := o.check(); err != nil {
+		fmt.Fprintf(stderr, "cortex: %v\n", err)
+		return 2
+	}
+	p := &cli.Program{Providers: o.Providers, Agents: o.Agents}
+	return p.Run(ctx, args, stdin, stdout, stderr)
+}
+
+// check says what is wrong with the program.
+func (o *Options) check() error {
+	for _, name := range slices.Sorted(maps.Keys(o.Providers)) {
+		switch {
+		case name == "fake":
+			return errors.New(`a provider cannot be called "fake": that is the decider without a model`)
+		case transport.CheckID(name) != nil || strings.ContainsAny(name, ",*"):
+			return fmt.Errorf("the provider's name %q cannot be given to --llm: use letters, digits and -", name)
+		case o.Providers[name].Open == nil:
+			return fmt.Errorf("the provider %q has no Open", name)
+		}
+	}
+	for i, a := range o.Agents {
+		if a.Card == nil || a.Executor == nil {
+			return fmt.Errorf("agent %d of the program has no card, or does nothing", i+1)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/client/clienttest"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestSend says something of several parts under a given id, in a given name; another client watches what comes of it.
+func TestSend(t *testing.T) {
+	got := make(chan *transport.Event, 2)
+	s, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) { got <- e })
+	m := &client.Message{
+		ContextID: "ctx", ID: "m1", From: "user:ann", Metadata: map[string]any{"k": "v"},
+		Parts: a2a.ContentParts{a2a.NewTextPart("look"), a2a.NewRawPart([]byte{0, 1, 2})},
+		To:    &transport.Direct{Agent: "shop", Skill: "find"},
+	}
+	for range 2 {
+		turn, err := c.Send(t.Context(), m)
+		if want := (client.Turn{ContextID: "ctx", From: "user:ann", MessageID: "m1"}); turn != want || err != nil {
+			t.Fatalf("Send() = %+v, %v, want %+v", turn, err, want)
+		}
+	}
+	e := <-got
+	said := e.Payload.(*a2a.Message)
+	if d, ok := transport.DirectOf(said); e.From != "user:ann" || e.ID != "m1" || said.ID != "m1" || len(said.Parts) != 2 || said.Metadata["k"] != "v" || !ok || d.Agent != "shop" {
+		t.Errorf("it says %+v with %+v", e, said)
+	}
+	if len(m.Metadata) != 1 || m.Parts[0].Content == nil {
+		t.Errorf("the message of the caller was changed: %+v", m)
+	}
+	other := &client.Client{Transport: c.Transport, Poll: time.Hour, Log: func(_ context.Context, asks client.Turn) (*a2a.Message, bool, error) {
+		return clienttest.AnswerTo(e, "seen by "+asks.From), true, nil
+	}}
+	answer, err := other.Answer(t.Context(), client.Turn{ContextID: "ctx", From: "user:ann", MessageID: "m1"})
+	if err != nil || transport.Text(answer.Parts) != "seen by user:ann" {
+		t.Errorf("Answer() = %v, %v", answer, err)
+	}
+	if next, err := other.Reply(t.Context(), client.Turn{ContextID: "ctx", From: "user:ann", MessageID: "m1"}, a2a.NewTextPart("yes")); err != nil || next.From != "user:ann" || next.MessageID == "m1" {
+		t.Errorf("Reply() = %+v, %v", next, err)
+	}
+	_ = s
+}
+
+// TestSendNothing holds that a message without words is refused, unless it has something else.
+func TestSendNothing(t *testing.T) {
+	_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
+	for name, parts := range map[string]a2a.ContentParts{"none": nil, "nil": {nil}, "blank": {a2a.NewTextPart(" \n")}} {
+		if _, err := c.Send(t.Context(), &client.Message{ContextID: "c", Parts: parts}); !errors.Is(err, transport.ErrInvalid) {
+			t.Errorf("%s: Send() = %v, want ErrInvalid", name, err)
+		}
+	}
+	if _, err := c.Send(t.Context(), &client.Message{ContextID: "c", Parts: a2a.ContentParts{a2a.NewRawPart([]byte{1})}}); err != nil {
+		t.Errorf("Send(bytes) = %v", err)
+	}
+}
+
+// TestWatchLeavesTheTurn ends who watches: the turn goes on, and nobody is asked to cancel it.
+func TestWatchLeavesTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard atomic.Int64
+		s, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) { heard.Add(1) })
+		turn, err := c.Send(t.Context(), client.Text("ctx", "hi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.Answer(ctx, turn); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Answer() = %v, want the deadline", err)
+		}
+		synctest.Wait()
+		if n := heard.Load(); n != 1 {
+			t.Errorf("Cortex heard %d messages, want the first one only", n)
+		}
+		go func() {
+			time.Sleep(time.Second)
+			s.Answer(&transport.Event{ID: turn.MessageID, From: turn.From, ContextID: turn.ContextID}, "later")
+		}()
+		if m, err := c.Answer(t.Context(), turn); err != nil || transport.Text(m.Parts) != "later" {
+			t.Errorf("Answer() = %v, %v, want what came later", m, err)
+		}
+	})
+}
+
+// lossy is a transport whose subscriptions of live topics are lost, or not to be had, for some time.
+type lossy struct {
+	transport.Transport
+	mu     sync.Mutex
+	losses int // of the next ones
+	subs   int
+}
+
+func (l *lossy) Subscribe(ctx context.Context, topic transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	if topic.Kind != transport.KindLive {
+		return l.Transport.Subscribe(ctx, topic, o)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subs++
+	if l.losses > 0 {
+		if l.losses--; l.losses%2 == 0 {
+			return nil, transport.ErrUnavailable
+		}
+		s, err := l.Transport.Subscribe(ctx, topic, o)
+		return lost{s}, err
+	}
+	return l.Transport.Subscribe(ctx, topic, o)
+}
+
+// lost is a subscription that ends at once.
+type lost struct{ transport.Subscription }
+
+func (lost) Serve(context.Context, transport.Handler) error { return transport.ErrUnavailable }
+
+// TestWatchGoesOn loses the subscription, again and again: Ask and Watch go on with another one, and neither loses the answer.
+func TestWatchGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		said := make(chan *transport.Event, 1)
+		s, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) { said <- e })
+		for _, watching := range []bool{false, true} {
+			net := &lossy{Transport: s.Bus, losses: 4}
+			c := &client.Client{Transport: net, NewID: c.NewID}
+			go func() {
+				e := <-said
+				time.Sleep(time.Minute) // by then it is there again
+				s.Delta(e, "a", "he")
+				s.Answer(e, "here")
+			}()
+			events := c.Ask(t.Context(), client.Text("ctx", "hi"))
+			if watching {
+				turn, err := c.Send(t.Context(), client.Text("ctx", "hi"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				events = c.Watch(t.Context(), turn)
+			}
+			var got []string
+			for e, err := range events {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, brief(e))
+			}
+			if diff := cmp.Diff([]string{"delta he", "answer here"}, got); diff != "" {
+				t.Errorf("watching: %v, events (-want +got):\n%s", watching, diff)
+			}
+			if net.subs < 5 {
+				t.Errorf("%d subscriptions, want one after each that was lost", net.subs)
+			}
+		}
+	})
+}
+
+// TestWatchClosed has the transport closed: nobody waits for what cannot come.
+func TestWatchClosed(t *testing.T) {
+	s, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
+	turn, err := c.Send(t.Context(), client.Text("ctx", "hi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Bus.Close()
+	if _, err := c.Answer(t.Context(), turn); !errors.Is(err, transport.ErrClosed) {
+		t.Errorf("Answer() = %v, want ErrClosed", err)
+	}
+	if _, err := c.Send(t.Context(), client.Text("ctx", "hi")); !errors.Is(err, client.ErrUnsent) || !errors.Is(err, transport.ErrClosed) {
+		t.Errorf("Send() = %v, want ErrUnsent and ErrClosed", err)
+	}
+}
+
+// TestSaid tells what is said before it is published, so that it can be shown first.
+func TestSaid(t *testing.T) {
+	var order []string
+	_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) { s.Answer(e, "hello") })
+	c.Said = func(e *transport.Event) { order = append(order, clienttest.Text(e)) }
+	for e, err := range c.Ask(t.Context(), client.Text("ctx", "hi")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, clienttest.Text(e))
+	}
+	if want := []string{"hi", "hello"}; !slices.Equal(order, want) {
+		t.Errorf("%s, want %s", strings.Join(order, ", "), strings.Join(want, ", "))
+	}
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPlugin builds the program of another module, which has a model and an agent of its own, and runs it as its user would.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	parrot := filepath.Join(dir, "parrot")
+	build := exec.Command("go", "build", "-o", parrot, ".")
+	build.Dir = filepath.Join("testdata", "plugin")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	config := filepath.Join(dir, "parrot.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(want string, args ...string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		c := exec.CommandContext(ctx, parrot, append(args, "--data", filepath.Join(dir, "data"))...)
+		c.Env = append(os.Environ(), "PARROT_KEY=secret", "OPENAI_API_KEY=")
+		var out bytes.Buffer
+		c.Stdout, c.Stderr = &out, &out
+		err := c.Run()
+		if refused := strings.HasPrefix(want, "cortex: ") || strings.HasPrefix(want, "The budget"); (err != nil) != refused || !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
+			t.Errorf("%q: %v, it says\n%s\nwant %q", args, err, &out, want)
+		}
+	}
+	run("parrot parrot grey ready", "llm", "list")
+	run("usage ok 1000000 tokens in, 1000000 out, cost 3.00", "llm", "check", "parrot")
+	run("Polly wants a cracker.", "ask", "--llm", "parrot", "hello")
+	run(`\o/`, "ask", "wave back")
+
+	// Settings of Cortex's and of its own; a first call that fails is tried again, its price counts, and what does not recover falls back.
+	write("llm: macaw\nbudget: {conversation: {cost: 5}}\nllms:\n  macaw: {provider: parrot, model: ara, sentence: Ahoy., fails: 1, price: {input: 7}}\n")
+	run("Ahoy.", "ask", "--config", config, "--context", "one", "hello")
+	run("The budget for this conversation is used up (cost 9 of 5).", "ask", "--config", config, "--context", "one", "hello")
+	write("llm: macaw\nllms:\n  macaw: {provider: parrot, fails: 100, retries: 0, fallback: [spare]}\n  spare: {provider: parrot, sentence: Here instead.}\n")
+	run("Here instead.", "ask", "--config", config, "hello")
+	write("llm: macaw\nllms:\n  macaw: {provider: parrot, sentense: Ahoy.}\n")
+	run(`cortex: llms.macaw: unknown key "sentense"`, "ask", "--config", config, "hello")
+	write("llm: macaw\nllms:\n  macaw: {provider: parrot, fails: often}\n")
+	run("cortex: llms.macaw.fails: want a whole number, not a string", "ask", "--config", config, "hello")
+}
