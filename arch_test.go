@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"agents/agentstest":              {"agents", "transport", "transport/memory"},
 	"agents/calc":                    {},
 	"agents/clock":                   {},
-	"client":                         {"transport", "cortex", "cortex/conversation", "cortex/storage"},
+	"client":                         {"internal/size", "transport", "cortex", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":              {"client", "transport", "transport/memory"},
 	"repl":                           {"client", "transport", "internal/lookalike"},
 }

@@ -101,7 +101,7 @@ func environ(ts *testscript.TestScript) []string {
 
 // serveModel sets the variable that args name to the URL of a server that speaks OpenAI's protocol. Its model gives what
 // the user says to agent_echo, and answers with what came of it. Asked to look, it says which images it sees, or what it is told of them;
-// asked to give files to the worker, it does.
+// asked to give files to the worker, it does; asked to paint and frame, it has the painter do one, and the worker then the other.
 func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 	if len(args) != 1 {
 		ts.Fatalf("usage: model VARIABLE")
@@ -131,6 +131,15 @@ func serveModel(t *testing.T, ts *testscript.TestScript, args []string) {
 			}
 			seen = append(seen, regexp.MustCompile(`\[image .*\.png, .*\]|Image f\d+:`).FindAllString(last, -1)...)
 			reply.Pieces = []string{fmt.Sprintf(`{"kind":"respond","say":%q,"delegations":[],"reason":"seen"}`, strings.Join(seen, "; "))}
+			return reply
+		}
+		if strings.HasPrefix(said[1], "paint") {
+			then := ""
+			if strings.HasSuffix(said[1], "and frame") {
+				then = `,{"id":"b","agent":"worker","skill":null,"task":"frame","input":null,"files":null,"depends_on":["a"]}`
+			}
+			reply.Pieces = []string{`{"kind":"delegate","say":null,"delegations":[{"id":"a","agent":"painter","skill":null,"task":"paint","input":null,"files":null,"depends_on":[]}` +
+				then + `],"reason":"it works"}`}
 			return reply
 		}
 		if list, ok := strings.CutPrefix(said[1], "give the worker "); ok {

@@ -14,7 +14,7 @@ import (
 // Bounds of the artifacts of one task.
 const (
 	MaxArtifacts     = 100
-	MaxArtifactBytes = 2 << 20 // all together, before encoding; but data as it is encoded
+	MaxArtifactBytes = 2 << 20 // all together, before encoding; but data as it is encoded, and files that are stored as references
 )
 
 // made is an artifact of a task, as far as it is made.
@@ -45,6 +45,12 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	parts, _ := cleanParts(next.Parts, MaxArtifactBytes)
 	if len(parts) == 0 && !u.Append {
 		return fmt.Errorf("artifact %q is empty", outputName(&next))
+	}
+	if t.agent != nil && !u.Append && u.LastChunk { // what is made piece by piece is stored at the end
+		var err error
+		if parts, err = t.agent.pack(t.ContextID, parts); err != nil {
+			return fmt.Errorf("artifact %q: %w", outputName(&next), err)
+		}
 	}
 	next.Parts = parts
 	if err := t.put(&next, u.Append, u.LastChunk); err != nil {

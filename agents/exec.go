@@ -16,6 +16,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // DefaultMaxOutput is how much a program may write to stdout when ExecOptions do not say.
@@ -61,6 +63,9 @@ type ExecOptions struct {
 // without one) in its environment, and in CORTEX_INPUT the structured input of the task as JSON (empty without one, and when it
 // is 64 KiB or more: then only JSON has it). TRACEPARENT and TRACESTATE are the W3C trace context of the task, empty without one.
 //
+// CORTEX_FILES names a folder with the files of the task, whose names are made safe for a folder; what the program leaves in the folder
+// CORTEX_OUT becomes the files of the result, under the names that they have there. Both are new for each run, and removed behind it.
+//
 // When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later. On
 // Linux that includes what left the program's process group, as daemons do: it is known by the variable CORTEX_RUN in its
 // environment, and escapes only by a new environment or another user. Elsewhere the group is ended, and where there are no groups, the
@@ -82,6 +87,7 @@ func Exec(o ExecOptions) (Handler, error) {
 		o.MaxOutput = DefaultMaxOutput
 	}
 	killOrphans()
+	removeFolders(time.Now())
 	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}
 	return p.run, nil
 }
@@ -137,6 +143,14 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	files, err := newFolder()
+	if err != nil {
+		return nil, err
+	}
+	defer files.remove()
+	if err := files.fill(running, t); err != nil {
+		return nil, err
+	}
 	stdout := &limited{limit: p.MaxOutput, each: t.alive, over: func() { end(errFlood) }}
 	stderr := &lines{each: t.Progress}
 
@@ -146,7 +160,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	cmd := exec.CommandContext(running, p.path, p.Argv[1:]...)
 	cmd.Args[0] = p.Argv[0]
 	mark := newMark()
-	cmd.Dir, cmd.Env = p.Dir, append(p.env(t), markVar+"="+mark)
+	cmd.Dir, cmd.Env = p.Dir, append(append(p.env(t), files.env()...), markVar+"="+mark)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
 	isolate(cmd)
 	var asked time.Time // when it was told to end
@@ -175,12 +189,16 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return nil, p.failure(err, stderr)
 	}
+	notes, err := files.collect(ctx, t)
+	if err != nil {
+		return nil, err
+	}
 	if p.givesData[t.Skill] {
 		if r := data(stdout.kept()); r != nil {
 			return r, nil
 		}
 	}
-	return output(stdout.kept(), ""), nil
+	return output(stdout.kept(), strings.Join(notes, "\n")), nil
 }
 
 // await returns when something is so, or at the end.
@@ -265,7 +283,7 @@ func output(b []byte, note string) *Result {
 			text += "\n" + note
 		}
 		r := Text(text)
-		r.Parts = append(r.Parts, &a2a.Part{Content: a2a.Raw(b), MediaType: binaryType})
+		r.Parts = append(r.Parts, &a2a.Part{Content: a2a.Raw(b), MediaType: transport.TypeOf("", "", b)})
 		return r
 	}
 	text := strings.TrimRight(string(b), "\r\n")

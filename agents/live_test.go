@@ -134,7 +134,7 @@ func TestArtifacts(t *testing.T) {
 			errs <- task.Artifact("report", a2a.NewTextPart("draft"))
 			errs <- task.Artifact("data", a2a.NewTextPart("1,2"))
 			errs <- task.Artifact("report", a2a.NewTextPart("final"))
-			errs <- task.Artifact("huge", a2a.NewRawPart(make([]byte, agents.MaxArtifactBytes)))
+			errs <- task.Artifact("huge", a2a.NewDataPart(strings.Repeat("x", agents.MaxArtifactBytes)))
 			return nil, nil
 		}, nil)()
 		b.give(task("t1", "hello", nil))

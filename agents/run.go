@@ -216,6 +216,14 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 			out.parts = words("the agent gave no reason")
 		}
 	}
+	if packed, err := a.packed(t.ContextID, out); err == nil {
+		out = packed
+	} else {
+		if a.sending.Err() != nil { // somebody else has the time for it
+			return outcome{}, false
+		}
+		out = outcome{state: a2a.TaskStateFailed, parts: words("the files of the result cannot be stored: " + errorText(err))}
+	}
 	log.Info("task done", "state", out.state, "after", time.Since(started))
 	return out, true
 }

@@ -61,6 +61,8 @@ type Options struct {
 	// Deliveries is how often a task is started before it is given up; 0 is MaxDeliveries, less than 0 is no bound: that is for an agent
 	// that only waits for others, whose tasks go on while it is restarted.
 	Deliveries int
+	// MaxFile bounds a file of a result, in bytes; 0 is [transport.DefaultMaxFile].
+	MaxFile int64
 	// Once makes Serve return when the inbox is empty: what waits is done, then the agent leaves. The transport must
 	// be a transport.InboxDepth.
 	Once bool

@@ -243,7 +243,7 @@ func TestOutcomes(t *testing.T) {
 			return &agents.Result{Parts: a2a.ContentParts{a2a.NewDataPart(func() {})}}, nil
 		},
 		"too big": func(context.Context, *agents.Task) (*agents.Result, error) {
-			return &agents.Result{Parts: a2a.ContentParts{a2a.NewRawPart(make([]byte, transport.MaxPayload))}}, nil
+			return &agents.Result{Parts: a2a.ContentParts{a2a.NewDataPart(strings.Repeat("x", transport.MaxPayload))}}, nil
 		},
 		"silent error": func(context.Context, *agents.Task) (*agents.Result, error) { return nil, errors.New(" ") },
 	}

@@ -50,7 +50,8 @@ type chat struct {
 	present    *presence
 	typed      history
 	interrupts chan os.Signal
-	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
+	warned     time.Time   // when Ctrl-C on an empty line was answered with a hint
+	got        []*a2a.Part // files of the answers, as they are numbered
 }
 
 func (c *chat) run(ctx context.Context) (err error) {
@@ -265,25 +266,34 @@ func (c *chat) turn(ctx context.Context, text string) {
 	if list == nil {
 		list = c.present.list
 	}
-	var failed error
-	answered := false
-	said := client.Text(c.contextID, text)
-	said.To = addressee(ctx, list, text)
-	for e, err := range c.Client.Ask(ctx, said) {
+	c.To = addressee(ctx, list, text)
+	said, failed := c.Message(ctx, c.contextID, text)
+	var answer *a2a.Message
+	ask := c.Client.Ask(ctx, said)
+	if failed != nil {
+		ask = func(func(*transport.Event, error) bool) {}
+	}
+	for e, err := range ask {
 		if err != nil {
 			failed = err
 			break
 		}
 		v.show(e)
-		_, answered = e.Payload.(*a2a.Message)
+		answer, _ = e.Payload.(*a2a.Message)
 	}
 	close(ended)
 	clock.Wait()
 	v.end()
+	if failed == nil || !errors.Is(failed, client.ErrUnsent) && said != nil {
+		c.Files = nil // they were said
+	}
+	if answer != nil {
+		c.brought(ctx, answer)
+	}
 	switch {
 	case failed == nil:
 	case errors.Is(failed, context.Canceled) && ctx.Err() != nil:
-		if !answered { // else the answer says so
+		if answer == nil { // else the answer says so
 			c.ui.Print(c.ui.style.dim("(canceled)"))
 		}
 		if errors.Is(failed, transport.ErrUnavailable) {

@@ -1,7 +1,10 @@
 package repl
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -407,6 +410,59 @@ func TestChatCommands(t *testing.T) {
 	}
 	term.order(order{Do: "answer", Text: "ok"})
 	term.prompts("")
+	term.keys("/quit\r")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status after /quit = %d, want 0", code)
+	}
+}
+
+// Files go with the next message, once, and those of an answer can be written, by their numbers, over nothing.
+func TestChatFiles(t *testing.T) {
+	t.Parallel()
+	term, dir := open(t, 100), t.TempDir()
+	run := func(line string, want ...string) {
+		t.Helper()
+		term.keys("\x0c" + line + "\r")
+		for _, w := range want {
+			term.shows(w)
+		}
+		term.prompts("")
+	}
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	var dot bytes.Buffer
+	if err := png.Encode(&dot, image.NewGray(image.Rect(0, 0, 7, 5))); err != nil {
+		t.Fatal(err)
+	}
+	large := bytes.Repeat([]byte("large"), 100_000)
+	run("/attach "+filepath.Join(dir, "none"), "none: there is no such file")
+	run("/attach", "error: /attach: which file? /attach report.pdf")
+	run("/save 1", "error: /save: no answer has brought a file yet")
+	run("/attach "+write("dot.png", dot.Bytes()), "dot.png, ", "it goes with your next message")
+	run("/attach "+write("large.txt", large), "large.txt, 500 kB: it goes with your next message")
+	term.say("look")
+	term.order(order{Do: "give back", Text: "I see."})
+	term.shows("I see.\nfile 1: dot.png, image/png, ")
+	term.shows(" bytes, 7x5 (/save 1)\nfile 2: large.txt, text/plain, 500 kB (/save 2)")
+	term.prompts("")
+	out := filepath.Join(dir, "out.txt")
+	run("/save 2 "+out, "wrote ")
+	run("/save 2 "+out, "is there already: nothing is written over")
+	run("/save 1 "+dir, "dot-2.png")
+	run("/save 3", "error: /save: which one? the files are numbered from 1 to 2: /save 1")
+	for path, want := range map[string][]byte{out: large, filepath.Join(dir, "dot-2.png"): dot.Bytes(), filepath.Join(dir, "dot.png"): dot.Bytes()} {
+		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
+			t.Errorf("%s is %d bytes, %v, want what was brought", path, len(b), err)
+		}
+	}
+	term.say("again") // without the files
+	term.order(order{Do: "give back", Text: "Nothing."})
+	term.shows("Nothing.\n>")
 	term.keys("/quit\r")
 	if code := term.exits(); code != 0 {
 		t.Errorf("exit status after /quit = %d, want 0", code)

@@ -30,6 +30,8 @@ var commands = []command{
 	{"/sessions", "", "your conversations", (*chat).showSessions},
 	{"/resume", "ID", "go on with a conversation; the beginning of its id is enough", (*chat).resume},
 	{"/new", "", "begin a new conversation", (*chat).begin},
+	{"/attach", "[FILE]", "have a file go with your next message", (*chat).attach},
+	{"/save", "N [PATH]", "write the file of an answer that has number N", (*chat).save},
 	{"/export", "FILE.md", "write this conversation to a new file; /export! replaces one", (*chat).export},
 	{"/export!", "FILE.md", "", (*chat).exportOver},
 	{"/quit", "", "leave, like Ctrl-D", nil},

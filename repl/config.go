@@ -31,6 +31,11 @@ type Config struct {
 	Verbose bool
 	// To is the agent that what Ask says is for; nil: whoever fits.
 	To *transport.Direct
+	// Files are paths of files that go with what Ask says, or with the first message of a chat; each has at most MaxFile bytes, 0 is
+	// [transport.DefaultMaxFile]. Output is the folder that the files of Ask's answer are written to; "": they are only named.
+	Files   []string
+	MaxFile int64
+	Output  string
 	// Getenv reads TERM and NO_COLOR; nil: os.Getenv.
 	Getenv func(string) string
 
@@ -91,12 +96,15 @@ const (
 	LineNote   LineKind = "note"   // anything else
 )
 
-// Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines.
+// Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines, and ends with one
+// for each of the Files.
 type Line struct {
 	Time time.Time
 	Kind LineKind
 	Who  string
 	Text string
+
+	Files []*a2a.Part
 }
 
 // TaskInfo is a delegation in a list.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -47,8 +46,10 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	if !cfg.Verbose && !isTerminal(cfg.Stderr) {
 		log.w = io.Discard
 	}
-	said := client.Text(contextID, text)
-	said.To = cfg.To
+	said, err := cfg.Message(ctx, contextID, text)
+	if err != nil {
+		return err
+	}
 	for e, err := range cfg.Client.Ask(ctx, said) {
 		if err != nil {
 			return err
@@ -67,6 +68,9 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		}
 		if _, err := io.WriteString(cfg.Stdout, answer); err != nil {
 			return fmt.Errorf("write the answer: %w", err)
+		}
+		if err := cfg.Keep(ctx, m); err != nil {
+			return err
 		}
 		if failed, _ := m.Meta()[transport.MetaFailed].(bool); failed {
 			return ErrFailed

@@ -138,6 +138,10 @@ func follow(s *clienttest.Script, o *order, said *transport.Event) {
 		m := clienttest.AnswerTo(said, o.Text)
 		m.Metadata[transport.MetaFailed] = true
 		s.Live(said, transport.Cortex, m)
+	case "give back": // the files that were brought
+		m := clienttest.AnswerTo(said, o.Text)
+		m.Parts = append(m.Parts, transport.FilesOf(said.Payload.(*a2a.Message).Parts)...)
+		s.Live(said, transport.Cortex, m)
 	case "join":
 		s.Announce(clienttest.Card(o.ID, "1", o.Text))
 	case "other":

@@ -15,6 +15,8 @@
 //   - [Live] carries what a person watches while it happens: progress, delegations, the text of an answer as it is written.
 //     Best effort, to everyone who listens now; it is never the only copy of anything.
 //
+// Beside the topics it may keep [Files], for what is too large for an event: an event then has a reference, which [OpenPart] reads.
+//
 // Implementations live in the folders below (memory, nats). Each passes the conformance suite of package transporttest
 // unchanged; somebody who writes a third one starts there.
 package transport

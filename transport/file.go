@@ -23,7 +23,7 @@ import (
 // answer as they are.
 const (
 	MaxInlineFile  = 128 << 10 // bytes of a file in a message; a larger one is a reference
-	MaxInlineFiles = 1 << 20   // bytes of all files in a message; beyond that they are references, too
+	MaxInlineFiles = 512 << 10 // bytes of all files in a message; beyond that they are references, too
 	MaxFiles       = 64        // files that one message brings
 	DefaultMaxFile = 64 << 20  // bytes of a file when nothing else is said
 	MaxFileName    = 128       // bytes of a file's name where one is made of it, see [FileName]
@@ -252,6 +252,16 @@ func FileName(name, mediaType string, n int) string {
 		return fmt.Sprintf("file-%d%s", n, endOf(mediaType))
 	}
 	return name
+}
+
+// FreeName returns name, or one like it with a number that is not taken.
+func FreeName(name string, taken func(string) bool) string {
+	end := path.Ext(name)
+	stem, free := strings.TrimSuffix(name, end), name
+	for n := 2; taken(free); n++ {
+		free = fmt.Sprintf("%s-%d%s", stem, n, end)
+	}
+	return free
 }
 
 // devices are names that a Windows folder has of itself.

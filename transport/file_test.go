@@ -3,6 +3,7 @@ package transport_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -114,15 +115,18 @@ func TestFileDamage(t *testing.T) {
 		ref    func(*transport.FileRef)
 		want   error
 	}{
-		"a bit":                 {change: func(c chunks) { c[at(1)][100] ^= 1 }, want: transport.ErrFileDamaged},
-		"cut":                   {change: func(c chunks) { c[at(2)] = c[at(2)][:1000] }, want: transport.ErrFileDamaged},
-		"empty":                 {change: func(c chunks) { c[at(0)] = nil }, want: transport.ErrFileDamaged},
-		"exchanged":             {change: func(c chunks) { c[at(0)], c[at(1)] = c[at(1)], c[at(0)] }, want: transport.ErrFileDamaged},
-		"the last is gone":      {change: func(c chunks) { delete(c, at(2)) }, want: transport.ErrFileDamaged},
-		"all are gone":          {change: func(c chunks) { clear(c) }, want: transport.ErrFileGone},
-		"another file's chunk":  {change: func(c chunks) { c[at(1)] = other[other.at(second.Object, 1)] }, want: transport.ErrFileDamaged},
-		"a shorter size":        {ref: func(r *transport.FileRef) { r.Size = 2 * transport.FileChunk }, want: transport.ErrFileDamaged},
-		"a longer size":         {ref: func(r *transport.FileRef) { r.Size++ }, want: transport.ErrFileDamaged},
+		"a bit":                {change: func(c chunks) { c[at(1)][100] ^= 1 }, want: transport.ErrFileDamaged},
+		"cut":                  {change: func(c chunks) { c[at(2)] = c[at(2)][:1000] }, want: transport.ErrFileDamaged},
+		"empty":                {change: func(c chunks) { c[at(0)] = nil }, want: transport.ErrFileDamaged},
+		"exchanged":            {change: func(c chunks) { c[at(0)], c[at(1)] = c[at(1)], c[at(0)] }, want: transport.ErrFileDamaged},
+		"the last is gone":     {change: func(c chunks) { delete(c, at(2)) }, want: transport.ErrFileDamaged},
+		"all are gone":         {change: func(c chunks) { clear(c) }, want: transport.ErrFileGone},
+		"another file's chunk": {change: func(c chunks) { c[at(1)] = other[other.at(second.Object, 1)] }, want: transport.ErrFileDamaged},
+		"a shorter size":       {ref: func(r *transport.FileRef) { r.Size = 2 * transport.FileChunk }, want: transport.ErrFileDamaged},
+		"a longer size":        {ref: func(r *transport.FileRef) { r.Size++ }, want: transport.ErrFileDamaged},
+		"an earlier end, with its sum": {ref: func(r *transport.FileRef) {
+			r.Size, r.SHA256 = 2*transport.FileChunk, fmt.Sprintf("%x", sha256.Sum256(want[:2*transport.FileChunk]))
+		}, want: transport.ErrFileDamaged},
 		"another sum":           {ref: func(r *transport.FileRef) { r.SHA256 = strings.Repeat("0", 64) }, want: transport.ErrFileDamaged},
 		"another key":           {ref: func(r *transport.FileRef) { r.Key = make([]byte, 32) }, want: transport.ErrFileDamaged},
 		"another conversation":  {ref: func(r *transport.FileRef) { r.ContextID = "d" }, want: transport.ErrFileGone},
@@ -229,8 +233,8 @@ func TestPackFiles(t *testing.T) {
 			}
 		}
 	}
-	if stored != 2 {
-		t.Errorf("%d files were stored, want the one that is too large and the one for which there is no room", stored)
+	if stored != 6 {
+		t.Errorf("%d files were stored, want the one that is too large and the five for which there is no room", stored)
 	}
 	if again, err := transport.PackFiles(t.Context(), nil, "t", "c", "user", packed); err != nil || !slices.Equal(again, packed) {
 		t.Errorf("to pack references again gave %v, %v", again, err)

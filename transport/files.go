@@ -45,16 +45,11 @@ type Files interface {
 // FileKeeper is implemented by transports whose files somebody looks after. [Eraser] removes those of a conversation.
 type FileKeeper interface {
 	// Objects yields what is stored of a tenant, in any order.
-	Objects(ctx context.Context, tenant string) iter.Seq2[StoredObject, error]
+	Objects(ctx context.Context, tenant string) iter.Seq2[Object, error]
+	// Stored returns when the first chunk of an object was stored, by the clock of the transport, or an error that wraps ErrNotFound.
+	Stored(ctx context.Context, o Object) (time.Time, error)
 	// RemoveObject removes all of an object. One that is not there is no error.
 	RemoveObject(ctx context.Context, o Object) error
-}
-
-// StoredObject is an object as it is kept.
-type StoredObject struct {
-	Object
-	Chunks int
-	Stored time.Time // the newest chunk, by the clock of the transport
 }
 
 // Of files.
@@ -65,7 +60,30 @@ var (
 	ErrFileDamaged = errors.New("the file is damaged")
 )
 
-const fileKeySize = 32
+const (
+	fileKeySize = 32
+	chunkSeal   = 16 // bytes that the seal of a chunk takes
+	// maxChunks is more than a file has that may be sent, so that nobody stores more under one name.
+	maxChunks = 1 << 14
+)
+
+// ValidateChunk returns an error that wraps ErrInvalid unless a chunk may be stored. Transports call it in PutChunk.
+func ValidateChunk(o Object, n int, sealed []byte) error {
+	for _, id := range []struct{ name, value string }{{"contextID", o.ContextID}, {"from", o.From}, {"id", o.ID}, {"tenant", o.Tenant}} {
+		if err := CheckID(id.value); err != nil && (id.name != "tenant" || id.value != "") {
+			return fmt.Errorf("%w: file: %s %w", ErrInvalid, id.name, err)
+		}
+	}
+	switch {
+	case n < 0 || n >= maxChunks:
+		return fmt.Errorf("%w: file: chunk %d, want one from 0 to %d", ErrInvalid, n, maxChunks-1)
+	case len(sealed) < chunkSeal:
+		return fmt.Errorf("%w: file: a chunk of %d bytes is not sealed", ErrInvalid, len(sealed))
+	case len(sealed) > FileChunk+chunkSeal:
+		return fmt.Errorf("%w: %w: file: a chunk of %d bytes, at most %d are allowed", ErrInvalid, ErrTooLarge, len(sealed), FileChunk+chunkSeal)
+	}
+	return nil
+}
 
 // sealFile returns the cipher of the file with this key: AES-256-GCM. Each file has a key of its own, and each of its chunks the nonce
 // that follows from its number, so that none is used twice.
@@ -77,9 +95,9 @@ func sealFile(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// chunkSeal returns the nonce of a chunk, and what is authenticated with it: which file it is of, which of its chunks it is, and
+// binding returns the nonce of a chunk, and what is authenticated with it: which file it is of, which of its chunks it is, and
 // whether it is the last. So chunks cannot be changed, left out, put elsewhere, nor the end cut off.
-func chunkSeal(o Object, n int, last bool) (nonce, with []byte) {
+func binding(o Object, n int, last bool) (nonce, with []byte) {
 	nonce = make([]byte, 12)
 	binary.BigEndian.PutUint64(nonce[4:], uint64(n))
 	with = append(append(with, nonce...), 0)
@@ -117,7 +135,7 @@ func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.
 			ref.Head = textHead(chunk[:have])
 		}
 		sum.Write(chunk[:have])
-		nonce, with := chunkSeal(ref.Object, n, more == 0)
+		nonce, with := binding(ref.Object, n, more == 0)
 		if err := f.PutChunk(ctx, ref.Object, n, gcm.Seal(nil, nonce, chunk[:have], with)); err != nil {
 			return FileRef{}, fmt.Errorf("store a file: %w", err)
 		}
@@ -193,7 +211,7 @@ func (r *fileReader) fetch() error {
 		return fmt.Errorf("read a file: %w", err)
 	}
 	last := r.ref.Size-r.read <= FileChunk
-	nonce, with := chunkSeal(r.ref.Object, r.next, last)
+	nonce, with := binding(r.ref.Object, r.next, last)
 	plain, err := r.gcm.Open(nil, nonce, sealed, with)
 	if err != nil || int64(len(plain)) != min(FileChunk, r.ref.Size-r.read) {
 		return fmt.Errorf("%w behind its first %d of %d bytes", ErrFileDamaged, r.read, r.ref.Size)

@@ -136,7 +136,7 @@ type DeadLetters interface {
 
 // Eraser is implemented by transports that can forget a conversation.
 type Eraser interface {
-	// Erase removes everything of a conversation that the transport keeps: events in inboxes, timers, dead letters.
+	// Erase removes everything of a conversation that the transport keeps: events in inboxes, timers, dead letters, files.
 	Erase(ctx context.Context, tenant, contextID string) error
 }
 

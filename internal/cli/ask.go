@@ -17,6 +17,8 @@ import (
 func (e *env) newAsk() *cobra.Command {
 	var contextID string
 	var asJSON, verbose bool
+	var files []string
+	var output string
 	var to transport.Direct
 	var input string
 	c := &cobra.Command{
@@ -25,8 +27,12 @@ func (e *env) newAsk() *cobra.Command {
 		Long: `Ask one thing of the Cortex that runs, or of one of your own if none runs on the data folder; with --nats of the one that
 runs on that server. The answer goes to standard output; the exit status is 1 when it reports a failure.
 
+--file brings a file along, and may be given several times; --output names a folder that the files of the answer are written to, under names
+that are not taken there.
+
 With --agent no model decides: that agent gets the text, and the input if there is one, and what it gives back is the answer.`,
 		Example: "  cortex ask 'what time is it in Tokyo?'\n  cortex ask --context demo --json 'what is 17*23?'\n" +
+			"  cortex ask --file report.pdf 'summarize'\n  cortex ask --file data.csv --output plots 'plot it'\n" +
 			"  cortex ask --agent shop --skill find --input '{\"query\":\"shoes\"}'",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
@@ -47,8 +53,13 @@ With --agent no model decides: that agent gets the text, and the input if there 
 			if strings.TrimSpace(text) == "" {
 				text = input
 			}
+			for _, path := range files {
+				if _, err := client.CheckFile(path, int64(e.settings.node.maxFile)); err != nil {
+					return usagef("--file %w", err)
+				}
+			}
 			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
-				cfg.Verbose = verbose
+				cfg.Verbose, cfg.Files, cfg.Output = verbose, files, output
 				if to.Agent != "" {
 					cfg.To = &to
 				}
@@ -64,6 +75,8 @@ With --agent no model decides: that agent gets the text, and the input if there 
 	c.Flags().StringVar(&to.Agent, "agent", "", "`ID` of the agent that it is for: no model decides")
 	c.Flags().StringVar(&to.Skill, "skill", "", "`ID` of the agent's skill")
 	c.Flags().StringVar(&input, "input", "", "`JSON` for the skill, if it takes structured input")
+	c.Flags().StringArrayVar(&files, "file", nil, "`FILE` to bring along; may be given several times")
+	c.Flags().StringVar(&output, "output", "", "`DIR` to write the files of the answer to")
 	c.Flags().BoolVar(&asJSON, "json", false, "print each event of the turn as a line of JSON")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show delegations and progress on standard error")
 	return c
@@ -78,8 +91,10 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	failed := false
 	out := newJSON(e.stdout)
 	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
-	said := client.Text(contextID, text)
-	said.To = cfg.To
+	said, err := cfg.Message(ctx, contextID, text)
+	if err != nil {
+		return err
+	}
 	for event, err := range cfg.Client.Ask(ctx, said) {
 		if err != nil {
 			return err
@@ -88,6 +103,9 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 			return err
 		}
 		if m, ok := event.Payload.(*a2a.Message); ok {
+			if err := cfg.Keep(ctx, m); err != nil {
+				return err
+			}
 			failed, _ = m.Metadata[transport.MetaFailed].(bool)
 		}
 	}

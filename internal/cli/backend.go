@@ -120,7 +120,7 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 	return func(yield func(*repl.Line, error) bool) {
 		alike, err := b.lookalikes(ctx)
 		if err == nil {
-			err = transcript(ctx, b.store, b.tenant, contextID, alike, func(l *repl.Line) bool { return yield(l, nil) })
+			err = transcript(ctx, b.bus, b.store, b.tenant, contextID, alike, func(l *repl.Line) bool { return yield(l, nil) })
 		}
 		if err != nil {
 			yield(nil, err)

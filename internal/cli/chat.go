@@ -78,7 +78,7 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
-		Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
+		MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
 		Version: buildVersion(), Where: where, Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
 	err = talk(ctx, cfg)

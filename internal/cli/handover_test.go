@@ -29,7 +29,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	samples := map[string]string{
-		"string": filepath.Join(t.TempDir(), "some,thing"), "stringSlice": "echo,clock", "bool": "", "int": "7", "duration": "77s", "copies": "3", "TIME": "30d",
+		"string": filepath.Join(t.TempDir(), "some,thing"), "stringSlice": "echo,clock", "bool": "", "int": "7", "duration": "77s", "copies": "3", "TIME": "30d", "SIZE": "5MB",
 	}
 	want := map[string]string{}
 	chat.Flags().VisitAll(func(f *pflag.Flag) {

@@ -337,7 +337,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	for _, k := range kits {
 		n.agents.Go(func() error {
-			return agents.Serve(agentsCtx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, Logger: log})
+			return agents.Serve(agentsCtx, n.bus, k.card, k.executor, &agents.Options{Tenant: s.tenant, MaxFile: int64(s.node.maxFile), Logger: log})
 		})
 	}
 	if err := n.await(ctx, kits); err != nil {
@@ -377,6 +377,10 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			return nil
 		})
 	}
+	n.work.Go(func() error {
+		keepFiles(workCtx, n.leads, n.store, n.bus, s.tenant, log)
+		return nil
+	})
 	if retain := time.Duration(s.node.retain); retain > 0 {
 		n.work.Go(func() error {
 			keepRetained(workCtx, n.leads, n.store, n.bus, s.tenant, retain, log)

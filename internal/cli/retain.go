@@ -141,6 +141,29 @@ func sweepRetained(
 	return deleted, nil
 }
 
+const (
+	orphansFirst = time.Hour // after the start
+	orphansEvery = 24 * time.Hour
+	// orphanAge is how long a file may wait for what speaks of it: a message that brings one may wait in the inbox while no Cortex runs.
+	orphanAge = 7 * 24 * time.Hour
+)
+
+// keepFiles removes every day, while leads says that it is this process's to do, the files of which nothing speaks. It returns when ctx ends.
+func keepFiles(ctx context.Context, leads func() bool, store erase.Store, bus erase.FileBus, tenant string, log *slog.Logger) {
+	for pause := orphansFirst; rest(ctx, pause) == nil; pause = orphansEvery {
+		if !leads() {
+			continue
+		}
+		n, err := erase.Orphans(ctx, store, bus, tenant, time.Now().Add(-orphanAge))
+		if n > 0 {
+			log.Info("files deleted of which nothing speaks", "count", n)
+		}
+		if err != nil && ctx.Err() == nil {
+			log.Warn("files of which nothing speaks are not all deleted", "err", err)
+		}
+	}
+}
+
 // rest waits.
 func rest(ctx context.Context, d time.Duration) error {
 	select {

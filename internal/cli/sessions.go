@@ -188,7 +188,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 		if err != nil {
 			return err
 		}
-		err = transcript(ctx, l.store, l.tenant, contextID, alike, func(line *repl.Line) bool {
+		err = transcript(ctx, l.bus, l.store, l.tenant, contextID, alike, func(line *repl.Line) bool {
 			found = true
 			e.printLine(line)
 			return true

@@ -16,12 +16,12 @@ import (
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
 	data nats creds tls-ca tls-cert tls-key tenant log-format log-level
-	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout
+	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout`)
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
-	agent skill input config help context json verbose once dir all yes force limit seen revoke repair new
+	agent skill input file output config help context json verbose once dir all yes force limit seen revoke repair new
 	ability tag text version state owner
 	queries oos learn multi k grow
 	contexts turns tcp llm-delay delegations time-limit entries conversations for

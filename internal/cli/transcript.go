@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -14,8 +15,8 @@ import (
 )
 
 // transcript retells a conversation from its log, calling line for each thing said or done, oldest first.
-// alike marks the agents in it.
-func transcript(ctx context.Context, store storage.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
+// alike marks the agents in it, and tr has the pictures, whose size is told.
+func transcript(ctx context.Context, tr transport.Transport, store storage.Store, tenant, contextID string, alike *lookalikes, line func(*repl.Line) bool) error {
 	conv := conversation.NewConversation(tenant, contextID)
 	for entry, err := range store.Load(ctx, tenant, contextID, 0) {
 		if err != nil {
@@ -25,6 +26,9 @@ func transcript(ctx context.Context, store storage.Store, tenant, contextID stri
 			return err
 		}
 		for _, l := range linesOf(conv, entry) {
+			for _, p := range l.Files {
+				l.Text = strings.TrimPrefix(l.Text+"\n["+client.Describe(ctx, tr, tenant, p)+"]", "\n")
+			}
 			if l.Kind == repl.LineTask || l.Kind == repl.LineResult {
 				alike.Add(l.Who) // it may have left
 				l.Who = alike.Named(l.Who)
@@ -40,11 +44,11 @@ func transcript(ctx context.Context, store storage.Store, tenant, contextID stri
 // linesOf tells what an entry, the last one of conv, said and did.
 func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl.Line {
 	var lines []*repl.Line
-	add := func(kind repl.LineKind, who, text string) {
-		lines = append(lines, &repl.Line{Time: entry.Time, Kind: kind, Who: who, Text: text})
+	add := func(kind repl.LineKind, who, text string, files ...*a2a.Part) {
+		lines = append(lines, &repl.Line{Time: entry.Time, Kind: kind, Who: who, Text: text, Files: files})
 	}
 	if m, ok := entry.Cause.Payload.(*a2a.Message); ok && m.Role != a2a.MessageRoleAgent {
-		add(repl.LineUser, entry.Cause.From, transport.Text(m.Parts))
+		add(repl.LineUser, entry.Cause.From, transport.Text(m.Parts), transport.FilesOf(m.Parts)...)
 	}
 	if p, ok := entry.Cause.Payload.(*transport.Share); ok {
 		add(repl.LineNote, entry.Cause.From, shareLine(p))
@@ -66,12 +70,16 @@ func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl
 			if p.Status.State != a2a.TaskStateCompleted {
 				text = strings.TrimSuffix(stateWord(p.Status.State)+": "+text, ": ")
 			}
-			add(repl.LineResult, transport.MetaString(p, transport.MetaAgentID), text)
+			var files []*a2a.Part
+			if r, ok := conversation.ResultOf(entry.Cause); ok && r.TaskID == p.TaskID {
+				files = r.Files
+			}
+			add(repl.LineResult, transport.MetaString(p, transport.MetaAgentID), text, files...)
 		case *a2a.Task:
-			add(repl.LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts))
+			add(repl.LineTask, transport.MetaString(p, transport.MetaAgentID), transport.Text(p.History[0].Parts), transport.FilesOf(p.History[0].Parts)...)
 		case *a2a.Message:
 			if p.Role == a2a.MessageRoleAgent {
-				add(repl.LineAnswer, transport.Cortex, transport.Text(p.Parts))
+				add(repl.LineAnswer, transport.Cortex, transport.Text(p.Parts), transport.FilesOf(p.Parts)...)
 			}
 		}
 	}

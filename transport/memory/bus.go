@@ -24,7 +24,7 @@ type Options struct {
 }
 
 // Bus is a transport within one process. It implements [transport.Transport], [transport.DeadLetters], [transport.Withdrawer],
-// [transport.Eraser], [transport.InboxDepth] and [transport.Health].
+// [transport.Eraser], [transport.InboxDepth], [transport.Health], [transport.Files] and [transport.FileKeeper].
 type Bus struct {
 	w *world
 
@@ -53,16 +53,18 @@ type subscription interface {
 type world struct {
 	o Options
 
-	mu      sync.Mutex
-	clients int
-	seq     uint64 // of the events in inboxes
-	inboxes map[transport.Topic]*inbox
-	boards  map[string]*board // by tenant
-	live    map[transport.Topic]map[*feed]struct{}
-	watches map[transport.Topic]map[*inboxWatch]struct{} // of inboxes
-	seen    seen
-	dead    map[string][]*deadLetter // by tenant, oldest first
-	agenda  agenda
+	mu        sync.Mutex
+	clients   int
+	seq       uint64 // of the events in inboxes
+	inboxes   map[transport.Topic]*inbox
+	boards    map[string]*board // by tenant
+	live      map[transport.Topic]map[*feed]struct{}
+	watches   map[transport.Topic]map[*inboxWatch]struct{} // of inboxes
+	seen      seen
+	dead      map[string][]*deadLetter // by tenant, oldest first
+	agenda    agenda
+	files     map[transport.Object]*object
+	fileBytes int
 }
 
 // New returns the first client of a new, empty world. nil options are the defaults. What it holds is garbage once nobody
@@ -74,6 +76,7 @@ func New(o *Options) *Bus {
 		watches: map[transport.Topic]map[*inboxWatch]struct{}{},
 		live:    map[transport.Topic]map[*feed]struct{}{},
 		dead:    map[string][]*deadLetter{},
+		files:   map[transport.Object]*object{},
 		seen:    seen{ids: map[string]struct{}{}},
 	}
 	if o != nil {

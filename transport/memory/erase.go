@@ -24,6 +24,7 @@ func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 			in.tidy()
 		}
 	}
+	b.w.removeFiles(tenant, contextID)
 	b.w.removeDead(tenant, func(d *deadLetter) bool { return d.r.envelope.ContextID == contextID })
 	return nil
 }

@@ -15,6 +15,8 @@
 //	  $KV.CORTEX_AGENTS.<tenant>.<agent>.<instance>
 //	CORTEX_DEAD       events that were given up; the oldest go when it is full
 //	  cortex.v1.dead.<tenant>.<to>.<context>
+//	CORTEX_FILES      files that are too large for an event, in chunks of 256 KiB, sealed
+//	  cortex.v1.file.<tenant>.<context>.<from>.<object>.<n>
 //	KV_CORTEX_LEASE   key-value bucket, in memory unless it is replicated; a key that is not written again expires after three seconds
 //	  $KV.CORTEX_LEASE.<tenant>.<to>.member.<id>  an ordered subscriber of that inbox: {"label","since"}
 //	  $KV.CORTEX_LEASE.<tenant>.<to>.partition.<p>  who owns a partition of it: {"owner","epoch"}

@@ -49,6 +49,9 @@ func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 			seq = m.Sequence + 1
 		}
 	}
+	if err := b.removeFiles(ctx, filePrefix+t+"."+c+".>"); err != nil {
+		return fmt.Errorf("erase %s: %w", contextID, err)
+	}
 	if err := b.roll(ctx); err != nil {
 		return fmt.Errorf("erase %s: %w", contextID, err)
 	}

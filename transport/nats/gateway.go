@@ -45,7 +45,8 @@ type gateway struct {
 	ctx    context.Context          //nolint:containedctx // of the callers' requests, until close
 	end    context.CancelFunc
 
-	strange rate.Sometimes // to log what is nobody's
+	strange   rate.Sometimes // to log what is nobody's
+	ownChunks int            // of files, that a caller may keep
 
 	mu      sync.Mutex
 	callers map[string]*caller // by what stands before their subjects
@@ -78,7 +79,7 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}}
+	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, d.authorize)
 	if err == nil {
@@ -173,6 +174,10 @@ func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 		out, err = d.event(v, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
 		out, err = d.live(v, subject, m)
+	case strings.HasPrefix(subject, filePrefix):
+		out, err = d.file(v, subject, m)
+	case subject == jsAPI+"STREAM.MSG.GET."+fileStream:
+		out, err = d.chunk(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
 		out, err = d.work(v, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI):

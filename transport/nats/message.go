@@ -16,6 +16,11 @@ import (
 // message returns the first message of a stream at or behind seq whose subject matches filter, or ErrNotFound. It asks the
 // stream's leader, who knows of everything that was acknowledged; another replica may be behind.
 func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*jetstream.RawStreamMsg, error) {
+	return b.get(ctx, stream, map[string]any{"seq": seq, "next_by_subj": filter})
+}
+
+// get returns the message of a stream that is asked for, or ErrNotFound.
+func (b *Bus) get(ctx context.Context, stream string, asked map[string]any) (*jetstream.RawStreamMsg, error) {
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
 		Message *struct {
@@ -26,7 +31,7 @@ func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*
 			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
-	err := b.ask(ctx, "STREAM.MSG.GET."+stream, map[string]any{"seq": seq, "next_by_subj": filter}, &answer)
+	err := b.ask(ctx, "STREAM.MSG.GET."+stream, asked, &answer)
 	switch {
 	case err != nil:
 		return nil, err

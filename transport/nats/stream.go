@@ -83,6 +83,7 @@ func streams(replicas int) []jetstream.StreamConfig {
 			AllowRollup:       true,
 			AllowMsgTTL:       true,
 		},
+		fileConfig(),
 	}
 	for i := range configs {
 		c := &configs[i]

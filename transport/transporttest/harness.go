@@ -7,7 +7,8 @@
 //
 // The promises are those of the documentation of package transport. What a transport may offer beyond them is found by
 // asking for the optional interfaces: of the transport [transport.DeadLetters], [transport.Withdrawer],
-// [transport.Eraser], [transport.Owners], [transport.InboxDepth], [transport.InboxWatcher] and [transport.Health], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
+// [transport.Eraser], [transport.Owners], [transport.InboxDepth], [transport.InboxWatcher], [transport.Health], [transport.Files] and
+// [transport.FileKeeper], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
 package transporttest
 
 import (
@@ -74,7 +75,7 @@ type testCase struct {
 func Run(t *testing.T, h Harness) {
 	cases := [][]testCase{
 		inboxCases, orderCases, retryCases, delayCases, closeCases, handoverCases, ownershipCases, cardCases, liveCases, dataCases, invalidCases, idCases,
-		optionalCases, restartCases, hammerCases, deadCases, giveUpCases, withdrawCases, eraseCases, fullCases,
+		optionalCases, restartCases, hammerCases, deadCases, giveUpCases, withdrawCases, eraseCases, fullCases, fileCases,
 	}
 	features, client := probe(t, h)
 	for _, group := range cases {

@@ -1,0 +1,218 @@
+package agents_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func init() {
+	// files shows what a program finds, and leaves something.
+	programs["files"] = func([]string) {
+		in, out := os.Getenv("CORTEX_FILES"), os.Getenv("CORTEX_OUT")
+		entries, _ := os.ReadDir(in)
+		for _, e := range entries {
+			b, _ := os.ReadFile(filepath.Join(in, e.Name()))
+			fmt.Printf("%s %x\n", e.Name(), sha256.Sum256(b))
+		}
+		write := func(name string, b []byte) { os.WriteFile(filepath.Join(out, name), b, 0o600) } //nolint:errcheck // it is looked for
+		write("small.txt", []byte("small"))
+		write("plot.png", bytes.Repeat([]byte{0x89, 'P', 'N', 'G'}, 1<<18))
+		write("no\x1b[31mcolour", nil)
+		os.Mkdir(filepath.Join(out, "sub"), 0o700)                  //nolint:errcheck // likewise
+		os.Symlink("/etc/passwd", filepath.Join(out, "passwd.txt")) //nolint:errcheck // likewise
+		os.Mkdir(filepath.Join(in, "shut"), 0o000)                  //nolint:errcheck // likewise
+		fmt.Print(filepath.Dir(in))
+	}
+}
+
+// brought returns a task with files, two of which have the same name and one a dangerous one.
+func brought() (*agents.Task, []*a2a.Part) {
+	large := bytes.Repeat([]byte("report"), 50_000)
+	files := []*a2a.Part{
+		{Content: a2a.Raw(large), Filename: "../../report.pdf", MediaType: "application/pdf"},
+		{Content: a2a.Raw("two"), Filename: "REPORT.pdf"},
+		{Content: a2a.Raw("three")},
+	}
+	m := message("look at it")
+	m.Parts = append(m.Parts, files...)
+	return &agents.Task{ID: "t1", ContextID: "ctx", Message: m}, files
+}
+
+// TestExecFiles has a program find the files of its task under names that lead nowhere else, and give back what it leaves, and nothing that it
+// only points at. The folder is removed.
+func TestExecFiles(t *testing.T) {
+	t.Parallel()
+	task, files := brought()
+	got, err := run(t, program(t, "files", agents.ExecOptions{}), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got, "\n")
+	sum := func(i int) string { return fmt.Sprintf("%x", sha256.Sum256(files[i].Content.(a2a.Raw))) }
+	want := []string{"REPORT-2.pdf " + sum(1), "file-3.txt " + sum(2), "report.pdf " + sum(0)}
+	if d := cmp.Diff(want, lines[:3]); d != "" {
+		t.Errorf("the program found (-want +got):\n%s", d)
+	}
+	if notes := strings.Join(lines[4:], " "); !strings.Contains(notes, "[passwd.txt: left out") || !strings.Contains(notes, "[sub: left out") {
+		t.Errorf("the result says %q of what is no file", notes)
+	}
+	if _, err := os.Stat(lines[3]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder of the task is still there: %v", err)
+	}
+}
+
+// TestLeftFolders has an agent that starts remove what one that was killed has left long ago, and nothing else.
+func TestLeftFolders(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMP", dir) // where Windows looks
+	old, now := filepath.Join(dir, "cortex-task-1"), filepath.Join(dir, "cortex-task-2")
+	for _, d := range []string{old, now, filepath.Join(dir, "others")} {
+		if err := os.MkdirAll(filepath.Join(d, "out"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-30 * 24 * time.Hour)
+	for _, d := range []string{old, filepath.Join(dir, "others")} {
+		if err := os.Chtimes(d, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program(t, "cat", agents.ExecOptions{})
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != "cortex-task-2" || entries[1].Name() != "others" {
+		t.Errorf("%v is left, %v, want the new one and what is somebody else's", entries, err)
+	}
+}
+
+// TestFilesOfAnAgent has an agent get files from a message and from the store, and give back some: all as they were.
+func TestFilesOfAnAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		task, files := brought()
+		packed, err := transport.PackFiles(t.Context(), b.bus, "", "ctx", "user", task.Message.Parts)
+		if err != nil || !transport.IsFileRef(packed[1]) {
+			t.Fatalf("PackFiles = %v, %v", packed, err)
+		}
+		var got [][]byte
+		h := func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+			for _, f := range t.Files() {
+				r, err := f.Open(ctx)
+				if err != nil {
+					return nil, err
+				}
+				all, err := io.ReadAll(r)
+				if err != nil {
+					return nil, err
+				}
+				got = append(got, all)
+			}
+			if _, err := t.Files()[0].Bytes(ctx, 10); !errors.Is(err, transport.ErrTooLarge) {
+				return nil, fmt.Errorf("Bytes with a limit: %w", err)
+			}
+			if err := t.AddFile(ctx, "big.bin", "", io.LimitReader(zeros{}, 5<<20+1)); !errors.Is(err, transport.ErrTooLarge) {
+				return nil, fmt.Errorf("AddFile of too much: %w", err)
+			}
+			if err := t.AddFile(ctx, "big.bin", "", io.LimitReader(zeros{}, 5<<20)); err != nil {
+				return nil, err
+			}
+			if err := t.Artifact("raw", &a2a.Part{Content: a2a.Raw(make([]byte, 3<<20)), Filename: "raw.png"}); err != nil {
+				return nil, err
+			}
+			return &agents.Result{Parts: a2a.ContentParts{{Content: a2a.Raw(make([]byte, 200<<10)), MediaType: "image/gif"}}}, t.AddFile(ctx, "a.txt", "", strings.NewReader("a"))
+		}
+		stop := b.serve(h, &agents.Options{MaxFile: 5 << 20})
+		e := &transport.Event{
+			ID: "e1", From: transport.Cortex, ContextID: "ctx", TaskID: "t1",
+			Payload: &a2a.Message{ID: "m1", TaskID: "t1", Role: a2a.MessageRoleUser, Parts: packed},
+		}
+		if err := b.bus.Publish(t.Context(), transport.Inbox("", "agent_x"), e); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for i, f := range files {
+			if i >= len(got) || !bytes.Equal(got[i], f.Content.(a2a.Raw)) {
+				t.Errorf("file %d is not what was sent", i)
+			}
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		result := b.results[0].Payload.(*a2a.Task)
+		if result.Status.State != a2a.TaskStateCompleted {
+			t.Fatalf("the task is %s: %s", result.Status.State, transport.Text(result.Status.Message.Parts))
+		}
+		var is []string
+		for _, a := range append(result.Artifacts, &a2a.Artifact{Parts: result.Status.Message.Parts}) {
+			for _, p := range a.Parts {
+				name, kind, size, _ := transport.FileOf(p)
+				all, err := transport.ReadPart(t.Context(), b.bus, "", p, 1<<30)
+				is = append(is, fmt.Sprint(name, " ", kind, " ", size == int64(len(all)), " ", transport.IsFileRef(p), " ", err))
+			}
+		}
+		want := []string{
+			"big.bin application/octet-stream true true <nil>", "raw.png image/png true true <nil>", "a.txt text/plain true false <nil>",
+			" image/gif true true <nil>",
+		}
+		if d := cmp.Diff(want, is); d != "" {
+			t.Errorf("the files of the result differ (-want +got):\n%s", d)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFileThatIsGone has the task of a file that is not there fail with words that say which one.
+func TestFileThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		ref, err := transport.PutFile(t.Context(), b.bus, "", "ctx", "user", strings.NewReader("words"), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.bus.RemoveObject(t.Context(), ref.Object); err != nil {
+			t.Fatal(err)
+		}
+		b.serve(func(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+			_, err := t.Files()[0].Bytes(ctx, 100)
+			return nil, err
+		}, nil)
+		e := &transport.Event{ID: "e1", From: transport.Cortex, ContextID: "ctx", TaskID: "t1", Payload: &a2a.Message{
+			ID: "m1", TaskID: "t1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{ref.Part("a.txt", "")},
+		}}
+		if err := b.bus.Publish(t.Context(), transport.Inbox("", "agent_x"), e); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		result := b.results[0].Payload.(*a2a.Task)
+		if text := transport.Text(result.Status.Message.Parts); result.Status.State != a2a.TaskStateFailed || text != "a.txt: the file is gone" {
+			t.Errorf("the task is %s: %q", result.Status.State, text)
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}

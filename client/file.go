@@ -1,0 +1,162 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/gif"  // whose size is shown
+	_ "image/jpeg" // likewise
+	_ "image/png"  // likewise
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/size"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// CheckFile returns an error, for people, unless there is a file at path that may be sent: of at most limit bytes, 0 is
+// [transport.DefaultMaxFile].
+func CheckFile(path string, limit int64) (fs.FileInfo, error) {
+	if limit <= 0 {
+		limit = transport.DefaultMaxFile
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: there is no such file", path)
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file", path)
+	case info.Size() > limit:
+		return nil, fmt.Errorf("%s: %w: it has %s, at most %s are sent (--max-file)", path, transport.ErrTooLarge, size.Text(info.Size()), size.Text(limit))
+	}
+	return info, nil
+}
+
+// Attach returns a part that brings the file at path into a conversation: inline when it is small, else stored with the
+// transport. Errors are those of [CheckFile], of reading it, and of the transport.
+func Attach(ctx context.Context, c *Client, contextID, path string, limit int64) (*a2a.Part, error) {
+	info, err := CheckFile(path, limit)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	name := filepath.Base(path)
+	head := make([]byte, transport.MaxInlineFile+1)
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	kind := transport.TypeOf(name, "", head[:min(n, 512)])
+	if n <= transport.MaxInlineFile {
+		return &a2a.Part{Content: a2a.Raw(head[:n]), Filename: name, MediaType: kind}, nil
+	}
+	files, ok := c.Transport.(transport.Files)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: this transport takes files of at most %s", path, transport.ErrTooLarge, size.Text(transport.MaxInlineFile))
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	ref, err := transport.PutFile(ctx, files, c.Tenant, contextID, c.user(), f, max(limit, info.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return ref.Part(name, kind), nil
+}
+
+// Save writes files into a folder, which it makes, under their names: as [transport.FileName] makes them, and with a number where there is one of that
+// name already. Nothing is written over, and nothing outside of the folder. It returns the paths of those that were written; an error says
+// which one was not.
+func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files []*a2a.Part) ([]string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a folder of the user's, as mkdir makes it
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var saved []string
+	for i, p := range files {
+		name, kind, _, _ := transport.FileOf(p)
+		name = transport.FreeName(transport.FileName(name, kind, i+1), func(name string) bool {
+			_, err := root.Lstat(name)
+			return err == nil
+		})
+		if err := saveAs(ctx, tr, tenant, root, name, p); err != nil {
+			return saved, err
+		}
+		saved = append(saved, filepath.Join(dir, name))
+	}
+	return saved, nil
+}
+
+// SaveAs writes a file to path, where there must be none. In a folder it gets its own name, as [Save] gives it.
+func SaveAs(ctx context.Context, tr transport.Transport, tenant, path string, p *a2a.Part) (string, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() || strings.HasSuffix(path, string(filepath.Separator)) {
+		saved, err := Save(ctx, tr, tenant, path, []*a2a.Part{p})
+		if err != nil {
+			return "", err
+		}
+		return saved[0], nil
+	}
+	root, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	return path, saveAs(ctx, tr, tenant, root, filepath.Base(path), p)
+}
+
+func saveAs(ctx context.Context, tr transport.Transport, tenant string, root *os.Root, name string, p *a2a.Part) error {
+	files, _ := tr.(transport.Files)
+	r, err := transport.OpenPart(ctx, files, tenant, p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer r.Close()
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already: nothing is written over", filepath.Join(root.Name(), name))
+	}
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, r)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = root.Remove(name) // half a file is none
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Describe says in a few words what a file is: its name, type, size, and of a picture how large it is.
+func Describe(ctx context.Context, tr transport.Transport, tenant string, p *a2a.Part) string {
+	line := transport.FileLine(p)
+	if _, kind, _, _ := transport.FileOf(p); !strings.HasPrefix(kind, "image/") {
+		return line
+	}
+	files, _ := tr.(transport.Files)
+	r, err := transport.OpenPart(ctx, files, tenant, p)
+	if err != nil {
+		return line
+	}
+	defer r.Close()
+	is, _, err := image.DecodeConfig(io.LimitReader(r, transport.FileChunk)) // in its first chunk, or not at all
+	if err != nil {
+		return line
+	}
+	return fmt.Sprintf("%s, %dx%d", line, is.Width, is.Height)
+}

@@ -1,0 +1,96 @@
+package client_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// TestSaveStaysInItsFolder has an answer bring files whose names lead elsewhere, or are there already: each is written into the folder, and
+// nothing is written over.
+func TestSaveStaysInItsFolder(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	dir := t.TempDir()
+	into := filepath.Join(dir, "in", "to")
+	if err := os.WriteFile(filepath.Join(dir, "passwd"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var files []*a2a.Part
+	for _, name := range []string{"../../passwd", "../../passwd", filepath.Join(dir, "passwd"), "", "..", "x\x1b[2J.txt"} {
+		files = append(files, &a2a.Part{Content: a2a.Raw("theirs"), Filename: name, MediaType: "text/plain"})
+	}
+	if err := os.MkdirAll(into, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(dir, "passwd"), filepath.Join(into, "passwd")); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := client.Save(t.Context(), bus, "", into, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "passwd-2 passwd-3 passwd-4 file-4.txt file-5.txt x_[2J.txt"
+	var names []string
+	for _, path := range saved {
+		names = append(names, filepath.Base(path))
+		if b, err := os.ReadFile(path); err != nil || string(b) != "theirs" || filepath.Dir(path) != into {
+			t.Errorf("%s is %q, %v", path, b, err)
+		}
+	}
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("Save wrote %s, want %s", got, want)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "passwd")); err != nil || string(b) != "mine" {
+		t.Errorf("the file outside is %q, %v, want it as it was", b, err)
+	}
+}
+
+// TestSaveOfDamaged has a damaged file leave no half of it behind, and an error that names it.
+func TestSaveOfDamaged(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	ref, err := transport.PutFile(t.Context(), bus, "", "c", "user", bytes.NewReader(make([]byte, 600<<10)), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bus.PutChunk(t.Context(), ref.Object, 1, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	_, err = client.Save(t.Context(), bus, "", dir, []*a2a.Part{ref.Part("a.bin", "")})
+	if !errors.Is(err, transport.ErrFileDamaged) || err.Error() != "a.bin: the file is damaged behind its first 262144 of 614400 bytes" {
+		t.Errorf("Save = %v, want that a.bin is damaged", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v is left behind, %v", left, err)
+	}
+}
+
+func TestAttachRefuses(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	c, dir := &client.Client{Transport: bus}, t.TempDir()
+	path := filepath.Join(dir, "a.bin")
+	if err := os.WriteFile(path, make([]byte, 300<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for p, limit := range map[string]int64{dir: 0, filepath.Join(dir, "none"): 0, path: 300<<10 - 1, "/dev/zero": 0} {
+		if part, err := client.Attach(t.Context(), c, "c", p, limit); err == nil {
+			t.Errorf("Attach of %s with limit %d = %v, want an error", p, limit, part)
+		}
+	}
+	part, err := client.Attach(t.Context(), c, "c", path, 300<<10)
+	if err != nil || !transport.IsFileRef(part) || part.Filename != "a.bin" {
+		t.Errorf("Attach = %+v, %v, want a reference to a.bin", part, err)
+	}
+}

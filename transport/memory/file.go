@@ -1,0 +1,139 @@
+package memory
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// maxFileBytes bounds the files of a world.
+const maxFileBytes = 1 << 30
+
+var (
+	_ transport.Files      = (*Bus)(nil)
+	_ transport.FileKeeper = (*Bus)(nil)
+)
+
+// object is what is stored of a file.
+type object struct {
+	chunks map[int][]byte
+	stored time.Time
+}
+
+// PutChunk implements [transport.Files].
+func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := transport.ValidateChunk(o, n, sealed); err != nil {
+		return err
+	}
+	w := b.w
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if b.closed {
+		return transport.ErrClosed
+	}
+	is := w.files[o]
+	if is == nil {
+		is = &object{chunks: map[int][]byte{}, stored: time.Now()}
+	}
+	more := len(sealed) - len(is.chunks[n])
+	if w.fileBytes+more > maxFileBytes {
+		return fmt.Errorf("%w: %d bytes of files are kept, which is as much as there may be: delete conversations", transport.ErrUnavailable, w.fileBytes)
+	}
+	w.fileBytes += more
+	w.files[o] = is
+	is.chunks[n] = bytes.Clone(sealed)
+	return nil
+}
+
+// Chunk implements [transport.Files].
+func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return nil, transport.ErrClosed
+	}
+	if is := b.w.files[o]; is != nil && is.chunks[n] != nil {
+		return bytes.Clone(is.chunks[n]), nil
+	}
+	return nil, fmt.Errorf("%w: chunk %d of %s", transport.ErrNotFound, n, o.ID)
+}
+
+// Objects implements [transport.FileKeeper].
+func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Object, error] {
+	return func(yield func(transport.Object, error) bool) {
+		b.w.mu.Lock()
+		closed, all := b.closed, slices.Collect(maps.Keys(b.w.files))
+		b.w.mu.Unlock()
+		if err := ctx.Err(); err != nil || closed {
+			if closed {
+				err = transport.ErrClosed
+			}
+			yield(transport.Object{}, err)
+			return
+		}
+		for _, o := range all {
+			if o.Tenant == tenant && !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Stored implements [transport.FileKeeper].
+func (b *Bus) Stored(_ context.Context, o transport.Object) (time.Time, error) {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	switch is := b.w.files[o]; {
+	case b.closed:
+		return time.Time{}, transport.ErrClosed
+	case is == nil:
+		return time.Time{}, fmt.Errorf("%w: file %s", transport.ErrNotFound, o.ID)
+	default:
+		return is.stored, nil
+	}
+}
+
+// RemoveObject implements [transport.FileKeeper].
+func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return transport.ErrClosed
+	}
+	b.w.removeFile(o)
+	return nil
+}
+
+// removeFile removes an object. w.mu is held.
+func (w *world) removeFile(o transport.Object) {
+	if is := w.files[o]; is != nil {
+		for _, c := range is.chunks {
+			w.fileBytes -= len(c)
+		}
+		delete(w.files, o)
+	}
+}
+
+// removeFiles removes what is stored of a conversation. w.mu is held.
+func (w *world) removeFiles(tenant, contextID string) {
+	for _, o := range slices.Collect(maps.Keys(w.files)) {
+		if o.Tenant == tenant && o.ContextID == contextID {
+			w.removeFile(o)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	fileStream = "CORTEX_FILES"
+	filePrefix = "cortex.v1.file."
+)
+
+var (
+	_ transport.Files      = (*Bus)(nil)
+	_ transport.FileKeeper = (*Bus)(nil)
+)
+
+// fileConfig is what the stream of files is: each chunk of an object has a subject of its own, so that to store it again changes nothing.
+func fileConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              fileStream,
+		Description:       "Cortex: files, each sealed with a key that goes with its reference",
+		Subjects:          []string{filePrefix + "*.*.*.*.*"},
+		MaxMsgsPerSubject: 1,
+		Discard:           jetstream.DiscardOld,
+		Duplicates:        transport.DuplicateWindow,
+		AllowDirect:       true,
+	}
+}
+
+func objectSubject(o transport.Object) string {
+	return filePrefix + transport.Escape(o.Tenant) + "." + transport.Escape(o.ContextID) + "." + transport.Escape(o.From) + "." + transport.Escape(o.ID)
+}
+
+func chunkSubject(o transport.Object, n int) string { return objectSubject(o) + "." + strconv.Itoa(n) }
+
+func parseChunkSubject(subject string) (o transport.Object, n int, err error) {
+	var token [5]string
+	if err := splitSubject(subject, filePrefix, token[:]); err != nil {
+		return o, 0, err
+	}
+	if err := unescapeAll(field{&o.Tenant, token[0], true}, field{&o.ContextID, token[1], false}, field{&o.From, token[2], false},
+		field{&o.ID, token[3], false}); err != nil {
+		return o, 0, err
+	}
+	n, err = strconv.Atoi(token[4])
+	return o, n, err
+}
+
+// PutChunk implements [transport.Files]. When the server is away it waits for it as Publish does.
+func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if b.isClosed() {
+		return transport.ErrClosed
+	}
+	if err := transport.ValidateChunk(o, n, sealed); err != nil {
+		return err
+	}
+	if err := b.mayBe(o.From, o.Tenant); err != nil {
+		return err
+	}
+	return b.store(ctx, chunkMessage(o, n, sealed))
+}
+
+func chunkMessage(o transport.Object, n int, sealed []byte) *natsgo.Msg {
+	return &natsgo.Msg{Subject: chunkSubject(o, n), Header: natsgo.Header{}, Data: sealed}
+}
+
+// Chunk implements [transport.Files].
+func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, error) {
+	m, err := b.last(ctx, chunkSubject(o, n))
+	if err != nil {
+		return nil, err
+	}
+	return m.Data, nil
+}
+
+// last returns the message on a subject of the stream of files, of which there is one. While the server is away it asks again, as long as a
+// publish does.
+func (b *Bus) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	end := time.Now().Add(publishTimeout)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if b.isClosed() {
+			return nil, transport.ErrClosed
+		}
+		m, err := b.get(ctx, fileStream, map[string]any{"last_by_subj": subject})
+		if err == nil || !errors.Is(err, transport.ErrUnavailable) || time.Now().After(end) {
+			return m, err
+		}
+		b.pause(ctx, retryPause)
+	}
+}
+
+// Objects implements [transport.FileKeeper].
+func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Object, error] {
+	return func(yield func(transport.Object, error) bool) {
+		seen := map[transport.Object]bool{}
+		filter := filePrefix + transport.Escape(tenant) + ".>"
+		for offset := 0; ; {
+			var info struct {
+				Error *jetstream.APIError   `json:"error"`
+				Total int                   `json:"total"`
+				State jetstream.StreamState `json:"state"`
+			}
+			err := b.ask(ctx, "STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: offset}, &info)
+			if err == nil && info.Error != nil {
+				err = translate(info.Error)
+			}
+			if err != nil {
+				yield(transport.Object{}, fmt.Errorf("list files: %w", err))
+				return
+			}
+			for subject := range info.State.Subjects {
+				o, _, err := parseChunkSubject(subject)
+				if err != nil || seen[o] {
+					continue
+				}
+				seen[o] = true
+				if !yield(o, nil) {
+					return
+				}
+			}
+			if offset += len(info.State.Subjects); offset >= info.Total || len(info.State.Subjects) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Stored implements [transport.FileKeeper].
+func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, error) {
+	m, err := b.message(ctx, fileStream, objectSubject(o)+".*", 1)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return m.Time, nil
+}
+
+// RemoveObject implements [transport.FileKeeper].
+func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
+	return b.removeFiles(ctx, objectSubject(o)+".*")
+}
+
+// removeFiles removes the chunks on subjects that match filter. Nothing is overwritten: what is left of them in the server's files for a while
+// cannot be read without the key, which was in the conversation.
+func (b *Bus) removeFiles(ctx context.Context, filter string) error {
+	if b.isClosed() {
+		return transport.ErrClosed
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	err := b.ask(ctx, "STREAM.PURGE."+fileStream, map[string]string{"filter": filter}, &answer)
+	if err == nil && answer.Error != nil {
+		err = translate(answer.Error)
+	}
+	if err != nil {
+		return fmt.Errorf("remove files: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package transporttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+func keepsFiles(_ Node, tr transport.Transport) bool { _, ok := tr.(transport.Files); return ok }
+
+func eraseFiles(_ Node, tr transport.Transport) bool {
+	_, keeps := tr.(transport.FileKeeper)
+	_, erases := tr.(transport.Eraser)
+	return keeps && erases
+}
+
+// putFile stores bytes as a file.
+func (e *env) putFile(tr transport.Transport, tenant, contextID, from string, b []byte) transport.FileRef {
+	e.Helper()
+	ref, err := transport.PutFile(context.Background(), tr.(transport.Files), tenant, contextID, from, bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		e.Fatalf("PutFile in %q of %q = %v, want nil", contextID, tenant, err)
+	}
+	return ref
+}
+
+// readFile returns what a file is.
+func (e *env) readFile(tr transport.Transport, ref transport.FileRef) ([]byte, error) {
+	return transport.ReadPart(context.Background(), tr.(transport.Files), ref.Tenant, ref.Part("", ""), 1<<30)
+}
+
+// holds checks that a file is as it was stored.
+func (e *env) holds(tr transport.Transport, ref transport.FileRef, want []byte) {
+	e.Helper()
+	if got, err := e.readFile(tr, ref); err != nil || !bytes.Equal(got, want) {
+		e.Errorf("the file of %d bytes in %q of %q is %d bytes, %v", len(want), ref.ContextID, ref.Tenant, len(got), err)
+	}
+}
+
+func pattern(n int) []byte { return bytes.Repeat([]byte("0123456789abcdef\x00\xff"), n/18+1)[:n] }
+
+var fileCases = []testCase{
+	{name: "files", needs: keepsFiles, run: func(e *env) {
+		other := e.dial()
+		for _, n := range []int{0, 1, transport.FileChunk, 2*transport.FileChunk + 1} {
+			e.holds(other, e.putFile(e.tr, "", "c", "user", pattern(n)), pattern(n))
+		}
+		for _, id := range []string{"a.b", "*", ">", "c d=/é", strings.Repeat("x", transport.MaxID)} {
+			if transport.CheckID(id) != nil {
+				id = strings.ReplaceAll(id, " ", "_")
+			}
+			e.holds(other, e.putFile(e.tr, "acme", id, id, []byte(id)), []byte(id))
+		}
+		ref := e.putFile(e.tr, "acme", "c", "user", []byte("words"))
+		for name, change := range map[string]func(*transport.Object){
+			"tenant":       func(o *transport.Object) { o.Tenant = "" },
+			"conversation": func(o *transport.Object) { o.ContextID = "d" },
+			"sender":       func(o *transport.Object) { o.From = "agent" },
+			"id":           func(o *transport.Object) { o.ID = "1" },
+		} {
+			o := ref.Object
+			change(&o)
+			if b, err := e.tr.(transport.Files).Chunk(context.Background(), o, 0); !errors.Is(err, transport.ErrNotFound) {
+				e.Errorf("Chunk with another %s = %q, %v, want ErrNotFound", name, b, err)
+			}
+		}
+	}},
+	{name: "chunks of files", needs: keepsFiles, run: func(e *env) {
+		ctx, f := context.Background(), e.tr.(transport.Files)
+		o := transport.Object{ContextID: "c", From: "user", ID: "1"}
+		b := pattern(100)
+		for range 2 { // again is harmless
+			if err := f.PutChunk(ctx, o, 3, b); err != nil {
+				e.Fatalf("PutChunk = %v, want nil", err)
+			}
+		}
+		clear(b) // which was not retained
+		got, err := f.Chunk(ctx, o, 3)
+		if d := cmp.Diff(pattern(100), got); err != nil || d != "" {
+			e.Errorf("Chunk = %v, differs from what was stored (-want +got):\n%s", err, d)
+		}
+		clear(got) // nor is what is returned
+		if got, err := f.Chunk(ctx, o, 3); err != nil || !bytes.Equal(got, pattern(100)) {
+			e.Errorf("Chunk again = %d bytes, %v, want what was stored", len(got), err)
+		}
+		for _, n := range []int{0, 2, 4, -1} {
+			if _, err := f.Chunk(ctx, o, n); !errors.Is(err, transport.ErrNotFound) {
+				e.Errorf("Chunk %d = %v, want ErrNotFound", n, err)
+			}
+		}
+		if err := f.PutChunk(ctx, o, 0, pattern(transport.FileChunk+100)); !errors.Is(err, transport.ErrTooLarge) {
+			e.Errorf("PutChunk of too much = %v, want ErrTooLarge", err)
+		}
+		for name, c := range map[string]struct {
+			o transport.Object
+			n int
+		}{"no conversation": {transport.Object{From: "user", ID: "1"}, 0}, "no sender": {transport.Object{ContextID: "c", ID: "1"}, 0}, "-1": {o, -1}} {
+			if err := f.PutChunk(ctx, c.o, c.n, pattern(100)); !errors.Is(err, transport.ErrInvalid) {
+				e.Errorf("PutChunk with %s = %v, want ErrInvalid", name, err)
+			}
+		}
+		ended, end := context.WithCancel(ctx)
+		end()
+		if err := f.PutChunk(ended, o, 0, pattern(100)); !errors.Is(err, context.Canceled) {
+			e.Errorf("PutChunk whose context has ended = %v, want context.Canceled", err)
+		}
+		if _, err := f.Chunk(ended, o, 3); !errors.Is(err, context.Canceled) {
+			e.Errorf("Chunk whose context has ended = %v, want context.Canceled", err)
+		}
+		_ = e.tr.Close()
+		if err := f.PutChunk(ctx, o, 0, pattern(100)); !errors.Is(err, transport.ErrClosed) {
+			e.Errorf("PutChunk after Close = %v, want ErrClosed", err)
+		}
+		if _, err := f.Chunk(ctx, o, 3); !errors.Is(err, transport.ErrClosed) {
+			e.Errorf("Chunk after Close = %v, want ErrClosed", err)
+		}
+	}},
+	{name: "files go with their conversation", needs: eraseFiles, run: func(e *env) {
+		gone, alike := "c.1", "c"
+		first, second := e.putFile(e.tr, "acme", gone, "user", pattern(300<<10)), e.putFile(e.tr, "acme", gone, "agent", pattern(10))
+		stays, defaults := e.putFile(e.tr, "acme", alike, "user", pattern(20)), e.putFile(e.tr, "", gone, "user", pattern(30))
+		for range 2 {
+			if err := e.tr.(transport.Eraser).Erase(context.Background(), "acme", gone); err != nil {
+				e.Fatalf("Erase = %v, want nil", err)
+			}
+		}
+		for _, ref := range []transport.FileRef{first, second} {
+			if b, err := e.readFile(e.tr, ref); !errors.Is(err, transport.ErrFileGone) {
+				e.Errorf("a file of a conversation that was erased is %d bytes, %v, want ErrFileGone", len(b), err)
+			}
+		}
+		e.holds(e.tr, stays, pattern(20))
+		e.holds(e.tr, defaults, pattern(30))
+		e.holds(e.tr, e.putFile(e.tr, "acme", gone, "user", pattern(40)), pattern(40)) // anew
+	}},
+	{name: "files that are looked after", needs: eraseFiles, run: func(e *env) {
+		ctx, keeper := context.Background(), e.tr.(transport.FileKeeper)
+		large, small := e.putFile(e.tr, "acme", "c", "user", pattern(2*transport.FileChunk)), e.putFile(e.tr, "acme", "d.e", "user:ann", pattern(1))
+		e.putFile(e.tr, "", "c", "user", pattern(1))
+		list := func() map[transport.Object]bool {
+			all := map[transport.Object]bool{}
+			for o, err := range keeper.Objects(ctx, "acme") {
+				if err != nil || all[o] {
+					e.Fatalf("Objects yields %+v, %v", o, err)
+				}
+				all[o] = true
+				if at, err := keeper.Stored(ctx, o); err != nil || time.Since(at).Abs() > time.Hour {
+					e.Errorf("Stored = %v, %v, want a moment ago", at, err)
+				}
+			}
+			return all
+		}
+		if d := cmp.Diff(map[transport.Object]bool{large.Object: true, small.Object: true}, list()); d != "" {
+			e.Errorf("the files of a tenant differ (-want +got):\n%s", d)
+		}
+		for range keeper.Objects(ctx, "acme") {
+			break
+		}
+		for range 2 {
+			if err := keeper.RemoveObject(ctx, large.Object); err != nil {
+				e.Errorf("RemoveObject = %v, want nil", err)
+			}
+		}
+		if d := cmp.Diff(map[transport.Object]bool{small.Object: true}, list()); d != "" {
+			e.Errorf("the files that are left differ (-want +got):\n%s", d)
+		}
+		if at, err := keeper.Stored(ctx, large.Object); !errors.Is(err, transport.ErrNotFound) {
+			e.Errorf("Stored of a file that was removed = %v, %v, want ErrNotFound", at, err)
+		}
+		if b, err := e.readFile(e.tr, large); !errors.Is(err, transport.ErrFileGone) {
+			e.Errorf("a file that was removed is %d bytes, %v, want ErrFileGone", len(b), err)
+		}
+	}},
+	{
+		name: "restart keeps files", needs: func(n Node, tr transport.Transport) bool { return restarts(n, tr) && keepsFiles(n, tr) },
+		run: func(e *env) {
+			ref := e.putFile(e.tr, "", "c", "user", pattern(600<<10))
+			e.restart()
+			e.holds(e.tr, ref, pattern(600<<10))
+		},
+	},
+}
