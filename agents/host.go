@@ -97,7 +97,7 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	return h.announce(ctx, a)
 }
 
-// Remove takes an agent away: it takes no more tasks, finishes those that it has as when Serve ends, and has left when Remove returns.
+// Remove takes an agent away: it takes no more tasks, those that it has get [Options].Grace, and it has said goodbye when Remove returns.
 func (h *Host) Remove(id string) {
 	h.mu.Lock()
 	g := h.guests[id]
@@ -120,10 +120,10 @@ func (h *Host) Remove(id string) {
 	}
 }
 
-// Serve serves the agents until ctx ends, and then returns nil: what is worked on has [Options].Grace, as with the function Serve. It returns an error
+// Serve serves the agents until its context ends, and then returns nil: what is worked on has [Options].Grace, as with the function Serve. It returns an error
 // when the transport was closed. It is called once.
-func (h *Host) Serve(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
+func (h *Host) Serve(asked context.Context) error {
+	ctx, cancel := context.WithCancel(asked)
 	defer cancel()
 	var watch transport.InboxWatch
 	if err := h.self.retry(ctx, "watch", func() (err error) { watch, err = h.watcher.WatchInboxes(ctx); return err }); err != nil {
@@ -153,10 +153,7 @@ func (h *Host) Serve(ctx context.Context) error {
 	h.mu.Unlock()
 	h.wg.Wait()
 	h.leave()
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return ended(ctx, fmt.Errorf("host %s: %w", h.self.id, err))
+	return ended(asked, fmt.Errorf("host %s: %w", h.self.id, err))
 }
 
 // all returns the agents in the order of their ids; h.mu is held.
@@ -192,14 +189,9 @@ func (h *Host) wake(inbox transport.Topic) {
 
 // attend serves an agent until nothing is left to do for it.
 func (h *Host) attend(ctx context.Context, g *guest) {
-	defer func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		g.awake, g.stop = false, nil
-	}()
 	select {
 	case h.awake <- struct{}{}:
-	case <-ctx.Done():
+	case <-ctx.Done(): // the agent is taken away, or the host ends: nothing wakes it any more
 		return
 	}
 	defer func() { <-h.awake }()

@@ -2,6 +2,7 @@ package agents_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -112,6 +113,20 @@ func TestHostKilled(t *testing.T) {
 		pass(3*agents.DefaultHeartbeat + 10*time.Second)
 		if n := len(r.Snapshot().Agents()); n != 0 {
 			t.Errorf("%d agents after their host was killed", n)
+		}
+	})
+}
+
+// A host whose transport was closed ends with that.
+func TestHostClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := memory.New(nil)
+		done := make(chan error, 1)
+		go func() { done <- hosted(t, bus, 1).Serve(t.Context()) }()
+		synctest.Wait()
+		bus.Close()
+		if err := <-done; !errors.Is(err, transport.ErrClosed) {
+			t.Errorf("Serve = %v, want ErrClosed", err)
 		}
 	})
 }

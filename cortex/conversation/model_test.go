@@ -242,7 +242,7 @@ func (m *model) send(seq uint64) []string {
 		m.effects[key] = said
 		m.wantOneMeaning(out)
 		answer, ok := out.Event.Payload.(*a2a.Message)
-		if again || !ok || out.Topic.Kind != transport.KindLive {
+		if again || !ok || out.Topic != transport.Live(m.conv.Tenant, m.conv.ContextID) { // what an agent gets beside it is a copy
 			continue
 		}
 		if turn := transport.MetaString(answer, transport.MetaTurn); turn != "" {
