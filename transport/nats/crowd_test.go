@@ -364,13 +364,15 @@ func TestAgentsShareTheBoard(t *testing.T) {
 
 // TestBoundedPull holds what an agent may have the server do for a pull.
 func TestBoundedPull(t *testing.T) {
+	most := fmt.Sprintf(`"max_bytes":%d`, maxPullBytes)
 	for asked, want := range map[string]string{
-		``: `{"batch":1,"expires":60000000000}`,
-		`{"batch":256,"max_bytes":8388608,"expires":60000000000,"idle_heartbeat":2000000000}`: `{"batch":256,"max_bytes":8388608,"expires":60000000000,"idle_heartbeat":2000000000}`,
-		`{"batch":1,"no_wait":true}`:                                       `{"batch":1,"no_wait":true}`,
-		`{"batch":1000000000,"expires":86400000000000,"idle_heartbeat":1}`: `{"batch":150000,"expires":120000000000,"idle_heartbeat":500000000}`,
-		`{"batch":-1,"expires":-1,"idle_heartbeat":-1,"group":"x"}`:        `{"batch":1,"expires":60000000000}`,
-		`{"batch":1,"expires":600000000,"idle_heartbeat":1}`:               `{"batch":1,"expires":600000000}`,
+		``: `{"batch":1,` + most + `,"expires":60000000000}`,
+		`{"batch":256,"max_bytes":1048576,"expires":60000000000,"idle_heartbeat":2000000000}`: `{"batch":256,"max_bytes":1048576,"expires":60000000000,"idle_heartbeat":2000000000}`,
+		`{"batch":256,"max_bytes":8388608}`:                                                   `{"batch":256,` + most + `,"expires":60000000000}`,
+		`{"batch":1,"no_wait":true}`:                                                          `{"batch":1,` + most + `,"no_wait":true}`,
+		`{"batch":1000000000,"expires":86400000000000,"idle_heartbeat":1}`:                    `{"batch":150000,` + most + `,"expires":120000000000,"idle_heartbeat":500000000}`,
+		`{"batch":-1,"expires":-1,"idle_heartbeat":-1,"group":"x"}`:                           `{"batch":1,` + most + `,"expires":60000000000}`,
+		`{"batch":1,"expires":600000000,"idle_heartbeat":1}`:                                  `{"batch":1,` + most + `,"expires":600000000}`,
 	} {
 		m, err := boundedPull("x", []byte(asked))
 		if err != nil || string(m.Data) != want {

@@ -256,14 +256,14 @@ func TestAnswersAreHeardOnce(t *testing.T) {
 		listens int
 		refused bool
 	}{{maxCopies, false}, {maxCopies + 1, true}} {
-		reply := fmt.Sprintf("%s.r.%d", auth.Replies(eve.who), test.listens)
-		heard := make(chan *natsgo.Msg, 100)
-		for range test.listens {
-			if _, err := eve.ChanSubscribe(reply, heard); err != nil {
-				t.Fatal(err)
+		for i, request := range []string{`{"seq":1,"next_by_subj":"cortex.v1.log._.c1"}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":10}`} {
+			reply := fmt.Sprintf("%s.r.%d.%d", auth.Replies(eve.who), test.listens, i)
+			heard := make(chan *natsgo.Msg, 100)
+			for range test.listens {
+				if _, err := eve.ChanSubscribe(reply, heard); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		for _, request := range []string{`{"seq":1,"next_by_subj":"cortex.v1.log._.c1"}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":10}`} {
 			asked := time.Now()
 			if err := eve.PublishRequest(auth.Gateway(eve.who)+jsAPI+"DIRECT.GET.CORTEX_LOG", reply, []byte(request)); err != nil {
 				t.Fatal(err)
