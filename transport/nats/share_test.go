@@ -255,10 +255,10 @@ func TestAnswersAreHeardOnce(t *testing.T) {
 	for _, test := range []struct {
 		listens int
 		refused bool
-	}{{maxCopies, false}, {maxCopies + 1, true}} {
+	}{{maxCopies, false}, {maxCopies + 1, true}, {15, true}} {
 		for i, request := range []string{`{"seq":1,"next_by_subj":"cortex.v1.log._.c1"}`, `{"seq":1,"next_by_subj":"cortex.v1.log._.c1","batch":10}`} {
 			reply := fmt.Sprintf("%s.r.%d.%d", auth.Replies(eve.who), test.listens, i)
-			heard := make(chan *natsgo.Msg, 100)
+			heard := make(chan *natsgo.Msg, test.listens)
 			for range test.listens {
 				if _, err := eve.ChanSubscribe(reply, heard); err != nil {
 					t.Fatal(err)
@@ -273,6 +273,9 @@ func TestAnswersAreHeardOnce(t *testing.T) {
 			paid := float64(test.listens * maxReadBytes)
 			if spent := bytePace/2 - d.caller(auth.Gateway(eve.who)+"x").bytes.Tokens() + bytePace*time.Since(asked).Seconds(); strings.Contains(request, "batch") && !test.refused && spent < paid {
 				t.Errorf("%d copies of an answer cost %.0f bytes, want at least %.0f", test.listens, spent, paid)
+			}
+			if spent := personPace/2 - d.caller(auth.Gateway(eve.who)+"x").asked.Tokens() + personPace*time.Since(asked).Seconds(); test.refused && spent < float64(test.listens) {
+				t.Errorf("%d copies of a refusal cost as much as %.0f requests", test.listens, spent)
 			}
 			if status := m.Header.Get("Status"); (status == fmt.Sprint(codeTooMuch)) != test.refused {
 				t.Errorf("%d subscriptions hear %q %q", test.listens, status, m.Header.Get("Description"))
