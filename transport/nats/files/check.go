@@ -247,6 +247,11 @@ func (s *checking) run(ctx context.Context) error {
 		}
 		s.found(Lost, "", kept, "the stream's folder cannot be read: %v", plain(err))
 	}
+	if !Ours(s.name) {
+		if left, err := s.unopened(); left || err != nil {
+			return err
+		}
+	}
 	if s.lists, err = readIndex(filepath.Join(s.root, messagesDir, indexState), s.name); err != nil {
 		return err
 	}
