@@ -189,7 +189,7 @@ func (e *env) printRows(rows [][]string, marks map[int][]string, missing int) er
 		return err
 	}
 	if missing > 0 && isTerminal(e.stdout) {
-		fmt.Fprintf(e.stdout, "… and %d more: use --limit 0 or a filter\n", missing)
+		printText(e.stdout, "… and %d more: use --limit 0 or a filter", missing)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ const (
 	pageText      = 500
 	pageWord      = 80
 	pageInstances = 20
+	pageIndent    = 12 // columns of the terminal for the name of a field
 )
 
 func (e *env) showAgent(b *backend, id string, asJSON bool) error {
@@ -31,16 +32,21 @@ func (e *env) showAgent(b *backend, id string, asJSON bool) error {
 	if asJSON {
 		return writeJSON(e, recordsJSON([]*registry.Record{r}, newLookalikes(s.Agents()))[0])
 	}
-	_, err := fmt.Fprint(e.stdout, agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now()))
+	_, err := fmt.Fprint(e.stdout, agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now(), screenWidth(e.stdout)))
 	return err
 }
 
-// agentPage is what a person wants to know of an agent. mark is for one that may be taken for another.
-func agentPage(r *registry.Record, mark string, now time.Time) string {
+// agentPage is what a person wants to know of an agent. mark is for one that may be taken for another. Lines are broken at width columns,
+// unless that is 0.
+func agentPage(r *registry.Record, mark string, now time.Time, width int) string {
 	var b strings.Builder
 	field := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%-12s%s\n", name, text)
+			lines := []string{text}
+			if width > 0 {
+				lines = wrapped(lines, max(1, width-pageIndent))
+			}
+			fmt.Fprintf(&b, "%s%s\n", pad(name, pageIndent), strings.Join(lines, "\n"+strings.Repeat(" ", pageIndent)))
 		}
 	}
 	field("agent", prompt.Clean(r.ID, pageText))
@@ -71,7 +77,8 @@ func agentPage(r *registry.Record, mark string, now time.Time) string {
 		if spec.Confidence != nil {
 			head += " · confidence " + confidenceText(spec.Confidence)
 		}
-		fmt.Fprintf(&b, "\nskill       %s\n", head)
+		b.WriteByte('\n')
+		field("skill", head)
 		field("  about", prompt.Clean(s.Description, pageText))
 		field("  tags", wordsText(s.Tags))
 		field("  sent as", prompt.Clean(spec.DispatchKey, pageWord))

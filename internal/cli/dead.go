@@ -123,7 +123,7 @@ func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) err
 		return err
 	}
 	if more {
-		fmt.Fprintf(e.stderr, "these are the oldest %d; --limit 0 shows all\n", limit)
+		printText(e.stderr, "these are the oldest %d; --limit 0 shows all", limit)
 	}
 	return nil
 }

@@ -292,7 +292,7 @@ func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
 }
 
 func (e *env) showDiagnosis(d *diagnosis) error {
-	t := newTable(e.stdout, "STREAM", "STATE", "WHAT")
+	t := newList(e.stdout, "STREAM", "STATE", "WHAT")
 	for _, name := range d.Streams {
 		state, what := "good", ""
 		_, stream, _ := strings.Cut(name, "/")
@@ -324,7 +324,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	line := func(format string, args ...any) { fmt.Fprintf(e.stdout, format+"\n", args...) }
+	line := func(format string, args ...any) { printText(e.stdout, format, args...) }
 	for i, f := range d.Findings {
 		if i == 0 {
 			line("")
@@ -338,7 +338,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("  a message of %s", prompt.Clean(subject, 200))
 		}
 		if f.Archive != "" {
-			line("  kept in %s", f.Archive)
+			fmt.Fprintf(e.stdout, "  kept in %s\n", f.Archive) // whole, to be copied
 		}
 	}
 	for i, c := range d.Conversations.Damaged {
@@ -351,7 +351,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		if i == 0 {
 			line("")
 		}
-		line("repaired conversation %s: it keeps %d entries, %d are in %s", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive)
+		fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive)
 	}
 	switch {
 	case d.Accepted:
@@ -362,7 +362,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		line("\nstop the service and run `cortex doctor --repair`: what is good of each conversation stays")
 	}
 	if d.forgotten {
-		fmt.Fprintln(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
+		printText(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
 	}
 	return nil
 }

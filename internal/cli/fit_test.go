@@ -1,16 +1,22 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/creack/pty"
 	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/uniseg"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/files"
 )
 
 // aligned is what is printed of rows.
@@ -152,5 +158,68 @@ func TestListKeepsWidth(t *testing.T) {
 	}
 	if w := screenWidth(&strings.Builder{}); w != 0 {
 		t.Errorf("what is no terminal has a width of %d", w)
+	}
+}
+
+// TestPagesKeepWidth holds that what is said of replicas, of the store, of the models and of an agent keeps to a narrow terminal, too.
+func TestPagesKeepWidth(t *testing.T) {
+	now := time.Now()
+	words := strings.Repeat("many words of a stranger ", 9)
+	record := &registry.Record{
+		ID: "agent_echo", Version: "1.0.0", State: registry.StateActive, RegisteredAt: now, Spec: &agentcard.Spec{},
+		Card: &a2a.AgentCard{
+			Name: "Echo Agent", Description: words,
+			Skills: []a2a.AgentSkill{{ID: "echo", Name: strings.Repeat("Echo Messages ", 5), Description: words, Examples: []string{words}}},
+		},
+		Instances: []registry.Instance{{ID: "5f9d1f2e-6d3c-4a57-9c0e-0d9a3f5b7c11", State: registry.StateActive, Since: now, LastSeen: now}},
+	}
+	for what, print := range map[string]func(e *env) error{
+		"replicas": func(e *env) error {
+			return e.showReplicas([]transport.Owner{{ID: "5f9d1f2e6d3c4a579c0e", Label: "a-host-with-a-long-name/12345", Since: now, Partitions: []int{0, 2, 4, 6, 8, 10}}})
+		},
+		"doctor": func(e *env) error {
+			return e.showDiagnosis(&diagnosis{
+				Running: true, Damaged: true, Streams: []string{"$G/KV_CORTEX_AGENTS", "$G/CORTEX_LOG"}, forgotten: true,
+				Findings: []files.Finding{{Account: "$G", Stream: "CORTEX_LOG", What: words, Subjects: []string{"cortex.v1.timer._.cortex.a-conversation"}}},
+			})
+		},
+		"models": func(e *env) error {
+			c := e.newLLMList()
+			c.SetArgs(nil)
+			return c.Execute()
+		},
+		"agent": func(e *env) error {
+			_, err := fmt.Fprint(e.stdout, agentPage(record, "", now, screenWidth(e.stdout)))
+			return err
+		},
+		"more": func(e *env) error {
+			return e.printRows([][]string{{"AGENT", "STATE"}, {"agent_echo", "active"}}, nil, 12345)
+		},
+	} {
+		for _, columns := range []uint16{80, 40} {
+			t.Run(fmt.Sprint(what, columns), func(t *testing.T) {
+				out := screen(t, columns, func(tty *os.File) {
+					if err := print(&env{stdout: tty, stderr: tty, settings: settings{node: &nodeSettings{}}}); err != nil {
+						t.Error(err)
+					}
+				})
+				if strings.Count(out, "\n") < 2 {
+					t.Errorf("it prints %q", out)
+				}
+			})
+		}
+	}
+}
+
+// TestTextKeepsWidth holds that a line beside a list is broken on a terminal, and whole elsewhere.
+func TestTextKeepsWidth(t *testing.T) {
+	const text = "there are more: these are the 50 used last (--limit)"
+	want := "there are more: these are the 50 used\nlast (--limit)\n"
+	if got := screen(t, 40, func(tty *os.File) { printText(tty, "%s", text) }); got != want {
+		t.Errorf("printText(%q) = %q on 40 columns, want %q", text, got, want)
+	}
+	var b strings.Builder
+	if printText(&b, "%s", text); b.String() != text+"\n" {
+		t.Errorf("printText(%q) = %q", text, b.String())
 	}
 }

@@ -64,7 +64,7 @@ func (e *env) newLLMList() *cobra.Command {
 			if asJSON {
 				return writeJSON(e, list)
 			}
-			t := newTable(e.stdout, "NAME", "PROVIDER", "MODEL", "STATE")
+			t := newList(e.stdout, "NAME", "PROVIDER", "MODEL", "STATE")
 			for _, l := range list {
 				state := "ready"
 				if !l.Ready {

@@ -61,8 +61,12 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 		fmt.Fprintln(e.stderr, noCortex(l.tenant, l.url, l.bus.Identity()))
 		return nil
 	}
+	return e.showReplicas(owners)
+}
+
+func (e *env) showReplicas(owners []transport.Owner) error {
 	now := time.Now()
-	t := newTable(e.stdout, "REPLICA", "PROCESS", "SINCE", "OWNS", "PARTITIONS")
+	t := newList(e.stdout, "REPLICA", "PROCESS", "SINCE", "OWNS", "PARTITIONS")
 	owned := 0
 	for _, o := range owners {
 		owned += len(o.Partitions)
@@ -72,7 +76,7 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 		return err
 	}
 	if free := transport.Partitions - owned; free > 0 {
-		fmt.Fprintf(e.stderr, "%d partitions change their owner just now\n", free)
+		printText(e.stderr, "%d partitions change their owner just now", free)
 	}
 	return nil
 }

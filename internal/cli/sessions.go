@@ -40,7 +40,7 @@ func (e *env) newSessions() *cobra.Command {
 					if limit == 1 {
 						these = "this is the one"
 					}
-					defer fmt.Fprintf(e.stderr, "there are more: %s used last (--limit)\n", these)
+					defer printText(e.stderr, "there are more: %s used last (--limit)", these)
 				}
 				known, err := detailsOf(ctx, l, list)
 				if err != nil {

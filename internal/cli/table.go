@@ -107,6 +107,15 @@ const (
 	minLast   = 12 // that are left for the last cell
 )
 
+// printText writes lines of text, which on a terminal are broken at spaces so that they keep to it.
+func printText(w io.Writer, format string, args ...any) {
+	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	if width := screenWidth(w); width > 0 {
+		lines = wrapped(lines, width)
+	}
+	fmt.Fprintln(w, strings.Join(lines, "\n"))
+}
+
 // screenWidth returns the width of a terminal, or 0 for what is none.
 func screenWidth(w io.Writer) int {
 	if f, ok := w.(*os.File); ok && isTerminal(f) {

@@ -288,7 +288,8 @@ func (m *memory) missed() (some bool) {
 	return some
 }
 
-// close ends the server, and remembers all of the store's files if nothing was wrong with it.
+// close ends the server, and erases what names conversations and is made again. It remembers all of the store's other files if nothing was
+// wrong with it.
 func (m *memory) close(wrong func() error, end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -298,7 +299,10 @@ func (m *memory) close(wrong func() error, end func()) {
 		err = wrong()
 	}
 	if err == nil && !m.missed() {
-		err = m.keeps.Remember(filepath.Dir(m.path))
+		err = m.keeps.EraseTimers(filepath.Dir(m.path))
+		if err == nil {
+			err = m.keeps.Remember(filepath.Dir(m.path))
+		}
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		m.log.Warn("the files of the store cannot be remembered", "err", err)

@@ -81,8 +81,12 @@ func brokenStore(text string) error {
 	}
 }
 
-// Warnf logs for information: what a server warns of after a kill is how it recovers.
+// Warnf logs for information: what a server warns of after a kill is how it recovers. That it makes the list of timers is so at each start.
 func (l *serverLog) Warnf(format string, v ...any) {
+	if strings.Contains(format, "Message scheduling state is outdated") {
+		l.Debugf(format, v...)
+		return
+	}
 	if text := oneLine(fmt.Sprintf(format, v...), maxServerLine); !l.tooOften(text) {
 		l.logger.Info("nats server", "text", text)
 	}

@@ -247,6 +247,11 @@ func (s *checking) run(ctx context.Context) error {
 		}
 		s.found(Lost, "", kept, "the stream's folder cannot be read: %v", plain(err))
 	}
+	if !Ours(s.name) {
+		if left, err := s.unopened(); left || err != nil {
+			return err
+		}
+	}
 	if s.lists, err = readIndex(filepath.Join(s.root, messagesDir, indexState), s.name); err != nil {
 		return err
 	}
@@ -471,7 +476,7 @@ func (s *checking) derived() error {
 		switch {
 		case ours(err):
 			return err
-		case gone(err) && (!s.clean || s.remembered.Files[file].Size == 0):
+		case gone(err) && (!s.clean || name == timerState || s.remembered.Files[file].Size == 0):
 			continue
 		case unlessGone(err) != nil && !errors.Is(err, errLarge):
 			kept, perr := s.putAside(file)
@@ -480,6 +485,8 @@ func (s *checking) derived() error {
 			}
 			s.found(Made, file, kept, "it cannot be read: it is made again from the messages: %v", plain(err))
 			continue
+		case name == timerState:
+			lossless = true // it is never read again
 		case err != nil, s.clean && s.remembered.Files[file] != File{Size: size, Sum: sum}:
 			lossless = false
 			s.found(Made, file, "", "it is damaged: it is made again from the messages")
@@ -489,7 +496,7 @@ func (s *checking) derived() error {
 			continue
 		}
 		if s.sets || lossless && s.o.Aside != "" {
-			if err := unlessGone(os.Remove(path)); err != nil {
+			if err := wipe(path); err != nil {
 				return err
 			}
 		}
