@@ -16,6 +16,9 @@ import (
 const (
 	onceInterval = 100 * time.Millisecond
 	onceErrors   = 50 // in a row, until it is given up
+	// onceQuiet is for how long the inbox is empty before nothing more is expected: an agent that has more to do than it can take gets the
+	// rest of it from Cortex's queue, some at a time, when Cortex sees that it has room, which is many times in this.
+	onceQuiet = 2 * time.Second
 )
 
 func (a *agent) ttl() time.Duration { return max(3*a.o.Heartbeat, time.Second) }
@@ -55,7 +58,7 @@ func (a *agent) cardEvent(c *transport.Card) *transport.Event {
 // nextID returns an id that no other event of any instance has.
 func (a *agent) nextID() string { return a.o.Instance + "." + strconv.FormatUint(a.seq.Add(1), 10) }
 
-// untilEmpty returns nil when nothing waits in the inbox any more, which includes what is being worked on.
+// untilEmpty returns nil when nothing has waited in the inbox for a while, which includes what is being worked on.
 func (a *agent) untilEmpty(ctx context.Context) error {
 	depth, ok := a.tr.(transport.InboxDepth)
 	if !ok {
@@ -63,16 +66,20 @@ func (a *agent) untilEmpty(ctx context.Context) error {
 	}
 	tick := time.NewTicker(onceInterval)
 	defer tick.Stop()
+	busy := time.Now() // when something waited, as far as is known
 	for failed := 0; ; {
 		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
 		switch {
-		case err == nil && n == 0:
+		case err == nil && n == 0 && time.Since(busy) >= onceQuiet:
 			return nil
-		case err == nil:
+		case err == nil && n == 0:
 			failed = 0
+		case err == nil:
+			failed, busy = 0, time.Now()
 		case ctx.Err() != nil:
 			return nil
 		default:
+			busy = time.Now()
 			if failed++; failed >= onceErrors || errors.Is(err, transport.ErrClosed) {
 				return fmt.Errorf("look into the inbox of %s: %w", a.id, err)
 			}

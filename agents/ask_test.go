@@ -200,3 +200,21 @@ func TestAskNothing(t *testing.T) {
 		t.Error("a task of nobody was asked in")
 	}
 }
+
+// An answer to what no task asked, but a program of the agent's or an instance that was lost, is taken and not given up.
+func TestAnswerToNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		stop := b.execute(agents.Handler(asking), nil)
+		for _, to := range []transport.Topic{transport.Inbox("", "agent_x"), transport.Control("", "agent_x")} {
+			b.answer(to, &transport.Event{ID: "q" + string(to.Kind), Payload: said("?")}, "yes", false)
+		}
+		for d, err := range b.bus.DeadLetters(t.Context(), "") {
+			t.Errorf("dead letter %v, %v", d, err)
+		}
+		if n := b.waiting(); n != 0 {
+			t.Errorf("%d events wait", n)
+		}
+		stop()
+	})
+}

@@ -63,7 +63,8 @@ type Options struct {
 	Deliveries int
 	// MaxFile bounds a file of a result, in bytes; 0 is [transport.DefaultMaxFile].
 	MaxFile int64
-	// Once makes Serve return when the inbox is empty: what waits is done, then the agent leaves. The transport must
+	// Once makes Serve return when the inbox has been empty for two seconds: what waits is done, also in Cortex's queue of what is too much at
+	// a time, then the agent leaves. The transport must
 	// be a transport.InboxDepth.
 	Once bool
 	// Logger is told about tasks and trouble; nil discards.

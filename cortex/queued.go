@@ -76,12 +76,42 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	} else if !may {
 		return nil
 	}
+	conv, err := Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	if err != nil {
+		return err
+	}
+	if !conv.Wants(e.TaskID, e.ID) {
+		return nil // another replica has canceled it, or given it to somebody else, or it is erased
+	}
 	delete(m.Metadata, metaChain)
 	e.To = agent
 	if err := o.cfg.Transport.Publish(ctx, transport.Inbox(o.cfg.Tenant, agent), e); errors.Is(err, transport.ErrInvalid) {
 		return transport.Permanent(err)
 	} else if err != nil {
 		return transport.Temporary(fmt.Errorf("send to %s: %w", agent, err))
+	}
+	return o.recallLate(ctx, conv, agent, e)
+}
+
+// recallLate takes a task back that was stopped after conv was loaded and before it was sent: whoever stopped it did not find it in its agent's
+// inbox. Who stops it later does.
+func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conversation, agent string, e *transport.Event) error {
+	w, ok := o.cfg.Transport.(transport.Withdrawer)
+	if !ok {
+		return nil
+	}
+	stands, err := refresh(ctx, o.cfg.Store, conv)
+	if err == nil && !stands {
+		conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	}
+	if err != nil {
+		return err
+	}
+	if conv.Wants(e.TaskID, e.ID) {
+		return nil
+	}
+	if err := w.Withdraw(ctx, transport.Inbox(o.cfg.Tenant, agent), e.ContextID, transport.Cortex, e.ID); err != nil {
+		return transport.Temporary(fmt.Errorf("take task %s back from %s: %w", e.TaskID, agent, err))
 	}
 	return nil
 }

@@ -11,10 +11,12 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // slowAgent takes a second for each task, one after the other.
@@ -159,6 +161,129 @@ func TestQueuedTaskIsWithdrawn(t *testing.T) {
 			t.Errorf("%d tasks are in the queue, want 0", n)
 		}
 	})
+}
+
+// TestQueuedTaskIsWithdrawnByAnother has two replicas hold what waits, and requests are canceled with one of them. An agent that runs, and
+// has one of them in hand, gets none of the others.
+func TestQueuedTaskIsWithdrawnByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		cfg := cortex.Config{Decider: toSlow, Agents: slowAgents}
+		w.restart(cfg)
+		w.start(cfg)
+		agent := &slowAgent{}
+		agent.run(w)
+		for i := range 20 {
+			w.publish(requestOf("bob", i))
+		}
+		for i := range 18 {
+			w.publish(stopOf("bob", i))
+		}
+		pass(time.Minute)
+		if agent.count() != 3 || agent.place("bob0") == 0 || agent.place("bob18") == 0 || agent.place("bob19") == 0 {
+			t.Errorf("done: %q, want bob0, bob18 and bob19", agent.done)
+		}
+	})
+}
+
+// TestQueuedTaskIsWithdrawnOnItsWay cancels a request when its task has left the queue and is not in the inbox of its agent yet, which runs
+// later.
+func TestQueuedTaskIsWithdrawnOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		on := &onPublish{Transport: w.bus}
+		w.restart(cortex.Config{Transport: on, Decider: toSlow, Agents: slowAgents})
+		for i := range 10 {
+			w.publish(requestOf("bob", i))
+		}
+		on.first(transport.Inbox("", "slow"), func(e *transport.Event) {
+			stop := stopOf("bob", 0)
+			stop.ContextID = e.ContextID
+			if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), stop); err != nil {
+				t.Error(err)
+			}
+			<-time.After(time.Millisecond) // it is done with
+		})
+		for i := range 4 { // there is room
+			w.publish(stopOf("bob", i))
+		}
+		pass(10 * time.Second)
+		agent := &slowAgent{}
+		agent.run(w)
+		pass(time.Minute)
+		if agent.count() != 5 || depthOf(t, w.bus, transport.Queue) != 0 {
+			t.Errorf("done: %q, want five of six", agent.done)
+		}
+	})
+}
+
+func stopOf(person string, n int) *transport.Event {
+	e := requestOf(person, n)
+	e.ID, e.Payload = "x", &transport.Cancel{}
+	return e
+}
+
+// TestOnceDoesWhatIsQueued runs an agent once that has more to do than its inbox gets at a time: it does all of that before it leaves.
+func TestOnceDoesWhatIsQueued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, toSlow)
+		w.restart(cortex.Config{Decider: toSlow, Agents: slowAgents})
+		const all = 60
+		for i := range all {
+			w.publish(requestOf("bob", i))
+		}
+		done := 0
+		work := agents.Handler(func(context.Context, *agents.Task) (*agents.Result, error) {
+			done++
+			return agents.Text("ok"), nil
+		})
+		card := &a2a.AgentCard{Name: "slow", Version: "1.0.0", Description: "is slow", Skills: []a2a.AgentSkill{{ID: "do", Name: "Do"}}}
+		if err := agents.Serve(t.Context(), w.bus.(*memory.Bus).Dial(), card, work, &agents.Options{Once: true, Concurrency: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if n := depthOf(t, w.bus, transport.Queue); done != all || n != 0 {
+			t.Errorf("the agent left after %d tasks while %d wait for it, want %d and 0", done, n, all)
+		}
+	})
+}
+
+// onPublish is a transport that does something before it publishes an event to a topic.
+type onPublish struct {
+	transport.Transport
+
+	mu sync.Mutex
+	at transport.Topic
+	do func(*transport.Event)
+}
+
+// first has the next event of a topic wait for do.
+func (o *onPublish) first(at transport.Topic, do func(*transport.Event)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.at, o.do = at, do
+}
+
+func (o *onPublish) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
+	o.mu.Lock()
+	do := o.do
+	if do != nil && t == o.at {
+		o.do = nil
+	} else {
+		do = nil
+	}
+	o.mu.Unlock()
+	if do != nil {
+		do(e)
+	}
+	return o.Transport.Publish(ctx, t, e)
+}
+
+func (o *onPublish) Untaken(ctx context.Context, t transport.Topic) (int, error) {
+	return o.Transport.(transport.InboxBacklog).Untaken(ctx, t)
+}
+
+func (o *onPublish) Withdraw(ctx context.Context, t transport.Topic, contextID, from, id string) error {
+	return o.Transport.(transport.Withdrawer).Withdraw(ctx, t, contextID, from, id)
 }
 
 func depthOf(t *testing.T, tr transport.Transport, inbox string) int {

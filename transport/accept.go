@@ -16,6 +16,33 @@ func Request(e *Event) (*a2a.Message, bool) {
 	return m, true
 }
 
+// CheckRequest returns why nothing can be done for a request, whatever has happened before, or nil: who it is for cannot be read, or it brings too
+// many files. It would be for somebody else, or for less, than its sender means. The error is for people.
+func CheckRequest(m *a2a.Message) error {
+	agent, named := m.Metadata[MetaForAgent]
+	if id, ok := agent.(string); named && (!ok || CheckID(id) != nil) {
+		return fmt.Errorf("the metadata %s is %.100q: want the id of the agent that the message is for, or leave it out", MetaForAgent, fmt.Sprint(agent))
+	}
+	if skill, ok := m.Metadata[MetaForSkill]; ok {
+		if _, ok := skill.(string); !ok {
+			return fmt.Errorf("the metadata %s is %.100q: want the id of a skill, or leave it out", MetaForSkill, fmt.Sprint(skill))
+		}
+		if !named {
+			return fmt.Errorf("the metadata %s names a skill, but nothing names its agent: that stands in %s", MetaForSkill, MetaForAgent)
+		}
+	}
+	files := 0
+	for _, p := range m.Parts {
+		if _, _, _, ok := FileOf(p); ok {
+			files++
+		}
+	}
+	if files > MaxFiles {
+		return fmt.Errorf("a message brings at most %d files, and this one has %d", MaxFiles, files)
+	}
+	return nil
+}
+
 // ResultTask reports whether e is what an agent says of a task, in one of the forms in which A2A allows it: a Task, a status update, or,
 // as simple agents do, a message. The task is empty when it names none.
 func ResultTask(e *Event) (task a2a.TaskID, ok bool) {

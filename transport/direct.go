@@ -34,6 +34,9 @@ func (d Direct) Address(m *a2a.Message) error {
 	if err := json.Unmarshal(d.Input, &value); err != nil {
 		return fmt.Errorf("%w: input is not JSON: %w", ErrInvalid, err)
 	}
+	if value == nil { // as a part it would have no content
+		return fmt.Errorf("%w: input is null: leave it out, or give the values that the skill takes", ErrInvalid)
+	}
 	m.Parts = append(m.Parts, a2a.NewDataPart(d.Input))
 	return nil
 }

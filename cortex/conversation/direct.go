@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"strings"
+	"unicode"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -21,7 +22,10 @@ func directOf(m *a2a.Message, all string) *Direct {
 		return nil
 	}
 	d := &Direct{Direct: to, Text: transport.Text(m.Parts)}
-	first, rest, _ := strings.Cut(strings.TrimSpace(d.Text), " ")
+	first, rest := strings.TrimSpace(d.Text), ""
+	if i := strings.IndexFunc(first, unicode.IsSpace); i >= 0 {
+		first, rest = first[:i], first[i:]
+	}
 	name, _, _ := strings.Cut(strings.TrimRight(first, ",:"), "/")
 	named := strings.EqualFold(name, "@"+d.Agent) || strings.EqualFold(name, "@"+strings.TrimPrefix(d.Agent, "agent_"))
 	if rest = strings.TrimSpace(rest); named && rest != "" {

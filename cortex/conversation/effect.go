@@ -348,6 +348,12 @@ func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
 	return all
 }
 
+// Wants reports whether the event of that id sends a task that is still to be done by who gets it.
+func (c *Conversation) Wants(id a2a.TaskID, eventID string) bool {
+	t := c.Tasks[id]
+	return t != nil && t.Running() && c.ID(t.SentSeq, "work", t.SentIndex) == eventID
+}
+
 // Unlogged returns the answer of an open turn that cannot be ended in its log.
 func (c *Conversation) Unlogged(turn *Turn, why string, at time.Time) []Effect {
 	ended := *turn

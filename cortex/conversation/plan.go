@@ -24,7 +24,7 @@ const (
 	Work   Deed = iota // it changes the conversation: an entry is made of it
 	Repeat             // it came before: what followed from it is sent once more
 	Ignore             // it changes nothing
-	Refuse             // its sender may not say it: it is in no log
+	Refuse             // its sender may not say it, or not so: it is in no log
 	Full               // the log has no room for it
 )
 
@@ -37,7 +37,8 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	if seq, ok := c.SeenEntry(e); ok {
 		return Plan{Do: Repeat, Seq: seq}
 	}
-	if _, ok := transport.Request(e); ok && c.Seq >= MaxEntries {
+	m, asks := transport.Request(e)
+	if asks && c.Seq >= MaxEntries {
 		return Plan{Do: Full, Why: "This conversation is full. Begin another one with /new, and say it again there."}
 	}
 	if authenticated {
@@ -47,6 +48,11 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	}
 	if why := c.overrun(e); why != "" {
 		return Plan{Do: Refuse, Why: why}
+	}
+	if asks {
+		if err := transport.CheckRequest(m); err != nil {
+			return Plan{Do: Refuse, Why: "Nothing was done: " + err.Error() + "."}
+		}
 	}
 	turn, why := c.meaning(e, now)
 	if why != "" {

@@ -100,7 +100,7 @@ func partsText(parts a2a.ContentParts) string {
 
 // fileMark stands for a file in a text.
 func fileMark(p *a2a.Part) string {
-	name := p.Filename
+	name := prompt.Clean(p.Filename, transport.MaxFileName)
 	if name == "" {
 		name = "binary data"
 	}

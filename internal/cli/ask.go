@@ -40,16 +40,19 @@ With --agent no model decides: that agent gets the text, and the input if there 
 				return usagef("--skill and --input are for the agent that --agent names: name one")
 			case input != "" && !json.Valid([]byte(input)):
 				return usagef("--input is not JSON: %.200s", input)
-			case strings.TrimSpace(strings.Join(args, " ")) == "" && input == "":
+			case to.Agent != "":
+				to.Input = json.RawMessage(input)
+				if err := to.Address(&a2a.Message{}); err != nil {
+					return usagef("--agent, --skill and --input: %s", strings.TrimPrefix(err.Error(), transport.ErrInvalid.Error()+": "))
+				}
+			}
+			if strings.TrimSpace(strings.Join(args, " ")) == "" && input == "" {
 				return usagef("what? cortex ask 'what time is it in Tokyo?'")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text := strings.Join(args, " ")
-			if to.Agent != "" {
-				to.Input = json.RawMessage(input)
-			}
 			if strings.TrimSpace(text) == "" {
 				text = input
 			}

@@ -250,11 +250,12 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	return nil
 }
 
-// checkGiven refuses a setting, a file or a folder that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS: what is meant to
+// checkGiven refuses a setting, a file, a folder, an id or an input that is given empty, as `--auth "$KEYS"` is when nobody has set KEYS: what is meant to
 // be nothing is left out, or has a word, such as none.
 func checkGiven(cmd *cobra.Command) (bad error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if what, _ := pflag.UnquoteUsage(f); (hasSettingMark(f) || what == "FILE" || what == "DIR") && isEmpty(f.Value) {
+		what, _ := pflag.UnquoteUsage(f)
+		if (hasSettingMark(f) || slices.Contains([]string{"FILE", "DIR", "ID", "JSON"}, what)) && isEmpty(f.Value) {
 			bad = usagef("--%s: %w", f.Name, errEmpty)
 		}
 	})
