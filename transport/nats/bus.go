@@ -320,10 +320,10 @@ func (b *Bus) Close() error {
 	if b.serving == 0 {
 		b.hangUp()
 	}
-	doors := slices.Collect(maps.Values(b.gateways))
+	gateways := slices.Collect(maps.Values(b.gateways))
 	b.mu.Unlock()
-	for _, d := range doors {
-		d.close()
+	for _, g := range gateways {
+		g.close()
 	}
 	b.looking.Wait()
 	return nil

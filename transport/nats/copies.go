@@ -31,15 +31,15 @@ func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
 }
 
 // copied returns what an answer costs whose bytes go to each subscription of its subject.
-func (d *gateway) copied(reply string, bytes int) int { return bytes * max(1, d.copies(reply)) }
+func (g *gateway) copied(reply string, bytes int) int { return bytes * max(1, g.copies(reply)) }
 
 // once returns an error when more subscriptions than a client has would get an answer.
-func (d *gateway) once(v *caller, reply string) error {
+func (g *gateway) once(c *caller, reply string) error {
 	if reply == "" {
 		return nil
 	}
-	if n := d.copies(reply); n > maxCopies {
-		return fmt.Errorf("%w: %d subscriptions of %s would get the answer, at most %d may: listen once", errTooMuch, n, v.who, maxCopies)
+	if n := g.copies(reply); n > maxCopies {
+		return fmt.Errorf("%w: %d subscriptions of %s would get the answer, at most %d may: listen once", errTooMuch, n, c.who, maxCopies)
 	}
 	return nil
 }

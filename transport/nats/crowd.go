@@ -115,10 +115,10 @@ func (b *Bus) makeRoom(ctx context.Context) error {
 
 // sweep removes the consumers of people and agents in the streams that are read through a gateway: builds before this one let them have
 // any number, which stay as long as somebody listens. Where they deliver to is where only callers listen, so they are nobody else's.
-func (d *gateway) sweep(ctx context.Context) {
+func (g *gateway) sweep(ctx context.Context) {
 	removed := 0
 	for name := range readStreams {
-		stream, err := lookUp(ctx, d.bus.js, name)
+		stream, err := lookUp(ctx, g.bus.js, name)
 		if err != nil || stream.CachedInfo().State.Consumers == 0 {
 			continue // what is not there has none, and what does not answer is swept at the next start
 		}
@@ -131,13 +131,13 @@ func (d *gateway) sweep(ctx context.Context) {
 		}
 		for _, c := range theirs {
 			if err := stream.DeleteConsumer(ctx, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-				d.bus.log.Debug("consumer not removed", "stream", name, "consumer", oneLine(c, 100), "err", err)
+				g.bus.log.Debug("consumer not removed", "stream", name, "consumer", oneLine(c, 100), "err", err)
 				break
 			}
 			removed++
 		}
 	}
 	if removed > 0 {
-		d.bus.log.Warn("consumers of people removed: Cortex reads for them", "removed", removed)
+		g.bus.log.Warn("consumers of people removed: Cortex reads for them", "removed", removed)
 	}
 }
