@@ -19,7 +19,7 @@ const (
 	confidenceUnset = 0.5 // of an agent that does not say how good it is
 )
 
-// retries returns who tries the tasks again that end with an entry's cause.
+// retries returns, for each task that the entry's cause ends without a result and that is to be tried again, the agent that tries it next.
 func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Entry) map[a2a.TaskID]conversation.Retry {
 	turn, p := conv.Turn(entry.Turn), m.policy()
 	due := conv.Lapsing(entry)

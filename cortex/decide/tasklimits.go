@@ -116,7 +116,7 @@ func underWay(has, limit int) string {
 	return fmt.Sprintf("it has %d of %d tasks under way", has, limit)
 }
 
-// follow makes the places that conv has those of the tasks that are under way in it.
+// follow replaces what is counted for conv by the tasks that are under way in it now.
 func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,9 +30,9 @@ const (
 	personWork, personWorkBurst = 100, 300
 	agentWork, agentWorkBurst   = 5, 60
 
-	// What else an agent tells Cortex, in a second and at once: results, progress and artifacts, which wait behind that; those of which it is
-	// not looked whether the task waits for it; and those of tasks that do not, which are refused behind that. All that a Cortex can
-	// handle in a second is a few thousand.
+	// What else an agent sends to Cortex, a second and at once: results, progress and artifacts. Above agentTells they wait. The first
+	// agentTrusted are let through unchecked; for the others the gateway looks whether the task is in the agent's inbox, and of those
+	// whose task is not, all above agentStray are refused. One Cortex handles a few thousand events a second.
 	agentTells                 = 2000
 	agentTrusted, trustedBurst = 50, 200
 	agentStray, strayBurst     = 5, 60
@@ -216,7 +216,8 @@ func (g *gateway) tell(c *caller, contextID string, task a2a.TaskID) error {
 		errTooMuch, task, contextID, c.who)
 }
 
-// of returns how much an agent may still say of a task: who asks is waited for by others of the same conversation, and who looks at it.
+// of returns the limiter of what an agent says of one task. There is one for each task, because the events of a conversation are handled one
+// after the other: a flood about one task delays everybody else in that conversation.
 func (c *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
 	name := contextID + "\x00" + string(task)
 	l := c.tasks[name]

@@ -65,9 +65,13 @@ func isOurs(info *jetstream.ConsumerInfo) bool {
 	return false
 }
 
-// makeRoom removes consumers of the inbox so that the orchestrator can have its own: first those that no build of Cortex made and nobody
-// uses, then those of them that somebody uses, then those of agents that nobody uses: an agent that comes again makes its own again,
-// and its events stay. What others made to last stays, and so does what agents use: then the error says what there is.
+// makeRoom removes consumers of the inbox so that the orchestrator can make its own. It removes them in this order:
+//
+//  1. those that other programs made and nobody uses,
+//  2. those that other programs made and somebody uses,
+//  3. those of agents that nobody uses. Such an agent makes its consumer again when it is back, and its events stay.
+//
+// It removes neither durable consumers of other programs nor consumers that agents use. When only such are left, the error names them.
 func (b *Bus) makeRoom(ctx context.Context) error {
 	stream, err := b.js.Stream(ctx, inboxStream)
 	if err != nil {

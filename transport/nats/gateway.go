@@ -255,7 +255,8 @@ func readable(e *transport.Event, err error) error {
 	return nil
 }
 
-// event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
+// event checks an event that the caller sends to the orchestrator's inbox, and returns the message to store. An event that nobody could
+// handle is refused here, by the rules of Publish.
 func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := c.who
 	a, err := parseInboxSubject(subject)
@@ -331,7 +332,8 @@ func (g *gateway) unreadable(c *caller, a inboxAddress, m *natsgo.Msg, why error
 	return why
 }
 
-// live lets through what who shows of a conversation, or tells a running orchestrator. Agents take orders from that one only.
+// live checks a live event of the caller, and returns the message to publish. Its topic is that of a conversation, or of the orchestrator.
+// That of an agent is refused, because agents take orders from the orchestrator only.
 func (g *gateway) live(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := c.who
 	var token [3]string
