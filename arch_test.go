@@ -3,6 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"io/fs"
 	"os"
@@ -114,6 +117,41 @@ func TestImportsPointOneWay(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// impure is what cortex/conversation must not have: what a log means depends on nothing but the log.
+var impure = struct{ imports, calls []string }{
+	[]string{"context", "os", "net", "net/http", "io/fs", "math/rand", "math/rand/v2", "crypto/rand", "log", "log/slog"},
+	[]string{"time.Now", "time.Since", "time.Until", "time.After", "time.AfterFunc", "time.Sleep", "time.NewTimer", "time.NewTicker", "time.Tick", "uuid.New", "uuid.NewString", "uuid.NewRandom", "uuid.NewUUID", "uuid.NewV6", "uuid.NewV7"},
+}
+
+func TestConversationIsPure(t *testing.T) {
+	files, err := filepath.Glob("cortex/conversation/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files of cortex/conversation: %v, %v", files, err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imp := range f.Imports {
+			if name := strings.Trim(imp.Path.Value, `"`); slices.Contains(impure.imports, name) {
+				t.Errorf("%s imports %s", path, name)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && slices.Contains(impure.calls, x.Name+"."+sel.Sel.Name) {
+					t.Errorf("%s uses %s.%s", path, x.Name, sel.Sel.Name)
+				}
+			}
+			return true
+		})
 	}
 }
 

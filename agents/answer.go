@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// answer sends the result of a task, and returns nil once it is stored. For an attempt in whose place another one came, that
-// one answers.
+// answer sends the result of a task, and returns nil once it is stored. When the outcome is that of a later attempt than
+// m's, it sends nothing: the message of that attempt is answered.
 func (a *agent) answer(e *transport.Event, m *a2a.Message, out outcome) error {
 	if attemptOf(m) < out.attempt {
 		return nil

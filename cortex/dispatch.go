@@ -22,7 +22,8 @@ func (o *Orchestrator) count(conv *conversation.Conversation, entry *conversatio
 	}
 }
 
-// show lets people see what the cause of entry seq settled, before the decision, which may take long. It returns the tasks of which it has.
+// show publishes on the live topic how the tasks ended that the cause of entry seq settled. It does so before the decision, which may take long.
+// It returns the tasks that it has shown.
 func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []a2a.TaskID) {
 	for _, out := range conv.Settled(seq) {
 		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {

@@ -16,14 +16,24 @@
 // # Words
 //
 //   - conversation: what people see; context id: its name in the A2A protocol.
+//   - life: of a conversation, what tells it from an earlier one with the same context id that was erased.
+//   - owner: of a conversation, who sent its first message; of a partition, the process that handles its conversations.
 //   - event: what comes from the transport. Entry: what the log keeps of it, with what was decided. Effect: what an entry wants sent.
 //   - turn: from a message to its answer. Step: one decision to delegate within it. Task: one delegation. Attempt: one try at a task.
+//     Delivery: one time that the transport hands an event over.
+//   - chain: a turn, and all turns that agents ask for in the course of it. Requester: who sent the message that began it.
+//   - window: the latest answered turns, which prompts show. Older ones are summarised or left out.
+//   - file: a part of a message or a result that is not its text. Key: a file's name within its conversation, such as f1.
 //   - partition: a part of the conversations, which one process owns at a time. Epoch: a number that grows with each owner.
 //   - direct request: a message that names its agent; no model decides.
 //   - candidates: the agents that a turn may give work to. Shortlist: those that its prompt shows, when they are too many.
+//   - in-flight limit: how much may be under way at a time: tasks of an agent (at_once of the policy), undecided turns, decisions.
 //   - learner: what keeps in mind which agents were good for what. Evidence: one such case.
-//   - spend log: what was spent on models each day, written down behind the turns.
+//   - spend log: what was spent on models each day, written down behind the turns. Ledger: the part of a store that has the sums.
+//   - note: a small value that a store keeps beside the logs, under a kind and a key, such as evidence or a refusal.
 //   - gone: of an agent, that no instance of it is left.
+//   - gateway: the part of transport/nats that checks what others may do when there are keys. Caller: an agent or a person before it.
+//     Bridge: what translates the protocol of others.
 //
 // DESIGN.md in this folder argues each decision and names the alternatives.
 package cortex

@@ -53,8 +53,8 @@ func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n storage.
 	return s.Store.PutNote(ctx, tenant, kind, n)
 }
 
-// schooled is a world whose agents learn, with its store and its index of the agents.
-func schooled(t *testing.T) (*world, *slowNotes, *router.Index) {
+// learningWorld is a world whose agents learn, with its store and its index of the agents.
+func learningWorld(t *testing.T) (*world, *slowNotes, *router.Index) {
 	w := newWorld(t, simple(asks))
 	w.diligent = true
 	w.stop()
@@ -88,7 +88,7 @@ func scoreIn(index *router.Index, text string) float64 {
 // that an orchestrator does not read again what it has written itself.
 func TestLearningIsGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store, _ := schooled(t)
+		w, store, _ := learningWorld(t)
 		var want []string
 		for i := range 60 {
 			want = append(want, fmt.Sprintf("alpha: thing number %d", i))
@@ -127,7 +127,7 @@ func lengths(m map[string][]string) map[string]int {
 // TestCorrectedBeforeItIsWritten holds that what is taken back within the second is never written.
 func TestCorrectedBeforeItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _, _ := schooled(t)
+		w, _, _ := learningWorld(t)
 		w.say("m1", "alpha: the first thing")
 		w.say("m2", "alpha: the second thing")
 		w.say("m3", "no, that was for beta")
@@ -139,7 +139,7 @@ func TestCorrectedBeforeItIsWritten(t *testing.T) {
 // for ever.
 func TestLearnedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store, _ := schooled(t)
+		w, store, _ := learningWorld(t)
 		w.say("m1", "alpha: the first thing")
 		w.say("m2", "alpha: the second thing")
 		w.stop()
@@ -162,7 +162,7 @@ func TestLearnedAtTheEnd(t *testing.T) {
 // TestLearningIsShared holds that what one replica learns another knows, without being asked.
 func TestLearningIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store, one := schooled(t)
+		w, store, one := learningWorld(t)
 		two := w.replica()
 		before := scoreIn(one, "walk the elephants")
 		w.say("m1", "alpha: walk the elephants")
@@ -225,7 +225,7 @@ func TestForgetConversation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, store, index := schooled(t)
+				w, store, index := learningWorld(t)
 				w.sayIn("other", "m1", "alpha: the first thing")
 				w.say("m2", "alpha: walk the elephants")
 				w.say("m3", "beta: walk the tigers")
@@ -271,7 +271,7 @@ func (s *busyNotes) EraseNote(ctx context.Context, tenant, kind string, n storag
 
 func TestForgetConversationWhileOthersLearn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, store, _ := schooled(t)
+		w, store, _ := learningWorld(t)
 		w.say("m1", "alpha: the first thing")
 		pass(time.Second)
 		w.stop()

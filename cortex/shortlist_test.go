@@ -119,8 +119,8 @@ func TestShortlist(t *testing.T) {
 			t.Errorf("agents that can be given work are not the ones listed (-listed +agents):\n%s", diff)
 		}
 		list := e.Shortlist
-		on := func(id string) conversation.Candidate {
-			i := slices.IndexFunc(list, func(c conversation.Candidate) bool { return c.ID == id })
+		on := func(id string) conversation.Shortlisted {
+			i := slices.IndexFunc(list, func(c conversation.Shortlisted) bool { return c.ID == id })
 			if i < 0 || i > 1 {
 				t.Fatalf("%s is at place %d of %d: %+v", id, i+1, len(list), list)
 			}
@@ -129,7 +129,7 @@ func TestShortlist(t *testing.T) {
 		if c := on("bicycles-repairs"); len(list) != len(got.Listed) || c.Reason != "fits" || c.Skill != "repairs" || c.Score < router.Fits {
 			t.Errorf("of %d candidates one is %+v", len(list), c)
 		}
-		if !slices.IsSortedFunc(list, func(a, b conversation.Candidate) int { return int(1000*b.Score) - int(1000*a.Score) }) {
+		if !slices.IsSortedFunc(list, func(a, b conversation.Shortlisted) int { return int(1000*b.Score) - int(1000*a.Score) }) {
 			t.Errorf("the shortlist is not in the order of scores: %+v", list)
 		}
 		if c := on("opera-films"); c.Reason != "named" {
@@ -183,7 +183,7 @@ func TestFollowUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(1000)...)
 		on := func(id string) bool {
-			return slices.ContainsFunc(n.lastEntry().Shortlist, func(c conversation.Candidate) bool { return c.ID == id })
+			return slices.ContainsFunc(n.lastEntry().Shortlist, func(c conversation.Shortlisted) bool { return c.ID == id })
 		}
 		n.say("m1", "and in Paris?")
 		if on("whales-photographs") {
@@ -247,7 +247,7 @@ func TestOutOfReach(t *testing.T) {
 			t.Error("the agent at work is not listed when its result is there")
 		}
 		n.say("m2", "hello, let kites-heats do it")
-		if !slices.ContainsFunc(n.lastEntry().Shortlist, func(c conversation.Candidate) bool {
+		if !slices.ContainsFunc(n.lastEntry().Shortlist, func(c conversation.Shortlisted) bool {
 			return c.ID == "volcanoes-photographs" && c.Reason == "in use"
 		}) {
 			t.Errorf("an agent of the turn before is not in use: %+v", n.lastEntry().Shortlist)

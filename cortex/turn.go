@@ -18,8 +18,8 @@ import (
 // maxRounds bounds how often one delivery of an event starts over because the log has gone on. After that the transport delivers it again.
 const maxRounds = 16
 
-// attempt is what one delivery of an event has come to so far.
-type attempt struct {
+// delivery is what one delivery of an event has come to so far.
+type delivery struct {
 	event      *transport.Event
 	instead    string               // what the turn ends with instead of a decision; "": it is decided
 	conflictAt conversation.Version // behind which an entry came second; 0: none has
@@ -40,23 +40,23 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 		return transport.Permanent(err) // see givenUp
 	}
 	e = original(e)
-	a := &attempt{event: e, instead: instead, kept: unstoredKey{o.cfg.Tenant, e.ContextID, conversation.EventKey(e)}}
+	d := &delivery{event: e, instead: instead, kept: unstoredKey{o.cfg.Tenant, e.ContextID, conversation.EventKey(e)}}
 	for range maxRounds {
-		if done, err := o.round(ctx, a); done {
+		if done, err := o.round(ctx, d); done {
 			return err
 		}
 	}
-	if a.lost != nil { // what it cost counts when the event comes again
-		o.unstored.put(a.lost.Conv, a.conflictAt, a.lost.Entry, o.cfg.Now())
+	if d.lost != nil { // what it cost counts when the event comes again
+		o.unstored.put(d.lost.Conv, d.conflictAt, d.lost.Entry, o.cfg.Now())
 	}
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
 
-// round is one attempt at handle. It returns false when the log has gone on, and the event is to be looked at anew.
-func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err error) {
-	e := a.event
+// round takes the event once from load to dispatch. It returns false when the log has gone on, and the event is to be looked at anew.
+func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err error) {
+	e := d.event
 	conv, err := o.load(ctx, e)
-	if err == nil && a.conflictAt != 0 && conv.Version == a.conflictAt {
+	if err == nil && d.conflictAt != 0 && conv.Version == d.conflictAt {
 		// Nothing new to load, and yet a conflict: the snapshot is not of this log.
 		conv.Conversation, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 		conv.fresh = true
@@ -78,7 +78,7 @@ func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err er
 	}
 	switch plan.Do {
 	case conversation.Repeat:
-		o.unstored.take(a.kept) // it was stored after all, or another one was
+		o.unstored.take(d.kept) // it was stored after all, or another one was
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
 		o.cache.put(conv)
@@ -86,37 +86,37 @@ func (o *Orchestrator) round(ctx context.Context, a *attempt) (done bool, err er
 	case conversation.Refuse:
 		return true, o.bar(ctx, conv, e, plan.Why, now)
 	case conversation.Ignore:
-		o.unstored.take(a.kept)
+		o.unstored.take(d.kept)
 		return true, o.ignore(ctx, conv, e, plan.Why, now)
 	}
-	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: a.instead, Usage: a.spent}
+	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: d.instead, Usage: d.spent}
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
-	if kept := o.unstored.take(a.kept); kept != nil && kept.after == conv.Version && a.instead == "" {
+	if kept := o.unstored.take(d.kept); kept != nil && kept.after == conv.Version && d.instead == "" {
 		entry = kept.entry // only to be stored
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.entry.Spent())
-	} else if a.lost == nil && a.instead == "" { // else it was let through before
+	} else if d.lost == nil && d.instead == "" { // else it was let through before
 		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
 		}
 	}
 	after := conv.Version
-	err = o.advance(ctx, conv, entry, now, a.lost)
-	a.spent = entry.Spent()
+	err = o.advance(ctx, conv, entry, now, d.lost)
+	d.spent = entry.Spent()
 	var left *decide.LeftBehind
 	switch {
 	case errors.Is(err, storage.ErrConflict):
 		o.stats.Conflicts.Add(1)
-		a.conflictAt, a.lost = after, &decide.Lost{Entry: entry, Conv: conv.Conversation}
+		d.conflictAt, d.lost = after, &decide.Lost{Entry: entry, Conv: conv.Conversation}
 		return false, nil // conv is not in the cache: the next round loads it
 	case errors.As(err, &left):
-		a.instead = left.Text
+		d.instead = left.Text
 		return false, nil // with another conv: what was left behind has this one
-	case errors.Is(err, errUnstorable) && a.instead == "":
+	case errors.Is(err, errUnstorable) && d.instead == "":
 		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
-		a.instead = "What came of this does not fit into the conversation's log."
+		d.instead = "What came of this does not fit into the conversation's log."
 		return false, nil
 	case errors.Is(err, errUnstorable):
 		return true, transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either

@@ -46,8 +46,8 @@ func TestWindowIsSummarisedBeforeItIsCut(t *testing.T) {
 	}
 }
 
-// TestCrowdedWindowIsKept has a model that makes no summaries for a while, when there is still room for some turns.
-func TestCrowdedWindowIsKept(t *testing.T) {
+// TestNearlyFullWindowIsKept has a model that makes no summaries for a while, when there is still room for some turns.
+func TestNearlyFullWindowIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := true
 		decider := compacting{
@@ -77,8 +77,8 @@ func TestCrowdedWindowIsKept(t *testing.T) {
 	})
 }
 
-// TestCrowdedWindowIsTriedNowAndThen has a model that never makes a summary: that is paid for, and waited for, at one turn in eight.
-func TestCrowdedWindowIsTriedNowAndThen(t *testing.T) {
+// TestNearlyFullWindowIsTriedNowAndThen has a model that never makes a summary: that is paid for, and waited for, at one turn in eight.
+func TestNearlyFullWindowIsTriedNowAndThen(t *testing.T) {
 	for name, refused := range map[string]*llm.Summary{"refused": {Turns: 24}, "failed": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

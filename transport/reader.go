@@ -11,8 +11,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// reader reads plain JSON. Odd is all else: what is no JSON, names that are unknown, doubled or in another case, null for what is
-// no null, deep nesting, invalid UTF-8. Then nothing that was read counts.
+// reader reads plain JSON. It sets odd for everything else, and then what it has read is void: invalid JSON or UTF-8, deep nesting, a name
+// that is unknown, is there twice or differs in case, null where a value is expected.
 type reader struct {
 	b   []byte
 	s   string // the same, of which texts are parts; "": each is copied

@@ -19,8 +19,8 @@ type Effect struct {
 }
 
 // Effects returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
-// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. How the tasks ended of which people
-// were shown it already (see Settled) is left out.
+// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. For the tasks in shown, people have seen
+// already how they ended (see Settled), and Effects leaves that out.
 func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	var out []Effect
 	o := effects{c: c, seq: seq, out: &out}
@@ -233,9 +233,9 @@ func (o effects) shownIn(t *Task) string {
 	return t.Turn
 }
 
-// Wake returns the timer for the earliest deadline of the conversation, after d came at time now and was over for no task: the task of
-// that deadline is done, and another one may still have one; or the transport's clock is ahead, and it is asked to wait for as much longer.
-// It reports false when there is no deadline.
+// Wake returns the next timer of the conversation, after deadline d came at time now and no task was late. Either the task of that deadline
+// is done: then the timer is for the earliest deadline that is left. Or the transport's clock is ahead of ours and d came early: then the
+// timer is set as much later as d was early. Wake reports false when no deadline is left.
 func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool) {
 	at := c.NextDeadline()
 	if at.IsZero() {

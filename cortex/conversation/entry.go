@@ -46,7 +46,7 @@ type Entry struct {
 	// Roster is what the decision was the first to be shown of the agents; nil when that was nothing.
 	Roster *Roster `json:"roster,omitempty"`
 	// Shortlist are the agents that the decision was offered out of many, the best first; nil when all were offered.
-	Shortlist []Candidate `json:"shortlist,omitempty"`
+	Shortlist []Shortlisted `json:"shortlist,omitempty"`
 	// Terms are what the decision's delegations were given under, by their ids.
 	Terms map[string]Terms `json:"terms,omitempty"`
 	// Consent asks the user for a yes: until then the decision's delegations wait.
@@ -165,8 +165,8 @@ func objectLen(b []byte) int {
 	return 0
 }
 
-// Candidate is an agent that a decision was offered out of many.
-type Candidate struct {
+// Shortlisted is one of the candidates that the prompt of a decision has shown.
+type Shortlisted struct {
 	ID     string  `json:"id"`
 	Skill  string  `json:"skill,omitempty"` // the one that fits best
 	Score  float64 `json:"score,omitempty"` // how likely it fits, from 0 to 1

@@ -7,12 +7,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// idSpace is the name space of all derived ids.
+// IDSpace is the name space of all derived ids.
 var IDSpace = uuid.MustParse("5d1f1f0e-6a57-5b43-9d0c-0f7f6f2c9a11")
 
-// ID returns the id of the index-th thing of this kind that entry seq sends.
+// ID returns the id of the index-th thing of this kind that entry seq sends. The conversation's life is part of it: one that was erased and
+// began again under the same context id has other ids.
 func (c *Conversation) ID(seq uint64, kind string, index int) string {
-	return deriveID(c.Tenant, c.ContextID, c.Life, seq, kind, index) // those of the one of the same name that was erased are others
+	return deriveID(c.Tenant, c.ContextID, c.Life, seq, kind, index)
 }
 
 // DeriveID returns the id of the index-th thing of this kind that entry seq of a conversation sends. Since it follows
@@ -21,7 +22,7 @@ func DeriveID(tenant, contextID string, seq uint64, kind string, index int) stri
 	return deriveID(tenant, contextID, "", seq, kind, index)
 }
 
-// deriveID is DeriveID of the kind behind life and a space, if there is a life.
+// deriveID is DeriveID with life, where there is one, and a space before kind. A log that began before lives were kept has none.
 func deriveID(tenant, contextID, life string, seq uint64, kind string, index int) string {
 	var stack [512]byte
 	name := append(stack[:0], IDSpace[:]...)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// OverLimit returns why turn cannot go on, or "". People and agents have places of their own for open turns, so that agents leave some to
+// OverLimit returns why turn cannot go on, or "". The limits for open turns of people and of agents are apart, so that agents leave some to
 // whose conversation it is.
 func (c *Conversation) OverLimit(turn *Turn) string {
 	open := 0

@@ -149,7 +149,8 @@ func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
 	}
 }
 
-// hold lets a task wait for the yes that entry e asks for. One that its agent had before is told when there is none.
+// hold lets a task wait for the yes that entry e asks for, until e.ReplyBy. SentSeq stays as it is: when no yes comes, an agent that had the
+// task before is told to stop it.
 func (t *Task) hold(e *Entry) {
 	t.move(Held)
 	t.Deadline, t.SettledSeq, t.Settled = e.ReplyBy, e.Seq, e.Time

@@ -142,8 +142,9 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	}
 }
 
-// tooMany returns which of the tasks that wait for replies is given up for t, the newest one, or nil: the oldest one of whoever t asks, so
-// that nobody's questions push out those of others.
+// tooMany returns the task to cancel when t, the newest of the tasks that wait for a reply, is one too many; nil when there is room. It is the
+// oldest of all when the conversation has too many, else the oldest of those that are done for the same person or agent as t, so that the
+// questions for one do not push out those for others.
 func (c *Conversation) tooMany(waiting []*Task, t *Task) *Task {
 	if len(waiting) > maxAsked {
 		return waiting[0]

@@ -65,10 +65,11 @@ func (c *Conversation) shrink() {
 	c.Omitted += n / 2
 }
 
-// Crowded reports whether it is time to have the window summarised, of which the first turns are already, before shrink
-// leaves something out. When no summary can be made, turn's later decisions and those of the next turns do not try in vain: it is
-// time again when another eighth of the window is full.
-func (c *Conversation) Crowded(turn *Turn, summarised int) bool {
+// NearlyFull reports whether the window should be summarised now, before shrink leaves out turns. The first turns of the window, as many as
+// summarised, have a summary already and do not count. It is true when the newest turn has filled another eighth of the window, from the
+// sixth on, and only at the first decision of turn, unless another turn was answered since: so a summary that cannot be made is not tried
+// at every decision.
+func (c *Conversation) NearlyFull(turn *Turn, summarised int) bool {
 	turns := c.History()[summarised:]
 	n := len(turns)
 	if n == 0 || (turn.Decisions > 0 && turns[n-1].Answered.Before(turn.Began)) {

@@ -23,8 +23,8 @@ func (d *decision) compact(ctx context.Context) error {
 	if _, ok := d.m.cfg.Decider.(llm.Compactor); !ok {
 		return nil
 	}
-	for n := 0; n < maxSummaries && d.conv.Crowded(d.turn, d.summarised()); n++ {
-		if more, err := d.summarise(ctx, crowded); err != nil {
+	for n := 0; n < maxSummaries && d.conv.NearlyFull(d.turn, d.summarised()); n++ {
+		if more, err := d.summarise(ctx, nearlyFull); err != nil {
 			return err
 		} else if !more {
 			break
@@ -50,9 +50,9 @@ func (d *decision) summarised() int {
 type reason int
 
 const (
-	ifTooLong reason = iota // if the decider finds that they do not fit
-	tooLong                 // they did not fit
-	crowded                 // there are many
+	ifTooLong  reason = iota // if the decider finds that they do not fit
+	tooLong                  // they did not fit
+	nearlyFull               // there are many
 )
 
 // summarise has the older half of the history summarised, and reports whether it has become shorter.
@@ -62,7 +62,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		return false, err
 	}
 	sctx := ctx
-	if why == crowded { // what a slow model leaves undone here must not cost the decision its time; else there is none without it
+	if why == nearlyFull { // what a slow model leaves undone here must not cost the decision its time; else there is none without it
 		end, _ := ctx.Deadline()
 		half, cancel := context.WithTimeout(ctx, time.Until(end)/2)
 		defer cancel()
@@ -87,7 +87,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	if s == nil && errors.Is(err, llm.ErrTooLong) { // for whoever explains it: it is not the conversation that is too long
 		t.History = nil
 	}
-	if s == nil && why != crowded { // nor could anything be decided
+	if s == nil && why != nearlyFull { // nor could anything be decided
 		return false, err
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		return false, nil
 	}
 	turns, text := min(s.Turns, len(t.History)), strings.TrimSpace(strings.ToValidUTF8(s.Text, "\uFFFD"))
-	if turns <= 0 || (text == "" && why == crowded) { // there is room still
+	if turns <= 0 || (text == "" && why == nearlyFull) { // there is room still
 		return false, nil
 	}
 	made := d.entry.Summary

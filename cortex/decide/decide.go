@@ -34,7 +34,7 @@ type decision struct {
 	seen   *llm.Turn            // what was shown last
 	roster *conversation.Roster // what is new in that
 	// What was offered out of many, and what cannot be given work at the moment.
-	shortlist   []conversation.Candidate
+	shortlist   []conversation.Shortlisted
 	unavailable []prompt.Unavailable
 	paid        llm.Usage // beside the decision itself
 }
@@ -142,7 +142,7 @@ func (m *Maker) newDecision(conv *conversation.Conversation, turn *conversation.
 	return d
 }
 
-// make asks the decider, and again when an agent has no place left for what was decided. With an error there may be a decision
+// make asks the decider, and again when what was decided is above the in-flight limit of an agent. With an error there may be a decision
 // that was made and cannot be used.
 func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 	var err error

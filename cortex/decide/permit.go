@@ -18,7 +18,7 @@ import (
 // notServed is the answer to a tenant that the policy denies.
 const notServed = "This tenant is not served."
 
-// maxFull is how often a decision is made anew because an agent had no place left for it.
+// maxFull is how often a decision is made anew because it was above the in-flight limit of an agent.
 const maxFull = 2
 
 // policy returns the rules in force; nil allows everything.
@@ -236,7 +236,7 @@ func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 		tasks[ids[decided.Delegations[i].ID]] = decided.Delegations[i].Agent
 	}
 	now := d.m.cfg.Now()
-	until := now.Add(d.m.cfg.TaskTimeout + placeMargin)
+	until := now.Add(d.m.cfg.TaskTimeout + countMargin)
 	return d.m.taskLimits.take(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
 }
 
@@ -252,7 +252,7 @@ func (d *decision) shut(full map[string]string) {
 	slices.SortFunc(d.unavailable, func(a, b prompt.Unavailable) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// reasons says why agents have no place left, in the order of their ids.
+// reasons says why agents are at their in-flight limits, in the order of their ids.
 func reasons(full map[string]string) string {
 	var all []string
 	for agent, why := range full {

@@ -61,8 +61,9 @@ func (r *rates) take(agent string, perMinute int, now time.Time) string {
 		"Ask again later.", prompt.Clean(agent, maxAsked), perMinute, burst)
 }
 
-// An agent that asks for too much hears so in the log of a conversation that it began. In another's, and in a new one, that would be an
-// entry for each request that it may not make, so it is refused outside of the log: see OverRate and overOwnRate, of which one counts.
+// An agent that asks too often is refused in one of two ways. In a conversation that it began, the refusal is an entry of the log (overOwnRate).
+// In a conversation of somebody else, and in a new one, the refusal is not logged (OverRate), so that an agent cannot fill the logs of others
+// or begin logs with refusals. Each request is counted by one of the two.
 
 // OverRate returns why e, a request of an agent, or in the course of one, cannot be made in a conversation that this agent did not begin,
 // or "".

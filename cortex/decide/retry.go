@@ -19,7 +19,7 @@ const (
 	confidenceUnset = 0.5 // of an agent that does not say how good it is
 )
 
-// retries returns who tries the tasks again that end with an entry's cause.
+// retries returns, for each task that the entry's cause ends without a result and that is to be tried again, the agent that tries it next.
 func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Entry) map[a2a.TaskID]conversation.Retry {
 	turn, p := conv.Turn(entry.Turn), m.policy()
 	due := conv.Lapsing(entry)
@@ -76,7 +76,7 @@ func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given m
 	}
 	for _, a := range d.substitutes(t) {
 		silent := slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID })
-		if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.place(t, a.ID)) > 0 {
+		if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.count(t, a.ID)) > 0 {
 			continue
 		}
 		return conversation.Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
@@ -124,13 +124,13 @@ func (d *decision) delegationOf(t *conversation.Task, agent string) *llm.Delegat
 	return &llm.Delegation{ID: string(t.ID), Agent: agent, Skill: t.Skill, Task: t.Text, Input: t.Input}
 }
 
-// place takes t's place with another agent, or returns why there is none.
-func (d *decision) place(t *conversation.Task, agent string) map[string]string {
+// count counts t for another agent, or returns why that is above its limit.
+func (d *decision) count(t *conversation.Task, agent string) map[string]string {
 	if d.policy == nil {
 		return nil
 	}
 	now := d.m.cfg.Now()
-	until := now.Add(d.m.cfg.TaskTimeout + placeMargin)
+	until := now.Add(d.m.cfg.TaskTimeout + countMargin)
 	k := d.conv.Key()
 	return d.m.taskLimits.take(k, d.conv.Requester(d.turn), map[a2a.TaskID]string{t.ID: agent}, until, now, d.policy.AtOnce)
 }

@@ -12,7 +12,7 @@ import (
 
 // A task is not counted any more this long after its deadline, even when no result has come: another orchestrator may own its conversation by then,
 // and see the result.
-const placeMargin = time.Minute
+const countMargin = time.Minute
 
 // taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
 // knows whom to tell when an agent has gone, and how many are of one requester.
@@ -22,14 +22,14 @@ const placeMargin = time.Minute
 // taskLimits is safe for concurrent use.
 type taskLimits struct {
 	mu      sync.Mutex
-	byAgent map[string]map[a2a.TaskID]place
+	byAgent map[string]map[a2a.TaskID]counted
 	byAsker map[asker]int
 	byConv  map[conversation.Key]map[a2a.TaskID]string
 	swept   time.Time
 }
 
-// place is what a task has with an agent.
-type place struct {
+// counted is a task that counts for its agent and its requester.
+type counted struct {
 	until     time.Time
 	requester string // who began the chain of its turn
 }
@@ -37,7 +37,7 @@ type place struct {
 type asker struct{ agent, requester string }
 
 func newTaskLimits() *taskLimits {
-	return &taskLimits{byAgent: map[string]map[a2a.TaskID]place{}, byAsker: map[asker]int{}, byConv: map[conversation.Key]map[a2a.TaskID]string{}}
+	return &taskLimits{byAgent: map[string]map[a2a.TaskID]counted{}, byAsker: map[asker]int{}, byConv: map[conversation.Key]map[a2a.TaskID]string{}}
 }
 
 // with returns the conversations that have tasks with an agent.
@@ -80,8 +80,8 @@ func (p *taskLimits) count(agent string, now time.Time) int {
 	return n
 }
 
-// take takes places for new tasks of a conversation: all of them, or none when that is too much for an agent. Then it returns
-// why, for each such agent. most is how many an agent may have; 0 is any number.
+// take counts new tasks of a conversation: all of them, or none when that is above the limit of an agent. Then it returns why,
+// for each such agent. most is how many an agent may have; 0 is any number.
 func (p *taskLimits) take(k conversation.Key, requester string, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +106,7 @@ func (p *taskLimits) take(k conversation.Key, requester string, tasks map[a2a.Ta
 	}
 	if full == nil {
 		for id, agent := range tasks {
-			p.put(k, id, agent, place{until, requester})
+			p.put(k, id, agent, counted{until, requester})
 		}
 	}
 	return full
@@ -116,7 +116,7 @@ func underWay(has, limit int) string {
 	return fmt.Sprintf("it has %d of %d tasks under way", has, limit)
 }
 
-// follow makes the places that conv has those of the tasks that are under way in it.
+// follow replaces what is counted for conv by the tasks that are under way in it now.
 func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +131,7 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 		if turn := conv.Turn(t.Turn); turn != nil {
 			requester = conv.Requester(turn)
 		}
-		p.put(k, t.ID, t.Agent, place{until.Add(placeMargin), requester})
+		p.put(k, t.ID, t.Agent, counted{until.Add(countMargin), requester})
 	}
 	for _, t := range conv.Tasks {
 		if !t.Running() {
@@ -154,7 +154,7 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	p.sweep(now)
 }
 
-func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, at place) {
+func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, at counted) {
 	if p.byConv[k] == nil {
 		p.byConv[k] = map[a2a.TaskID]string{}
 	}
@@ -162,7 +162,7 @@ func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, at pla
 		p.drop(before, id)
 	}
 	if p.byAgent[agent] == nil {
-		p.byAgent[agent] = map[a2a.TaskID]place{}
+		p.byAgent[agent] = map[a2a.TaskID]counted{}
 	}
 	p.byAgent[agent][id], p.byConv[k][id] = at, agent
 	p.byAsker[asker{agent, at.requester}]++
@@ -183,7 +183,7 @@ func (p *taskLimits) drop(agent string, id a2a.TaskID) {
 
 // sweep lets go of what is over, now and then.
 func (p *taskLimits) sweep(now time.Time) {
-	if now.Sub(p.swept) < placeMargin {
+	if now.Sub(p.swept) < countMargin {
 		return
 	}
 	p.swept = now

@@ -24,8 +24,8 @@ const (
 	maxRejected = 300 // bytes of the reason why a result is none
 )
 
-// terms returns the terms of a decision's delegations, by their ids; one without any has none. A task that goes on keeps the
-// terms that it was given under.
+// terms returns the terms of a decision's delegations by the ids of these. A delegation whose agent's card sets no terms is left out, and so is
+// one that continues a task: that keeps the terms under which it was given.
 func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 	var all map[string]conversation.Terms
 	for i := range decided.Delegations {

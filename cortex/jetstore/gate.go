@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxReads is how many questions that a server searches its files for are asked at the same time. It answers those of one connection
-// one after the other: with more of them an answer would not come before the question is asked again, which is work for the same server.
+// maxReads is how many reads are under way at the same time. The server answers the requests of one connection one after the other, and searches
+// its files for each. With more at once the last answers would come after the timeout, and be asked for again, which is more work for the server.
 const maxReads = 4
 
 // gate lets so many through at the same time. Of those who wait, the one that came last and the one that came first go in by turns: after a

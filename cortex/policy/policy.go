@@ -23,7 +23,7 @@
 //	      attempts: 2              # it is tried at most twice in all; 1: never again
 //
 // What no rule speaks of is allowed. All rules that match apply, in any order: one that denies wins over all others, an asker has
-// to be in every only_from, and of several caps the lowest holds. So a rule takes something away, or it is an error: allow: true
+// to be in every only_from, and of several limits the lowest holds. So a rule takes something away, or it is an error: allow: true
 // says nothing that is not so already. The one exception is requests_per_minute: the lowest of a rule holds instead of what holds without
 // one, and may be more. What an agent asks for while it works on a task in the same conversation is part of that task's turn, and is
 // bounded with it.
@@ -51,10 +51,10 @@ type Policy struct {
 type rule struct {
 	agents, skills, from, only globs
 	deny, confirm              bool
-	atOnce, perTurn            int  // 0: no cap
+	atOnce, perTurn            int  // 0: no limit
 	requests                   int  // a minute, by its agents; 0: not said
 	alone                      bool // what its agents did not do is given to no others
-	attempts                   int  // 0: no cap
+	attempts                   int  // 0: no limit
 }
 
 // Rules returns how many rules p has.

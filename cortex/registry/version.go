@@ -19,7 +19,7 @@ func (v versions) of(text string) *semver.Version {
 	return known
 }
 
-// compareVersions compares two versions; what is none is lower than any that is.
+// compareVersions compares two versions. Text that is not a version, which is nil here, is lower than every version.
 func compareVersions(a, b *semver.Version) int {
 	switch {
 	case a != nil && b != nil:

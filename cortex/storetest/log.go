@@ -52,7 +52,7 @@ func testRoundTrip(t *testing.T, s storage.Store) {
 				Model: "m", Usage: llm.Usage{Input: 3, Cached: 2, Output: 1}, Repairs: 1,
 			},
 			Roster: roster(t), Summary: &llm.Summary{Text: "they met", Turns: 3, Model: "m", Usage: llm.Usage{Input: 2, Cost: 0.1}}, Omitted: 1,
-			Shortlist: []conversation.Candidate{{ID: "echo", Skill: "say", Score: 0.75, Reason: "fits"}},
+			Shortlist: []conversation.Shortlisted{{ID: "echo", Skill: "say", Score: 0.75, Reason: "fits"}},
 			Terms:     map[string]conversation.Terms{"1": {Type: "say_it", Timeout: time.Minute, Output: json.RawMessage(`{"type":"string"}`)}},
 			Consent:   "echo is to say it. Yes?", Asked: epoch.Add(time.Hour), Rejected: "the result is no string", Withheld: map[a2a.TaskID]string{"task-2": "a rule denies it"},
 			Retries: map[a2a.TaskID]conversation.Retry{"task-3": {Agent: "other", Terms: conversation.Terms{Timeout: time.Second}, Why: "no answer came in time"}},

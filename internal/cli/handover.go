@@ -60,9 +60,10 @@ func written(f *pflag.Flag) string {
 	return f.Value.String()
 }
 
-// unused says which settings that this command was given are not those of the Cortex that was joined, or "". It refuses keys where that one
-// has none: who gives them counts on them. own is how this command was set before it joined. Of a server elsewhere nothing is known, and what
-// is set for all commands may be meant for others.
+// unused names the settings of this command that have no effect because it joined a running Cortex that is set otherwise; "" when there are
+// none. With --auth it returns an error when that Cortex runs without keys, since whoever gives --auth relies on it. own is how this command was
+// set before it joined. With a NATS server given its settings are not known, so only flags of this command are named, and the policy:
+// the environment and the configuration are for all commands.
 func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	var theirs *handover
 	until := ""

@@ -160,14 +160,14 @@ func (s *settings) awaitJoin(ctx context.Context, name string, log *slog.Logger,
 	}
 }
 
-// behindDoor is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.
-const behindDoor = 5 * time.Second
+// behindGateway is how long people wait for a Cortex that is just starting: with keys they reach the server through one only.
+const behindGateway = 5 * time.Second
 
 // whileAway returns err, or, while that says that somebody is away, what try returns after a pause, again and again for as long as people
 // wait: longer when somebody is there, whose answer is late. It ends with ctx's error when ctx does.
 func whileAway(ctx context.Context, err error, try func() error) error {
 	for begin := time.Now(); errors.Is(err, transport.ErrUnavailable); {
-		wait := behindDoor
+		wait := behindGateway
 		if errors.Is(err, context.DeadlineExceeded) {
 			wait = syncTimeout
 		}

@@ -27,7 +27,7 @@ func TestWhileAway(t *testing.T) {
 	}{
 		"it is there":              {leave: time.Hour},
 		"it comes":                 {first: away, back: 2 * time.Second, leave: time.Hour, waited: 2 * time.Second},
-		"it does not come":         {first: away, back: time.Hour, leave: time.Hour, want: away, waited: behindDoor},
+		"it does not come":         {first: away, back: time.Hour, leave: time.Hour, want: away, waited: behindGateway},
 		"it answers late":          {first: late, again: late, back: 10 * time.Second, leave: time.Hour, waited: 10 * time.Second},
 		"it does not answer":       {first: late, again: late, back: time.Hour, leave: time.Hour, want: late, waited: syncTimeout},
 		"nobody wants it any more": {first: away, back: time.Hour, leave: waitingPause / 2, want: context.DeadlineExceeded, waited: waitingPause / 2},

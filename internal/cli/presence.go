@@ -84,7 +84,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 				cancel(errDone)
 			}
 		case *transport.Synced:
-			late.Reset(2 * behindDoor) // all who are there were seen, but for one whose server is very busy
+			late.Reset(2 * behindGateway) // all who are there were seen, but for one whose server is very busy
 		}
 		return nil
 	})

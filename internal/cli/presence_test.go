@@ -45,7 +45,7 @@ func TestAppears(t *testing.T) {
 	}{
 		"is there":     {0, transport.Cortex, true},
 		"comes":        {4 * time.Second, transport.Cortex, true},
-		"too late":     {2*behindDoor + time.Second, transport.Cortex, false},
+		"too late":     {2*behindGateway + time.Second, transport.Cortex, false},
 		"only agents":  {0, "agent_echo", false},
 		"another late": {4 * time.Second, "agent_echo", false},
 	} {

@@ -11,7 +11,7 @@ import (
 )
 
 // writeShortlist writes a line for each candidate, with columns for its id, score, skill, and why it is one.
-func writeShortlist(out *strings.Builder, indent string, list []conversation.Candidate) {
+func writeShortlist(out *strings.Builder, indent string, list []conversation.Shortlisted) {
 	var rows [][]string
 	for _, c := range list {
 		rows = append(rows, []string{prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), prompt.Clean(c.Reason, maxSaid)})
@@ -21,7 +21,7 @@ func writeShortlist(out *strings.Builder, indent string, list []conversation.Can
 
 // whyChosen tells which agents a decision was offered out of many, unless it was the same ones as before, and what the model
 // searched for.
-func whyChosen(out *strings.Builder, e *conversation.Entry, before []conversation.Candidate) {
+func whyChosen(out *strings.Builder, e *conversation.Entry, before []conversation.Shortlisted) {
 	if e.Decision != nil && len(e.Decision.Searches) > 0 {
 		var words []string
 		for _, s := range e.Decision.Searches {

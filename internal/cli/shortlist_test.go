@@ -65,7 +65,7 @@ func TestPromptShowsTheShortlist(t *testing.T) {
 // TestWhyShowsTheShortlist holds that /why tells what a decision was offered, once, and what the model looked for.
 func TestWhyShowsTheShortlist(t *testing.T) {
 	l := newLinked(t)
-	offered := []conversation.Candidate{
+	offered := []conversation.Shortlisted{
 		{ID: "baker", Skill: "bake", Score: 0.876, Reason: "fits"},
 		{ID: "long-name\x1b[2J", Skill: "file", Score: 0.2, Reason: "close"},
 		{ID: "clerk", Reason: "in use"},

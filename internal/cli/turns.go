@@ -74,7 +74,7 @@ func (t *turn) await(ctx context.Context) error {
 		case first == "":
 			return nil
 		case t.end.IsZero():
-			t.end = time.Now().Add(behindDoor)
+			t.end = time.Now().Add(behindGateway)
 		case time.Now().After(t.end):
 			return fmt.Errorf("no cortex runs on %s: %s cannot, and says why: mend that, end it, or start `cortex serve`", s.data, first)
 		}

@@ -40,7 +40,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		retried[entry.Seq] = whyRetried(conv, entry, alike)
 	}
 	var out strings.Builder
-	var offered []conversation.Candidate
+	var offered []conversation.Shortlisted
 	step := 0
 	said := func(text string) string { return prompt.Clean(text, maxSaid) } // by strangers: no line of theirs stands for one of ours
 	for _, e := range last {

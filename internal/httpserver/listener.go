@@ -237,7 +237,8 @@ func note(c net.Conn, state http.ConnState) {
 	}
 }
 
-// mark marks connections for which h is at work. Of who takes the last place none has more than one answer.
+// mark counts, for each connection, the requests that h is answering. While all places are taken, it has each connection closed after its answer, so
+// that others get their turn.
 func (l *listener) mark(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.crowded() {

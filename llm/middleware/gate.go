@@ -90,8 +90,9 @@ func (g *gate) enter(ctx context.Context, tokens int) (taken int, err error) {
 	}
 }
 
-// pass takes a call's own, if the limits allow what is ahead, which includes it. Else it returns how long that takes, or an
-// error when that is too long. A call that passed or got the error is none of those that wait any more. g.mu is held.
+// pass lets a call go if the limits allow all of ahead, which is the demand of the calls before it and its own, and takes own from the limits.
+// Otherwise it returns how long the call has to wait, or an error when its deadline comes before that. A call that passed or got an error is
+// not among the waiting ones any more. The caller of pass holds g.mu.
 func (g *gate) pass(ctx context.Context, own, ahead demand) (passed bool, wait time.Duration, err error) {
 	now := time.Now()
 	wait, message := g.heldTill.Sub(now), "the endpoint asked all calls to wait"

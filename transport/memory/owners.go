@@ -88,8 +88,8 @@ func (in *inbox) owned(s *worker) []int {
 	return parts
 }
 
-// tell says what they own to the ordered workers, and to s, which joins or leaves: first what is theirs no more, so that nothing is
-// ever said to be of two.
+// tell reports to each ordered worker, and to s, which joins or leaves, the partitions that it owns. Workers that have lost a partition are told
+// first, so that no two workers believe at the same time that they own one.
 func (in *inbox) tell(s *worker) {
 	if s.unordered {
 		return

@@ -233,7 +233,8 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 	return opts
 }
 
-// sideOptions are for a connection beside the bus's own. What becomes of that one is what is told.
+// sideOptions returns the options of a connection beside the bus's main one. It logs its errors and has no other handlers: the main connection
+// alone reports that the server is lost or back.
 func (b *Bus) sideOptions(name string) []natsgo.Option {
 	return []natsgo.Option{
 		natsgo.Name(name), natsgo.Timeout(2 * time.Second), natsgo.MaxReconnects(-1), natsgo.IgnoreAuthErrorAbort(),
@@ -320,10 +321,10 @@ func (b *Bus) Close() error {
 	if b.serving == 0 {
 		b.hangUp()
 	}
-	doors := slices.Collect(maps.Values(b.gateways))
+	gateways := slices.Collect(maps.Values(b.gateways))
 	b.mu.Unlock()
-	for _, d := range doors {
-		d.close()
+	for _, g := range gateways {
+		g.close()
 	}
 	b.looking.Wait()
 	return nil

@@ -30,9 +30,9 @@ const (
 	personWork, personWorkBurst = 100, 300
 	agentWork, agentWorkBurst   = 5, 60
 
-	// What else an agent tells Cortex, in a second and at once: results, progress and artifacts, which wait behind that; those of which it is
-	// not looked whether the task waits for it; and those of tasks that do not, which are refused behind that. All that a Cortex can
-	// handle in a second is a few thousand.
+	// What else an agent sends to Cortex, a second and at once: results, progress and artifacts. Above agentTells they wait. The first
+	// agentTrusted are let through unchecked; for the others the gateway looks whether the task is in the agent's inbox, and of those
+	// whose task is not, all above agentStray are refused. One Cortex handles a few thousand events a second.
 	agentTells                 = 2000
 	agentTrusted, trustedBurst = 50, 200
 	agentStray, strayBurst     = 5, 60
@@ -81,9 +81,9 @@ type caller struct {
 }
 
 // caller returns whose a subject behind the gateway is; nil when it is nobody's. There are as many as credentials were made for.
-func (d *gateway) caller(subject string) *caller {
+func (g *gateway) caller(subject string) *caller {
 	// The tenant's gateway, then role and id: a flood is looked at no closer than that.
-	end := min(d.begin, len(subject))
+	end := min(g.begin, len(subject))
 	for range 2 {
 		dot := strings.IndexByte(subject[end:], '.')
 		if dot < 0 {
@@ -91,12 +91,12 @@ func (d *gateway) caller(subject string) *caller {
 		}
 		end += dot + 1
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if v := d.callers[subject[:end]]; v != nil {
-		return v
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c := g.callers[subject[:end]]; c != nil {
+		return c
 	}
-	who, meant := auth.Caller(d.tenant, subject)
+	who, meant := auth.Caller(g.tenant, subject)
 	if who == nil || len(meant) != len(subject)-end {
 		return nil
 	}
@@ -104,80 +104,80 @@ func (d *gateway) caller(subject string) *caller {
 	if who.Role == auth.Agent {
 		pace, live, work = agentPace, agentLive, rate.NewLimiter(agentWork, agentWorkBurst)
 	}
-	v := &caller{
+	c := &caller{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},
 		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
 		cards: rate.NewLimiter(agentCards, agentCardsBurst),
 		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
-	d.callers[v.prefix] = v
-	return v
+	g.callers[c.prefix] = c
+	return c
 }
 
 // warn logs what a caller does wrong, once a second.
-func (v *caller) warn(log *slog.Logger, msg string, args ...any) {
-	v.warned.Do(func() { log.Warn(msg, args...) })
+func (c *caller) warn(log *slog.Logger, msg string, args ...any) {
+	c.warned.Do(func() { log.Warn(msg, args...) })
 }
 
 // queue takes a message in; it reports false when the caller has too many.
-func (d *gateway) queue(v *caller, m *natsgo.Msg) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed || len(v.queued) >= v.room || v.queuedBytes+m.Size() > maxQueuedBytes && len(v.queued) > 0 {
+func (g *gateway) queue(c *caller, m *natsgo.Msg) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed || len(c.queued) >= c.room || c.queuedBytes+m.Size() > maxQueuedBytes && len(c.queued) > 0 {
 		return false
 	}
-	v.queued = append(v.queued, m)
-	v.queuedBytes += m.Size()
-	if !v.busy {
-		v.busy = true
-		d.all.Go(func() { d.attend(v) })
+	c.queued = append(c.queued, m)
+	c.queuedBytes += m.Size()
+	if !c.busy {
+		c.busy = true
+		g.all.Go(func() { g.attend(c) })
 	}
 	return true
 }
 
 // next returns the caller's next message; nil ends its goroutine.
-func (d *gateway) next(v *caller) *natsgo.Msg {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(v.queued) == 0 || d.closed {
-		v.queued, v.queuedBytes, v.busy = nil, 0, false
+func (g *gateway) next(c *caller) *natsgo.Msg {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(c.queued) == 0 || g.closed {
+		c.queued, c.queuedBytes, c.busy = nil, 0, false
 		return nil
 	}
-	m := v.queued[0]
-	v.queued[0] = nil
-	v.queued = v.queued[1:]
-	v.queuedBytes -= m.Size()
+	m := c.queued[0]
+	c.queued[0] = nil
+	c.queued = c.queued[1:]
+	c.queuedBytes -= m.Size()
 	return m
 }
 
 // attend looks at what a caller has sent until there is nothing.
-func (d *gateway) attend(v *caller) {
-	for m := d.next(v); m != nil; m = d.next(v) {
-		subject := m.Subject[len(v.prefix):]
+func (g *gateway) attend(c *caller) {
+	for m := g.next(c); m != nil; m = g.next(c) {
+		subject := m.Subject[len(c.prefix):]
 		bytes := m.Size()
 		if !strings.HasPrefix(subject, jsAPI) {
 			bytes *= bytesWritten
 		}
-		err := d.charge(v, 1, bytes)
+		err := g.charge(c, 1, bytes)
 		if err == nil {
-			err = d.admit(v, subject, m)
+			err = g.admit(c, subject, m)
 		}
-		if err != nil && d.ctx.Err() == nil {
-			d.refuse(v, subject, m, err)
+		if err != nil && g.ctx.Err() == nil {
+			g.refuse(c, subject, m, err)
 		}
 	}
 }
 
 // charge waits until a caller may have so much more.
-func (d *gateway) charge(v *caller, requests, bytes int) error {
+func (g *gateway) charge(c *caller, requests, bytes int) error {
 	for requests > 0 {
-		n := min(requests, v.asked.Burst())
-		if err := v.asked.WaitN(d.ctx, n); err != nil {
+		n := min(requests, c.asked.Burst())
+		if err := c.asked.WaitN(g.ctx, n); err != nil {
 			return err
 		}
 		requests -= n
 	}
-	return v.bytes.WaitN(d.ctx, min(bytes, v.bytes.Burst()))
+	return c.bytes.WaitN(g.ctx, min(bytes, c.bytes.Burst()))
 }
 
 // asksForWork reports whether e, which somebody says to Cortex, has Cortex do more than take in what came of a task. Nothing else is for
@@ -189,52 +189,53 @@ func asksForWork(who *auth.Identity, e *transport.Event) bool {
 }
 
 // begin counts what asks for work, or returns why it is not let in. It does not wait: what else the caller says is behind it.
-func (v *caller) begin() error {
-	if v.work.Allow() {
+func (c *caller) begin() error {
+	if c.work.Allow() {
 		return nil
 	}
-	return fmt.Errorf("%w: %s may ask Cortex for %g things a second, and for %d at once: ask again later", errTooMuch, v.who, v.work.Limit(), v.work.Burst())
+	return fmt.Errorf("%w: %s may ask Cortex for %g things a second, and for %d at once: ask again later", errTooMuch, c.who, c.work.Limit(), c.work.Burst())
 }
 
 // tell counts what an agent says of a task, or returns why it is not let in: Cortex looks at each event, also at one of a task that it does not
 // know, and others wait behind it.
-func (d *gateway) tell(v *caller, contextID string, task a2a.TaskID) error {
-	if err := v.tells.Wait(d.ctx); err != nil {
+func (g *gateway) tell(c *caller, contextID string, task a2a.TaskID) error {
+	if err := c.tells.Wait(g.ctx); err != nil {
 		return err
 	}
-	if !v.of(contextID, task).Allow() {
-		return fmt.Errorf("%w: %s may tell of one task %d times a second, and %d times at once: tell it later", errTooMuch, v.who, taskTells, taskBurst)
+	if !c.of(contextID, task).Allow() {
+		return fmt.Errorf("%w: %s may tell of one task %d times a second, and %d times at once: tell it later", errTooMuch, c.who, taskTells, taskBurst)
 	}
-	if v.trusted.Allow() {
+	if c.trusted.Allow() {
 		return nil
 	}
-	open, err := d.waits(v, contextID, task)
-	if err != nil || open || v.stray.Allow() {
+	open, err := g.waits(c, contextID, task)
+	if err != nil || open || c.stray.Allow() {
 		return err
 	}
 	return fmt.Errorf("%w: task %.100q of %q does not wait for %s, who may say so much of such tasks only now and then: tell it before the task is acknowledged, or again later",
-		errTooMuch, task, contextID, v.who)
+		errTooMuch, task, contextID, c.who)
 }
 
-// of returns how much an agent may still say of a task: who asks is waited for by others of the same conversation, and who looks at it.
-func (v *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
+// of returns the limiter of what an agent says of one task. There is one for each task, because the events of a conversation are handled one
+// after the other: a flood about one task delays everybody else in that conversation.
+func (c *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
 	name := contextID + "\x00" + string(task)
-	l := v.tasks[name]
+	l := c.tasks[name]
 	if l == nil {
-		if v.tasks == nil || len(v.tasks) >= maxTasks {
-			v.tasks = map[string]*rate.Limiter{}
+		if c.tasks == nil || len(c.tasks) >= maxTasks {
+			c.tasks = map[string]*rate.Limiter{}
 		}
 		l = rate.NewLimiter(taskTells, taskBurst)
-		v.tasks[name] = l
+		c.tasks[name] = l
 	}
 	return l
 }
 
 // waits reports whether a task is in the inbox of an agent: one that it works on is, until its result is stored.
-func (d *gateway) waits(v *caller, contextID string, task a2a.TaskID) (bool, error) {
-	subject := inboxSubject(inboxAddress{tenant: d.tenant, to: v.who.ID, context: contextID, from: transport.Cortex})
+func (g *gateway) waits(c *caller, contextID string, task a2a.TaskID) (bool, error) {
+	subject := inboxSubject(inboxAddress{tenant: g.tenant, to: c.who.ID, context: contextID, from: transport.Cortex})
 	for seq, n := uint64(1), 0; n < maxOpen && task != ""; n++ {
-		m, err := d.bus.message(d.ctx, inboxStream, subject, seq)
+		m, err := g.bus.message(g.ctx, inboxStream, subject, seq)
 		if errors.Is(err, transport.ErrNotFound) {
 			return false, nil
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestVisitorAsksForSoMuchWork has a person and an agent ask Cortex for more than their share: what is over it is refused when it comes, and
+// TestCallerAsksForSoMuchWork has a person and an agent ask Cortex for more than their share: what is over it is refused when it comes, and
 // not stored. What an agent says of its tasks is taken all the same.
-func TestVisitorAsksForSoMuchWork(t *testing.T) {
+func TestCallerAsksForSoMuchWork(t *testing.T) {
 	w := newTown(t)
 	const (
 		unsaid = `{"messageId":"forged","parts":[{"text":"send me the money"}]}` // whose words they are
@@ -72,9 +72,9 @@ func TestVisitorAsksForSoMuchWork(t *testing.T) {
 	}
 }
 
-// TestVisitorTellsOfStrangeTasks has an agent say more of tasks than is taken unseen: what it says of those that wait for it is taken, of others
+// TestCallerTellsOfStrangeTasks has an agent say more of tasks than is taken unseen: what it says of those that wait for it is taken, of others
 // only so much, and none of that holds up the rest.
-func TestVisitorTellsOfStrangeTasks(t *testing.T) {
+func TestCallerTellsOfStrangeTasks(t *testing.T) {
 	const most = 5
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
@@ -129,8 +129,8 @@ func TestVisitorTellsOfStrangeTasks(t *testing.T) {
 	}
 }
 
-// TestVisitorTellsOfOneTask has an agent tell of a task of its own again and again: that is refused behind so much, and another task's is not.
-func TestVisitorTellsOfOneTask(t *testing.T) {
+// TestCallerTellsOfOneTask has an agent tell of a task of its own again and again: that is refused behind so much, and another task's is not.
+func TestCallerTellsOfOneTask(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
 	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")

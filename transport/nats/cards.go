@@ -302,7 +302,8 @@ func (c *cards) sync(ctx context.Context, seen map[string]bool, h transport.Hand
 	c.ready(ctx, h)
 }
 
-// caughtUp is for a reading that is at what is new, of which there may be no end.
+// caughtUp is called when the reading has passed the cards that were stored when it began and has come to newer ones. It does not wait until
+// there is nothing more to read, since cards may be announced without a pause.
 func (c *cards) caughtUp(ctx context.Context, h transport.Handler) {
 	c.ready(ctx, h)
 	if time.Since(c.looked) > time.Second {

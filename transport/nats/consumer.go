@@ -145,7 +145,8 @@ func (b *Bus) clearWay(ctx context.Context, s section) error {
 	return list.Err()
 }
 
-// errMixed is for who would take from another subscriber of an inbox what that one is waiting for.
+// errMixed returns the error of a subscriber that asks for another order than one that has subscribed to the same inbox already: its consumer
+// would replace the other's, which would get no more events.
 func errMixed(t transport.Topic) error {
 	return fmt.Errorf("%w: inbox %s has a subscriber with another order, or of an older version: all have to keep the order or none; end that one first",
 		transport.ErrInvalid, t.ID)

@@ -31,18 +31,18 @@ func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
 }
 
 // copied returns what an answer costs whose bytes go to each subscription of its subject.
-func (d *gateway) copied(reply string, bytes int) int { return bytes * max(1, d.copies(reply)) }
+func (g *gateway) copied(reply string, bytes int) int { return bytes * max(1, g.copies(reply)) }
 
 // once returns an error when more subscriptions than a client has would get an answer. That is an answer, too, of which each copy is a request's worth.
-func (d *gateway) once(v *caller, reply string) error {
+func (g *gateway) once(c *caller, reply string) error {
 	if reply == "" {
 		return nil
 	}
-	if n := d.copies(reply); n > maxCopies {
-		if err := d.charge(v, n, 0); err != nil {
+	if n := g.copies(reply); n > maxCopies {
+		if err := g.charge(c, n, 0); err != nil {
 			return err
 		}
-		return fmt.Errorf("%w: %d subscriptions of %s would get the answer, at most %d may: listen once", errTooMuch, n, v.who, maxCopies)
+		return fmt.Errorf("%w: %d subscriptions of %s would get the answer, at most %d may: listen once", errTooMuch, n, c.who, maxCopies)
 	}
 	return nil
 }

@@ -65,9 +65,13 @@ func isOurs(info *jetstream.ConsumerInfo) bool {
 	return false
 }
 
-// makeRoom removes consumers of the inbox so that the orchestrator can have its own: first those that no build of Cortex made and nobody
-// uses, then those of them that somebody uses, then those of agents that nobody uses: an agent that comes again makes its own again,
-// and its events stay. What others made to last stays, and so does what agents use: then the error says what there is.
+// makeRoom removes consumers of the inbox so that the orchestrator can make its own. It removes them in this order:
+//
+//  1. those that other programs made and nobody uses,
+//  2. those that other programs made and somebody uses,
+//  3. those of agents that nobody uses. Such an agent makes its consumer again when it is back, and its events stay.
+//
+// It removes neither durable consumers of other programs nor consumers that agents use. When only such are left, the error names them.
 func (b *Bus) makeRoom(ctx context.Context) error {
 	stream, err := b.js.Stream(ctx, inboxStream)
 	if err != nil {
@@ -115,10 +119,10 @@ func (b *Bus) makeRoom(ctx context.Context) error {
 
 // sweep removes the consumers of people and agents in the streams that are read through a gateway: builds before this one let them have
 // any number, which stay as long as somebody listens. Where they deliver to is where only callers listen, so they are nobody else's.
-func (d *gateway) sweep(ctx context.Context) {
+func (g *gateway) sweep(ctx context.Context) {
 	removed := 0
 	for name := range readStreams {
-		stream, err := lookUp(ctx, d.bus.js, name)
+		stream, err := lookUp(ctx, g.bus.js, name)
 		if err != nil || stream.CachedInfo().State.Consumers == 0 {
 			continue // what is not there has none, and what does not answer is swept at the next start
 		}
@@ -131,13 +135,13 @@ func (d *gateway) sweep(ctx context.Context) {
 		}
 		for _, c := range theirs {
 			if err := stream.DeleteConsumer(ctx, c); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
-				d.bus.log.Debug("consumer not removed", "stream", name, "consumer", oneLine(c, 100), "err", err)
+				g.bus.log.Debug("consumer not removed", "stream", name, "consumer", oneLine(c, 100), "err", err)
 				break
 			}
 			removed++
 		}
 	}
 	if removed > 0 {
-		d.bus.log.Warn("consumers of people removed: Cortex reads for them", "removed", removed)
+		g.bus.log.Warn("consumers of people removed: Cortex reads for them", "removed", removed)
 	}
 }

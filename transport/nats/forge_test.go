@@ -215,19 +215,19 @@ func TestForge(t *testing.T) {
 			}
 			for _, subject := range targets() {
 				for _, kind := range []string{"message", "task", "deadline", "card", "forget", "agent-event", "cancel"} {
-					in.knock(t, subject, event(kind, words, headerSubject, where("victim", transport.Cortex)))
+					in.wantRefused(t, subject, event(kind, words, headerSubject, where("victim", transport.Cortex)))
 				}
 			}
 			for _, subject := range targets() {
 				if strings.HasPrefix(subject, jsAck) {
-					in.knock(t, subject, &natsgo.Msg{Data: ackDone})
+					in.wantRefused(t, subject, &natsgo.Msg{Data: ackDone})
 				}
 			}
 			// What would be allowed, but is for Cortex to say.
 			own := where(transport.Cortex, in.who.ID)
 			for _, kind := range []string{"deadline", "forget", "agent-event", "synced", "delta", "card", "", "unheard-of"} {
-				in.knock(t, own, event(kind, `{}`))
-				in.knock(t, liveSubject(transport.Live("", "c1"), in.who.ID), event(kind, `{}`))
+				in.wantRefused(t, own, event(kind, `{}`))
+				in.wantRefused(t, liveSubject(transport.Live("", "c1"), in.who.ID), event(kind, `{}`))
 			}
 			for _, sub := range []string{
 				">", "cortex.>", "$JS.>", inboxPrefix + ">", "_INBOX.>", "_INBOX.*.*.>", auth.GatewayOf("") + ">", "$KV.>", auth.Replies(&auth.Identity{Role: auth.Agent, ID: "victim"}) + ".>",
@@ -247,28 +247,28 @@ func TestForge(t *testing.T) {
 			jsAPI + "DIRECT.GET.CORTEX_LOG", jsAPI + "STREAM.MSG.GET.CORTEX_LOG", jsAPI + "DIRECT.GET." + agentsStream, jsAPI + "STREAM.INFO." + agentsStream, jsAPI + "INFO",
 			jsAPI + "CONSUMER.CREATE.CORTEX_LOG.x.>", jsAPI + "CONSUMER.CREATE." + agentsStream, jsAPI + "CONSUMER.INFO." + inboxStream + ".cortex-0",
 		} {
-			in.knock(t, subject, &natsgo.Msg{Data: []byte(`{"seq":1,"config":{"ack_policy":"none"}}`)})
+			in.wantRefused(t, subject, &natsgo.Msg{Data: []byte(`{"seq":1,"config":{"ack_policy":"none"}}`)})
 		}
-		in.knock(t, jsAPI+"STREAM.INFO."+inboxStream, &natsgo.Msg{Data: []byte(`{"subjects_filter":">"}`)})
+		in.wantRefused(t, jsAPI+"STREAM.INFO."+inboxStream, &natsgo.Msg{Data: []byte(`{"subjects_filter":">"}`)})
 		own := consumerName(transport.Inbox("", "thief"))
-		in.knock(t, jsAck+inboxStream+"."+own+".1.1.1.1700000000000000000.0", &natsgo.Msg{Data: []byte("+NXT")})
-		in.knock(t, jsAck+inboxStream+"."+own+".1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
-		in.knock(t, jsAck+inboxStream+"."+own+".x.1.1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
-		in.knock(t, jsAck+inboxStream+".victim."+inboxStream+"."+own+".1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
+		in.wantRefused(t, jsAck+inboxStream+"."+own+".1.1.1.1700000000000000000.0", &natsgo.Msg{Data: []byte("+NXT")})
+		in.wantRefused(t, jsAck+inboxStream+"."+own+".1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
+		in.wantRefused(t, jsAck+inboxStream+"."+own+".x.1.1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
+		in.wantRefused(t, jsAck+inboxStream+".victim."+inboxStream+"."+own+".1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
 		// A dead letter that would be replayed into another's inbox.
 		dead := where("victim", transport.Cortex)
-		in.knock(t, deadSubject(transport.Inbox("", "thief"), dead), event("message", words, headerSubject, dead))
+		in.wantRefused(t, deadSubject(transport.Inbox("", "thief"), dead), event("message", words, headerSubject, dead))
 	})
 	t.Run("person", func(t *testing.T) {
 		in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
-		in.knock(t, cardSubject("", "user:eve", "1"), event("card", `{"agentId":"user:eve","instance":"1","card":{"name":"x"}}`))
+		in.wantRefused(t, cardSubject("", "user:eve", "1"), event("card", `{"agentId":"user:eve","instance":"1","card":{"name":"x"}}`))
 		for _, config := range []string{
 			`{"deliver_subject":"cortex.v1.log._.c1","ack_policy":"none"}`, `{"deliver_subject":"` + where("victim", transport.Cortex) + `","ack_policy":"none"}`,
 			`{"deliver_subject":"_INBOX.agent.victim.x","ack_policy":"none"}`, `{"durable_name":"x","ack_policy":"none"}`, `{"ack_policy":"explicit"}`, `{}`,
 			`{"ack_policy":"none","inactive_threshold":86400000000000}`, `{"ack_policy":"none","Deliver_Subject":"cortex.v1.log._.c1"}`, `[]`,
 		} {
 			for _, stream := range []string{"CORTEX_LOG", agentsStream} {
-				in.knock(t, jsAPI+"CONSUMER.CREATE."+stream+".x.>", &natsgo.Msg{Data: []byte(`{"stream_name":"` + stream + `","config":` + config + `}`)})
+				in.wantRefused(t, jsAPI+"CONSUMER.CREATE."+stream+".x.>", &natsgo.Msg{Data: []byte(`{"stream_name":"` + stream + `","config":` + config + `}`)})
 			}
 		}
 	})
@@ -280,8 +280,8 @@ func TestForge(t *testing.T) {
 	}
 }
 
-// knock tries the gateway and wants to be sent away.
-func (in *intruder) knock(t *testing.T, subject string, m *natsgo.Msg) {
+// wantRefused sends m to the gateway and wants it refused.
+func (in *intruder) wantRefused(t *testing.T, subject string, m *natsgo.Msg) {
 	t.Helper()
 	m.Subject = auth.Gateway(in.who) + subject
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -330,7 +330,7 @@ func TestAnswersGoHome(t *testing.T) {
 		}
 	}
 	for _, in := range []*intruder{agent, person} {
-		in.knock(t, "the.door.has.seen.all", event("message", words)) // in its turn
+		in.wantRefused(t, "the.gateway.has.seen.all", event("message", words)) // in its turn
 	}
 	if diff := cmp.Diff(before, w.state(t)); diff != "" {
 		t.Errorf("what is stored has changed (-before +after):\n%s", diff)

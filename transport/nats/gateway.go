@@ -28,8 +28,8 @@ const (
 	gatewayQueue = "cortex" // of several orchestrators one answers
 
 	// What waits to be taken in, which takes a moment: each caller has bounds of its own.
-	maxKnocks     = 1 << 20
-	maxKnockBytes = 256 << 20
+	maxWaitingRequests = 1 << 20
+	maxWaitingBytes    = 256 << 20
 )
 
 // gateway lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is. It has a
@@ -79,61 +79,61 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	d := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks}
-	d.ctx, d.end = context.WithCancel(context.Background())
-	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, d.authorize)
+	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks}
+	g.ctx, g.end = context.WithCancel(context.Background())
+	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, g.authorize)
 	if err == nil {
-		err = sub.SetPendingLimits(maxKnocks, maxKnockBytes)
+		err = sub.SetPendingLimits(maxWaitingRequests, maxWaitingBytes)
 	}
 	if err == nil {
-		err = d.nc.flush(ctx, sub)
+		err = g.nc.flush(ctx, sub)
 	}
 	b.mu.Lock()
 	if err == nil && b.closed {
 		err = transport.ErrClosed
 	}
 	if err == nil {
-		b.gateways[tenant] = d
-		d.all.Go(func() { d.sweep(d.ctx) })
+		b.gateways[tenant] = g
+		g.all.Go(func() { g.sweep(g.ctx) })
 	}
 	b.mu.Unlock()
 	if err != nil {
-		d.close()
+		g.close()
 		return err
 	}
 	return nil
 }
 
 // close ends what callers have asked for, and waits until nothing runs any more.
-func (d *gateway) close() {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
-	d.end()
-	d.nc.Close()
-	d.counts.Close()
-	d.all.Wait()
+func (g *gateway) close() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.end()
+	g.nc.Close()
+	g.counts.Close()
+	g.all.Wait()
 }
 
 // authorize takes a message in: one caller after the other must not wait here. Where the server's answer goes is the caller's choice, so it
 // has to be where the caller may listen: anywhere else it would be published in the server's name.
-func (d *gateway) authorize(m *natsgo.Msg) {
-	v := d.caller(m.Subject)
+func (g *gateway) authorize(m *natsgo.Msg) {
+	c := g.caller(m.Subject)
 	switch {
-	case v == nil:
-		d.strange.Do(func() { d.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
-	case m.Reply != "" && !strings.HasPrefix(m.Reply, v.replies):
-		v.warn(d.bus.log, "not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
-	case !d.queue(v, m) && v.shed.Allow(): // who floods is not answered each time: others wait behind it here
-		d.refuse(v, m.Subject[len(v.prefix):], m, fmt.Errorf("%w: %s: wait for answers before asking for more", errTooMuch, v.who))
+	case c == nil:
+		g.strange.Do(func() { g.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
+	case m.Reply != "" && !strings.HasPrefix(m.Reply, c.replies):
+		c.warn(g.bus.log, "not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
+	case !g.queue(c, m) && c.shed.Allow(): // who floods is not answered each time: others wait behind it here
+		g.refuse(c, m.Subject[len(c.prefix):], m, fmt.Errorf("%w: %s: wait for answers before asking for more", errTooMuch, c.who))
 	}
 }
 
 // refuse answers why not.
-func (d *gateway) refuse(v *caller, subject string, m *natsgo.Msg, why error) {
-	v.warn(d.bus.log, "not let in", "who", v.who.String(), "subject", oneLine(subject, 200), "err", oneLine(why.Error(), 500))
+func (g *gateway) refuse(c *caller, subject string, m *natsgo.Msg, why error) {
+	c.warn(g.bus.log, "not let in", "who", c.who.String(), "subject", oneLine(subject, 200), "err", oneLine(why.Error(), 500))
 	if m.Reply != "" {
-		_ = d.nc.PublishMsg(answer(m.Reply, subject, why)) // who hears nothing asks again
+		_ = g.nc.PublishMsg(answer(m.Reply, subject, why)) // who hears nothing asks again
 	}
 }
 
@@ -159,11 +159,11 @@ func answer(reply, subject string, err error) *natsgo.Msg {
 }
 
 // admit forwards m, which was meant for subject. The error wraps ErrForbidden for what who may not do.
-func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
+func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
-	who := v.who
-	if err := d.once(v, m.Reply); err != nil {
+	who := c.who
+	if err := g.once(c, m.Reply); err != nil {
 		return err
 	}
 	if api := strings.HasPrefix(subject, "$JS."); api && len(m.Data) > maxRequest {
@@ -171,23 +171,23 @@ func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 	}
 	switch agent := who.Role == auth.Agent; {
 	case strings.HasPrefix(subject, inboxPrefix):
-		out, err = d.event(v, subject, m)
+		out, err = g.event(c, subject, m)
 	case strings.HasPrefix(subject, livePrefix):
-		out, err = d.live(v, subject, m)
+		out, err = g.live(c, subject, m)
 	case strings.HasPrefix(subject, filePrefix):
-		out, err = d.file(v, subject, m)
+		out, err = g.file(c, subject, m)
 	case subject == jsAPI+"STREAM.MSG.GET."+fileStream:
-		out, err = d.chunk(v, strings.TrimPrefix(subject, jsAPI), m)
+		out, err = g.chunk(c, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
-		out, err = d.work(v, strings.TrimPrefix(subject, jsAPI), m)
+		out, err = g.work(c, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI):
-		out, err = d.read(v, strings.TrimPrefix(subject, jsAPI), m)
+		out, err = g.read(c, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, cardPrefix) && agent:
-		out, err = d.card(v, subject, m)
+		out, err = g.card(c, subject, m)
 	case strings.HasPrefix(subject, deadPrefix) && agent:
-		err = d.dead(who, subject, m)
+		err = g.dead(who, subject, m)
 	case strings.HasPrefix(subject, jsAck) && agent:
-		out, err = d.ack(who, subject, m)
+		out, err = g.ack(who, subject, m)
 	default:
 		err = forbidden(who, "publish to "+subject)
 	}
@@ -195,7 +195,7 @@ func (d *gateway) admit(v *caller, subject string, m *natsgo.Msg) error {
 		return err
 	}
 	out.Reply = m.Reply
-	return d.nc.PublishMsg(out)
+	return g.nc.PublishMsg(out)
 }
 
 func forbidden(who *auth.Identity, what string) error {
@@ -255,11 +255,12 @@ func readable(e *transport.Event, err error) error {
 	return nil
 }
 
-// event lets through what who says to the orchestrator. What nobody could handle is refused here, by what holds for Publish as well.
-func (d *gateway) event(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
-	who := v.who
+// event checks an event that the caller sends to the orchestrator's inbox, and returns the message to store. An event that nobody could
+// handle is refused here, by the rules of Publish.
+func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	who := c.who
 	a, err := parseInboxSubject(subject)
-	if err != nil || a.tenant != d.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
+	if err != nil || a.tenant != g.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
 		return nil, forbidden(who, "publish to "+subject)
 	}
 	if err := says(who, m); err != nil {
@@ -268,31 +269,31 @@ func (d *gateway) event(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 	out := rewritten(subject, m)
 	e, err := decodeInbox(out, subject)
 	if err = readable(e, err); err != nil {
-		return nil, d.unreadable(v, a, m, err)
+		return nil, g.unreadable(c, a, m, err)
 	}
 	if err := transport.ForCortex(e); err != nil {
 		err = fmt.Errorf("%w: %w", transport.ErrInvalid, err)
 		if _, result := transport.ResultTask(e); result { // which does not say of what
-			err = d.unreadable(v, a, m, err)
+			err = g.unreadable(c, a, m, err)
 		}
 		return nil, err
 	}
 	if _, cancel := e.Payload.(*transport.Cancel); !cancel {
-		if err := d.mayWait(v); err != nil {
+		if err := g.mayWait(c); err != nil {
 			return nil, err
 		}
 	}
 	if asksForWork(who, e) {
-		err = v.begin()
+		err = c.begin()
 	} else {
 		task, _ := transport.ResultTask(e)
-		err = d.tell(v, a.context, cmp.Or(task, e.TaskID))
+		err = g.tell(c, a.context, cmp.Or(task, e.TaskID))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if isNewWork(transport.Inbox(a.tenant, a.to), e) || who.Role == auth.Person && m.Header.Get(headerKind) == "message" {
-		if err := d.bus.room(d.ctx, len(m.Data)); err != nil {
+		if err := g.bus.room(g.ctx, len(m.Data)); err != nil {
 			return nil, err
 		}
 	}
@@ -302,47 +303,48 @@ func (d *gateway) event(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 
 // unreadable returns why, with which what an agent says is refused. When it was about a task that waits for the agent, Cortex hears that it has
 // failed: the agent may not, or may not know what to do, and nothing else would end the task before its time.
-func (d *gateway) unreadable(v *caller, a inboxAddress, m *natsgo.Msg, why error) error {
+func (g *gateway) unreadable(c *caller, a inboxAddress, m *natsgo.Msg, why error) error {
 	task := a2a.TaskID(m.Header.Get(headerTask))
-	if kind := m.Header.Get(headerKind); v.who.Role != auth.Agent || kind == "cancel" || transport.CheckID(string(task)) != nil {
+	if kind := m.Header.Get(headerKind); c.who.Role != auth.Agent || kind == "cancel" || transport.CheckID(string(task)) != nil {
 		return why
 	}
-	if !v.of(a.context, task).Allow() {
+	if !c.of(a.context, task).Allow() {
 		return why
 	}
-	if own, err := d.waits(v, a.context, task); err != nil || !own {
+	if own, err := g.waits(c, a.context, task); err != nil || !own {
 		return why
 	}
-	text := a2a.NewTextPart(fmt.Sprintf("%s sent a result that cannot be read: %s", v.who.ID, oneLine(why.Error(), 300)))
+	text := a2a.NewTextPart(fmt.Sprintf("%s sent a result that cannot be read: %s", c.who.ID, oneLine(why.Error(), 300)))
 	said := a2a.NewMessage(a2a.MessageRoleAgent, text)
 	said.TaskID, said.ContextID = task, a.context
 	e := &transport.Event{
-		ID: "unreadable-" + string(task), Time: time.Now(), From: v.who.ID, To: transport.Cortex, Tenant: d.tenant, ContextID: a.context, TaskID: task,
+		ID: "unreadable-" + string(task), Time: time.Now(), From: c.who.ID, To: transport.Cortex, Tenant: g.tenant, ContextID: a.context, TaskID: task,
 		Payload: &a2a.TaskStatusUpdateEvent{TaskID: task, ContextID: a.context, Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Message: said}},
 	}
 	out, err := encode(inboxSubject(a), e, true)
 	if err == nil {
 		out.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
-		err = d.nc.PublishMsg(out)
+		err = g.nc.PublishMsg(out)
 	}
 	if err != nil {
-		v.warn(d.bus.log, "not told that a result cannot be read", "who", v.who.String(), "task_id", task, "err", err)
+		c.warn(g.bus.log, "not told that a result cannot be read", "who", c.who.String(), "task_id", task, "err", err)
 	}
 	return why
 }
 
-// live lets through what who shows of a conversation, or tells a running orchestrator. Agents take orders from that one only.
-func (d *gateway) live(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
-	who := v.who
+// live checks a live event of the caller, and returns the message to publish. Its topic is that of a conversation, or of the orchestrator.
+// That of an agent is refused, because agents take orders from the orchestrator only.
+func (g *gateway) live(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	who := c.who
 	var token [3]string
 	var a struct{ tenant, id, from string }
 	err := splitSubject(subject, livePrefix, token[:])
 	if err == nil {
 		err = unescapeAll(field{&a.tenant, token[0], true}, field{&a.id, token[1], false}, field{&a.from, token[2], false})
 	}
-	topic := transport.Live(d.tenant, a.id)
+	topic := transport.Live(g.tenant, a.id)
 	owner := whose(topic) // "" for a conversation's
-	if err != nil || a.tenant != d.tenant || a.from != who.ID || owner != "" && owner != transport.Cortex {
+	if err != nil || a.tenant != g.tenant || a.from != who.ID || owner != "" && owner != transport.Cortex {
 		return nil, forbidden(who, "publish to "+subject)
 	}
 	if err := says(who, m); err != nil {
@@ -353,35 +355,35 @@ func (d *gateway) live(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	if err = readable(e, err); err != nil {
 		return nil, err
 	}
-	return out, d.charge(v, v.liveCost, max(liveCopies, d.copies(subject))*m.Size())
+	return out, g.charge(c, c.liveCost, max(liveCopies, g.copies(subject))*m.Size())
 }
 
 // card lets through an agent's own card. The server counts its time as it would if Publish had put it there.
-func (d *gateway) card(v *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (g *gateway) card(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	agent, instance, err := parseCardSubject(subject)
-	if err != nil || agent != v.who.ID || subject != cardSubject(d.tenant, agent, instance) || m.Header.Get(headerKind) != "card" {
-		return nil, forbidden(v.who, "publish to "+subject)
+	if err != nil || agent != c.who.ID || subject != cardSubject(g.tenant, agent, instance) || m.Header.Get(headerKind) != "card" {
+		return nil, forbidden(c.who, "publish to "+subject)
 	}
 	out := rewritten(subject, m)
-	e, err := decodeCard(out, d.tenant)
+	e, err := decodeCard(out, g.tenant)
 	if err == nil {
-		err = e.Validate(transport.Cards(d.tenant))
+		err = e.Validate(transport.Cards(g.tenant))
 	}
 	if err = readable(e, err); err != nil {
 		return nil, err
 	}
-	if !v.cards.Allow() {
-		return nil, fmt.Errorf("%w: %s may announce itself %d times a second, and %d times at once: announce it less often", errTooMuch, v.who, agentCards, agentCardsBurst)
+	if !c.cards.Allow() {
+		return nil, fmt.Errorf("%w: %s may announce itself %d times a second, and %d times at once: announce it less often", errTooMuch, c.who, agentCards, agentCardsBurst)
 	}
-	c := e.Payload.(*transport.Card) // decodeCard has checked
-	if c.Gone != "" {
-		if _, ok := v.instances[instance]; ok { // there is a marker for a while
-			v.instances[instance] = 0
+	card := e.Payload.(*transport.Card) // decodeCard has checked
+	if card.Gone != "" {
+		if _, ok := c.instances[instance]; ok { // there is a marker for a while
+			c.instances[instance] = 0
 		}
-	} else if err := d.roomFor(v, instance, len(out.Data)); err != nil {
+	} else if err := g.roomFor(c, instance, len(out.Data)); err != nil {
 		return nil, err
 	}
-	lifetime(out, c)
+	lifetime(out, card)
 	return out, nil
 }
 
@@ -392,46 +394,46 @@ const (
 )
 
 // roomFor returns ErrFull when an agent has too many instances, or too large cards, to have another one of this size.
-func (d *gateway) roomFor(v *caller, instance string, size int) error {
-	full := v.full(instance, size)
-	if v.instances == nil || full != nil {
-		if err := d.countInstances(v); err != nil {
+func (g *gateway) roomFor(c *caller, instance string, size int) error {
+	full := c.full(instance, size)
+	if c.instances == nil || full != nil {
+		if err := g.countInstances(c); err != nil {
 			return err
 		}
-		if full = v.full(instance, size); full != nil {
+		if full = c.full(instance, size); full != nil {
 			return full
 		}
 	}
-	v.instances[instance] = size
+	c.instances[instance] = size
 	return nil
 }
 
 // full returns why there is no room for a card of an instance, as far as is known.
-func (v *caller) full(instance string, size int) error {
+func (c *caller) full(instance string, size int) error {
 	n, bytes := 1, size
-	for i, size := range v.instances {
+	for i, size := range c.instances {
 		if i != instance {
 			n, bytes = n+1, bytes+size
 		}
 	}
 	switch {
 	case n > maxInstances:
-		return fmt.Errorf("%w: %s has %d instances already, some of which may have ended less than %s ago", transport.ErrFull, v.who, n-1, markerTTL)
+		return fmt.Errorf("%w: %s has %d instances already, some of which may have ended less than %s ago", transport.ErrFull, c.who, n-1, markerTTL)
 	case bytes > maxInstanceBytes:
 		return fmt.Errorf("%w: the cards of %d instances of %s would have %d bytes together, and may have %d: run fewer instances, or make the card, which has %d bytes, smaller",
-			transport.ErrFull, n, v.who, bytes, maxInstanceBytes, size)
+			transport.ErrFull, n, c.who, bytes, maxInstanceBytes, size)
 	}
 	return nil
 }
 
 // countInstances looks which instances of an agent have cards.
-func (d *gateway) countInstances(v *caller) error {
+func (g *gateway) countInstances(c *caller) error {
 	var info struct {
 		Error *jetstream.APIError   `json:"error"`
 		State jetstream.StreamState `json:"state"`
 	}
-	prefix := strings.TrimSuffix(cardSubject(d.tenant, v.who.ID, "x"), "x")
-	if err := d.bus.ask(d.ctx, "STREAM.INFO."+agentsStream, map[string]string{"subjects_filter": prefix + "*"}, &info); err != nil {
+	prefix := strings.TrimSuffix(cardSubject(g.tenant, c.who.ID, "x"), "x")
+	if err := g.bus.ask(g.ctx, "STREAM.INFO."+agentsStream, map[string]string{"subjects_filter": prefix + "*"}, &info); err != nil {
 		return err
 	}
 	if info.Error != nil {
@@ -440,20 +442,20 @@ func (d *gateway) countInstances(v *caller) error {
 	there := map[string]int{}
 	for subject := range info.State.Subjects {
 		if _, i, err := parseCardSubject(subject); err == nil {
-			there[i] = v.instances[i]
+			there[i] = c.instances[i]
 		}
 	}
-	v.instances = there
+	c.instances = there
 	return nil
 }
 
 // dead lets an agent give up a task of its own. The dead letter is made of what is in the inbox: who replays it sends it to where it says
 // that it was. It is in the inbox no longer then, so that there are as many of them as tasks, however often an agent does so.
-func (d *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
+func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
 	was := m.Header.Get(headerSubject)
-	inbox := transport.Inbox(d.tenant, who.ID)
+	inbox := transport.Inbox(g.tenant, who.ID)
 	a, err := parseInboxSubject(was)
-	if err != nil || a.tenant != d.tenant || a.to != who.ID || deadSubject(inbox, was) != subject {
+	if err != nil || a.tenant != g.tenant || a.to != who.ID || deadSubject(inbox, was) != subject {
 		return forbidden(who, "give up what was in another inbox")
 	}
 	number, _, _ := strings.Cut(m.Header.Get(natsgo.MsgIdHdr), ".")
@@ -461,7 +463,7 @@ func (d *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 	if err != nil || seq == 0 {
 		return forbidden(who, "give up what it does not name")
 	}
-	is, err := d.bus.message(d.ctx, inboxStream, was, seq)
+	is, err := g.bus.message(g.ctx, inboxStream, was, seq)
 	switch {
 	case errors.Is(err, transport.ErrNotFound) || err == nil && is.Sequence != seq:
 		return fmt.Errorf("%w: no event %d waits in the inbox of %s", transport.ErrNotFound, seq, who)
@@ -474,10 +476,10 @@ func (d *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 	}
 	deliveries, _ := strconv.Atoi(m.Header.Get(headerDeliveries))
 	task := &natsgo.Msg{Subject: is.Subject, Header: is.Header, Data: is.Data}
-	letter := deadMessage(inbox, task, stored{is.Sequence, is.Time}, reason, max(deliveries, 0), d.bus.deadLimit())
-	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	letter := deadMessage(inbox, task, stored{is.Sequence, is.Time}, reason, max(deliveries, 0), g.bus.deadLimit())
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	said, err := d.nc.RequestMsgWithContext(ctx, letter)
+	said, err := g.nc.RequestMsgWithContext(ctx, letter)
 	if err != nil {
 		return translate(err)
 	}
@@ -488,24 +490,24 @@ func (d *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 		return err
 	}
 	if ack.Error == nil {
-		if err := d.bus.eraseMessage(ctx, inboxStream, seq); err != nil && !errors.Is(err, transport.ErrNotFound) {
+		if err := g.bus.eraseMessage(ctx, inboxStream, seq); err != nil && !errors.Is(err, transport.ErrNotFound) {
 			return err // the same again is the same dead letter, for a while
 		}
 	}
 	if m.Reply == "" {
 		return nil
 	}
-	return d.nc.Publish(m.Reply, said.Data)
+	return g.nc.Publish(m.Reply, said.Data)
 }
 
 // ack lets through the acknowledgement of an agent's own task, in the server's present form and in the newer one, which has domain
 // and account before the stream.
-func (d *gateway) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (g *gateway) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	token := strings.Split(subject, ".")[2:]
 	if len(token) > 7 {
 		token = token[2:]
 	}
-	own := len(token) >= 7 && token[0] == inboxStream && token[1] == consumerName(transport.Inbox(d.tenant, who.ID))
+	own := len(token) >= 7 && token[0] == inboxStream && token[1] == consumerName(transport.Inbox(g.tenant, who.ID))
 	if own {
 		own = !slices.ContainsFunc(token[2:7], func(s string) bool { return s == "" || strings.Trim(s, "0123456789") != "" })
 	}

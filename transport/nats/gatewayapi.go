@@ -85,40 +85,40 @@ func apiMessage(request string, body any) (*natsgo.Msg, error) {
 
 // work forwards what an agent asks of its own inbox. The consumer is made as the orchestrator would make it, whatever is asked for:
 // it could have the server publish anything anywhere. It has one name, so that an agent has one.
-func (d *gateway) work(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
-	inbox := transport.Inbox(d.tenant, v.who.ID)
+func (g *gateway) work(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
+	inbox := transport.Inbox(g.tenant, c.who.ID)
 	name := consumerName(inbox)
 	method, stream, rest := apiRequest(request)
 	consumer, _, _ := strings.Cut(rest, ".")
 	switch {
 	case stream != inboxStream:
 	case rest == name && method == "CONSUMER.INFO.":
-		return nil, d.pass(v, request, nil, m.Reply)
+		return nil, g.pass(c, request, nil, m.Reply)
 	case rest == name && method == "CONSUMER.MSG.NEXT.":
-		if err := d.charge(v, pullCost, 0); err != nil {
+		if err := g.charge(c, pullCost, 0); err != nil {
 			return nil, err
 		}
 		return boundedPull(request, m.Data)
 	case consumer == name && (method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE."):
-		if err := d.charge(v, openCost, 0); err != nil {
+		if err := g.charge(c, openCost, 0); err != nil {
 			return nil, err
 		}
-		return d.open(inbox)
+		return g.open(inbox)
 	case method == "STREAM.INFO." && rest == "":
 		var asked infoGet
 		if len(m.Data) > 0 && json.Unmarshal(m.Data, &asked) != nil || asked.Subjects != "" && asked.Subjects != inboxFilter(inbox) {
-			return nil, forbidden(v.who, "look into other inboxes")
+			return nil, forbidden(c.who, "look into other inboxes")
 		}
-		return d.info(v, request, asked, m.Reply)
+		return g.info(c, request, asked, m.Reply)
 	}
-	return nil, forbidden(v.who, "ask for "+request)
+	return nil, forbidden(c.who, "ask for "+request)
 }
 
 // open makes an agent's inbox ready, and has the server say what it is.
-func (d *gateway) open(inbox transport.Topic) (*natsgo.Msg, error) {
-	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+func (g *gateway) open(inbox transport.Topic) (*natsgo.Msg, error) {
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	if err := d.bus.ensureConsumer(ctx, inbox); err != nil {
+	if err := g.bus.ensureConsumer(ctx, inbox); err != nil {
 		return nil, fmt.Errorf("inbox of %s: %w", inbox.ID, translate(err))
 	}
 	return &natsgo.Msg{Subject: jsAPI + "CONSUMER.INFO." + inboxStream + "." + consumerName(inbox)}, nil
@@ -157,16 +157,16 @@ func boundedPull(request string, body []byte) (*natsgo.Msg, error) {
 }
 
 // read forwards what a person asks of the streams, no more than that, and so much at once.
-func (d *gateway) read(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
+func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	method, stream, rest := apiRequest(request)
-	refused := forbidden(v.who, "ask for "+request)
+	refused := forbidden(c.who, "ask for "+request)
 	if m.Reply == "" {
 		return nil, refused
 	}
 	prefix, ok := readStreams[stream]
 	switch {
 	case request == "INFO", method == "CONSUMER.INFO." && stream == inboxStream:
-		return nil, d.pass(v, request, nil, m.Reply)
+		return nil, g.pass(c, request, nil, m.Reply)
 	case method == "CONSUMER.CREATE." || method == "CONSUMER.DURABLE.CREATE.":
 		return nil, fmt.Errorf("%w: Cortex reads without consumers, and older builds of it do not: use the one that runs", refused)
 	case method == "STREAM.INFO." && rest == "" && (ok || stream == inboxStream):
@@ -177,15 +177,15 @@ func (d *gateway) read(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		if stream == inboxStream {
 			prefix = inboxPrefix
 		}
-		if asked.Subjects != "" && !d.within(prefix, asked.Subjects, true) {
+		if asked.Subjects != "" && !g.within(prefix, asked.Subjects, true) {
 			return nil, fmt.Errorf("%w: subjects_filter %.200q", refused, asked.Subjects)
 		}
-		return d.info(v, request, asked, m.Reply)
+		return g.info(c, request, asked, m.Reply)
 	case method == "DIRECT.GET." && ok && rest != "":
-		if !d.within(prefix, rest, false) {
+		if !g.within(prefix, rest, false) {
 			return nil, refused
 		}
-		return nil, d.passOne(v, request, nil, m.Reply)
+		return nil, g.passOne(c, request, nil, m.Reply)
 	case (method == "STREAM.MSG.GET." || method == "DIRECT.GET.") && ok && rest == "":
 		var asked msgGet
 		if json.Unmarshal(m.Data, &asked) != nil {
@@ -193,22 +193,22 @@ func (d *gateway) read(v *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		}
 		wild := stream != logStream && stream != snapStream
 		for _, subject := range append([]string{asked.Last, asked.Next}, asked.Lasts...) {
-			if subject != "" && !d.within(prefix, subject, wild) {
+			if subject != "" && !g.within(prefix, subject, wild) {
 				return nil, fmt.Errorf("%w: subject %.200q", refused, subject)
 			}
 		}
 		if len(asked.Lasts) > maxReadSubjects {
 			return nil, fmt.Errorf("%w: the last messages of %d subjects at once, at most %d", refused, len(asked.Lasts), maxReadSubjects)
 		}
-		return d.messages(v, request, asked, m.Reply)
+		return g.messages(c, request, asked, m.Reply)
 	}
 	return nil, refused
 }
 
 // within reports whether a subject of the tenant's is below prefix. Its last token may be a wildcard when wild says so; one in the middle
 // has the server look at much for little.
-func (d *gateway) within(prefix, subject string, wild bool) bool {
-	rest, ok := strings.CutPrefix(subject, prefix+transport.Escape(d.tenant)+".")
+func (g *gateway) within(prefix, subject string, wild bool) bool {
+	rest, ok := strings.CutPrefix(subject, prefix+transport.Escape(g.tenant)+".")
 	if !ok {
 		return false
 	}
@@ -220,53 +220,53 @@ func (d *gateway) within(prefix, subject string, wild bool) bool {
 }
 
 // info asks about a stream.
-func (d *gateway) info(v *caller, request string, asked infoGet, reply string) (*natsgo.Msg, error) {
+func (g *gateway) info(c *caller, request string, asked infoGet, reply string) (*natsgo.Msg, error) {
 	if asked.Subjects != "" {
-		return nil, d.count(v, request, asked, reply)
+		return nil, g.count(c, request, asked, reply)
 	}
 	body, err := json.Marshal(asked)
 	if err != nil {
 		return nil, err
 	}
-	return nil, d.pass(v, request, body, reply)
+	return nil, g.pass(c, request, body, reply)
 }
 
 // pass asks the server, and passes its answer on before anything else is done for the caller: one of its questions is outstanding at a time.
-func (d *gateway) pass(v *caller, request string, body []byte, reply string) error {
+func (g *gateway) pass(c *caller, request string, body []byte, reply string) error {
 	if reply == "" {
 		return nil // nobody hears it
 	}
-	if err := d.charge(v, infoCost, 0); err != nil {
+	if err := g.charge(c, infoCost, 0); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	m, err := d.counts.RequestWithContext(ctx, jsAPI+request, body)
+	m, err := g.counts.RequestWithContext(ctx, jsAPI+request, body)
 	if err != nil {
 		return translate(err)
 	}
-	return d.nc.Publish(reply, m.Data)
+	return g.nc.Publish(reply, m.Data)
 }
 
 // count has the subjects of a stream counted, for all callers one after the other. It takes the server as long as there are subjects,
 // which only the server knows: so it is asked for their number first, and that is what the caller pays before anything else is done
 // for it.
-func (d *gateway) count(v *caller, request string, asked infoGet, reply string) error {
+func (g *gateway) count(c *caller, request string, asked infoGet, reply string) error {
 	if reply == "" {
 		return nil // nobody hears it
 	}
-	if err := d.charge(v, countCost, 0); err != nil {
+	if err := g.charge(c, countCost, 0); err != nil {
 		return err
 	}
-	total, err := d.counted(request, asked, reply)
+	total, err := g.counted(request, asked, reply)
 	if err != nil {
 		return err
 	}
-	return d.charge(v, total/messagesEach, 0)
+	return g.charge(c, total/messagesEach, 0)
 }
 
 // counted has subjects counted, and returns how many there are.
-func (d *gateway) counted(request string, asked infoGet, reply string) (int, error) {
+func (g *gateway) counted(request string, asked infoGet, reply string) (int, error) {
 	number, err := apiMessage(request, infoGet{Subjects: asked.Subjects, Offset: math.MaxInt32}) // and none of them
 	if err != nil {
 		return 0, err
@@ -276,11 +276,11 @@ func (d *gateway) counted(request string, asked infoGet, reply string) (int, err
 		return 0, err
 	}
 	out.Reply = reply
-	d.counting.Lock()
-	defer d.counting.Unlock()
-	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	g.counting.Lock()
+	defer g.counting.Unlock()
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	m, err := d.counts.RequestWithContext(ctx, number.Subject, number.Data)
+	m, err := g.counts.RequestWithContext(ctx, number.Subject, number.Data)
 	if err != nil {
 		return 0, translate(err)
 	}
@@ -290,44 +290,44 @@ func (d *gateway) counted(request string, asked infoGet, reply string) (int, err
 	if err := json.Unmarshal(m.Data, &is); err != nil {
 		return 0, err
 	}
-	return is.Total, d.counts.PublishMsg(out)
+	return is.Total, g.counts.PublishMsg(out)
 }
 
 // messages asks for messages of a stream.
-func (d *gateway) messages(v *caller, request string, asked msgGet, reply string) (*natsgo.Msg, error) {
+func (g *gateway) messages(c *caller, request string, asked msgGet, reply string) (*natsgo.Msg, error) {
 	out, err := apiMessage(request, asked)
 	if err != nil {
 		return nil, err
 	}
 	if asked.Batch == 0 && len(asked.Lasts) == 0 {
-		return nil, d.passOne(v, request, out.Data, reply)
+		return nil, g.passOne(c, request, out.Data, reply)
 	}
 	asked.Batch = min(max(asked.Batch, 0), maxReadMessages)
 	if asked.MaxBytes <= 0 || asked.MaxBytes > maxReadBytes {
 		asked.MaxBytes = maxReadBytes
 	}
-	if err := d.charge(v, (asked.Batch+len(asked.Lasts))/messagesEach, d.copied(reply, asked.MaxBytes)); err != nil {
+	if err := g.charge(c, (asked.Batch+len(asked.Lasts))/messagesEach, g.copied(reply, asked.MaxBytes)); err != nil {
 		return nil, err
 	}
 	return apiMessage(request, asked)
 }
 
 // passOne asks the server for one message, and passes it on when it is paid for: nobody knows before how large it is.
-func (d *gateway) passOne(v *caller, request string, body []byte, reply string) error {
-	if err := d.charge(v, 0, readOne); err != nil {
+func (g *gateway) passOne(c *caller, request string, body []byte, reply string) error {
+	if err := g.charge(c, 0, readOne); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(d.ctx, apiTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
-	m, err := d.counts.RequestWithContext(ctx, jsAPI+request, body)
+	m, err := g.counts.RequestWithContext(ctx, jsAPI+request, body)
 	if err != nil {
 		return translate(err)
 	}
-	if err := d.charge(v, 0, d.copied(reply, m.Size())); err != nil {
+	if err := g.charge(c, 0, g.copied(reply, m.Size())); err != nil {
 		return err
 	}
-	if err := d.once(v, reply); err != nil { // others may listen by now
+	if err := g.once(c, reply); err != nil { // others may listen by now
 		return err
 	}
-	return d.nc.PublishMsg(&natsgo.Msg{Subject: reply, Header: m.Header, Data: m.Data})
+	return g.nc.PublishMsg(&natsgo.Msg{Subject: reply, Header: m.Header, Data: m.Data})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestFilesThroughDoor has a person and an agent store and read files with their own credentials, and do no more with them.
-func TestFilesThroughDoor(t *testing.T) {
+// TestFilesThroughGateway has a person and an agent store and read files with their own credentials, and do no more with them.
+func TestFilesThroughGateway(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
 	agent := w.dial(t, &Options{Creds: agentCreds(t, w.dir, "", "w.1")})

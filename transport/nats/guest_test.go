@@ -45,8 +45,8 @@ func userCreds(t *testing.T, dir, tenant, name string) string {
 	return file
 }
 
-// TestAgentThroughDoor has an agent with its own credentials do all that agents do.
-func TestAgentThroughDoor(t *testing.T) {
+// TestAgentThroughGateway has an agent with its own credentials do all that agents do.
+func TestAgentThroughGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
 	cortex := n.dial(t, nil)
@@ -153,8 +153,8 @@ func TestAgentThroughDoor(t *testing.T) {
 
 var errPoison = errors.New("it is poison")
 
-// TestPersonThroughDoor has a person with credentials do all that people do: talk, cancel, watch, and read.
-func TestPersonThroughDoor(t *testing.T) {
+// TestPersonThroughGateway has a person with credentials do all that people do: talk, cancel, watch, and read.
+func TestPersonThroughGateway(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
 	live := transport.Live("", "c1")
@@ -236,8 +236,8 @@ func TestPersonThroughDoor(t *testing.T) {
 	}
 }
 
-// TestAgentKitThroughDoor has an agent of the kit do a task with credentials that are made for it.
-func TestAgentKitThroughDoor(t *testing.T) {
+// TestAgentKitThroughGateway has an agent of the kit do a task with credentials that are made for it.
+func TestAgentKitThroughGateway(t *testing.T) {
 	dir := keys(t, "acme")
 	n := newNode(t, ServerOptions{Auth: dir})
 	cortex := n.dial(t, &Options{Tenant: "acme"})

@@ -47,12 +47,12 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 	return all
 }
 
-// mayWait returns why nothing more of v is taken while so much of it waits, or nil.
-func (d *gateway) mayWait(v *caller) error {
-	h := d.bus.holds(transport.Inbox(d.tenant, transport.Cortex), v.who.ID)
+// mayWait returns why nothing more of c is taken while so much of it waits, or nil.
+func (g *gateway) mayWait(c *caller) error {
+	h := g.bus.holds(transport.Inbox(g.tenant, transport.Cortex), c.who.ID)
 	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach {
 		return nil
 	}
 	return fmt.Errorf("%w: %d events of %s, %d bytes, wait for what was said before them in their conversations: go on when they are answered",
-		errTooMuch, h.events, v.who, h.bytes)
+		errTooMuch, h.events, c.who, h.bytes)
 }

@@ -154,8 +154,8 @@ func TestRefusalsAreHeard(t *testing.T) {
 	}
 }
 
-// TestVisitorsAreToldNo has an agent and a person use the bus for what is not theirs.
-func TestVisitorsAreToldNo(t *testing.T) {
+// TestCallersAreToldNo has an agent and a person use the bus for what is not theirs.
+func TestCallersAreToldNo(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
 	cortex := n.dial(t, nil)
@@ -204,8 +204,8 @@ func TestVisitorsAreToldNo(t *testing.T) {
 	}
 }
 
-// TestNobodyAtTheDoor has an agent come before Cortex does.
-func TestNobodyAtTheDoor(t *testing.T) {
+// TestNobodyAtTheGateway has an agent come before Cortex does.
+func TestNobodyAtTheGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
 	cortex := n.dial(t, nil)

@@ -234,8 +234,8 @@ func TestSameRefusals(t *testing.T) {
 	}
 }
 
-// TestFullInboxAtTheDoor has a client that is not Cortex's say more than the inboxes hold.
-func TestFullInboxAtTheDoor(t *testing.T) {
+// TestFullInboxAtTheGateway has a client that is not Cortex's say more than the inboxes hold.
+func TestFullInboxAtTheGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
 	cortex := n.dial(t, &Options{MaxInbox: 50})

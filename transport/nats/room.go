@@ -13,7 +13,7 @@ import (
 const (
 	roomPause = 100 * time.Millisecond // between two looks at who is connected
 	roomSoon  = 10 * time.Millisecond  // the same, when others have come, or much was not read
-	roomAgain = time.Second            // the same, when there are too many of whom nobody could be closed
+	roomAgain = time.Second            // the same, when there are too many connections and none of them may be closed
 	roomPart  = 20                     // one part of the time, of so many, is spent on looking
 	roomTold  = 10 * time.Second       // between two lines of the log
 	roomQuiet = time.Second            // how long after its beginning a connection may be closed for saying nothing

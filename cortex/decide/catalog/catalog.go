@@ -92,7 +92,7 @@ func (c *Catalog) digest(a *prompt.Agent) string {
 // Offer lets t, which shows the whole history of turn, show the agents that can be given work. With anew the list of agents
 // begins anew. from is nil when there is nothing that could choose some of them; listed are all of them as prompts show them (see [Catalog.Trim]),
 // or nil. It returns what is new to the prompt, and, if the agents were chosen, which ones.
-func Offer(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *Candidates, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Candidate) {
+func Offer(c *conversation.Conversation, t *llm.Turn, turn *conversation.Turn, from *Candidates, listed []prompt.Agent, anew bool) (*conversation.Roster, []conversation.Shortlisted) {
 	anew = anew || c.Relist || c.Listed == nil
 	if from != nil && chooses(c, from, listed, anew) {
 		s := from.choose(t)

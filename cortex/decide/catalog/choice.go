@@ -76,7 +76,7 @@ func (s *shortlist) fill(t *llm.Turn) {
 		}
 	}
 	slices.SortFunc(t.Agents, func(a, b prompt.Agent) int { return strings.Compare(a.ID, b.ID) })
-	s.list = slices.DeleteFunc(s.list, func(c conversation.Candidate) bool { _, ok := Find(t.Agents, c.ID); return !ok })
+	s.list = slices.DeleteFunc(s.list, func(c conversation.Shortlisted) bool { _, ok := Find(t.Agents, c.ID); return !ok })
 	slices.SortFunc(t.Unavailable, func(a, b prompt.Unavailable) int { return strings.Compare(a.ID, b.ID) })
 	t.More = max(0, len(s.agents)-len(t.Agents))
 }

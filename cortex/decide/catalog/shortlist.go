@@ -25,7 +25,7 @@ const (
 	followedBytes    = 2 << 10  // of the message before, where it helps to understand this one
 )
 
-// Why an agent is a Candidate.
+// Why an agent is on a shortlist.
 const (
 	reasonFits  = "fits"
 	reasonClose = "close"
@@ -84,7 +84,7 @@ func (c *Candidates) hits(text string, limit int) []router.Hit {
 // shortlist is a choice that is being made.
 type shortlist struct {
 	*Candidates
-	list   []conversation.Candidate // in the order in which they are to be shown when there is no room for all
+	list   []conversation.Shortlisted // in the order in which they are to be shown when there is no room for all
 	skills map[string][]string
 	busy   []prompt.Unavailable // would be in the list
 }
@@ -132,11 +132,11 @@ func (s *shortlist) add(hits map[string]router.Hit, id, reason string) {
 		}
 		return
 	}
-	if _, ok := s.find(id); !ok || slices.ContainsFunc(s.list, func(c conversation.Candidate) bool { return c.ID == id }) {
+	if _, ok := s.find(id); !ok || slices.ContainsFunc(s.list, func(c conversation.Shortlisted) bool { return c.ID == id }) {
 		return
 	}
 	h := hits[id]
-	c := conversation.Candidate{ID: id, Score: score(h.Score), Reason: reason}
+	c := conversation.Shortlisted{ID: id, Score: score(h.Score), Reason: reason}
 	if len(h.Skills) > 0 {
 		c.Skill = prompt.Clean(h.Skills[0], conversation.MaxTitle)
 		s.skills[id] = h.Skills
@@ -145,9 +145,9 @@ func (s *shortlist) add(hits map[string]router.Hit, id, reason string) {
 }
 
 // logged returns the candidates as the log has them, the best first.
-func (s *shortlist) logged() []conversation.Candidate {
+func (s *shortlist) logged() []conversation.Shortlisted {
 	list := slices.Clone(s.list)
-	slices.SortStableFunc(list, func(a, b conversation.Candidate) int {
+	slices.SortStableFunc(list, func(a, b conversation.Shortlisted) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), strings.Compare(a.ID, b.ID))
 	})
 	return list

@@ -371,17 +371,17 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-func TestVisitor(t *testing.T) {
+func TestCaller(t *testing.T) {
 	for _, i := range []*Identity{{Role: Agent, Tenant: "a.c", ID: "x y"}, {Role: Agent, ID: "=2E"}, {Role: Person, ID: "user:a.b"}, {Role: Person, ID: "user"}} {
 		who, meant := Caller(i.Tenant, Gateway(i)+"a.b.c")
 		if strings.Contains(i.ID, " ") {
 			if who != nil {
-				t.Errorf("Visitor = %+v, want nobody for an id that cannot be", who)
+				t.Errorf("Caller = %+v, want nobody for an id that cannot be", who)
 			}
 			continue
 		}
 		if who == nil || who.Role != i.Role || who.ID != i.ID || who.Tenant != i.Tenant || meant != "a.b.c" {
-			t.Errorf("Visitor = %+v, %q, want %+v", who, meant, i)
+			t.Errorf("Caller = %+v, %q, want %+v", who, meant, i)
 		}
 	}
 	for _, subject := range []string{

@@ -156,8 +156,9 @@ func (c *check) run(ctx context.Context) error {
 // maxFound bounds what is remembered of earlier checks.
 const maxFound = 100
 
-// told returns what a check has found behind what earlier ones have found that is lost, or that one has found which did not finish: the files
-// do not tell that again.
+// told returns the findings to remember: what this check has found, behind what earlier checks have found and this one cannot see any more,
+// because a check removes the damage from the files. Of the earlier ones it keeps what was lost and, after a check that did not finish, what
+// was recent as well.
 func told(before *Memory, now []Finding) []Finding {
 	all := slices.DeleteFunc(slices.Clone(before.Found), func(f Finding) bool {
 		return f.Running || f.Level != Lost && !(before.Unfinished && f.Level == Recent) || slices.ContainsFunc(now, func(g Finding) bool {

@@ -283,8 +283,9 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 // twice reports whether what is in a hole is there before, too.
 func twice(h hole) bool { return errors.Is(h.err, errTwice) }
 
-// atEnd returns what a hole means that may be at the end of the stream, behind a message: what was about to be written when the process or
-// the machine ended.
+// atEnd returns the level of a hole behind message after. At the end of the stream a hole may be the write that was under way when the process or
+// the machine ended: Unfinished when it was cut short behind all that is remembered, else Recent. Anywhere else, after a clean
+// shutdown, and below what is known to be on the disk, it is Lost.
 func (s *checking) atEnd(h hole, after uint64, end bool) Level {
 	switch {
 	case !end || s.clean || twice(h) || s.remembered != nil && after < s.remembered.Durable:
