@@ -64,7 +64,9 @@ type ExecOptions struct {
 // is 64 KiB or more: then only JSON has it). TRACEPARENT and TRACESTATE are the W3C trace context of the task, empty without one.
 //
 // CORTEX_FILES names a folder with the files of the task, whose names are made safe for a folder; what the program leaves in the folder
-// CORTEX_OUT becomes the files of the result, under the names that they have there. Both are new for each run, and removed behind it.
+// CORTEX_OUT becomes the files of the result, under the names that they have there. Both are new for each run, and removed behind it, or, when
+// the agent was killed, by its next start (on Linux; elsewhere after a week). With JSON a file that is too large for a message has a file: URL
+// there. Where no temporary folder can be made, both are empty, and tasks that bring files fail.
 //
 // When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later. On
 // Linux that includes what left the program's process group, as daemons do: it is known by the variable CORTEX_RUN in its
@@ -139,16 +141,16 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	}
 	running, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	stdin, err := p.stdin(t)
-	if err != nil {
-		return nil, err
-	}
-	files, err := newFolder()
+	files, err := newFolder(t)
 	if err != nil {
 		return nil, err
 	}
 	defer files.remove()
 	if err := files.fill(running, t); err != nil {
+		return nil, err
+	}
+	stdin, err := p.stdin(t, files)
+	if err != nil {
 		return nil, err
 	}
 	stdout := &limited{limit: p.MaxOutput, each: t.alive, over: func() { end(errFlood) }}
@@ -210,7 +212,7 @@ func await(end time.Time, so func() bool) {
 	}
 }
 
-func (p *program) stdin(t *Task) ([]byte, error) {
+func (p *program) stdin(t *Task, files *folder) ([]byte, error) {
 	if !p.JSON {
 		text := t.Text()
 		if !strings.HasSuffix(text, "\n") {
@@ -218,7 +220,7 @@ func (p *program) stdin(t *Task) ([]byte, error) {
 		}
 		return []byte(text), nil
 	}
-	b, err := json.Marshal(t.Message)
+	b, err := json.Marshal(files.message(t.Message))
 	if err != nil {
 		return nil, fmt.Errorf("write the task for %s: %w", p.name, err)
 	}

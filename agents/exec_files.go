@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -25,29 +29,42 @@ const maxTaskFiles = 256 << 20
 
 const (
 	folderPrefix = "cortex-task-"
-	// folderAge is how old a folder is that an agent which was killed has left: no task takes so long.
+	// folderAge is how old a folder is that an agent which was killed has left, where nobody can say whose it was: no task takes so long.
 	folderAge = 7 * 24 * time.Hour
 )
 
-// removeFolders removes the folders that agents of this user have left which were killed.
+// removeFolders removes the folders that agents of this user have left which were killed: where it is known which process has made one, as on
+// Linux, at once.
 func removeFolders(now time.Time) {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
 	for _, dir := range left {
-		if info, err := os.Lstat(dir); err == nil && info.IsDir() && now.Sub(info.ModTime()) > folderAge {
-			(&folder{dir}).remove() // that of another user stays
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if now.Sub(info.ModTime()) > folderAge || isOrphan(strings.TrimPrefix(filepath.Base(dir), folderPrefix)) {
+			(&folder{dir: dir}).remove() // that of another user stays
 		}
 	}
 }
 
-// folder is where a run of a program finds the files of its task, and leaves those of its result.
-type folder struct{ dir string }
+// folder is where a run of a program finds the files of its task, and leaves those of its result. Without a dir there is none.
+type folder struct {
+	dir   string
+	paths map[*a2a.Part]string // of the files of the task
+}
 
-func newFolder() (*folder, error) {
-	dir, err := os.MkdirTemp("", folderPrefix)
+// newFolder makes a folder for a task. Where none can be made, as in a container that has no room for temporary files, a task without files is
+// done without one.
+func newFolder(t *Task) (*folder, error) {
+	dir, err := os.MkdirTemp("", folderPrefix+processName()+"-")
+	if err != nil && len(t.Files()) == 0 {
+		return &folder{}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("no folder for the files of the task: %w", err)
 	}
-	f := &folder{dir}
+	f := &folder{dir: dir, paths: map[*a2a.Part]string{}}
 	for _, d := range []string{f.in(), f.out()} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			f.remove()
@@ -60,11 +77,16 @@ func newFolder() (*folder, error) {
 func (f *folder) in() string  { return filepath.Join(f.dir, "files") }
 func (f *folder) out() string { return filepath.Join(f.dir, "out") }
 
-func (f *folder) env() []string { return []string{filesVar + "=" + f.in(), outVar + "=" + f.out()} }
+func (f *folder) env() []string {
+	if f.dir == "" {
+		return []string{filesVar + "=", outVar + "="}
+	}
+	return []string{filesVar + "=" + f.in(), outVar + "=" + f.out()}
+}
 
 // remove removes the folder, with what a program has left in it.
 func (f *folder) remove() {
-	if os.RemoveAll(f.dir) == nil {
+	if f.dir == "" || os.RemoveAll(f.dir) == nil {
 		return
 	}
 	_ = filepath.WalkDir(f.dir, func(p string, d fs.DirEntry, err error) error { // it may have taken its own rights away
@@ -83,11 +105,30 @@ func (f *folder) fill(ctx context.Context, t *Task) error {
 		if room -= file.Size; room < 0 {
 			return fmt.Errorf("%w: the files of the task have more than %d bytes together", transport.ErrTooLarge, int64(maxTaskFiles))
 		}
-		if err := f.write(ctx, file, freeName(file.Name, taken)); err != nil {
+		name := freeName(file.Name, taken)
+		if err := f.write(ctx, file, name); err != nil {
 			return err
 		}
+		f.paths[file.part] = filepath.Join(f.in(), name)
 	}
 	return nil
+}
+
+// message returns the task as a program reads it: a file that is not in it, but stored, is named by where the program finds it. The program has no
+// use for a reference, nor for the key in it.
+func (f *folder) message(m *a2a.Message) *a2a.Message {
+	if len(f.paths) == 0 {
+		return m
+	}
+	said := *m
+	said.Parts = slices.Clone(m.Parts)
+	for i, p := range said.Parts {
+		if path, ok := f.paths[p]; ok && transport.IsFileRef(p) {
+			at := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
+			said.Parts[i] = &a2a.Part{Content: a2a.URL(at.String()), Filename: p.Filename, MediaType: p.MediaType}
+		}
+	}
+	return &said
 }
 
 func (f *folder) write(ctx context.Context, file File, name string) error {
@@ -114,6 +155,9 @@ func freeName(name string, taken map[string]bool) string {
 // collect adds what the program has left to the result, by the names in the order of the alphabet. What is no file of the folder itself is
 // left out, and so is what is too much; it says so in a line for each.
 func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err error) {
+	if f.dir == "" {
+		return nil, nil
+	}
 	root, err := os.OpenRoot(f.out())
 	if err != nil {
 		return nil, nil // it has removed it

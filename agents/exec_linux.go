@@ -70,6 +70,25 @@ func killOrphans() {
 	})
 }
 
+// processName names this process among all that there were on this system: the space in which it has its id, that, and when it began.
+func processName() string {
+	self, _ := lookAt(os.Getpid())
+	return fmt.Sprintf("%s.%d.%d", namespaceNumber(), self.pid, self.start)
+}
+
+// isOrphan reports whether what begins with a processName is of a process of this space that has ended.
+func isOrphan(name string) bool {
+	rest, ok := strings.CutPrefix(name, namespaceNumber()+".")
+	var p process
+	if n, _ := fmt.Sscanf(rest, "%d.%d-", &p.pid, &p.start); !ok || n < 2 {
+		return false
+	}
+	now, runs := lookAt(p.pid)
+	return !runs || now.start != p.start
+}
+
+func namespaceNumber() string { return strings.Trim(pidNamespace("self"), "pid:[]") }
+
 // killMatching kills processes until there are none.
 func killMatching(match func(*process) bool) {
 	for range maxSweeps {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -120,4 +121,32 @@ func TestExecLeavesDaemons(t *testing.T) {
 func TestExecCancelIsGentleToDaemons(t *testing.T) {
 	t.Parallel()
 	gentle(t, `setsid sh -c 'trap "sleep 0.1; echo bye >\"\$1.bye\"; exit" TERM; exec 3>"$1"; while :; do sleep 0.1; done' sh "$1" >/dev/null 2>&1 </dev/null & wait`)
+}
+
+// The folders with the files of a task go when its agent is there again, if that was killed; those of others stay.
+func TestExecFoldersOfTheKilled(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	g := newGrip(t)
+	killedHost(t, g, `exec 3>"$1"; echo secret > "$CORTEX_OUT/x"; exec sleep 1000`)
+	g.wait(t, g.gone, "the program lives on")
+	left := func() int {
+		all, err := os.ReadDir(temp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	if left() != 1 {
+		t.Fatalf("%d folders are left by an agent that was killed, want 1", left())
+	}
+	if err := os.Mkdir(filepath.Join(temp, "cortex-task-mine"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := agents.Exec(agents.ExecOptions{Argv: []string{"/bin/sh"}}); err != nil {
+		t.Fatal(err)
+	}
+	if left() != 1 {
+		t.Errorf("%d folders are left when the agent is there again, want 1: somebody else's", left())
+	}
 }

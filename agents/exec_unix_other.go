@@ -22,3 +22,7 @@ func isGone(pid int, _ string) bool { return syscall.Kill(-pid, 0) != nil }
 func killAll(int, string) {}
 
 func killOrphans() {}
+
+func processName() string { return "" }
+
+func isOrphan(string) bool { return false }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 func init() {
@@ -215,4 +216,57 @@ type zeros struct{}
 func (zeros) Read(b []byte) (int, error) {
 	clear(b)
 	return len(b), nil
+}
+
+// TestExecFileURL has a program that reads the whole task find a large file by its URL, and a small one in the task; it is told no key.
+func TestExecFileURL(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	results := make(chan *a2a.Task, 1)
+	s, err := bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go s.Serve(t.Context(), func(_ context.Context, e *transport.Event) error {
+		if r, ok := e.Payload.(*a2a.Task); ok {
+			results <- r
+		}
+		return nil
+	})
+	go agents.Serve(t.Context(), bus.Dial(), card(), program(t, "cat", agents.ExecOptions{JSON: true}), nil)
+	ref, err := transport.PutFile(t.Context(), bus, "", "ctx", "user", bytes.NewReader(make([]byte, 1<<20)), 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := task("t", "work", nil)
+	m := e.Payload.(*a2a.Message)
+	m.Parts = append(m.Parts, ref.Part("b c.pdf", "application/pdf"), &a2a.Part{Content: a2a.Raw("small"), Filename: "a"})
+	if err := bus.Publish(t.Context(), transport.Inbox("", "agent_x"), e); err != nil {
+		t.Fatal(err)
+	}
+	text := transport.Text((<-results).Status.Message.Parts)
+	for _, want := range []string{`"url":"file:///`, `/files/b%20c.pdf"`, `"raw":"c21hbGw="`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the program reads %s, want %s in it", text, want)
+		}
+	}
+	if strings.Contains(text, "file_key") {
+		t.Errorf("the program is told a key: %s", text)
+	}
+}
+
+// TestExecWithoutFolder has a program do its tasks where no temporary folder can be made, but those that bring files.
+func TestExecWithoutFolder(t *testing.T) {
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	t.Setenv("TMPDIR", nowhere)
+	t.Setenv("TMP", nowhere) // where Windows looks
+	h := program(t, "cat", agents.ExecOptions{})
+	if got, err := run(t, h, &agents.Task{Message: message("hello")}); err != nil || got != "hello" {
+		t.Errorf("a task without files: %q, %v, want hello", got, err)
+	}
+	m := message("hello")
+	m.Parts = append(m.Parts, &a2a.Part{Content: a2a.Raw("x"), Filename: "x"})
+	if got, err := run(t, h, &agents.Task{Message: m}); err == nil || !strings.Contains(err.Error(), "no folder for the files of the task") {
+		t.Errorf("a task with a file: %q, %v, want that there is no folder", got, err)
+	}
 }

@@ -22,11 +22,11 @@ import (
 // them, see [Files]. Both have a name (Part.Filename) and a media type, and go from the person to the agent, to the next agent and to the
 // answer as they are.
 const (
-	MaxInlineFile  = 128 << 10 // bytes of a file in a message; a larger one is a reference
-	MaxInlineFiles = 512 << 10 // bytes of all files in a message; beyond that they are references, too
-	MaxFiles       = 64        // files that one message brings
-	DefaultMaxFile = 64 << 20  // bytes of a file when nothing else is said
-	MaxFileName    = 128       // bytes of a file's name where one is made of it, see [FileName]
+	MaxInlineFile  = 128 << 10  // bytes of a file in a message; a larger one is a reference
+	MaxInlineFiles = 512 << 10  // bytes of all files in a message; beyond that they are references, too
+	MaxFiles       = 64         // files that one message brings
+	DefaultMaxFile = 64_000_000 // bytes of a file when nothing else is said
+	MaxFileName    = 128        // bytes of a file's name where one is made of it, see [FileName]
 )
 
 // fileScheme is what the URL of a reference begins with. Then come the conversation in which the file was stored, who stored it, and its

@@ -410,7 +410,7 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	if err := s.checkFiles(); err != nil {
 		return err
 	}
-	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), Logger: n.log, OnConn: onConn}
+	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), MaxFile: int64(s.node.maxFile), Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
 		c, err := claimData(ctx, s.data)
 		if err != nil {

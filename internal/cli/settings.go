@@ -153,7 +153,7 @@ func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	f.Var(&n.retain, "retain", "how long a conversation is kept after its last message, such as 30d (default: for ever)")
 	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents a prompt shows when there are more than 40")
 	f.BoolVar(&n.learning, "learning", true, "learn from what is done which agents fit which requests")
-	n.maxFile = 64e6
+	n.maxFile = transport.DefaultMaxFile
 	f.Var(&n.maxFile, "max-file", "how large a file may be that is brought along or given back, such as 64MB")
 	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "how long an agent may take for a task")
 	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "how long a decision may take, with everything that is tried again")

@@ -45,6 +45,8 @@ type Options struct {
 	// ErrFull: a user's words to the orchestrator. It does so as well above 4 GiB. When more than 16 processes publish at the same
 	// time, each of the others may go over it by a sixteenth. The inbox of one agent takes a twentieth part of it. 0 is 1,000,000.
 	MaxInbox int
+	// MaxFile bounds a file, in bytes, that an agent or person stores who has to show who it is; 0 is 4 GiB. It is for the orchestrator.
+	MaxFile int64
 	// Creds is a file of credentials, made by package auth or by nsc; empty: none, or with Server those of the orchestrator of
 	// Tenant, from the server's folder. A server that does not ask for any is not the one that they are for, and is refused.
 	Creds string
@@ -69,6 +71,7 @@ type Bus struct {
 	onConn    func(up bool, err error)
 	done      chan struct{} // closed by Close
 	gauge     gauge
+	maxFile   int64
 	backlogs  backlogs
 	peers     peers
 	dialed    atomic.Bool // Dial has not failed, and will not
@@ -115,7 +118,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, done: make(chan struct{}), changed: make(chan struct{}), up: true}
+	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, maxFile: o.MaxFile, done: make(chan struct{}), changed: make(chan struct{}), up: true}
 	b.gateways = map[string]*gateway{}
 	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)

@@ -23,6 +23,9 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	if err := transport.ValidateChunk(o, n, m.Data); err != nil {
 		return nil, err
 	}
+	if most := g.bus.maxFile; most > 0 && int64(n) > (most-1)/transport.FileChunk {
+		return nil, fmt.Errorf("%w: %w: a file may have at most %s here (--max-file of the Cortex that runs)", transport.ErrInvalid, transport.ErrTooLarge, transport.SizeText(most))
+	}
 	if err := g.fileRoom(c); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package nats
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -72,5 +73,24 @@ func TestFilesOfOneAreBounded(t *testing.T) {
 	}
 	if err := put(5); err != nil {
 		t.Errorf("when those are deleted: %v, want nil", err)
+	}
+}
+
+// TestLargeFileThroughGateway has a person store a file that is larger than the orchestrator lets in: it is refused for good, whatever the person's own
+// program thinks is too large.
+func TestLargeFileThroughGateway(t *testing.T) {
+	w := newTown(t)
+	const most = transport.FileChunk + 10
+	w.cortex.maxFile = most // before anybody stores one
+	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
+	put := func(size int) error {
+		_, err := transport.PutFile(t.Context(), person, "", "c1", "user:ada", bytes.NewReader(make([]byte, size)), 1<<30)
+		return err
+	}
+	if err := put(most); err != nil {
+		t.Errorf("a file of as many bytes as there may be: %v", err)
+	}
+	if err := put(2*transport.FileChunk + 1); !errors.Is(err, transport.ErrInvalid) || !strings.Contains(err.Error(), "a file may have at most 262 kB here") {
+		t.Errorf("a file of more: %v, want ErrInvalid with the bound", err)
 	}
 }
