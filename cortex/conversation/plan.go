@@ -37,8 +37,8 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	if seq, ok := c.SeenEntry(e); ok {
 		return Plan{Do: Repeat, Seq: seq}
 	}
-	m, asks := transport.Request(e)
-	if asks && c.Seq >= MaxEntries {
+	m, ok := transport.Request(e)
+	if ok && c.Seq >= MaxEntries {
 		return Plan{Do: Full, Why: "This conversation is full. Begin another one with /new, and say it again there."}
 	}
 	if authenticated {
@@ -49,7 +49,7 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	if why := c.overrun(e); why != "" {
 		return Plan{Do: Refuse, Why: why}
 	}
-	if asks {
+	if ok {
 		if err := transport.CheckRequest(m); err != nil {
 			return Plan{Do: Refuse, Why: "Nothing was done: " + err.Error() + "."}
 		}
