@@ -30,12 +30,12 @@ type inbox struct {
 
 // conversation is the events of one contextID in an inbox.
 type conversation struct {
-	id      string
-	waiting items // and resting
-	running int
-	part    int
-	heads   *list.List    // where head is: its owner's, or the inbox's
-	head    *list.Element // in heads
+	id        string
+	waiting   items // and resting
+	running   int
+	partition int
+	heads     *list.List    // where head is: its owner's, or the inbox's
+	head      *list.Element // in heads
 
 	handling map[*item]struct{} // the running ones
 }
@@ -119,7 +119,7 @@ func (in *inbox) add(r *record) {
 	c := in.convs[r.envelope.ContextID]
 	if c == nil {
 		c = &conversation{
-			id: r.envelope.ContextID, part: transport.Partition(in.topic.Tenant, r.envelope.ContextID), handling: map[*item]struct{}{},
+			id: r.envelope.ContextID, partition: transport.Partition(in.topic.Tenant, r.envelope.ContextID), handling: map[*item]struct{}{},
 		}
 		in.convs[c.id] = c
 	}
@@ -141,7 +141,7 @@ func (in *inbox) update(c *conversation) {
 	may := c.running == 0 && len(c.waiting) > 0 && !c.waiting[0].resting
 	switch {
 	case may && c.head == nil:
-		c.heads = in.headsOf(c.part)
+		c.heads = in.headsOf(c.partition)
 		c.head = c.heads.PushBack(c)
 	case !may && c.head != nil:
 		c.heads.Remove(c.head)
@@ -165,7 +165,7 @@ func (in *inbox) take(s *worker) *item {
 		}
 		c := front.Value.(*conversation)
 		it = c.waiting[0]
-		it.epoch = in.owners.epochs[c.part]
+		it.epoch = in.owners.epochs[c.partition]
 	}
 	in.ready.Remove(it.ready)
 	it.ready = nil

@@ -31,8 +31,8 @@ func (in *inbox) join(s *worker) {
 	}
 }
 
-// part deals the share of s, which leaves, to the others. It does no harm when that was done.
-func (in *inbox) part(s *worker) {
+// remove deals the share of s, which leaves, to the others. It does no harm when that was done.
+func (in *inbox) remove(s *worker) {
 	if i := slices.Index(in.owners.workers, s); i >= 0 {
 		in.owners.workers = slices.Delete(in.owners.workers, i, i+1)
 		in.deal()
@@ -57,7 +57,7 @@ func (in *inbox) deal() {
 	}
 	var moved []*conversation
 	for _, c := range in.convs {
-		if c.head != nil && c.heads != in.headsOf(c.part) {
+		if c.head != nil && c.heads != in.headsOf(c.partition) {
 			c.heads.Remove(c.head)
 			c.head = nil
 			moved = append(moved, c)
@@ -70,8 +70,8 @@ func (in *inbox) deal() {
 }
 
 // headsOf returns the list for the conversations of a partition.
-func (in *inbox) headsOf(part int) *list.List {
-	if s := in.owners.of[part]; s != nil {
+func (in *inbox) headsOf(partition int) *list.List {
+	if s := in.owners.of[partition]; s != nil {
 		return s.heads
 	}
 	return in.heads
@@ -79,13 +79,13 @@ func (in *inbox) headsOf(part int) *list.List {
 
 // owned returns the partitions of s.
 func (in *inbox) owned(s *worker) []int {
-	parts := []int{}
+	partitions := []int{}
 	for p, owner := range in.owners.of {
 		if owner == s {
-			parts = append(parts, p)
+			partitions = append(partitions, p)
 		}
 	}
-	return parts
+	return partitions
 }
 
 // tell reports to each ordered worker, and to s, which joins or leaves, the partitions that it owns. Workers that have lost a partition are told

@@ -121,7 +121,7 @@ func (s *worker) leave() {
 	delete(s.b.subs, s)
 	s.occupy()
 	if s.in != nil {
-		s.in.part(s)
+		s.in.remove(s)
 	}
 	if s.cancel != nil {
 		s.cancel()

@@ -214,7 +214,7 @@ func (s *scribe) counts() map[string]int {
 func consumerLeader(t *testing.T, ask, b *Bus) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	c, err := ask.js.Consumer(ctx, inboxStream, section{orchestratorInbox, 0}.consumer())
+	c, err := ask.js.Consumer(ctx, inboxStream, partitionID{orchestratorInbox, 0}.consumer())
 	if err != nil {
 		return "", err
 	}
@@ -230,7 +230,7 @@ func consumerLeader(t *testing.T, ask, b *Bus) (string, error) {
 	if cluster.Leader != b.nc.ConnectedServerName() {
 		return cluster.Leader, nil
 	}
-	_, err = ask.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.LEADER.STEPDOWN."+inboxStream+"."+section{orchestratorInbox, 0}.consumer(), nil)
+	_, err = ask.nc.RequestWithContext(ctx, "$JS.API.CONSUMER.LEADER.STEPDOWN."+inboxStream+"."+partitionID{orchestratorInbox, 0}.consumer(), nil)
 	return "", errors.Join(err, errors.New("it has the connection"))
 }
 

@@ -44,8 +44,8 @@ const (
 	maxCounts  = 1000 // entries; for more events than that the count starts again
 )
 
-// consumer returns what the server says about the consumer of a section, or nil when there is none.
-func (b *Bus) consumer(ctx context.Context, s section) (*jetstream.ConsumerInfo, error) {
+// consumer returns what the server says about the consumer of a partition, or nil when there is none.
+func (b *Bus) consumer(ctx context.Context, s partitionID) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	c, err := b.js.Consumer(ctx, inboxStream, s.consumer())
@@ -58,8 +58,8 @@ func (b *Bus) consumer(ctx context.Context, s section) (*jetstream.ConsumerInfo,
 	return c.CachedInfo(), nil
 }
 
-// consumerConfig is a function of the section alone.
-func consumerConfig(s section) jetstream.ConsumerConfig {
+// consumerConfig is a function of the partition alone.
+func consumerConfig(s partitionID) jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
 		Durable:       s.consumer(),
 		FilterSubject: s.filter(),
@@ -78,9 +78,9 @@ func consumerConfig(s section) jetstream.ConsumerConfig {
 // errOverlap is what the server says of a consumer that would get what another one of a work queue gets.
 const errOverlap jetstream.ErrorCode = 10100
 
-// putConsumer makes the consumer of a section, or updates the one that is there. Others that are in its way go: an older version may
+// putConsumer makes the consumer of a partition, or updates the one that is there. Others that are in its way go: an older version may
 // have made them, and what they have not acknowledged stays in the inbox.
-func (b *Bus) putConsumer(ctx context.Context, s section, counts string) (*jetstream.ConsumerInfo, error) {
+func (b *Bus) putConsumer(ctx context.Context, s partitionID, counts string) (*jetstream.ConsumerInfo, error) {
 	c := consumerConfig(s)
 	if counts != "" {
 		c.Metadata = map[string]string{metaCounts: counts}
@@ -105,8 +105,8 @@ func (b *Bus) putConsumer(ctx context.Context, s section, counts string) (*jetst
 	return made.CachedInfo(), nil
 }
 
-// clearWay removes the consumers of the inbox that no section of its kind has, unless somebody uses them.
-func (b *Bus) clearWay(ctx context.Context, s section) error {
+// clearWay removes the consumers of the inbox that no partition of its kind has, unless somebody uses them.
+func (b *Bus) clearWay(ctx context.Context, s partitionID) error {
 	ours := map[string]string{}
 	if s.partition == whole {
 		ours[s.consumer()] = s.filter()
@@ -119,7 +119,7 @@ func (b *Bus) clearWay(ctx context.Context, s section) error {
 		}
 	} else {
 		for p := range transport.Partitions {
-			o := section{s.topic, p}
+			o := partitionID{s.topic, p}
 			ours[o.consumer()] = o.filter()
 		}
 	}
@@ -169,14 +169,14 @@ func (b *Bus) deleteConsumer(ctx context.Context, name string) error {
 
 // ensureConsumer makes sure that a whole inbox has its consumer.
 func (b *Bus) ensureConsumer(ctx context.Context, t transport.Topic) error {
-	_, err := b.ensureSection(ctx, section{t, whole})
+	_, err := b.ensurePartition(ctx, partitionID{t, whole})
 	return err
 }
 
-// ensureSection makes sure that a section has its consumer, as it should be, and returns what the server says about it. One that is
+// ensurePartition makes sure that a partition has its consumer, as it should be, and returns what the server says about it. One that is
 // right is not touched: another subscriber may be writing its metadata. One with another filter is made anew, since an update would
 // neither take back nor fetch what the old filter is about; the events stay.
-func (b *Bus) ensureSection(ctx context.Context, s section) (*jetstream.ConsumerInfo, error) {
+func (b *Bus) ensurePartition(ctx context.Context, s partitionID) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := b.asking(ctx)
 	defer cancel()
 	info, err := b.consumer(ctx, s)
@@ -210,7 +210,7 @@ func (b *Bus) ensureSection(ctx context.Context, s section) (*jetstream.Consumer
 // given back would come at once, but a server does not keep their order while nobody asks.
 func (p *partition) claim(ctx context.Context) error {
 	b := p.in.bus
-	info, err := b.ensureSection(ctx, p.section)
+	info, err := b.ensurePartition(ctx, p.partitionID)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (p *partition) claim(ctx context.Context) error {
 		if err := b.deleteConsumer(asking, info.Name); err != nil {
 			return err
 		}
-		_, err = b.putConsumer(asking, p.section, info.Config.Metadata[metaCounts])
+		_, err = b.putConsumer(asking, p.partitionID, info.Config.Metadata[metaCounts])
 		return err
 	}
 	if info.NumAckPending > 0 {

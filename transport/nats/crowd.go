@@ -58,7 +58,7 @@ func isOurs(info *jetstream.ConsumerInfo) bool {
 		return false
 	}
 	for p := whole; p < transport.Partitions; p++ {
-		if s := (section{t, p}); s.consumer() == info.Name {
+		if s := (partitionID{t, p}); s.consumer() == info.Name {
 			return slices.Equal(filters, []string{s.filter()})
 		}
 	}

@@ -154,7 +154,7 @@ func (b *Bus) consumers(ctx context.Context, t transport.Topic, of func(*jetstre
 	for _, kind := range kinds {
 		n, ok = 0, true
 		for _, p := range kind {
-			info, err := b.consumer(ctx, section{t, p})
+			info, err := b.consumer(ctx, partitionID{t, p})
 			if err != nil {
 				return 0, false, err
 			}

@@ -55,7 +55,7 @@ func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.T
 		s.run = in.runOwned
 	}
 	// What is wrong shows now. Who comes to own another partition makes that one's consumer; until then its events wait in the stream.
-	_, err := b.ensureSection(ctx, in.partitions[0].section)
+	_, err := b.ensurePartition(ctx, in.partitions[0].partitionID)
 	return err
 }
 
@@ -65,18 +65,18 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 		holds: map[string]holding{}, id: rand.Text(), label: oneLine(o.Label, transport.MaxLabel), onOwned: o.OnOwned, wake: make(chan struct{}, 1),
 		failing: transport.NewFailing(t, &o, b.log),
 	}
-	sections := []section{{t, whole}}
+	ids := []partitionID{{t, whole}}
 	if in.ordered {
 		// Events that wait for others of their conversation take no slot.
 		in.limit = max(2*o.Concurrency, 256)
 		in.share = transport.Partitions
-		sections = nil
+		ids = nil
 		for p := range transport.Partitions {
-			sections = append(sections, section{t, p})
+			ids = append(ids, partitionID{t, p})
 		}
 	}
-	for _, part := range sections {
-		in.partitions = append(in.partitions, newPartition(in, part))
+	for _, id := range ids {
+		in.partitions = append(in.partitions, newPartition(in, id))
 	}
 	return in
 }

@@ -296,8 +296,8 @@ func TestClaim(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	before, b := n.dial(t, nil), n.dial(t, nil)
 	const contextID = "c1"
-	s := section{orchestratorInbox, transport.Partition("", contextID)}
-	if _, err := before.ensureSection(t.Context(), s); err != nil {
+	s := partitionID{orchestratorInbox, transport.Partition("", contextID)}
+	if _, err := before.ensurePartition(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -330,8 +330,8 @@ func TestClaimFromPaused(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	paused, b := n.dial(t, nil), n.dial(t, nil)
 	const contextID = "c1"
-	s := section{orchestratorInbox, transport.Partition("", contextID)}
-	if _, err := paused.ensureSection(t.Context(), s); err != nil {
+	s := partitionID{orchestratorInbox, transport.Partition("", contextID)}
+	if _, err := paused.ensurePartition(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := paused.nc.SubscribeSync(paused.nc.NewInbox())

@@ -17,7 +17,7 @@ import (
 // the server has delivered and that is not acknowledged is held: in a queue of its conversation (ordered), being handled, or
 // waiting to be handled again.
 type partition struct {
-	section
+	partitionID
 	in          *inbox
 	pullSubject string
 	ctx         context.Context //nolint:containedctx // of the handlers, for as long as it is served
@@ -54,8 +54,8 @@ type delivery struct {
 	touched time.Time   // when the server last heard of it
 }
 
-func newPartition(in *inbox, s section) *partition {
-	p := &partition{section: s, in: in, pullSubject: jsAPI + "CONSUMER.MSG.NEXT." + inboxStream + "." + s.consumer(), handled: make([]stored, 256)}
+func newPartition(in *inbox, s partitionID) *partition {
+	p := &partition{partitionID: s, in: in, pullSubject: jsAPI + "CONSUMER.MSG.NEXT." + inboxStream + "." + s.consumer(), handled: make([]stored, 256)}
 	if in.ordered {
 		p.handled = make([]stored, 4096)
 		p.renewing = make(chan struct{}, 1)
@@ -194,7 +194,7 @@ func (p *partition) giveBack() {
 		}
 	}
 	if counts := formatCounts(back); p.in.ordered && counts != "" {
-		_, err = p.in.bus.putConsumer(ctx, p.section, counts)
+		_, err = p.in.bus.putConsumer(ctx, p.partitionID, counts)
 	}
 	if err := errors.Join(err, p.settle(ctx)); err != nil {
 		p.in.bus.log.Debug("events not given back", "inbox", p.topic.ID, "count", len(back), "err", err)

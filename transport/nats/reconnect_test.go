@@ -274,7 +274,7 @@ func TestConsumerDeleted(t *testing.T) {
 		})
 		publish(t, b, topic, "c1", "before")
 		receive(t, got)
-		s := section{topic, transport.Partition("", "c1")}
+		s := partitionID{topic, transport.Partition("", "c1")}
 		if o != nil {
 			s.partition = whole
 		}
@@ -305,7 +305,7 @@ func TestHeldIsBounded(t *testing.T) {
 		publish(t, b, topic, "c1", fmt.Sprint(i))
 	}
 	eventually(t, "the subscriber is full and asks for no more", func() bool {
-		info, err := b.consumer(t.Context(), section{topic, transport.Partition("", "c1")})
+		info, err := b.consumer(t.Context(), partitionID{topic, transport.Partition("", "c1")})
 		if err != nil || info == nil {
 			t.Fatal(info, err)
 		}

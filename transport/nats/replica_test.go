@@ -267,7 +267,7 @@ func TestOlderConsumer(t *testing.T) {
 			names = append(names, name)
 		}
 		for g := range transport.Partitions {
-			want = append(want, section{orchestratorInbox, g}.consumer())
+			want = append(want, partitionID{orchestratorInbox, g}.consumer())
 			if err := b.js.DeleteConsumer(t.Context(), inboxStream, want[g]); err != nil {
 				t.Fatal(err)
 			}

@@ -172,24 +172,24 @@ func parseToldSubject(subject string) (agent string, err error) {
 // whole, in place of a partition, is all of an inbox.
 const whole = -1
 
-// section is what one consumer delivers of an inbox: one of its partitions, or the whole.
-type section struct {
+// partitionID names what one consumer delivers of an inbox: one of its partitions, or the whole.
+type partitionID struct {
 	topic     transport.Topic
 	partition int
 }
 
-// filter returns what matches the subjects of the section. It is a single one: a server looks for the next message of several
+// filter returns what matches the subjects of the partition. It is a single one: a server looks for the next message of several
 // filters at every subject of a file, once for each message that it delivers.
-func (s section) filter() string {
+func (s partitionID) filter() string {
 	if s.partition == whole {
 		return inboxFilter(s.topic)
 	}
 	return strings.TrimSuffix(inboxFilter(s.topic), ">") + strconv.Itoa(s.partition) + ".>"
 }
 
-// consumer returns the name of the section's consumer. Tokens have no comma, so names do not collide; one that is too long for a
+// consumer returns the name of the partition's consumer. Tokens have no comma, so names do not collide; one that is too long for a
 // file name becomes a hash.
-func (s section) consumer() string {
+func (s partitionID) consumer() string {
 	t := s.topic
 	name := "agent-" + transport.Escape(t.ID)
 	switch {
@@ -212,7 +212,7 @@ func (s section) consumer() string {
 }
 
 // consumerName returns the name of the consumer of a whole inbox.
-func consumerName(t transport.Topic) string { return section{t, whole}.consumer() }
+func consumerName(t transport.Topic) string { return partitionID{t, whole}.consumer() }
 
 // splitSubject fills token with the tokens behind prefix; it fails unless their number is len(token).
 func splitSubject(subject, prefix string, token []string) error {

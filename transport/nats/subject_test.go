@@ -36,14 +36,14 @@ func TestSubjects(t *testing.T) {
 
 func TestConsumerName(t *testing.T) {
 	long := strings.Repeat("é", transport.MaxID/2)
-	seen := map[string]section{}
+	seen := map[string]partitionID{}
 	for _, topic := range []transport.Topic{
 		transport.Inbox("", "cortex"), transport.Inbox("acme", "cortex"), transport.Inbox("", "0"), transport.Inbox("", "cortex,acme"),
 		transport.Inbox("", "echo"), transport.Inbox("acme", "echo"), transport.Inbox("echo", "acme"), transport.Inbox("", long), transport.Inbox(long, "x"),
 		transport.Inbox("0", "echo"), transport.Inbox("_", "echo"),
 	} {
 		for g := whole; g < transport.Partitions; g++ {
-			s := section{topic, g}
+			s := partitionID{topic, g}
 			name := s.consumer()
 			if other, ok := seen[name]; ok {
 				t.Errorf("%v and %v have the same consumer %q", s, other, name)
@@ -54,7 +54,7 @@ func TestConsumerName(t *testing.T) {
 			seen[name] = s
 		}
 	}
-	for s, want := range map[section]string{
+	for s, want := range map[partitionID]string{
 		{transport.Inbox("", "cortex"), 0}: "cortex-0", {transport.Inbox("acme", "cortex"), 1}: "cortex-1,acme",
 		{transport.Inbox("acme", "echo"), whole}: "agent-echo,acme", {transport.Inbox("", "echo"), 2}: "agent-echo,_,2",
 	} {
@@ -64,16 +64,16 @@ func TestConsumerName(t *testing.T) {
 	}
 }
 
-// TestSections checks that every partition is a section, whose filter matches its subjects.
+// TestSections checks that every partition is a partition, whose filter matches its subjects.
 func TestSections(t *testing.T) {
 	topic := transport.Inbox("acme", transport.Cortex)
 	for p := range transport.Partitions {
 		want := fmt.Sprintf("cortex.v1.inbox.acme.cortex.%d.>", p)
-		if got := (section{topic, p}).filter(); got != want {
+		if got := (partitionID{topic, p}).filter(); got != want {
 			t.Errorf("filter of partition %d = %q, want %q", p, got, want)
 		}
 	}
-	if got := (section{topic, whole}).filter(); got != "cortex.v1.inbox.acme.cortex.>" {
+	if got := (partitionID{topic, whole}).filter(); got != "cortex.v1.inbox.acme.cortex.>" {
 		t.Errorf("filter of the whole = %q", got)
 	}
 }
