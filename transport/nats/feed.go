@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -39,6 +40,10 @@ type feed struct {
 	heard time.Time // last message of any kind
 
 	broken chan error // gets the first reason for its end
+
+	// Of a feed in order.
+	failed atomic.Bool // what comes now may be behind what is missing
+	next   uint64      // by the consumer's count, the number of the next message; 0: any. Only receive uses it
 }
 
 // feeds runs one feed after the other until ctx ends.
@@ -109,7 +114,7 @@ func (p *partition) feed(ctx context.Context, lost <-chan struct{}) error {
 			return err
 		case <-ticker.C:
 			if f.silent() {
-				return errMissedHeartbeat
+				f.fail(errMissedHeartbeat)
 			}
 		}
 	}
@@ -132,6 +137,7 @@ func (f *feed) end(sub *natsgo.Subscription, gone <-chan struct{}) {
 }
 
 func (f *feed) fail(err error) {
+	f.failed.Store(true)
 	select {
 	case f.broken <- err:
 	default:
@@ -155,13 +161,33 @@ func (f *feed) receive(m *natsgo.Msg) {
 	f.asked--
 	f.heard = time.Now()
 	in.mu.Unlock()
-	// A pull can outlive its connection at the server, and events that were lost with it are still missing: the order is
-	// right again only behind the next feed's reset.
-	if in.ordered && in.bus.nc.Stats().Reconnects != f.conn {
-		f.fail(errReconnected)
+	if in.ordered && !f.inOrder(m) {
 		return
 	}
 	f.p.take(m)
+}
+
+// inOrder reports whether nothing is missing before a message. Else the feed ends: the order is right again only behind the next one's reset,
+// which makes the server deliver again what is left out here.
+func (f *feed) inOrder(m *natsgo.Msg) bool {
+	switch {
+	case f.failed.Load():
+		return false
+	case f.p.in.bus.nc.Stats().Reconnects != f.conn: // a pull can outlive its connection at the server, which lost events with it
+		f.fail(errReconnected)
+		return false
+	}
+	meta, err := m.Metadata()
+	if err != nil {
+		return true // see take
+	}
+	// A consumer's new leader does not send what the one before had counted as delivered and could not send any more.
+	if f.next != 0 && meta.Sequence.Consumer != f.next {
+		f.fail(fmt.Errorf("delivery %d came, want %d", meta.Sequence.Consumer, f.next))
+		return false
+	}
+	f.next = meta.Sequence.Consumer + 1
+	return true
 }
 
 func (f *feed) status(status string, m *natsgo.Msg) {

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -485,6 +486,40 @@ func TestPullOutlivesItsConnection(t *testing.T) {
 	}
 	if len(g.queues) > 0 || len(g.held) > 0 {
 		t.Error("the event is handled")
+	}
+}
+
+// TestGapEndsTheFeed delivers events to a feed of which one is missing, as the new leader of a consumer does that was killed between counting
+// an event and sending it: what comes behind the gap is not handled, also when what is missing comes after it, and the feed begins anew.
+func TestGapEndsTheFeed(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	g := newPartitions(b, transport.SubscribeOptions{}).partitions[0]
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is handled, only held
+	g.ctx, g.held, g.queues = ctx, map[uint64]*delivery{}, map[string][]*delivery{}
+	f := &feed{p: g, conn: b.nc.Stats().Reconnects, asked: 9, broken: make(chan error, 1)}
+	deliver := func(consumer uint64) {
+		f.receive(&natsgo.Msg{
+			Sub: &natsgo.Subscription{}, Subject: "cortex.v1.inbox._.cortex.0.c1.user",
+			Reply: fmt.Sprintf("$JS.ACK.%s.consumer.1.%d.%d.1.0", inboxStream, 100+consumer, consumer),
+		})
+	}
+	deliver(7)
+	deliver(8)
+	select {
+	case err := <-f.broken:
+		t.Fatalf("the feed ends with %v", err)
+	default:
+	}
+	deliver(10)
+	deliver(9)
+	select {
+	case <-f.broken:
+	default:
+		t.Error("the feed goes on")
+	}
+	if len(g.held) != 2 || g.held[107] == nil || g.held[108] == nil {
+		t.Errorf("%d events are held, want the two before the gap", len(g.held))
 	}
 }
 
