@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -82,7 +83,8 @@ func TestKill9WhileTryingAgain(t *testing.T) {
 		} {
 			published := false
 			poll := time.NewTicker(10 * time.Millisecond)
-			for deadline := time.Now().Add(30 * time.Second); !answered(t, store, say.id); <-poll.C {
+			var log []*conversation.Entry
+			for deadline := time.Now().Add(30 * time.Second); log == nil; <-poll.C {
 				if time.Now().After(deadline) {
 					t.Fatalf("killed at step %d: no answer to %q within 30 s", at, say.text)
 				}
@@ -95,9 +97,10 @@ func TestKill9WhileTryingAgain(t *testing.T) {
 					killed = true
 					c = startChild(t, dir, listen, 0, "retries")
 				}
+				log = answered(t, store, say.id)
 			}
 			poll.Stop()
-			if got := answersIn(t, store)[say.id]; got != say.want {
+			if got := answersOf(t, log)[say.id]; got != say.want {
 				t.Fatalf("killed at step %d: answer %q, want %q", at, got, say.want)
 			}
 		}
@@ -108,7 +111,8 @@ func TestKill9WhileTryingAgain(t *testing.T) {
 		if len(ids) != 1 {
 			t.Errorf("killed at step %d: beta got %d different tasks, want one that goes on", at, len(ids))
 		}
-		if survived = !killed; survived && at < 30 {
+		c.stop()
+		if survived = !killed && !c.killed(); survived && at < 30 {
 			t.Errorf("there were only %d steps: the fatal step is not everywhere", at)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
@@ -158,7 +159,8 @@ func TestKill9AtEveryStep(t *testing.T) {
 		turn := fmt.Sprintf("m%d", at)
 		killed, published := false, false
 		poll := time.NewTicker(10 * time.Millisecond)
-		for deadline := time.Now().Add(30 * time.Second); !answered(t, store, turn); <-poll.C {
+		var log []*conversation.Entry // as it was when it held the answer: the process may be killed right after
+		for deadline := time.Now().Add(30 * time.Second); log == nil; <-poll.C {
 			if time.Now().After(deadline) {
 				t.Fatalf("killed at step %d: no answer within 30 s", at)
 			}
@@ -171,15 +173,19 @@ func TestKill9AtEveryStep(t *testing.T) {
 				killed = true
 				c = startChild(t, dir, listen, 0, "turns")
 			}
+			log = answered(t, store, turn)
 		}
 		poll.Stop()
-		if got, want := answersIn(t, store)[turn], "alpha COMPLETED did work; "; got != want {
+		if got, want := answersOf(t, log)[turn], "alpha COMPLETED did work; "; got != want {
 			t.Errorf("killed at step %d: answer %q, want %q", at, got, want)
 		}
-		if n := len(entries(t, store)); n != 2*at {
+		if n := len(log); n != 2*at {
 			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, 2*at)
 		}
-		if !killed {
+		if c.stop(); !killed && !c.killed() { // no step is left at which it would have died
+			c = startChild(t, dir, listen, 0, "turns")
+			for poll := time.NewTicker(10 * time.Millisecond); answered(t, store, turn) == nil; <-poll.C {
+			} // until this connection is back
 			wantAccounts(t, store, at)
 			if at < 20 {
 				t.Errorf("the turn had only %d steps: the fatal step is not everywhere", at)
@@ -223,6 +229,12 @@ func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 	}
 }
 
+// killed reports whether the child, which has ended, was killed.
+func (c *child) killed() bool {
+	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
+}
+
 func (c *child) hasEnded() bool {
 	select {
 	case <-c.ended:
@@ -232,16 +244,18 @@ func (c *child) hasEnded() bool {
 	}
 }
 
-// answered reports whether the log holds the answer to a turn; false while the server is away.
-func answered(t *testing.T, s storage.Store, turn string) bool {
+// answered returns the log that holds the answer to the user's message with this id; nil while there is none, or the server is away.
+func answered(t *testing.T, s storage.Store, id string) []*conversation.Entry {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	conv, err := cortex.Load(ctx, s, "", theContext)
+	log, err := readLog(ctx, s)
 	if err != nil {
-		return false
+		return nil
 	}
-	_, ok := conv.AnswerOf("user", turn)
-	return ok
+	if _, ok := answersOf(t, log)[id]; !ok {
+		return nil
+	}
+	return log
 }
 
 // serveAlpha runs the agent alpha, which outlives the children.

@@ -256,20 +256,18 @@ func (w *world) onlyTask(agent string) a2a.TaskID {
 	return tasks[0].TaskID
 }
 
-// answers returns the answers in the log, by the id of the message they answer, and fails if one is answered twice.
+// answers returns the answers in the log, by the id of the message they answer.
 func (w *world) answers() map[string]string {
 	w.t.Helper()
-	return answersIn(w.t, w.store)
+	return answersOf(w.t, entries(w.t, w.store))
 }
 
-func answersIn(t *testing.T, s storage.Store) map[string]string {
+// answersOf returns the answers in a log, by the id of the message they answer, and fails if one is answered twice.
+func answersOf(t *testing.T, log []*conversation.Entry) map[string]string {
 	t.Helper()
 	conv := conversation.NewConversation("", theContext)
 	answers := map[string]string{}
-	for e, err := range s.Load(t.Context(), "", theContext, 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range log {
 		if err := conv.Apply(e); err != nil {
 			t.Fatal(err)
 		}
@@ -331,14 +329,21 @@ func (w *world) decisions() []*llm.Turn {
 
 func entries(t *testing.T, s storage.Store) []*conversation.Entry {
 	t.Helper()
-	var list []*conversation.Entry
-	for e, err := range s.Load(t.Context(), "", theContext, 0) {
+	list, err := readLog(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func readLog(ctx context.Context, s storage.Store) (list []*conversation.Entry, err error) {
+	for e, err := range s.Load(ctx, "", theContext, 0) {
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		list = append(list, e)
 	}
-	return list
+	return list, nil
 }
 
 // results tells what the last step brought: "alpha COMPLETED text; …".
