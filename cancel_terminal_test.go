@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +14,9 @@ import (
 
 // TestCtrlCEndsPrograms presses Ctrl-C in the chat while a program works, and none of the program's processes is left.
 func TestCtrlCEndsPrograms(t *testing.T) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // else those started here ignore it when the tests run under nohup
+	defer signal.Stop(hangup)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\ndescription: Does work\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
@@ -52,6 +56,9 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 // TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
 // its program end. Under nohup it stays.
 func TestClosedTerminalEndsPrograms(t *testing.T) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // else those started here ignore it when the tests run under nohup
+	defer signal.Stop(hangup)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
