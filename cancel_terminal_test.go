@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,9 +13,6 @@ import (
 
 // TestCtrlCEndsPrograms presses Ctrl-C in the chat while a program works, and none of the program's processes is left.
 func TestCtrlCEndsPrograms(t *testing.T) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP) // else those started here ignore it when the tests run under nohup
-	defer signal.Stop(hangup)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\ndescription: Does work\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
@@ -56,9 +52,7 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 // TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
 // its program end. Under nohup it stays.
 func TestClosedTerminalEndsPrograms(t *testing.T) {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP) // else those started here ignore it when the tests run under nohup
-	defer signal.Stop(hangup)
+	hearHangup(t)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
