@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -122,4 +123,11 @@ func ends(t *testing.T, pid string) {
 			t.Fatalf("process %s does not end", pid)
 		}
 	}
+}
+
+// hearHangup has this process hear SIGHUP until t ends. Those that it starts would else ignore the signal when the tests run under nohup.
+func hearHangup(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(heard) })
 }

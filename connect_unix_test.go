@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"syscall"
 	"testing"
 )
@@ -47,11 +46,4 @@ func TestSignalsAreHeardWhileConnecting(t *testing.T) {
 			}
 		})
 	}
-}
-
-// hearHangup has this process hear SIGHUP until t ends. Those that it starts would else ignore the signal when the tests run under nohup.
-func hearHangup(t *testing.T) {
-	heard := make(chan os.Signal, 1)
-	signal.Notify(heard, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(heard) })
 }
