@@ -37,23 +37,31 @@ func Check(t *Turn, d *Decision) error {
 }
 
 func check(t *Turn, d *Decision) error {
-	switch d.Kind {
-	case KindRespond, KindClarify, KindRefuse:
-		if strings.TrimSpace(d.Say) == "" {
-			return fmt.Errorf(`"say" is empty; with kind %q it is what the user reads`, d.Kind)
+	var names []string
+	for _, k := range kinds {
+		switch {
+		case k.check == nil:
+		case k.Kind == d.Kind:
+			return k.check(t, d)
+		default:
+			names = append(names, string(k.Kind))
 		}
-		if n := len(d.Delegations); n > 0 {
-			return fmt.Errorf("kind %q with %d delegations; either delegate or answer", d.Kind, n)
-		}
-		return nil
-	case KindDelegate:
-		return checkDelegations(t, d.Delegations)
 	}
-	return fmt.Errorf("unknown kind %s; it is one of respond, delegate, clarify, refuse", excerpt(string(d.Kind)))
+	return fmt.Errorf("unknown kind %s; it is one of %s", excerpt(string(d.Kind)), strings.Join(names, ", "))
 }
 
-func checkDelegations(t *Turn, ds []Delegation) error {
-	most := t.MaxParallel
+func checkAnswer(_ *Turn, d *Decision) error {
+	if strings.TrimSpace(d.Say) == "" {
+		return fmt.Errorf(`"say" is empty; with kind %q it is what the user reads`, d.Kind)
+	}
+	if n := len(d.Delegations); n > 0 {
+		return fmt.Errorf("kind %q with %d delegations; either delegate or answer", d.Kind, n)
+	}
+	return nil
+}
+
+func checkDelegations(t *Turn, d *Decision) error {
+	ds, most := d.Delegations, t.MaxParallel
 	if most <= 0 {
 		most = DefaultMaxParallel
 	}

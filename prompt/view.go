@@ -262,17 +262,19 @@ func viewAnswer(h *Turn, choice bool) string {
 	return encode(newAnswer(viewKind(h.Kind), say, choice))
 }
 
-// viewKind returns the kind of an answer. What is no kind of answer, as of a turn that failed, is a response.
+// viewKind returns the kind of an answer. A turn that failed has none, and its answer is shown as a response.
 func viewKind(kind string) string {
-	switch kind {
-	case "clarify", "refuse":
-		return kind
+	if kind == "" || kind == delegate {
+		return "respond"
 	}
-	return "respond"
+	return id(kind)
 }
 
+// delegate is the kind of a step, which is no answer.
+const delegate = "delegate"
+
 func viewDelegations(s *Step, choice bool) string {
-	v := newAnswer("delegate", CleanText(s.Say, maxAnswer), choice)
+	v := newAnswer(delegate, CleanText(s.Say, maxAnswer), choice)
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: viewNeeds(s, t)}
