@@ -17,6 +17,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -269,15 +270,7 @@ func pathless(err error) error {
 // output makes a result of what a program wrote.
 func output(b []byte, note string) *Result {
 	if note != "" {
-		// The cut may have gone through a character.
-		for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
-			if c := b[len(b)-i]; utf8.RuneStart(c) {
-				if !utf8.FullRune(b[len(b)-i:]) {
-					b = b[:len(b)-i]
-				}
-				break
-			}
-		}
+		b = b[:whole(b)] // the cut may have gone through a character
 	}
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		text := fmt.Sprintf("binary output, %d bytes", len(b))
@@ -290,7 +283,7 @@ func output(b []byte, note string) *Result {
 	}
 	text := strings.TrimRight(string(b), "\r\n")
 	if note != "" {
-		text = prefix(text, MaxResultText-len(note)-1) + "\n" + note
+		text = shorten.To(text, MaxResultText-len(note)-1) + "\n" + note
 	}
 	return Text(text)
 }

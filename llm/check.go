@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -255,7 +256,7 @@ func skillsOf(c *a2a.AgentCard) string {
 func excerpt(s string) string {
 	const most = 200
 	if len(s) > most {
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+		return fmt.Sprintf("%q…", shorten.To(s, most))
 	}
 	return fmt.Sprintf("%q", s)
 }

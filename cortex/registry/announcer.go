@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -61,7 +62,7 @@ func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 // announcement is e for the cards topic.
 func (r *Registry) announcement(e Event) *transport.Event {
 	said := e.Wire()
-	said.Reason = cut(said.Reason, transport.MaxReason-len("…"))
+	said.Reason = shorten.Marked(said.Reason, transport.MaxReason-len("…"), "…")
 	return r.event(e.Time, transport.Cortex, said)
 }
 
