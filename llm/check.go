@@ -9,6 +9,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -225,9 +226,8 @@ func wasListed(in *prompt.Input, id string) bool {
 		})
 }
 
-// A skill without an id goes by its name.
 func hasSkill(c *a2a.AgentCard, id string) bool {
-	return c != nil && slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return s.ID == id || (s.ID == "" && s.Name == id) })
+	return c != nil && slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return agentcard.SkillID(&s) == id })
 }
 
 func skillsOf(c *a2a.AgentCard) string {
@@ -236,7 +236,7 @@ func skillsOf(c *a2a.AgentCard) string {
 	}
 	var b strings.Builder
 	b.WriteString("it has ")
-	for i, s := range c.Skills {
+	for i := range c.Skills {
 		if i == 2*maxNearest {
 			fmt.Fprintf(&b, ", and %d more", len(c.Skills)-i)
 			break
@@ -244,10 +244,7 @@ func skillsOf(c *a2a.AgentCard) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if s.ID == "" {
-			s.ID = s.Name
-		}
-		b.WriteString(excerpt(s.ID))
+		b.WriteString(excerpt(agentcard.SkillID(&c.Skills[i])))
 	}
 	return b.String()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 )
 
@@ -182,18 +183,10 @@ func viewSkill(s *a2a.AgentSkill, input func(skill string) string) skillView {
 	case name != s.ID:
 		v.Name = quote(name)
 	}
-	v.Input = input(skillKey(s))
+	v.Input = input(agentcard.SkillID(s))
 	v.Tags = quoteSome(s.Tags, maxTags, maxTag)
 	v.Examples = quoteSome(s.Examples, maxExamples, maxExample)
 	return v
-}
-
-// skillKey is what a skill goes by.
-func skillKey(s *a2a.AgentSkill) string {
-	if s.ID == "" {
-		return s.Name
-	}
-	return s.ID
 }
 
 // id bounds an id without changing it: it has to be copied letter for letter.
@@ -212,15 +205,11 @@ func quote(s string) string {
 	return encode(s)
 }
 
+// quoteSome is cleanSome, quoted.
 func quoteSome(all []string, most, limit int) []string {
-	var out []string
-	for _, s := range all {
-		if len(out) == most {
-			break
-		}
-		if s = Clean(s, limit); s != "" {
-			out = append(out, encode(s))
-		}
+	out := cleanSome(all, most, limit)
+	for i, s := range out {
+		out[i] = encode(s)
 	}
 	return out
 }
