@@ -3,7 +3,9 @@ package client_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 
@@ -12,7 +14,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/client"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -29,8 +33,22 @@ func (oneStep) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Deci
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: "echo", Skill: "echo", Task: t.User}}}, nil
 }
 
+// illegible is a store whose second reading fails.
+type illegible struct {
+	storage.Store
+	err   error
+	loads int
+}
+
+func (s *illegible) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
+	if s.loads++; s.loads == 2 {
+		return func(yield func(*conversation.Entry, error) bool) { yield(nil, s.err) }
+	}
+	return s.Store.Load(ctx, tenant, contextID, after)
+}
+
 // TestOlderAnswersHaveTheirFiles reads answers again when others have come since, for which the conversation has let go of their files: the log has
-// them, also when the same answer is asked for twice, and what is left when the log is not whole any more is still an answer.
+// them, also when the same answer is asked for twice. When the log cannot be read for good, there is the answer all the same.
 func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
@@ -89,6 +107,12 @@ func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 				if b, err := transport.ReadPart(t.Context(), bus, "", p, 1<<20); err != nil || !bytes.Equal(b, want) {
 					t.Errorf("%s of answer %d is %d bytes, %v", p.Filename, i, len(b), err)
 				}
+			}
+		}
+		for err, want := range map[error]error{conversation.ErrDamaged: nil, context.DeadlineExceeded: nil, transport.ErrUnavailable: transport.ErrUnavailable} {
+			m, ok, got := client.ReadLog(&illegible{Store: store, err: err}, "")(t.Context(), turns[0])
+			if !errors.Is(got, want) || ok != (want == nil) || ok && !transport.IsForgotten(transport.FilesOf(m.Parts)[0]) {
+				t.Errorf("a log that cannot be read (%v): %v, %v, %v", err, m, ok, got)
 			}
 		}
 	})
