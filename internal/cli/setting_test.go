@@ -15,7 +15,7 @@ import (
 
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
-	data nats creds tls-ca tls-cert tls-key tenant log-format log-level
+	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout`)
 
@@ -47,7 +47,8 @@ func TestFlagsAreClassified(t *testing.T) {
 		}
 		class[name] = false
 	}
-	eachFlag((&env{settings: settings{node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
+	own := &Program{Transports: map[string]Transport{"own": {}}, Stores: map[string]Store{"own": {}}}
+	eachFlag((&env{settings: settings{program: own, node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
 		of := c.CommandPath() + " --" + f.Name
 		want, known := class[f.Name]
 		if !known {
