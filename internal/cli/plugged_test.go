@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,8 +79,10 @@ func newPlugged(t *testing.T) *plugged {
 // run runs one command line, whose words stand between spaces.
 func (p *plugged) run(t *testing.T, line string) (status int, says string) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	var out bytes.Buffer
-	status = p.Run(t.Context(), strings.Fields(line), strings.NewReader(""), &out, &out)
+	status = p.Run(ctx, strings.Fields(line), strings.NewReader(""), &out, &out)
 	return status, out.String()
 }
 
@@ -161,10 +164,19 @@ func TestPluggedTransport(t *testing.T) {
 func TestPluggedPlain(t *testing.T) {
 	p := newPlugged(t)
 	at := " --data " + t.TempDir() + " --transport plain --store plain"
-	p.start(t, "serve --http none --agents calc"+at)
+	log, _ := p.start(t, "serve --http 127.0.0.1:0 --agents calc"+at)
 	if status, says := p.run(t, "ask --context demo 6*7"+at); status != 0 || !strings.Contains(says, "42") {
 		t.Errorf("cortex ask = %d, %q, want 42", status, says)
 	}
+	var ready string
+	eventually(t, "it says where its health is", func() bool {
+		ready = readyURL.FindString(log.String())
+		return ready != ""
+	})
+	eventually(t, "it is ready", func() bool {
+		code, _ := status(t, ready)
+		return code == http.StatusOK
+	})
 }
 
 // TestPluggedPrivate holds what a transport that reaches no other process is for.
@@ -211,6 +223,13 @@ func TestPluggedStore(t *testing.T) {
 		if refused := strings.HasPrefix(c.want, "cortex: "); (status != 0) != refused || !strings.Contains(says, c.want) {
 			t.Errorf("cortex %s = %d, %q, want %q", c.line, status, says, c.want)
 		}
+	}
+	before := p.opened.Load()
+	joins, stop := p.start(t, "agent clock --store shelf"+at)
+	eventually(t, "the agent joins", func() bool { return strings.Contains(joins.String(), "joins nats") })
+	stop()
+	if n := p.opened.Load() - before; n != 0 {
+		t.Errorf("an agent has opened the store of conversations %d times", n)
 	}
 	p.Stores = nil
 	if status, says := p.run(t, "sessions"+at); status != 1 || !strings.Contains(says, "in a store that this program does not have: shelf\n") {
