@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -190,11 +190,8 @@ func cutText(s string) string {
 	if len(s) <= deadText {
 		return s
 	}
-	end := deadText
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", s[:end], len(s)-end)
+	begin := shorten.To(s, deadText)
+	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", begin, len(s)-len(begin))
 }
 
 // doDead does something with a dead letter, and says what.

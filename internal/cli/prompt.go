@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
@@ -155,7 +155,7 @@ func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent,
 			return !p.Allows(from, a.ID, "")
 		}
 		return p.Any(a.ID) && !slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool {
-			return p.Allows(from, a.ID, cmp.Or(s.ID, s.Name))
+			return p.Allows(from, a.ID, agentcard.SkillID(&s))
 		})
 	}), nil
 }
