@@ -354,6 +354,17 @@ func (c *Conversation) Wants(id a2a.TaskID, eventID string) bool {
 	return t != nil && t.Running() && c.ID(t.SentSeq, "work", t.SentIndex) == eventID
 }
 
+// Sending returns what sends a task, if the event of that id is still to do so.
+func (c *Conversation) Sending(id a2a.TaskID, eventID string) (Effect, bool) {
+	if !c.Wants(id, eventID) {
+		return Effect{}, false
+	}
+	var out []Effect
+	t := c.Tasks[id]
+	effects{c: c, seq: t.SentSeq, out: &out}.task(t)
+	return out[len(out)-1], true
+}
+
 // Unlogged returns the answer of an open turn that cannot be ended in its log.
 func (c *Conversation) Unlogged(turn *Turn, why string, at time.Time) []Effect {
 	ended := *turn
