@@ -70,8 +70,8 @@ type taskQueue struct {
 // agentQueue is what waits for one agent.
 type agentQueue struct {
 	window  int
-	untaken int // tasks that it has not fetched, when that was looked at, and those that were let go since
-	sent    int // tasks under way that were marked as sent, at that time
+	untaken int  // tasks that it has not fetched, when that was looked at, and those that were let go since
+	sent    int  // tasks under way that were marked as sent, at that time
 	spent   bool // somebody had to wait for room since
 	looked  time.Time
 	looking bool

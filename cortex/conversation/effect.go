@@ -22,7 +22,7 @@ type Effect struct {
 // sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. For the tasks in shown, people have seen
 // already how they ended (see Settled), and Effects leaves that out.
 func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
-	var out []Effect
+	out := make([]Effect, 0, 4) // as many as most entries have
 	o := effects{c: c, seq: seq, out: &out}
 	timed := c.settledQuestion(seq)
 	for _, t := range c.settledBy(seq) {

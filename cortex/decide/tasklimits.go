@@ -176,9 +176,6 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 			put(t, last)
 		}
 	}
-	if len(p.byConv[k]) == 0 {
-		delete(p.byConv, k)
-	}
 	p.sweep(now)
 }
 
@@ -216,10 +213,7 @@ func (p *taskLimits) drop(agent string, id a2a.TaskID) {
 			delete(p.sent, agent)
 		}
 	}
-	delete(p.byAgent[agent], id)
-	if len(p.byAgent[agent]) == 0 {
-		delete(p.byAgent, agent)
-	}
+	delete(p.byAgent[agent], id) // an empty map goes with the next sweep: another task is likely
 }
 
 // sweep lets go of what is over, now and then.
@@ -237,6 +231,11 @@ func (p *taskLimits) sweep(now time.Time) {
 		}
 		if len(tasks) == 0 {
 			delete(p.byConv, k)
+		}
+	}
+	for agent, tasks := range p.byAgent {
+		if len(tasks) == 0 {
+			delete(p.byAgent, agent)
 		}
 	}
 }
