@@ -235,7 +235,11 @@ func (q *taskQueue) add(t *queuedTask, n int) {
 
 // count asks how many tasks all replicas have, unless that was asked just now. q.mu is held, but not meanwhile.
 func (q *taskQueue) count(ctx context.Context) {
-	if q.depth == nil || q.counting || time.Since(q.counted) < lookEvery {
+	if q.depth == nil {
+		q.inbox = q.all
+		return
+	}
+	if q.counting || time.Since(q.counted) < lookEvery {
 		return
 	}
 	q.counting = true
@@ -245,8 +249,8 @@ func (q *taskQueue) count(ctx context.Context) {
 	cancel()
 	q.mu.Lock()
 	q.counting, q.counted = false, time.Now()
-	if err == nil { // else putting it there will say what is wrong
-		q.inbox = n
+	if q.inbox = n; err != nil { // putting it there will say what is wrong
+		q.inbox = q.all
 	}
 	for id, t := range q.coming {
 		if time.Since(t.since) > comingFor {
