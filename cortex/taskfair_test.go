@@ -101,7 +101,8 @@ func testManyRequestersAreBounded(t *testing.T, replicas int) {
 			t.Fatal(err)
 		}
 		for _, task := range conv.Tasks {
-			if strings.HasPrefix(task.Result, "it cannot be sent: stuck0 has more to do than it can take, ") && strings.Contains(task.Result, " tasks wait for it, and ") {
+			if strings.HasPrefix(task.Result, "it cannot be sent: stuck0 has more to do than it can take, ") &&
+				strings.Contains(task.Result, " tasks wait for it, and ") {
 				refused++
 			}
 		}
@@ -234,7 +235,8 @@ func testTaskIsSentOnce(t *testing.T, waits bool, takes time.Duration) {
 	select {
 	case <-left:
 	case <-time.After(time.Minute):
-		t.Fatalf("the task does not leave the queue: %d wait there, %d at the agent: %v", depthOf(t, w.bus, transport.Queue), depthOf(t, w.bus, "quick"), w.orch.Trouble())
+		t.Fatalf("the task does not leave the queue: %d wait there, %d at the agent: %v",
+			depthOf(t, w.bus, transport.Queue), depthOf(t, w.bus, "quick"), w.orch.Trouble())
 	}
 	w.stop() // the handler ends when the window is over
 	w.restart(cfg)
