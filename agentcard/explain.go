@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // Bounds of the words for what is wrong with a value.
@@ -300,16 +302,7 @@ func pointer(tokens []string) string {
 }
 
 // clip returns s, or its beginning.
-func clip(s string) string {
-	if len(s) <= maxShown {
-		return s
-	}
-	n := maxShown
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
-}
+func clip(s string) string { return shorten.Marked(s, maxShown, "…") }
 
 // oneLine returns s on one line, without what cannot be printed, in at most n bytes.
 func oneLine(s string, n int) string {
@@ -326,9 +319,5 @@ func oneLine(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	n -= len("…")
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "…"
+	return shorten.To(s, n-len("…")) + "…"
 }

@@ -1,6 +1,7 @@
 package agentcard
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -55,6 +56,9 @@ type Limits struct {
 	LLMTimeout         time.Duration
 	MaxRetries         *int
 }
+
+// SkillID returns what a skill is called for by: its id, or its name when it has none.
+func SkillID(s *a2a.AgentSkill) string { return cmp.Or(s.ID, s.Name) }
 
 // SpecOf returns what c carries; the zero Spec when it carries nothing. What cannot be read is left out: values of another
 // type, over a bound, or with characters that cannot be printed; but such a tenant scope is [NoTenant]. Schemas are in one form

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -85,7 +86,7 @@ func complete(c *a2a.AgentCard) *a2a.AgentCard {
 	n.Skills = slices.Clone(n.Skills)
 	spec, renamed := agentcard.SpecOf(c), false
 	if len(n.Skills) == 0 {
-		n.Skills = []a2a.AgentSkill{{ID: short, Name: short, Description: prefix(n.Description, 1024)}}
+		n.Skills = []a2a.AgentSkill{{ID: short, Name: short, Description: shorten.To(n.Description, 1024)}}
 	}
 	for i := range n.Skills {
 		s := &n.Skills[i]

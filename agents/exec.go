@@ -17,11 +17,9 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// DefaultMaxOutput is how much a program may write to stdout when ExecOptions do not say.
-const DefaultMaxOutput = 1 << 20
 
 const (
 	// endGrace is the time from SIGTERM to SIGKILL, and how long output is read after the end of a program when something
@@ -31,6 +29,7 @@ const (
 	errorLines = 10                    // of stderr, in the text of a failure
 	errorBytes = 2 << 10
 
+	maxOutput   = 1 << 20  // bytes of stdout
 	maxEnvInput = 64 << 10 // of structured input in the environment, where systems allow about twice as much
 )
 
@@ -51,8 +50,6 @@ type ExecOptions struct {
 	Card *a2a.AgentCard
 	// JSON gives the program the whole task on stdin, as an A2A message in one line of JSON, instead of its text.
 	JSON bool
-	// MaxOutput bounds what is kept of stdout, in bytes; 0 is DefaultMaxOutput.
-	MaxOutput int
 	// Timeout bounds each run; 0 leaves it to the task's deadline.
 	Timeout time.Duration
 }
@@ -73,7 +70,7 @@ type ExecOptions struct {
 // environment, and escapes only by a new environment or another user. Elsewhere the group is ended, and where there are no groups, the
 // program alone. When a program ends by itself, what is left of its group is killed; what it made a daemon stays. When the agent
 // itself is killed, on Linux its programs are killed with it, and what these had started when an agent of this user next starts.
-// A program that writes more than MaxOutput is ended at
+// A program that writes more than 1 MiB is ended at
 // once, since it may never stop; what it had written is the result, with a note. Output that is not UTF-8 is sent as bytes.
 //
 // Exec returns an error when the program cannot be found or run.
@@ -84,9 +81,6 @@ func Exec(o ExecOptions) (Handler, error) {
 	path, err := findProgram(o.Argv[0], o.Dir)
 	if err != nil {
 		return nil, err
-	}
-	if o.MaxOutput <= 0 {
-		o.MaxOutput = DefaultMaxOutput
 	}
 	killOrphans()
 	removeFolders(time.Now())
@@ -153,7 +147,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	stdout := &limited{limit: p.MaxOutput, each: t.alive, over: func() { end(errFlood) }}
+	stdout := &limited{limit: maxOutput, each: t.alive, over: func() { end(errFlood) }}
 	stderr := &lines{each: t.Progress}
 
 	// On Linux the program is told to die with the thread that starts it, which must then live as long as the program.
@@ -185,7 +179,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 
 	switch cause := context.Cause(running); {
 	case errors.Is(cause, errFlood):
-		return output(stdout.kept(), fmt.Sprintf("[cut: %s wrote more than %d bytes and was stopped]", p.name, p.MaxOutput)), nil
+		return output(stdout.kept(), fmt.Sprintf("[cut: %s wrote more than %d bytes and was stopped]", p.name, maxOutput)), nil
 	case cause != nil && err != nil:
 		return nil, cause
 	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
@@ -269,15 +263,7 @@ func pathless(err error) error {
 // output makes a result of what a program wrote.
 func output(b []byte, note string) *Result {
 	if note != "" {
-		// The cut may have gone through a character.
-		for i := 1; i <= utf8.UTFMax && i <= len(b); i++ {
-			if c := b[len(b)-i]; utf8.RuneStart(c) {
-				if !utf8.FullRune(b[len(b)-i:]) {
-					b = b[:len(b)-i]
-				}
-				break
-			}
-		}
+		b = b[:whole(b)] // the cut may have gone through a character
 	}
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		text := fmt.Sprintf("binary output, %d bytes", len(b))
@@ -290,7 +276,7 @@ func output(b []byte, note string) *Result {
 	}
 	text := strings.TrimRight(string(b), "\r\n")
 	if note != "" {
-		text = prefix(text, MaxResultText-len(note)-1) + "\n" + note
+		text = shorten.To(text, MaxResultText-len(note)-1) + "\n" + note
 	}
 	return Text(text)
 }

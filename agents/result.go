@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -157,18 +158,7 @@ func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", prefix(s, limit), limit, len(s))
-}
-
-// prefix returns at most n bytes of s, and no half character.
-func prefix(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	return fmt.Sprintf("%s\n[cut: the first %d of %d bytes]", shorten.To(s, limit), limit, len(s))
 }
 
 // line returns s on one line, without control characters, in at most n bytes.
@@ -181,8 +171,8 @@ func line(s string, n int) string {
 			return -1
 		}
 		return r
-	}, escapes.ReplaceAllString(prefix(s, 4*n), ""))
-	return prefix(strings.Join(strings.Fields(s), " "), n)
+	}, escapes.ReplaceAllString(shorten.To(s, 4*n), ""))
+	return shorten.To(strings.Join(strings.Fields(s), " "), n)
 }
 
 // escapes are the sequences that programs write to colour a terminal, move its cursor or set its title (ECMA-48).

@@ -239,6 +239,9 @@ func TestOutcomes(t *testing.T) {
 		"question": func(context.Context, *agents.Task) (*agents.Result, error) {
 			return agents.InputRequired("which?"), nil
 		},
+		"login": func(context.Context, *agents.Task) (*agents.Result, error) {
+			return agents.AuthRequired("log in at the shop"), nil
+		},
 		"unsendable": func(context.Context, *agents.Task) (*agents.Result, error) {
 			return &agents.Result{Parts: a2a.ContentParts{a2a.NewDataPart(func() {})}}, nil
 		},
@@ -253,6 +256,7 @@ func TestOutcomes(t *testing.T) {
 		"rejected":     "t REJECTED: not mine",
 		"panic":        "t FAILED: the agent crashed while working on this",
 		"question":     "t INPUT_REQUIRED: which?",
+		"login":        "t AUTH_REQUIRED: log in at the shop",
 		"unsendable":   "t FAILED: the agent's result cannot be sent: invalid event: encode task: json: unsupported type: func()",
 		"too big":      "t FAILED: the agent's result cannot be sent: invalid event: too large: the task is 5592905 bytes, at most 4194304 are allowed",
 		"silent error": "t FAILED: the agent gave no reason (*errors.errorString)",

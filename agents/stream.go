@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // Stream shows text of the result to whoever watches, as it is made, and moves the deadline as [Task.Progress] does. It returns at
@@ -33,7 +35,7 @@ func (t *Task) streamed() a2a.ContentParts {
 	}
 	text := strings.ToValidUTF8(string(t.text), "\uFFFD")
 	if len(t.text) > MaxResultText {
-		return words(prefix(text, MaxResultText) + "\n[cut: more than this was written]")
+		return words(shorten.To(text, MaxResultText) + "\n[cut: more than this was written]")
 	}
 	return words(text)
 }

@@ -9,11 +9,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// AgentGone says that no instance of an agent is left. When none is back within Config.GoneGrace, the tasks that it has are given to
+// goneGrace is how long an agent that has gone may take to come back before its tasks are given to others.
+const goneGrace = 10 * time.Second
+
+// AgentGone says that no instance of an agent is left. When none is back within ten seconds, the tasks that it has are given to
 // others, or fail: in the conversations that this orchestrator has handled since it runs. Of others, and when telling them fails, the
 // tasks end at their deadlines. It returns at once, and is safe for concurrent use.
 func (o *Orchestrator) AgentGone(agentID string) {
-	o.departures.put(agentID, o.cfg.Now().Add(o.cfg.GoneGrace))
+	o.departures.put(agentID, o.cfg.Now().Add(goneGrace))
 }
 
 // AgentBack says that an instance of an agent is there again: an AgentGone whose time is not over is void. It returns at once, and

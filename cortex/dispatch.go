@@ -118,7 +118,7 @@ func refusal(err error) string {
 	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge, transport.ErrFull} {
 		text = strings.ReplaceAll(text, kind.Error()+": ", "")
 	}
-	return oneLine(text)
+	return conversation.Explain(conversation.Failure(text))
 }
 
 // wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one

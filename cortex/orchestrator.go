@@ -50,8 +50,6 @@ type Config struct {
 	Label string
 	// TaskTimeout is how long an agent may take for a task; 0 is 5 minutes.
 	TaskTimeout time.Duration
-	// GoneGrace is how long an agent that has gone may take to come back before its tasks are given to others; 0 is 10 seconds.
-	GoneGrace time.Duration
 	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
 	ReplyTimeout time.Duration
 	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes. A Decider that goes on though its
@@ -95,8 +93,8 @@ func New(cfg Config) (*Orchestrator, error) {
 		return nil, errors.New("cortex: Config.Decider is missing")
 	case cfg.Agents == nil:
 		return nil, errors.New("cortex: Config.Agents is missing")
-	case cfg.TaskTimeout < 0, cfg.GoneGrace < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0, cfg.Decisions < 0:
-		return nil, errors.New("cortex: Config.TaskTimeout, GoneGrace, ReplyTimeout, DecideTimeout or Decisions is negative")
+	case cfg.TaskTimeout < 0, cfg.ReplyTimeout < 0, cfg.DecideTimeout < 0, cfg.Decisions < 0:
+		return nil, errors.New("cortex: Config.TaskTimeout, ReplyTimeout, DecideTimeout or Decisions is negative")
 	}
 	if err := cfg.Budget.Check(); err != nil {
 		return nil, fmt.Errorf("cortex: Config.Budget.%w", err)
@@ -106,9 +104,6 @@ func New(cfg Config) (*Orchestrator, error) {
 	}
 	if cfg.TaskTimeout == 0 {
 		cfg.TaskTimeout = 5 * time.Minute
-	}
-	if cfg.GoneGrace == 0 {
-		cfg.GoneGrace = 10 * time.Second
 	}
 	if cfg.ReplyTimeout == 0 {
 		cfg.ReplyTimeout = 24 * time.Hour

@@ -17,7 +17,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
-	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -133,11 +132,11 @@ func asks(e *transport.Event) bool {
 
 // inWords tells who sent e why it is given up. What e says is not in it.
 func inWords(e *transport.Event, reason error) string {
-	var words *failure
+	var words conversation.Failure
 	p, opaque := e.Payload.(*transport.Opaque)
 	switch {
 	case errors.As(reason, &words):
-		return words.text
+		return string(words)
 	case opaque && transport.KnownKind(p.Kind):
 		return "Cortex cannot read this message, so nothing was done."
 	case opaque:
@@ -146,24 +145,13 @@ func inWords(e *transport.Event, reason error) string {
 	return "Cortex could not handle this message and gave it up: its log and `cortex dead` say why. It can be tried again with `cortex dead replay`."
 }
 
-// failure is an error in words for whoever sent the event.
-type failure struct{ text string }
-
-func (f *failure) Error() string { return f.text }
-
-// maxExplained bounds what people are shown of an error, in characters.
-const maxExplained = 500
-
-// oneLine returns an error's text, which may have a stranger's words in it, for showing.
-func oneLine(s string) string { return prompt.Clean(s, maxExplained) }
-
 // failTask tells Cortex itself that a task has failed, since what its agent sent is given up: it ends with that, in the log, as with
 // any result, or is tried again.
 func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2a.TaskID, reason error) error {
 	now := o.cfg.Now()
 	id := conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+conversation.EventKey(e), 0)
 	if e.ID == "" { // it could not be read
-		id = conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+oneLine(reason.Error()), 0)
+		id = conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+conversation.Explain(reason), 0)
 	}
 	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
 		ID: id, Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: o.cfg.Tenant, ContextID: e.ContextID, TaskID: task,
@@ -171,7 +159,7 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 			ID: task, ContextID: e.ContextID,
 			Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Timestamp: &now, Message: &a2a.Message{
 				ID: id, ContextID: e.ContextID, TaskID: task, Role: a2a.MessageRoleAgent,
-				Parts: a2a.ContentParts{a2a.NewTextPart("Cortex cannot take what the agent sent: " + oneLine(reason.Error()))},
+				Parts: a2a.ContentParts{a2a.NewTextPart("Cortex cannot take what the agent sent: " + conversation.Explain(reason))},
 			}},
 			Metadata: map[string]any{transport.MetaAgentID: e.From},
 		},

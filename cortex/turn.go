@@ -82,7 +82,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
 		o.cache.put(conv)
-		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, &failure{plan.Why}))
+		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, conversation.Failure(plan.Why)))
 	case conversation.Refuse:
 		return true, o.bar(ctx, conv, e, plan.Why, now)
 	case conversation.Ignore:
@@ -119,7 +119,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		d.instead = "What came of this does not fit into the conversation's log."
 		return false, nil
 	case errors.Is(err, errUnstorable):
-		return true, transport.Permanent(fmt.Errorf("%w: %w", err, &failure{"The message is too large to be kept."})) // it will not fit the next time either
+		return true, transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure("The message is too large to be kept."))) // it will not fit the next time either
 	}
 	return true, err
 }
@@ -127,7 +127,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 // unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
 func unreadable(err error) error {
 	if errors.Is(err, conversation.ErrDamaged) {
-		return transport.Permanent(fmt.Errorf("%w: %w", err, &failure{saidOfDamaged})) // it can be replayed when the store is repaired
+		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(saidOfDamaged))) // it can be replayed when the store is repaired
 	}
 	return err
 }
@@ -138,12 +138,26 @@ const saidOfDamaged = "The record of this conversation is damaged, so that it ca
 
 // repeat sends once more what an event led to that came again.
 func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, e *transport.Event, seq uint64) error {
-	err := o.send(ctx, conv, seq)
+	err := o.resend(ctx, conv, seq)
 	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // an agent that was restarted asks again
-		err = o.send(ctx, conv, answered)
+		err = o.resend(ctx, conv, answered)
 	}
 	o.cache.put(conv)
 	return err
+}
+
+// resend sends what follows from an earlier entry, with the files that its answer had then.
+func (o *Orchestrator) resend(ctx context.Context, conv *loaded, seq uint64) error {
+	if conv.Trimmed(seq) {
+		then, err := loadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
+		switch {
+		case err == nil:
+			defer conv.Restore(then)()
+		case !errors.Is(err, conversation.ErrDamaged): // else nobody has them
+			return err
+		}
+	}
+	return o.send(ctx, conv, seq)
 }
 
 // original returns e, or what it is once more.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -37,23 +39,31 @@ func Check(t *Turn, d *Decision) error {
 }
 
 func check(t *Turn, d *Decision) error {
-	switch d.Kind {
-	case KindRespond, KindClarify, KindRefuse:
-		if strings.TrimSpace(d.Say) == "" {
-			return fmt.Errorf(`"say" is empty; with kind %q it is what the user reads`, d.Kind)
+	var names []string
+	for _, k := range kinds {
+		switch {
+		case k.check == nil:
+		case k.Kind == d.Kind:
+			return k.check(t, d)
+		default:
+			names = append(names, string(k.Kind))
 		}
-		if n := len(d.Delegations); n > 0 {
-			return fmt.Errorf("kind %q with %d delegations; either delegate or answer", d.Kind, n)
-		}
-		return nil
-	case KindDelegate:
-		return checkDelegations(t, d.Delegations)
 	}
-	return fmt.Errorf("unknown kind %s; it is one of respond, delegate, clarify, refuse", excerpt(string(d.Kind)))
+	return fmt.Errorf("unknown kind %s; it is one of %s", excerpt(string(d.Kind)), strings.Join(names, ", "))
 }
 
-func checkDelegations(t *Turn, ds []Delegation) error {
-	most := t.MaxParallel
+func checkAnswer(_ *Turn, d *Decision) error {
+	if strings.TrimSpace(d.Say) == "" {
+		return fmt.Errorf(`"say" is empty; with kind %q it is what the user reads`, d.Kind)
+	}
+	if n := len(d.Delegations); n > 0 {
+		return fmt.Errorf("kind %q with %d delegations; either delegate or answer", d.Kind, n)
+	}
+	return nil
+}
+
+func checkDelegations(t *Turn, d *Decision) error {
+	ds, most := d.Delegations, t.MaxParallel
 	if most <= 0 {
 		most = DefaultMaxParallel
 	}
@@ -216,9 +226,8 @@ func wasListed(in *prompt.Input, id string) bool {
 		})
 }
 
-// A skill without an id goes by its name.
 func hasSkill(c *a2a.AgentCard, id string) bool {
-	return c != nil && slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return s.ID == id || (s.ID == "" && s.Name == id) })
+	return c != nil && slices.ContainsFunc(c.Skills, func(s a2a.AgentSkill) bool { return agentcard.SkillID(&s) == id })
 }
 
 func skillsOf(c *a2a.AgentCard) string {
@@ -227,7 +236,7 @@ func skillsOf(c *a2a.AgentCard) string {
 	}
 	var b strings.Builder
 	b.WriteString("it has ")
-	for i, s := range c.Skills {
+	for i := range c.Skills {
 		if i == 2*maxNearest {
 			fmt.Fprintf(&b, ", and %d more", len(c.Skills)-i)
 			break
@@ -235,10 +244,7 @@ func skillsOf(c *a2a.AgentCard) string {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		if s.ID == "" {
-			s.ID = s.Name
-		}
-		b.WriteString(excerpt(s.ID))
+		b.WriteString(excerpt(agentcard.SkillID(&c.Skills[i])))
 	}
 	return b.String()
 }
@@ -247,7 +253,7 @@ func skillsOf(c *a2a.AgentCard) string {
 func excerpt(s string) string {
 	const most = 200
 	if len(s) > most {
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+		return fmt.Sprintf("%q…", shorten.To(s, most))
 	}
 	return fmt.Sprintf("%q", s)
 }

@@ -33,7 +33,7 @@ func (d *decider) Compact(ctx context.Context, t *Turn, force bool) (*Summary, e
 		why = d.tooMany(need)
 	}
 	if len(t.History) == 0 {
-		return nil, fmt.Errorf("%w: %s; %s", ErrTooLong, why, shorten)
+		return nil, fmt.Errorf("%w: %s; %s", ErrTooLong, why, saidTooMuch)
 	}
 	x := &exchange{decider: d, budget: t.Budget, want: max(summaryMost, d.options.MaxTokens)}
 	s := &Summary{Turns: (len(t.History) + 1) / 2}
@@ -55,7 +55,7 @@ func unable(err error) bool {
 		!slices.ContainsFunc([]error{ErrUnavailable, ErrRateLimited, ErrTruncated, ErrQuota, ErrAuth, ErrNoModel, ErrBadRequest, ErrBudget}, is)
 }
 
-const shorten = "shorten what is said, or take a model with a larger window"
+const saidTooMuch = "shorten what is said, or take a model with a larger window"
 
 // tooMany says that so many tokens are more than there is room for.
 func (d *decider) tooMany(tokens int) string {
@@ -78,7 +78,7 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 	alone.History, alone.Summary = nil, ""
 	least, err := d.promptFor(&alone)
 	if err == nil && least > window {
-		err = fmt.Errorf("%w: %s, also without the conversation before; %s", ErrTooLong, d.tooMany(least), shorten)
+		err = fmt.Errorf("%w: %s, also without the conversation before; %s", ErrTooLong, d.tooMany(least), saidTooMuch)
 	}
 	if err != nil {
 		return 0, false, err

@@ -72,20 +72,6 @@ type Summary struct {
 	Usage Usage  `json:"usage,omitzero"`
 }
 
-// Kind is what a Decision is.
-type Kind string
-
-// The kinds of decision. All but KindDelegate end the turn with Say as the answer.
-const (
-	KindRespond  Kind = "respond"  // Say is the answer
-	KindDelegate Kind = "delegate" // Delegations are to be done; Say may tell the user
-	KindClarify  Kind = "clarify"  // Say asks the user back
-	KindRefuse   Kind = "refuse"   // Say tells why not
-	// KindSearch asks for agents beside those that the prompt shows, by words. A Decider answers it itself, from Turn.Search:
-	// it is what a model may write, and never what Decide returns.
-	KindSearch Kind = "search"
-)
-
 // Decision is what was chosen. Its first four fields are what a model writes, in this order.
 type Decision struct {
 	Kind        Kind         `json:"kind"`

@@ -22,16 +22,12 @@ const (
 	maxInputReason = 300
 )
 
-// SkillOf returns the id of the skill of c that d is for: the one that it names, or the only one that there is, or "". A skill
-// without an id goes by its name.
+// SkillOf returns the id of the skill of c that d is for: the one that it names, or the only one that there is, or "".
 func (d *Delegation) SkillOf(c *a2a.AgentCard) string {
-	switch {
-	case d.Skill != "" || c == nil || len(c.Skills) != 1:
+	if d.Skill != "" || c == nil || len(c.Skills) != 1 {
 		return d.Skill
-	case c.Skills[0].ID == "":
-		return c.Skills[0].Name
 	}
-	return c.Skills[0].ID
+	return agentcard.SkillID(&c.Skills[0])
 }
 
 // checkInput returns what is wrong with the structured input of a delegation, by the schema of the skill on a's card. A reply

@@ -3,10 +3,10 @@ package llm
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -86,8 +86,6 @@ func shortened(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	for limit > 0 && !utf8.RuneStart(s[limit]) {
-		limit--
-	}
-	return fmt.Sprintf("%s\n[… %d more bytes are cut off]", s[:limit], len(s)-limit)
+	begin := shorten.To(s, limit)
+	return fmt.Sprintf("%s\n[… %d more bytes are cut off]", begin, len(s)-len(begin))
 }

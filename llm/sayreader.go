@@ -7,7 +7,7 @@ import (
 )
 
 // sayReader finds the words for the user in a decision while it is still being written. It is fed the reply in pieces
-// of any size and hands on the value of "say" as it comes, provided that "kind" came before and is not delegate: only
+// of any size and hands on the value of "say" as it comes, provided that "kind" came before and answers: only
 // then is it known to be the answer. It reads the first JSON object behind the thoughts, as [ParseDecision] does, provided that
 // nothing else stands before it, for that may turn out to be thoughts. It hands on nothing more once something is not as it
 // should be; the judgement on that is ParseDecision's.
@@ -78,7 +78,7 @@ func (r *sayReader) beforeValue(c byte) {
 		})
 	case r.key == "say":
 		r.state = nil
-		if k := Kind(r.kind); c == '"' && (k == KindRespond || k == KindClarify || k == KindRefuse) {
+		if c == '"' && Kind(r.kind).Answers() {
 			r.readString(func(r *sayReader, s string) {
 				if s != "" {
 					r.emit(s)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -46,13 +46,7 @@ func (s *search) accept(text string) (d *Decision, words string, err error) {
 
 // check returns the words of a search, cleaned and cut, or why it cannot be made.
 func (s *search) check(words string) (string, error) {
-	if words = prompt.Clean(words, maxWords); len(words) > maxWords {
-		end := maxWords
-		for !utf8.RuneStart(words[end]) {
-			end--
-		}
-		words = words[:end]
-	}
+	words = shorten.To(prompt.Clean(words, maxWords), maxWords)
 	switch {
 	case s.turn.Last:
 		return "", fmt.Errorf("kind %q, but no step is left in this turn; answer the user", KindSearch)

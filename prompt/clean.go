@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // Clean returns a stranger's s as one line that is safe to show: terminal escape sequences, control, bidirectional and
@@ -14,7 +16,7 @@ func Clean(s string, limit int) string {
 	// What will be cut off need not be cleaned; 64 bytes for each character leave room for what is dropped.
 	rest := false
 	if most := max(limit, 1) * 64; len(s) > most {
-		s, rest = s[:runeStart(s, most)], true
+		s, rest = shorten.To(s, most), true
 	}
 	s = strings.Join(strings.Fields(visible(s)), " ")
 	if rest = rest || utf8.RuneCountInString(s) > limit; !rest {
@@ -35,8 +37,9 @@ func Clean(s string, limit int) string {
 func CleanText(s string, limit int) string {
 	cut := 0
 	if len(s) > limit {
-		end := runeStart(s, limit)
-		s, cut = s[:end], len(s)-end
+		whole := len(s)
+		s = shorten.To(s, limit)
+		cut = whole - len(s)
 	}
 	s = visible(s)
 	if cut > 0 {
@@ -50,21 +53,13 @@ func CleanText(s string, limit int) string {
 func Shown(s string, limit int) string {
 	rest := false
 	if most := max(limit, 1) * 64; len(s) > most {
-		s, rest = s[:runeStart(s, most)], true
+		s, rest = shorten.To(s, most), true
 	}
 	s = strings.Join(strings.Fields(s), " ")
 	if n := utf8.RuneCountInString(s); n > limit || rest {
 		s = string([]rune(s)[:min(n, max(limit, 1)-1)]) + "…"
 	}
 	return escaped(s)
-}
-
-// runeStart returns the last place in s, at or before i, where a character begins.
-func runeStart(s string, i int) int {
-	for i > 0 && !utf8.RuneStart(s[i]) {
-		i--
-	}
-	return i
 }
 
 // visible drops from s what cannot be seen. Of the control characters newline and tab stay; every kind of line end

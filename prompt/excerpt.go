@@ -51,7 +51,7 @@ func (r room) excerpt(a *Agent, ids []string) Agent {
 	}
 	input := inputsOf(a)
 	for _, s := range pick(a.Card.Skills, ids, r.skills) {
-		key := skillKey(s)
+		key := agentcard.SkillID(s)
 		short := a2a.AgentSkill{ID: id(s.ID), Name: Clean(s.Name, maxName), Examples: cleanSome(s.Examples, r.examples, r.example)}
 		if s.ID == "" {
 			short.Name = id(s.Name)
@@ -64,7 +64,7 @@ func (r room) excerpt(a *Agent, ids []string) Agent {
 			if e.Inputs == nil {
 				e.Inputs = map[string]string{}
 			}
-			e.Inputs[skillKey(&short)] = schema
+			e.Inputs[agentcard.SkillID(&short)] = schema
 		}
 	}
 	e.More += len(a.Card.Skills) - len(e.Card.Skills)
@@ -75,7 +75,7 @@ func (r room) excerpt(a *Agent, ids []string) Agent {
 func pick(all []a2a.AgentSkill, ids []string, most int) []*a2a.AgentSkill {
 	var picked []*a2a.AgentSkill
 	for _, key := range ids {
-		i := slices.IndexFunc(all, func(s a2a.AgentSkill) bool { return skillKey(&s) == key })
+		i := slices.IndexFunc(all, func(s a2a.AgentSkill) bool { return agentcard.SkillID(&s) == key })
 		if i >= 0 && len(picked) < most && !slices.Contains(picked, &all[i]) {
 			picked = append(picked, &all[i])
 		}
@@ -104,7 +104,7 @@ func Digest(c *a2a.AgentCard) string {
 		write(c.Name, c.Description)
 		for i := range c.Skills {
 			s := &c.Skills[i]
-			write(s.ID, s.Name, s.Description, string(spec.Abilities[skillKey(s)].InputSchema))
+			write(s.ID, s.Name, s.Description, string(spec.Abilities[agentcard.SkillID(s)].InputSchema))
 			write(s.Tags...)
 			write(s.Examples...)
 		}

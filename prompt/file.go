@@ -1,6 +1,10 @@
 package prompt
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+)
 
 // Limits of what is shown of files.
 const (
@@ -22,7 +26,7 @@ func viewFile(f *File) file {
 	v := file{File: id(f.Key), Name: Clean(f.Name, maxName), Type: Clean(f.Type, maxName), Bytes: f.Size}
 	head := f.Head
 	if len(head) > maxFileHead {
-		head = head[:runeStart(head, maxFileHead)]
+		head = shorten.To(head, maxFileHead)
 	}
 	lines := strings.SplitN(CleanText(head, maxFileHead), "\n", maxFileLines+1)
 	v.Begins = strings.TrimSpace(strings.Join(lines[:min(len(lines), maxFileLines)], "\n"))

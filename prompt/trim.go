@@ -1,6 +1,9 @@
 package prompt
 
-import "github.com/a2aproject/a2a-go/v2/a2a"
+import (
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cortex-orchestrator/cortex/agentcard"
+)
 
 // maxCounted bounds how many skills of a card Trim counts.
 const maxCounted = 100
@@ -20,11 +23,11 @@ func Trim(a Agent) Agent {
 		skill := a2a.AgentSkill{} // only counted
 		if i <= shown {           // the first that is not shown also is what fills the room
 			skill = trimSkill(&a.Card.Skills[i])
-			if schema := input(skillKey(&a.Card.Skills[i])); schema != "" {
+			if schema := input(agentcard.SkillID(&a.Card.Skills[i])); schema != "" {
 				if t.Inputs == nil {
 					t.Inputs = map[string]string{}
 				}
-				t.Inputs[skillKey(&skill)] = schema
+				t.Inputs[agentcard.SkillID(&skill)] = schema
 			}
 		}
 		t.Card.Skills = append(t.Card.Skills, skill)
@@ -41,7 +44,7 @@ func trimSkill(s *a2a.AgentSkill) a2a.AgentSkill {
 	return t
 }
 
-// cleanSome returns the first texts that show something, as quoteSome does, but not quoted.
+// cleanSome returns the first texts that show something.
 func cleanSome(all []string, most, limit int) []string {
 	var out []string
 	for _, s := range all {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 )
 
@@ -182,18 +183,10 @@ func viewSkill(s *a2a.AgentSkill, input func(skill string) string) skillView {
 	case name != s.ID:
 		v.Name = quote(name)
 	}
-	v.Input = input(skillKey(s))
+	v.Input = input(agentcard.SkillID(s))
 	v.Tags = quoteSome(s.Tags, maxTags, maxTag)
 	v.Examples = quoteSome(s.Examples, maxExamples, maxExample)
 	return v
-}
-
-// skillKey is what a skill goes by.
-func skillKey(s *a2a.AgentSkill) string {
-	if s.ID == "" {
-		return s.Name
-	}
-	return s.ID
 }
 
 // id bounds an id without changing it: it has to be copied letter for letter.
@@ -212,15 +205,11 @@ func quote(s string) string {
 	return encode(s)
 }
 
+// quoteSome is cleanSome, quoted.
 func quoteSome(all []string, most, limit int) []string {
-	var out []string
-	for _, s := range all {
-		if len(out) == most {
-			break
-		}
-		if s = Clean(s, limit); s != "" {
-			out = append(out, encode(s))
-		}
+	out := cleanSome(all, most, limit)
+	for i, s := range out {
+		out[i] = encode(s)
 	}
 	return out
 }
@@ -262,17 +251,19 @@ func viewAnswer(h *Turn, choice bool) string {
 	return encode(newAnswer(viewKind(h.Kind), say, choice))
 }
 
-// viewKind returns the kind of an answer. What is no kind of answer, as of a turn that failed, is a response.
+// viewKind returns the kind of an answer. A turn that failed has none, and its answer is shown as a response.
 func viewKind(kind string) string {
-	switch kind {
-	case "clarify", "refuse":
-		return kind
+	if kind == "" || kind == delegate {
+		return "respond"
 	}
-	return "respond"
+	return id(kind)
 }
 
+// delegate is the kind of a step, which is no answer.
+const delegate = "delegate"
+
 func viewDelegations(s *Step, choice bool) string {
-	v := newAnswer("delegate", CleanText(s.Say, maxAnswer), choice)
+	v := newAnswer(delegate, CleanText(s.Say, maxAnswer), choice)
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		d := delegation{ID: id(string(t.ID)), Agent: id(t.Agent), Task: CleanText(t.Text, maxTask), DependsOn: viewNeeds(s, t)}

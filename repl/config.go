@@ -36,8 +36,6 @@ type Config struct {
 	Files   []string
 	MaxFile int64
 	Output  string
-	// Getenv reads TERM and NO_COLOR; nil: os.Getenv.
-	Getenv func(string) string
 
 	Name    string // of the program, for the banner; "" is "cortex"
 	Version string // likewise; may be empty
@@ -97,10 +95,11 @@ const (
 )
 
 // Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines, and ends with one
-// for each of the Files.
+// for each of the Files. ID is that of an answer's message.
 type Line struct {
 	Time time.Time
 	Kind LineKind
+	ID   string
 	Who  string
 	Text string
 
@@ -136,9 +135,6 @@ func (c Config) withDefaults() Config {
 	if c.Stderr == nil {
 		c.Stderr = os.Stderr
 	}
-	if c.Getenv == nil {
-		c.Getenv = os.Getenv
-	}
 	if c.Name == "" {
 		c.Name = "cortex"
 	}
@@ -147,8 +143,8 @@ func (c Config) withDefaults() Config {
 
 // screen describes w, which is a terminal or not.
 func (c *Config) screen(w io.Writer, terminal bool) screen {
-	clever := terminal && c.Getenv("TERM") != "dumb"
-	return screen{w: w, style: style(clever && c.Getenv("NO_COLOR") == ""), repaint: clever}
+	clever := terminal && os.Getenv("TERM") != "dumb"
+	return screen{w: w, style: style(clever && os.Getenv("NO_COLOR") == ""), repaint: clever}
 }
 
 // size returns the columns and rows of the screen, 80 and 24 when they cannot be known.

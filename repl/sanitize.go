@@ -3,6 +3,8 @@ package repl
 import (
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // Sanitize returns s without anything that can act on a terminal or deceive its reader: escape and control sequences
@@ -157,12 +159,5 @@ func visible(r rune) bool {
 // oneLine returns the beginning of s, sanitized, as one line with single spaces.
 func oneLine(s string) string {
 	const enough = 4 << 10
-	if len(s) > enough {
-		n := enough
-		for n > enough-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-			n--
-		}
-		s = s[:n]
-	}
-	return strings.Join(strings.Fields(Sanitize(s)), " ")
+	return strings.Join(strings.Fields(Sanitize(shorten.To(s, enough))), " ")
 }

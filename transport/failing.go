@@ -7,10 +7,11 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // MaxFailures is how often an event may fail at one subscriber, by a panic or an error that is not [Temporary], before it is given up.
@@ -54,11 +55,7 @@ type PanicError struct {
 }
 
 func (p *PanicError) Error() string {
-	text := fmt.Sprint(p.Value)
-	if len(text) > maxPanic {
-		text = strings.ToValidUTF8(text[:maxPanic], "") + " […]"
-	}
-	return "panic: " + text
+	return "panic: " + shorten.Marked(fmt.Sprint(p.Value), maxPanic, " […]")
 }
 
 // Call calls h and returns its panic as a [PanicError], which it logs with the stack. Transports call every handler by it: one event

@@ -15,6 +15,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/internal/size"
 )
 
@@ -241,7 +242,7 @@ func FileName(name, mediaType string, n int) string {
 		if len(end) > MaxFileName/4 {
 			end = ""
 		}
-		name = strings.ToValidUTF8(name[:MaxFileName-len(end)], "") + end
+		name = shorten.To(name, MaxFileName-len(end)) + end
 	}
 	name = strings.TrimLeft(strings.Trim(name, " "), ".-")
 	name = strings.TrimRight(name, ". ")

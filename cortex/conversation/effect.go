@@ -139,7 +139,7 @@ func (o effects) task(t *Task) {
 			transport.MetaAgentID:   t.Agent,
 			transport.MetaTaskID:    string(t.ID),
 			transport.MetaRequester: turn.From,
-			transport.MetaUserText:  cut(turn.Request()),
+			transport.MetaUserText:  Truncate(turn.Request(), maxResult),
 			transport.MetaDeadline:  t.Sent.Add(t.Timeout).UTC().Format(time.RFC3339Nano),
 			transport.MetaHops:      turn.Hops + 1,
 			transport.MetaAncestors: append(slices.Clone(turn.Ancestors), ancestor(turn)...),

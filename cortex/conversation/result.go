@@ -5,6 +5,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -68,7 +69,7 @@ func messageText(m *a2a.Message) string {
 	if m == nil {
 		return ""
 	}
-	return cut(partsText(m.Parts))
+	return Truncate(partsText(m.Parts), maxResult)
 }
 
 // partsText shows parts of every kind as text.
@@ -107,12 +108,5 @@ func fileMark(p *a2a.Part) string {
 	return "[" + name + "]"
 }
 
-func cut(s string) string { return Truncate(s, maxResult) }
-
 // Truncate returns s, or its beginning with a mark when it has more than limit bytes.
-func Truncate(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + " […]"
-}
+func Truncate(s string, limit int) string { return shorten.Marked(s, limit, " […]") }

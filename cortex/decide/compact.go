@@ -91,7 +91,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		return false, err
 	}
 	if err != nil {
-		d.m.log.Warn("conversation not summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", oneLine(err.Error()))
+		d.m.log.Warn("conversation not summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", conversation.Explain(err))
 	}
 	if s == nil {
 		return false, nil

@@ -158,7 +158,7 @@ func (d *decision) refuses(decided *llm.Decision) string {
 		t.Available = append(t.Available, decided.Delegations[i].Files...)
 	}
 	if err := llm.Check(t, decided); err != nil {
-		return oneLine(err.Error())
+		return conversation.Explain(err)
 	}
 	return ""
 }

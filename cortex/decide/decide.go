@@ -74,9 +74,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	defer m.interrupts.begin(conv, turn, m.mayCancelTurn(conv, turn), interrupt)()
 
 	leave, waited, err := m.inFlight.enter(dctx, conv.Requester(turn), entry.Cause, m.cfg.Now())
-	switch words := (*failure)(nil); {
+	switch words := conversation.Failure(""); {
 	case errors.As(err, &words):
-		entry.Failure = words.text
+		entry.Failure = string(words)
 		return nil
 	case err != nil && ctx.Err() == nil:
 		entry.Failure = conversation.AnswerCanceled
@@ -164,7 +164,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		case len(full) == 0:
 			return decided, nil
 		case again == maxFull:
-			return decided, &failure{"Nothing was done, since agents have no place for it now (" + reasons(full) + "). Ask again in a while."}
+			return decided, conversation.Failure("Nothing was done, since agents have no place for it now (" + reasons(full) + "). Ask again in a while.")
 		}
 		d.pay(decided.Usage)
 		d.shut(full)
@@ -208,10 +208,10 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 	}
 	for i := range decided.Delegations { // of a decider that does not look at it itself
 		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
-			return decided, &failure{"Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + "."}
+			return decided, conversation.Failure("Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + ".")
 		}
 		if id := a2a.TaskID(decided.Delegations[i].ID); d.foreign(t, id) {
-			return decided, &failure{"Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give."}
+			return decided, conversation.Failure("Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give.")
 		}
 	}
 	return decided, llm.Check(t, decided)
@@ -236,7 +236,7 @@ func (d *decision) see() (*llm.Turn, error) {
 	d.seen = t
 	var why string
 	if t.Budget, why = d.accounts.Allowance(d.paid); why != "" {
-		return nil, &failure{why}
+		return nil, conversation.Failure(why)
 	}
 	return t, nil
 }
@@ -266,8 +266,8 @@ func (d *decision) pay(u llm.Usage) {
 }
 
 func noAccount(err error) error {
-	return &failure{"I could not decide what to do: there is a budget for the day, and what was spent today cannot be looked up or written down. " +
-		"Ask again in a minute. (" + oneLine(err.Error()) + ")"}
+	return conversation.Failure("I could not decide what to do: there is a budget for the day, and what was spent today cannot be looked up or written down. " +
+		"Ask again in a minute. (" + conversation.Explain(err) + ")")
 }
 
 // callDecider is Decide, with a panic of a plugged-in decider as an error.

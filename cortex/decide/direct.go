@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -36,7 +37,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	to := d.turn.Direct
 	a, ok := catalog.Find(d.agents, to.Agent)
 	if !ok {
-		return nil, &failure{d.missing(to.Agent)}
+		return nil, conversation.Failure(d.missing(to.Agent))
 	}
 	del := llm.Delegation{ID: "1", Agent: a.ID, Skill: to.Skill, Task: to.Text, Input: to.Input}
 	t := d.conv.View(d.turn, d.entry.Time)
@@ -48,7 +49,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 		del.Input, _ = llm.InputFor(raw, del.Task) // else it is missed below
 	}
 	if err := llm.CheckDelegation(t, &del); err != nil {
-		return nil, &failure{"Nothing was done: " + err.Error() + "."}
+		return nil, conversation.Failure("Nothing was done: " + err.Error() + ".")
 	}
 	// Nothing is spent on a model, but what the agent asks for in its turn may be.
 	usage := d.entry.Usage
@@ -57,14 +58,14 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 		return nil, noAccount(err)
 	}
 	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
-		return nil, &failure{why}
+		return nil, conversation.Failure(why)
 	}
 	decided, err := asLogged(&llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{del}, Reason: "the message names " + a.ID})
 	if err != nil {
 		return nil, err
 	}
 	if full := d.take(decided, d.consent(decided) == ""); len(full) > 0 {
-		return nil, &failure{"Nothing was done, since the agent has no place for it now (" + reasons(full) + "). Ask again in a while."}
+		return nil, conversation.Failure("Nothing was done, since the agent has no place for it now (" + reasons(full) + "). Ask again in a while.")
 	}
 	return decided, nil
 }

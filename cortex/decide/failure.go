@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -39,9 +40,9 @@ var advice = []struct {
 
 // explain tells the user on one line why d failed with err, and what to do; the vendor's words come last.
 func (d *decision) explain(err error) string {
-	var words *failure
+	var words conversation.Failure
 	if errors.As(err, &words) {
-		return words.text
+		return string(words)
 	}
 	what := "something went wrong. Ask again; Cortex's log may tell more."
 	switch {
@@ -71,19 +72,8 @@ func (d *decision) explain(err error) string {
 			what = strings.ReplaceAll(what, "Wait a minute and ask again", "Ask again in "+vendor.RetryAfter.Round(time.Second).String()+", or choose another model")
 		}
 	}
-	return "I could not decide what to do: " + what + " (" + oneLine(err.Error()) + ")"
+	return "I could not decide what to do: " + what + " (" + conversation.Explain(err) + ")"
 }
-
-// failure is an error in words for the user.
-type failure struct{ text string }
-
-func (f *failure) Error() string { return f.text }
-
-// maxExplained bounds what a user is shown of an error, in characters.
-const maxExplained = 500
-
-// oneLine returns an error's text, which may have a vendor's words in it, for showing.
-func oneLine(s string) string { return prompt.Clean(s, maxExplained) }
 
 // panicError is a panic of what was plugged in.
 type panicError struct {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -111,7 +112,7 @@ func (f *inFlight) add(t *flight, sender string, again bool) error {
 		f.refuse.Do(func() {
 			f.log.Warn("turns are refused: their sender has too many that are undecided", "sender", prompt.Clean(sender, maxAsked), "undecided", s.undecided, "bytes", s.bytes)
 		})
-		return &failure{fmt.Sprintf("Too much at once: %d of your requests are still to be decided. Ask again when some are answered.", s.undecided)}
+		return conversation.Failure(fmt.Sprintf("Too much at once: %d of your requests are still to be decided. Ask again when some are answered.", s.undecided))
 	}
 	f.bySender[sender] = s
 	s.undecided, f.undecided = s.undecided+1, f.undecided+1

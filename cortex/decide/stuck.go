@@ -73,8 +73,8 @@ func within[T any](ctx context.Context, m *Maker, f func() (T, error), cost func
 	}
 	var none T
 	if m.stuck.count() >= maxStuck {
-		return none, &failure{fmt.Sprintf("Nothing can be decided now: %d earlier decisions have not ended, since the decider does not heed its time limit. "+
-			"Have Cortex restarted, and ask again.", maxStuck)}
+		return none, conversation.Failure(fmt.Sprintf("Nothing can be decided now: %d earlier decisions have not ended, since the decider does not heed its time limit. "+
+			"Have Cortex restarted, and ask again.", maxStuck))
 	}
 	returned := make(chan outcome, 1)
 	go func() {

@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -97,7 +98,7 @@ func reject(c *conversation.Conversation, e *transport.Event) string {
 	}
 	why = fmt.Sprintf("the result breaks %s: %s", whose, why)
 	if len(why) > maxRejected {
-		why = strings.ToValidUTF8(why[:maxRejected-len("…")], "") + "…"
+		why = shorten.To(why, maxRejected-len("…")) + "…"
 	}
 	return why
 }

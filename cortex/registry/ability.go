@@ -72,7 +72,7 @@ func abilities(agents []*Record) []Ability {
 	for _, r := range agents {
 		for i := range r.Card.Skills {
 			s := &r.Card.Skills[i]
-			id := abilityID(s)
+			id := agentcard.SkillID(s)
 			if offers := all[id]; len(offers) == 0 || offers[len(offers)-1].Record != r { // a card may list a skill twice
 				all[id] = append(offers, v.offer(r, s))
 			}
@@ -87,11 +87,8 @@ func abilities(agents []*Record) []Ability {
 }
 
 func (v versions) offer(r *Record, s *a2a.AgentSkill) Offer {
-	return Offer{Record: r, Skill: s, Spec: r.Spec.Abilities[abilityID(s)], version: v.of(r.Version)}
+	return Offer{Record: r, Skill: s, Spec: r.Spec.Abilities[agentcard.SkillID(s)], version: v.of(r.Version)}
 }
-
-// abilityID is how a skill is called for: by its id, else by its name.
-func abilityID(s *a2a.AgentSkill) string { return cmp.Or(s.ID, s.Name) }
 
 func compareOffers(a, b Offer) int {
 	return cmp.Or(

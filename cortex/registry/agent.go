@@ -38,8 +38,8 @@ func hashOf(c *a2a.AgentCard) (hash string, size int, err error) {
 
 func newContent(c *a2a.AgentCard, hash string, size int) *content {
 	skills := make([]string, len(c.Skills))
-	for i, s := range c.Skills {
-		skills[i] = cmp.Or(s.ID, s.Name)
+	for i := range c.Skills {
+		skills[i] = agentcard.SkillID(&c.Skills[i])
 	}
 	slices.Sort(skills)
 	version, _ := semver.NewVersion(c.Version) // nil with an error

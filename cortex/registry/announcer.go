@@ -2,11 +2,11 @@ package registry
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -16,26 +16,17 @@ const (
 )
 
 // announcer publishes on the cards topic what a registry has to say, without ever holding it up.
-type announcer struct {
-	queue   chan *transport.Event
-	dropped *atomic.Uint64
-}
+type announcer struct{ queue chan *transport.Event }
 
-func newAnnouncer() announcer {
-	return announcer{make(chan *transport.Event, maxUnsaid), new(atomic.Uint64)}
-}
+func newAnnouncer() announcer { return announcer{make(chan *transport.Event, maxUnsaid)} }
 
+// say drops e when the transport does not take events as fast as they come.
 func (a *announcer) say(e *transport.Event) {
 	select {
 	case a.queue <- e:
 	default:
-		a.dropped.Add(1)
 	}
 }
-
-// Dropped returns how many events could not be published on the cards topic: the transport did not take them, or not as fast as
-// they came.
-func (r *Registry) Dropped() uint64 { return r.announcer.dropped.Load() }
 
 // speak publishes what there is to say until ctx ends.
 func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
@@ -48,10 +39,8 @@ func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 			trying, cancel := context.WithTimeout(ctx, tellTimeout)
 			err := tr.Publish(trying, transport.Cards(r.cfg.Tenant), e)
 			cancel()
-			if err != nil && ctx.Err() == nil {
-				if r.announcer.dropped.Add(1); !failing {
-					r.cfg.Logger.Warn("event of an agent is not published", "err", err)
-				}
+			if err != nil && ctx.Err() == nil && !failing {
+				r.cfg.Logger.Warn("event of an agent is not published", "err", err)
 			}
 			failing = err != nil
 		}
@@ -61,7 +50,7 @@ func (r *Registry) speak(ctx context.Context, tr transport.Transport) error {
 // announcement is e for the cards topic.
 func (r *Registry) announcement(e Event) *transport.Event {
 	said := e.Wire()
-	said.Reason = cut(said.Reason, transport.MaxReason-len("…"))
+	said.Reason = shorten.Marked(said.Reason, transport.MaxReason-len("…"), "…")
 	return r.event(e.Time, transport.Cortex, said)
 }
 

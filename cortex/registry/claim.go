@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // judge finds out whether an agent may be given work. With Config.StrictAbilities it takes its abilities for it, if it may; then
@@ -71,11 +73,11 @@ func (a *agent) hasAny(abilities []string) bool {
 func (r *Registry) refusal(a *agent) string {
 	_, c := a.speaker()
 	if scope := c.spec.TenantScope; scope != "" && scope != r.cfg.Tenant {
-		return fmt.Sprintf("its tenant_scope is %q, and this is %s", cut(scope, 100), r.tenantName())
+		return fmt.Sprintf("its tenant_scope is %q, and this is %s", shorten.Marked(scope, 100, "…"), r.tenantName())
 	}
 	for _, ability := range c.skills {
 		if owner, ok := r.claims[ability]; ok && owner != a.id {
-			return fmt.Sprintf("its ability %q is that of %s already, and abilities are strict here", cut(ability, 100), cut(owner, 100))
+			return fmt.Sprintf("its ability %q is that of %s already, and abilities are strict here", shorten.Marked(ability, 100, "…"), shorten.Marked(owner, 100, "…"))
 		}
 	}
 	return ""

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -381,13 +381,5 @@ func (r *Registry) tenantName() string {
 	if r.cfg.Tenant == "" {
 		return "the default tenant"
 	}
-	return fmt.Sprintf("tenant %q", cut(r.cfg.Tenant, 100))
-}
-
-// cut returns at most n bytes of s.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
+	return fmt.Sprintf("tenant %q", shorten.Marked(r.cfg.Tenant, 100, "…"))
 }

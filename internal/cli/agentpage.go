@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -69,8 +68,8 @@ func agentPage(r *registry.Record, mark string, now time.Time, width int) string
 	field("limits", limitsText(r.Spec.Limits))
 	for i := range r.Card.Skills {
 		s := &r.Card.Skills[i]
-		spec := r.Spec.Abilities[cmp.Or(s.ID, s.Name)]
-		head := prompt.Clean(cmp.Or(s.ID, s.Name), pageWord)
+		id := agentcard.SkillID(s)
+		spec, head := r.Spec.Abilities[id], prompt.Clean(id, pageWord)
 		if s.Name != "" && s.Name != s.ID && s.ID != "" {
 			head += " · " + prompt.Clean(s.Name, pageWord)
 		}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
@@ -58,7 +58,7 @@ type isSet func(context.Context) (*handover, error)
 
 // joined is for who has joined a node, and looks each time: another may run by then.
 func (s *settings) joined(ctx context.Context) (*handover, error) {
-	if s.nats != "" {
+	if !s.inFolder() {
 		return nil, nil
 	}
 	a, _, err := findAddress(ctx, s.data)
@@ -67,7 +67,7 @@ func (s *settings) joined(ctx context.Context) (*handover, error) {
 
 // tried are the templates that are shown in place of the node's: of a server elsewhere, those of this machine's settings at least.
 func (s *settings) tried() string {
-	if s.nats != "" || s.given["prompts"] == fromFlag {
+	if !s.inFolder() || s.given["prompts"] == fromFlag {
 		return s.node.prompts
 	}
 	return ""
@@ -155,7 +155,7 @@ func (b *backend) permitted(h *handover, agents []prompt.Agent) ([]prompt.Agent,
 			return !p.Allows(from, a.ID, "")
 		}
 		return p.Any(a.ID) && !slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool {
-			return p.Allows(from, a.ID, cmp.Or(s.ID, s.Name))
+			return p.Allows(from, a.ID, agentcard.SkillID(&s))
 		})
 	}), nil
 }

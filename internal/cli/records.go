@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"time"
 
@@ -89,7 +88,7 @@ func recordsJSON(records []*registry.Record, alike *lookalikes) []recordJSON {
 		}
 		for k := range r.Card.Skills {
 			s := &r.Card.Skills[k]
-			j.Abilities = append(j.Abilities, newAbilityJSON(s, r.Spec.Abilities[cmp.Or(s.ID, s.Name)]))
+			j.Abilities = append(j.Abilities, newAbilityJSON(s, r.Spec.Abilities[agentcard.SkillID(s)]))
 		}
 		for _, in := range r.Instances {
 			j.Instances = append(j.Instances, instanceJSON{in.ID, in.State, in.Since, in.LastSeen})
@@ -101,7 +100,7 @@ func recordsJSON(records []*registry.Record, alike *lookalikes) []recordJSON {
 
 func newAbilityJSON(s *a2a.AgentSkill, spec agentcard.Ability) abilityJSON {
 	return abilityJSON{
-		cmp.Or(s.ID, s.Name), s.Name, s.Description, s.Tags, spec.InputSchema, spec.OutputSchema, spec.Confidence, spec.DispatchKey,
+		agentcard.SkillID(s), s.Name, s.Description, s.Tags, spec.InputSchema, spec.OutputSchema, spec.Confidence, spec.DispatchKey,
 	}
 }
 

@@ -39,7 +39,7 @@ const (
 	writeTime  = 30 * time.Second
 	idleTime   = time.Minute // between two requests
 	maxHeader  = 16 << 10    // bytes
-	maxBody    = 1 << 20     // bytes, unless Options say otherwise
+	maxBody    = 1 << 20     // bytes
 
 	stopTime = 2 * time.Second  // for requests that are being answered when it ends
 	toldTime = 10 * time.Second // between two lines of the log that say the same
@@ -49,8 +49,6 @@ const (
 type Options struct {
 	// Connections is how many there are at a time at most. Required.
 	Connections int
-	// MaxBody bounds the body of a request in bytes; 0 is 1 MiB.
-	MaxBody int64
 	// Logger gets what goes wrong, each kind at most every 10 seconds. nil discards it.
 	Logger *slog.Logger
 }
@@ -66,12 +64,9 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.MaxBody == 0 {
-		opts.MaxBody = maxBody
-	}
 	guarded := newListener(l, max(opts.Connections, 1), opts.Logger)
 	s := &http.Server{
-		Handler:           guarded.mark(http.MaxBytesHandler(h, opts.MaxBody)),
+		Handler:           guarded.mark(http.MaxBytesHandler(h, maxBody)),
 		ConnContext:       withConn,
 		ConnState:         note,
 		ReadHeaderTimeout: headerTime,

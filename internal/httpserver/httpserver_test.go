@@ -350,12 +350,12 @@ func TestSizes(t *testing.T) {
 			if _, err := io.Copy(io.Discard, r.Body); errors.As(err, &tooLarge) {
 				http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 			}
-		}, &httpserver.Options{Connections: 4, MaxBody: 1000})
+		}, &httpserver.Options{Connections: 4})
 		for request, want := range map[string]int{
-			"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 40_000) + "\r\n\r\n":            http.StatusRequestHeaderFieldsTooLarge,
-			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n" + strings.Repeat("y", 2000): http.StatusRequestEntityTooLarge,
-			"GET /panic HTTP/1.1\r\nHost: x\r\n\r\n":                                                 0,
-			get:                                                                                      http.StatusOK,
+			"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("y", 40_000) + "\r\n\r\n":                    http.StatusRequestHeaderFieldsTooLarge,
+			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1100000\r\n\r\n" + strings.Repeat("y", 1_100_000): http.StatusRequestEntityTooLarge,
+			"GET /panic HTTP/1.1\r\nHost: x\r\n\r\n":                                                         0,
+			get:                                                                                              http.StatusOK,
 		} {
 			c := w.dial()
 			if code, body := ask(t, c, request); code != want {

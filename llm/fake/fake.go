@@ -51,7 +51,7 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	}
 	decision := d.decide(t)
 	decision.Model = "fake"
-	if stream == nil || decision.Kind == llm.KindDelegate {
+	if stream == nil || !decision.Kind.Answers() {
 		return decision, nil
 	}
 	for word := range strings.SplitAfterSeq(decision.Say, " ") {

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/genai"
 
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -73,7 +74,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		own := *cfg.HTTPClient
 		sdk.HTTPClient = &own
 	case cfg.Key != "":
-		sdk.HTTPClient = &http.Client{Transport: newTransport(cfg.MaxConns)}
+		sdk.HTTPClient = &http.Client{Transport: httpclient.NewTransport(cfg.MaxConns)}
 	}
 	c, err := dialSDK(ctx, sdk)
 	switch {

@@ -3,10 +3,8 @@ package gemini
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"google.golang.org/genai"
 )
@@ -29,24 +27,6 @@ type exchange struct {
 }
 
 type exchangeKey struct{}
-
-// newTransport makes the connections of a client that is given none. With a project the SDK makes them.
-func newTransport(most int) *http.Transport {
-	return &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:    dialTimeout,
-		ForceAttemptHTTP2:      true,
-		MaxIdleConnsPerHost:    16,
-		MaxConnsPerHost:        most,
-		IdleConnTimeout:        90 * time.Second,
-		MaxResponseHeaderBytes: 1 << 20,
-		// Without pings, a connection that died silently is used for every call until the kernel gives it up.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-	}
-}
-
-const dialTimeout = 10 * time.Second
 
 // transport keeps what the SDK throws away, in the exchange that is a value of the request's context, and gives the SDK what
 // it can read.

@@ -34,7 +34,7 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	if err != nil {
 		return nil, err
 	}
-	if stream != nil && decision.Kind != llm.KindDelegate && decision.Say != "" {
+	if stream != nil && decision.Kind.Answers() && decision.Say != "" {
 		stream(decision.Say)
 	}
 	return decision, nil

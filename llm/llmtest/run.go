@@ -2,11 +2,11 @@ package llmtest
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -191,10 +191,4 @@ func each(modes []llm.Structured, name string, run func(*env, llm.Structured), n
 }
 
 // brief returns s for an error message.
-func brief(s string) string {
-	const most = 200
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return s
-}
+func brief(s string) string { return shorten.Marked(s, 200, "…") }

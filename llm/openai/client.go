@@ -14,6 +14,7 @@ import (
 
 	"github.com/sashabaranov/go-openai"
 
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -230,4 +231,15 @@ func (c *Client) explain(err error, a *answer) *llm.Error {
 	_ = e.Redact(c.secrets...) // e itself
 	e.Message, e.RequestID = cut(e.Message, maxWords), cut(e.RequestID, 128)
 	return e
+}
+
+// httpClient returns a copy of given, or the default with at most so many connections, that follows no redirect.
+func httpClient(given *http.Client, most int) *http.Client {
+	c := &http.Client{Transport: httpclient.NewTransport(most)}
+	if given != nil {
+		copied := *given
+		c = &copied
+	}
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return c
 }

@@ -7,9 +7,9 @@ import (
 	"iter"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -29,14 +29,10 @@ type deadLetter struct {
 
 // bury keeps it as a dead letter, and forgets the oldest when there are too many.
 func (w *world) bury(it *item, reason error) {
-	text := reason.Error()
-	if len(text) > maxReason {
-		text = strings.ToValidUTF8(text[:maxReason], "")
-	}
 	t := it.in.topic
 	w.seq++
 	dead := append(w.dead[t.Tenant], &deadLetter{
-		seq: w.seq, topic: t, r: it.r, reason: text, at: time.Now(), deliveries: it.delivery,
+		seq: w.seq, topic: t, r: it.r, reason: shorten.To(reason.Error(), maxReason), at: time.Now(), deliveries: it.delivery,
 	})
 	if len(dead) > maxDead {
 		dead[0] = nil

@@ -4,10 +4,10 @@ import (
 	"container/list"
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -49,7 +49,7 @@ func newWorker(b *Bus, t transport.Topic, o *transport.SubscribeOptions) *worker
 	}
 	if o != nil {
 		s.unordered = o.Unordered
-		s.label, s.onOwned = strings.ToValidUTF8(o.Label[:min(len(o.Label), transport.MaxLabel)], ""), o.OnOwned
+		s.label, s.onOwned = shorten.To(o.Label, transport.MaxLabel), o.OnOwned
 		if o.Concurrency > 0 {
 			s.concurrency = o.Concurrency
 		}

@@ -1,4 +1,4 @@
-package gemini
+package httpclient_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 )
 
 // TestDeadConnection has a connection on which nothing comes any more be given up within a minute.
@@ -25,7 +27,7 @@ func TestDeadConnection(t *testing.T) {
 			go func() { _, _ = far.Write(emptySettings) }()
 			_, _ = io.Copy(io.Discard, far)
 		}()
-		transport := newTransport(0)
+		transport := httpclient.NewTransport(0)
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return near, nil }
 		transport.Protocols = new(http.Protocols)
 		transport.Protocols.SetUnencryptedHTTP2(true)
@@ -52,7 +54,7 @@ func TestDeadConnection(t *testing.T) {
 
 // TestConnectionsAreBounded holds that the bound of a Config is the one of the connections.
 func TestConnectionsAreBounded(t *testing.T) {
-	if got := newTransport(7).MaxConnsPerHost; got != 7 {
+	if got := httpclient.NewTransport(7).MaxConnsPerHost; got != 7 {
 		t.Errorf("MaxConnsPerHost = %d, want 7", got)
 	}
 }
