@@ -137,6 +137,7 @@ type DeadLetters interface {
 // Eraser is implemented by transports that can forget a conversation.
 type Eraser interface {
 	// Erase removes everything of a conversation that the transport keeps: events in inboxes, timers, dead letters, files.
+	// After an error some of it may be left: erase it again.
 	Erase(ctx context.Context, tenant, contextID string) error
 }
 

@@ -126,9 +126,7 @@ var fileCases = []testCase{
 		first, second := e.putFile(e.tr, "acme", gone, "user", pattern(300<<10)), e.putFile(e.tr, "acme", gone, "agent", pattern(10))
 		stays, defaults := e.putFile(e.tr, "acme", alike, "user", pattern(20)), e.putFile(e.tr, "", gone, "user", pattern(30))
 		for range 2 {
-			if err := e.tr.(transport.Eraser).Erase(context.Background(), "acme", gone); err != nil {
-				e.Fatalf("Erase = %v, want nil", err)
-			}
+			e.erase(e.tr.(transport.Eraser), "acme", gone)
 		}
 		for _, ref := range []transport.FileRef{first, second} {
 			if b, err := e.readFile(e.tr, ref); !errors.Is(err, transport.ErrFileGone) {
