@@ -39,7 +39,7 @@ func (u *Unstored) Len() int { return u.order.Len() }
 
 // KeepRefusal notes that a message in the conversation c1 was refused.
 func (o *Orchestrator) KeepRefusal(ctx context.Context, from, id string) error {
-	return o.keepRefusal(ctx, o.cfg.Store.(storage.Notes), &transport.Event{ContextID: "c1", From: from, ID: id}, refusalNote{Time: o.cfg.Now(), Text: "no"})
+	return storage.KeepRefusal(ctx, o.cfg.Store.(storage.Notes), o.cfg.Tenant, &transport.Event{ContextID: "c1", From: from, ID: id}, "no", o.cfg.Now())
 }
 
 // GivenUp is what the transport calls before e becomes a dead letter.

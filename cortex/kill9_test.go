@@ -209,7 +209,7 @@ func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 			logged = logged.Add(e.Decision.Usage)
 		}
 	}
-	conv, err := cortex.Load(t.Context(), s, "", theContext)
+	conv, err := storage.Load(t.Context(), s, "", theContext)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *loa
 		}
 	}
 	if conv == nil {
-		c, err := Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		c, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 		if err != nil {
 			return nil, err
 		}
@@ -78,59 +78,12 @@ func refresh(ctx context.Context, s storage.Store, conv *conversation.Conversati
 	return stands, nil
 }
 
-// Load folds a conversation's log, from its newest snapshot where the store has some.
-func Load(ctx context.Context, s storage.Store, tenant, contextID string) (*conversation.Conversation, error) {
-	if snaps, ok := s.(storage.Snapshots); ok {
-		// A snapshot that is missing or cannot be read costs time only.
-		if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
-			if c, err := conversation.ReadSnapshot(b); err == nil && c.Version == v && c.ContextID == contextID {
-				if err := catchUp(ctx, s, c); err == nil {
-					return c, nil
-				}
-				// It may be of another log: the whole one decides.
-			}
-		}
-	}
-	return loadLog(ctx, s, tenant, contextID)
-}
-
-// loadLog folds the whole log.
-func loadLog(ctx context.Context, s storage.Store, tenant, contextID string) (*conversation.Conversation, error) {
-	conv := conversation.NewConversation(tenant, contextID)
-	if err := catchUp(ctx, s, conv); err != nil {
-		return nil, err
-	}
-	return conv, nil
-}
-
-// catchUp applies the entries that conv lacks.
-func catchUp(ctx context.Context, s storage.Store, conv *conversation.Conversation) error {
-	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {
-		if err != nil {
-			return transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err)) // unless the store says that it is for good
-		}
-		if err := conv.Apply(entry); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // keep puts conv back into the cache, and now and then beside the log.
 func (o *Orchestrator) keep(ctx context.Context, conv *loaded) {
 	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
-		if err := PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
+		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
 			o.log.Warn("snapshot not written", "context_id", conv.ContextID, "err", err)
 		}
 	}
 	o.cache.put(conv)
-}
-
-// PutSnapshot keeps conv beside its log, so that a later Load has only what came after it to fold.
-func PutSnapshot(ctx context.Context, s storage.Snapshots, conv *conversation.Conversation) error {
-	b, err := conv.Snapshot()
-	if err != nil {
-		return err
-	}
-	return s.PutSnapshot(ctx, conv.Tenant, conv.ContextID, conv.Version, b)
 }

@@ -277,7 +277,7 @@ func TestDeniedTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		conv, err := cortex.Load(t.Context(), w.store, "evil-1", theContext)
+		conv, err := storage.Load(t.Context(), w.store, "evil-1", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func in(contextID, id, text string) *transport.Event {
 
 func (w *world) answerIn(contextID, id string) string {
 	w.t.Helper()
-	conv, err := cortex.Load(w.t.Context(), w.store, "", contextID)
+	conv, err := storage.Load(w.t.Context(), w.store, "", contextID)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestAtOnceInParallel(t *testing.T) {
 		}
 		var cost llm.Usage
 		for _, id := range []string{"c2", "c3"} {
-			conv, err := cortex.Load(t.Context(), w.store, "", id)
+			conv, err := storage.Load(t.Context(), w.store, "", id)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -76,7 +77,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	} else if !may {
 		return nil
 	}
-	conv, err := Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conver
 	}
 	stands, err := refresh(ctx, o.cfg.Store, conv)
 	if err == nil && !stands {
-		conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv, err = storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 	}
 	if err != nil {
 		return err

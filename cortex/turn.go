@@ -58,7 +58,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	conv, err := o.load(ctx, e)
 	if err == nil && d.conflictAt != 0 && conv.Version == d.conflictAt {
 		// Nothing new to load, and yet a conflict: the snapshot is not of this log.
-		conv.Conversation, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv.Conversation, err = storage.LoadWhole(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 		conv.fresh = true
 	}
 	if err != nil {

@@ -38,7 +38,7 @@ func times(n int, u llm.Usage) llm.Usage {
 
 func (w *world) load() *conversation.Conversation {
 	w.t.Helper()
-	conv, err := cortex.Load(w.t.Context(), w.store, "", theContext)
+	conv, err := storage.Load(w.t.Context(), w.store, "", theContext)
 	if err != nil {
 		w.t.Fatal(err)
 	}
