@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -52,6 +53,7 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 // TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
 // its program end. Under nohup it stays.
 func TestClosedTerminalEndsPrograms(t *testing.T) {
+	hearHangup(t)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
@@ -121,4 +123,11 @@ func ends(t *testing.T, pid string) {
 			t.Fatalf("process %s does not end", pid)
 		}
 	}
+}
+
+// hearHangup has this process hear SIGHUP until t ends. Those that it starts would else ignore the signal when the tests run under nohup.
+func hearHangup(t *testing.T) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(heard) })
 }

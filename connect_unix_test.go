@@ -13,11 +13,12 @@ import (
 
 // TestSignalsAreHeardWhileConnecting stops a command that has connected to something that never says a word, as a server that is frozen.
 func TestSignalsAreHeardWhileConnecting(t *testing.T) {
+	hearHangup(t)
 	cortex, err := exec.LookPath("cortex")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, signal := range map[string]os.Signal{"interrupt": os.Interrupt, "terminate": syscall.SIGTERM, "hang up": syscall.SIGHUP} {
+	for name, sig := range map[string]os.Signal{"interrupt": os.Interrupt, "terminate": syscall.SIGTERM, "hang up": syscall.SIGHUP} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,7 +37,7 @@ func TestSignalsAreHeardWhileConnecting(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if err := cmd.Process.Signal(signal); err != nil {
+			if err := cmd.Process.Signal(sig); err != nil {
 				t.Fatal(err)
 			}
 			cmd.Wait() //nolint:errcheck // the status is what counts

@@ -183,7 +183,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, 2*at)
 		}
 		if c.stop(); !killed && !c.killed() { // no step is left at which it would have died
-			c = startChild(t, dir, listen, 0, "turns")
+			startChild(t, dir, listen, 0, "turns")
 			for poll := time.NewTicker(10 * time.Millisecond); answered(t, store, turn) == nil; <-poll.C {
 			} // until this connection is back
 			wantAccounts(t, store, at)

@@ -55,6 +55,7 @@ type model struct {
 	said    map[string]string  // in messages, by id
 	answers map[string]int     // by turn
 	made    [][]string         // effects, by entry
+	large   int                // messages with a large file; each costs a run some 10 ms
 }
 
 func runModel(t *testing.T, data []byte) {
@@ -92,7 +93,11 @@ func (m *model) event() *transport.Event {
 	switch m.pick(12) {
 	case 0, 1, 2:
 		e.From = people[m.pick(len(people))]
-		e.Payload = m.words(id, []string{"do it", "yes", "no", "thanks"}[m.pick(4)])
+		said := m.words(id, []string{"do it", "yes", "no", "thanks"}[m.pick(4)])
+		if m.pick(4) == 0 {
+			m.address(said)
+		}
+		e.Payload = said
 	case 3:
 		e.From = helpers[m.pick(len(helpers))]
 		e.Payload = m.words(id, "help me")
@@ -134,11 +139,23 @@ func (m *model) remember(e *transport.Event) *transport.Event {
 
 func (m *model) words(id, text string) *a2a.Message {
 	file := id
-	if m.pick(16) == 0 { // so large that those of other turns are let go
+	if m.pick(16) == 0 && m.large < 6 { // so large that those of other turns are let go
+		m.large++
 		file = strings.Repeat(id, 1<<17)
 	}
 	parts := a2a.ContentParts{a2a.NewTextPart(text), {Content: a2a.Raw(file), Filename: id}}
 	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: parts}
+}
+
+// address makes a direct request of a message.
+func (m *model) address(said *a2a.Message) {
+	to := transport.Direct{Agent: helpers[m.pick(len(helpers))]}
+	if m.pick(2) == 0 {
+		to.Skill, to.Input = "skill", json.RawMessage(`{"of":"`+said.ID+`"}`)
+	}
+	if err := to.Address(said); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 func (m *model) anyTask() a2a.TaskID {
@@ -221,7 +238,16 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 				t := m.conv.Tasks[id]
 				d.Delegations = append(d.Delegations, llm.Delegation{ID: string(id), Agent: t.Agent, Task: t.Text, Files: conversation.Keys(t.Given)})
 			}
-		} else if m.pick(4) == 0 {
+		} else if to := turn.Direct; to != nil { // it may be a reply, or a task of its own
+			del := llm.Delegation{ID: "1", Agent: to.Agent, Skill: to.Skill, Task: to.Text, Input: to.Input}
+			for _, w := range m.conv.Waiting() {
+				if w.Agent == to.Agent && len(to.Input) == 0 {
+					del.ID, del.Skill = string(w.ID), w.Skill
+				}
+			}
+			d.Delegations = []llm.Delegation{del}
+		}
+		if m.pick(4) == 0 && !(turn.Reply != nil && turn.Reply.Yes) {
 			entry.Consent, entry.Asked = "Do it?", m.now
 		}
 		entry.Decision = d

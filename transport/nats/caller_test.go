@@ -231,7 +231,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	const conversations = 5000
 	w := newTown(t)
 	for i := range conversations - 1 { // one is there
-		if _, err := w.cortex.js.PublishAsync(fmt.Sprint("cortex.v1.log._.d", i), nil); err != nil {
+		if _, err := w.cortex.js.PublishAsync(fmt.Sprint("cortex.v1.log._.d", i), nil, jetstream.WithStallWait(patience)); err != nil {
 			t.Fatal(err)
 		}
 	}
