@@ -1,4 +1,4 @@
-package files
+package storecheck
 
 import (
 	"bytes"

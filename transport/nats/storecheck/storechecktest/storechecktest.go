@@ -1,5 +1,5 @@
-// Package filestest damages the files of a NATS server's store, for the tests of those who keep something in one.
-package filestest
+// Package storechecktest damages the files of a NATS server's store, for the tests of those who keep something in one.
+package storechecktest
 
 import (
 	"fmt"

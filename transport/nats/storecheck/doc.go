@@ -1,4 +1,4 @@
-// Package files reads the files of an embedded NATS server's store while no server has them open, and sets aside what is damaged in
+// Package storecheck reads the files of an embedded NATS server's store while no server has them open, and sets aside what is damaged in
 // them. It is for package nats, which does so before each start, and for commands that look into a store.
 //
 // A server trusts its files: of a block with one damaged record it drops all the records behind it, without a word, and by a number
@@ -10,4 +10,4 @@
 // stream and, from a proper end to the next start, the size of each file.
 //
 // The layout is that of the server's version in go.mod. A test writes with the server and reads here.
-package files
+package storecheck
