@@ -29,7 +29,7 @@
 //   - candidates: the agents that a turn may give work to. Shortlist: those that its prompt shows, when they are too many.
 //   - in-flight limit: how much may be under way at a time: tasks of an agent (at_once of the policy), undecided turns, decisions.
 //   - learner: what keeps in mind which agents were good for what. Evidence: one such case.
-//   - spend log: what was spent on models each day, written down behind the turns. Ledger: the part of a store that has the sums.
+//   - spend log: what was spent on models each day, which a store keeps beside the logs.
 //   - note: a small value that a store keeps beside the logs, under a kind and a key, such as evidence or a refusal.
 //   - gone: of an agent, that no instance of it is left.
 //   - gateway: the part of transport/nats that checks what others may do when there are keys. Caller: an agent or a person before it.

@@ -58,7 +58,7 @@ type Config struct {
 	// Decisions is how many decisions may be made at a time: each may have a connection to a model open. 0, and more, is 2048. Others wait, as
 	// fair among their senders as can be; if Authenticated, who has thousands of them, or tens of megabytes, is refused.
 	Decisions int
-	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [storage.Ledger].
+	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [storage.SpendLog].
 	Budget budget.Limits
 
 	Logger *slog.Logger     // nil discards
@@ -72,7 +72,7 @@ type Orchestrator struct {
 	log        *slog.Logger
 	cache      *cache
 	unstored   *unstored
-	spending   *budget.SpendLog
+	spending   *budget.Spending
 	maker      *decide.Maker
 	departures *departures
 	stats      counters
@@ -99,7 +99,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	if err := cfg.Budget.Check(); err != nil {
 		return nil, fmt.Errorf("cortex: Config.Budget.%w", err)
 	}
-	if _, ok := cfg.Store.(storage.Ledger); !ok && cfg.Budget.Day != (llm.Budget{}) {
+	if _, ok := cfg.Store.(storage.SpendLog); !ok && cfg.Budget.Day != (llm.Budget{}) {
 		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store keeps no account of a day")
 	}
 	if cfg.TaskTimeout == 0 {
@@ -124,9 +124,9 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewString
 	}
-	ledger, _ := cfg.Store.(storage.Ledger)
+	spendLog, _ := cfg.Store.(storage.SpendLog)
 	spending := budget.New(budget.Config{
-		Limits: cfg.Budget, Ledger: ledger, Tenant: cfg.Tenant, Timeout: cfg.DecideTimeout, Logger: cfg.Logger, Now: cfg.Now,
+		Limits: cfg.Budget, Log: spendLog, Tenant: cfg.Tenant, Timeout: cfg.DecideTimeout, Logger: cfg.Logger, Now: cfg.Now,
 	})
 	var notes storage.Notes
 	if cfg.Router != nil && !cfg.NoLearning {

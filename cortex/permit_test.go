@@ -409,7 +409,7 @@ func TestNoPlaceLeft(t *testing.T) {
 			return delegate(llm.Delegation{ID: "1", Agent: id, Task: "a"}, llm.Delegation{ID: "2", Agent: id, Task: "b"})
 		}), `rules: [{agents: ["*"], at_once: 1}]`)
 		w.say("m1", "go")
-		w.wantAnswer("m1", "Nothing was done, since agents have no place for it now (gamma: it has 0 of 1 tasks under way, and 2 more would be too many). Ask again in a while.")
+		w.wantAnswer("m1", "Nothing was done, since agents have no room for it now (gamma: it has 0 of 1 tasks under way, and 2 more would be too many). Ask again in a while.")
 		if n != 3 {
 			t.Errorf("%d decisions, want 3", n)
 		}

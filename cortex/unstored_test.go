@@ -21,7 +21,7 @@ import (
 // full is a store whose disk is full, until there is room: it can be read.
 type full struct {
 	storage.Store
-	storage.Ledger
+	storage.SpendLog
 	room  atomic.Bool
 	tries atomic.Int32
 }
@@ -39,7 +39,7 @@ func (s *full) Append(ctx context.Context, tenant, contextID string, after conve
 // fill starts w's orchestrator anew with a full disk.
 func (w *world) fill(cfg cortex.Config) *full {
 	w.stop()
-	s := &full{Store: w.store, Ledger: w.store.(storage.Ledger)}
+	s := &full{Store: w.store, SpendLog: w.store.(storage.SpendLog)}
 	cfg.Store = s
 	w.start(cfg)
 	return s

@@ -164,7 +164,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		case len(full) == 0:
 			return decided, nil
 		case again == maxFull:
-			return decided, conversation.Failure("Nothing was done, since agents have no place for it now (" + reasons(full) + "). Ask again in a while.")
+			return decided, conversation.Failure("Nothing was done, since agents have no room for it now (" + reasons(full) + "). Ask again in a while.")
 		}
 		d.pay(decided.Usage)
 		d.shut(full)

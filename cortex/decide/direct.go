@@ -65,7 +65,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 		return nil, err
 	}
 	if full := d.take(decided, d.consent(decided) == ""); len(full) > 0 {
-		return nil, conversation.Failure("Nothing was done, since the agent has no place for it now (" + reasons(full) + "). Ask again in a while.")
+		return nil, conversation.Failure("Nothing was done, since the agent has no room for it now (" + reasons(full) + "). Ask again in a while.")
 	}
 	return decided, nil
 }

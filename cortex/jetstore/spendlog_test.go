@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
-// TestLedgerForgets holds that old days go by themselves, and that the bucket does not grow with what is spent.
-func TestLedgerForgets(t *testing.T) {
+// TestSpendLogForgets holds that old days go by themselves, and that the bucket does not grow with what is spent.
+func TestSpendLogForgets(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	if _, err := jetstore.Open(t.Context(), nc, nil); err != nil {
 		t.Fatal(err)
@@ -19,7 +19,7 @@ func TestLedgerForgets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.KeyValue(t.Context(), jetstore.Ledger)
+	kv, err := js.KeyValue(t.Context(), jetstore.SpendLog)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// ledgerTimeout bounds how long a decision waits for what was spent today, and again for what it cost to be written down.
-const ledgerTimeout = 5 * time.Second
+// logTimeout bounds how long a decision waits for what was spent today, and again for what it cost to be written down.
+const logTimeout = 5 * time.Second
 
-// Config is what a SpendLog needs.
+// Config is what a Spending needs.
 type Config struct {
 	Limits  Limits
-	Ledger  storage.Ledger // nil: no account of a day is kept
+	Log     storage.SpendLog // nil: no account of a day is kept
 	Tenant  string
 	Timeout time.Duration // of a decision, which waits for half of it at most to know what was spent today
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
 
-// SpendLog is what was spent on models, and what may be. It holds what this process has spent and the ledger does not know yet. Its writer
+// Spending is what was spent on models, and what may be. It holds what this process has spent and the spend log of the store does not know yet. Its writer
 // takes all of that at once, so that however many decisions end at the same moment, they cost few writes. What cannot be written is part of
 // the next write. It is safe for concurrent use.
-type SpendLog struct {
+type Spending struct {
 	cfg  Config
 	wake chan struct{} // has one when a write is due
 
@@ -37,16 +37,16 @@ type SpendLog struct {
 	failed bool                 // the last one did: what it had is owed still
 }
 
-// New returns a SpendLog. It writes only while Serve runs.
-func New(cfg Config) *SpendLog {
-	return &SpendLog{cfg: cfg, wake: make(chan struct{}, 1), owed: map[string]llm.Usage{}}
+// New returns a Spending. It writes only while Serve runs.
+func New(cfg Config) *Spending {
+	return &Spending{cfg: cfg, wake: make(chan struct{}, 1), owed: map[string]llm.Usage{}}
 }
 
-// day names the day of a time, as a [storage.Ledger] does.
+// day names the day of a time, as a [storage.SpendLog] does.
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 // Accounts returns the budgets that bound a decision at a time, of a turn and a conversation on which so much was spent already.
-func (s *SpendLog) Accounts(ctx context.Context, turn, conversation llm.Usage, at time.Time) (Accounts, error) {
+func (s *Spending) Accounts(ctx context.Context, turn, conversation llm.Usage, at time.Time) (Accounts, error) {
 	limits := &s.cfg.Limits
 	if *limits == (Limits{}) {
 		return nil, nil
@@ -73,12 +73,12 @@ func (s *SpendLog) Accounts(ctx context.Context, turn, conversation llm.Usage, a
 
 // today returns what was spent on the day of a time. What could not be written down before is first: an account that
 // cannot be written bounds nothing.
-func (s *SpendLog) today(ctx context.Context, at time.Time) (u llm.Usage, err error) {
-	limit := min(ledgerTimeout, s.cfg.Timeout/2) // else it would seem that the model took too long
+func (s *Spending) today(ctx context.Context, at time.Time) (u llm.Usage, err error) {
+	limit := min(logTimeout, s.cfg.Timeout/2) // else it would seem that the model took too long
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	if err = s.settle(ctx); err == nil {
-		u, err = s.cfg.Ledger.Spent(ctx, s.cfg.Tenant, day(at))
+		u, err = s.cfg.Log.Spent(ctx, s.cfg.Tenant, day(at))
 	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -89,13 +89,13 @@ func (s *SpendLog) today(ctx context.Context, at time.Time) (u llm.Usage, err er
 // Spend adds u to what was spent today, where the store keeps that. With a budget for the day it waits until that is written,
 // so that what was paid for is counted rather twice than not at all when the process is killed. It is done also when ctx has
 // ended.
-func (s *SpendLog) Spend(ctx context.Context, u llm.Usage) {
-	if s.cfg.Ledger == nil || u == (llm.Usage{}) {
+func (s *Spending) Spend(ctx context.Context, u llm.Usage) {
+	if s.cfg.Log == nil || u == (llm.Usage{}) {
 		return
 	}
 	written := s.add(day(s.cfg.Now()), u)
 	if s.cfg.Limits.Day != (llm.Budget{}) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 		defer cancel()
 		_ = written.wait(ctx) // logged; the next decision has to settle it
 	}
@@ -108,7 +108,7 @@ type write struct {
 }
 
 // add notes u, and returns the write that will have it.
-func (s *SpendLog) add(day string, u llm.Usage) *write {
+func (s *Spending) add(day string, u llm.Usage) *write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owed[day] = s.owed[day].Add(u)
@@ -116,7 +116,7 @@ func (s *SpendLog) add(day string, u llm.Usage) *write {
 }
 
 // order returns the write that is due, s.mu being held.
-func (s *SpendLog) order() *write {
+func (s *Spending) order() *write {
 	if s.due == nil {
 		s.due = &write{done: make(chan struct{})}
 		select {
@@ -128,7 +128,7 @@ func (s *SpendLog) order() *write {
 }
 
 // settle writes what could not be written before, if there is such.
-func (s *SpendLog) settle(ctx context.Context) error {
+func (s *Spending) settle(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.failed {
 		s.mu.Unlock()
@@ -149,7 +149,7 @@ func (w *write) wait(ctx context.Context) error {
 }
 
 // Serve writes what is due until last is closed, when nothing more can come, and then what is owed still.
-func (s *SpendLog) Serve(ctx context.Context, last <-chan struct{}) {
+func (s *Spending) Serve(ctx context.Context, last <-chan struct{}) {
 	for {
 		select {
 		case <-s.wake:
@@ -161,15 +161,15 @@ func (s *SpendLog) Serve(ctx context.Context, last <-chan struct{}) {
 	}
 }
 
-func (s *SpendLog) write(ctx context.Context) {
+func (s *Spending) write(ctx context.Context) {
 	s.mu.Lock()
 	w, owed := s.due, s.owed
 	s.due, s.owed = nil, map[string]llm.Usage{}
 	s.mu.Unlock()
 	var failed error
 	for day, u := range owed {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ledgerTimeout)
-		_, err := s.cfg.Ledger.Spend(ctx, s.cfg.Tenant, day, u)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
+		_, err := s.cfg.Log.Spend(ctx, s.cfg.Tenant, day, u)
 		cancel()
 		if err != nil {
 			failed = err

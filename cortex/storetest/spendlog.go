@@ -14,22 +14,22 @@ const today, tomorrow = "2026-11-20", "2026-11-21"
 
 var usage = llm.Usage{Input: 1000, Cached: 100, Output: 10, Cost: 0.25}
 
-func wantSpent(t *testing.T, s storage.Ledger, tenant, day string, want llm.Usage) {
+func wantSpent(t *testing.T, s storage.SpendLog, tenant, day string, want llm.Usage) {
 	t.Helper()
 	if got, err := s.Spent(t.Context(), tenant, day); err != nil || got != want {
 		t.Errorf("Spent(%q, %q) = %+v, %v, want %+v", tenant, day, got, err, want)
 	}
 }
 
-func spend(t *testing.T, s storage.Ledger, tenant, day string, u, want llm.Usage) {
+func spend(t *testing.T, s storage.SpendLog, tenant, day string, u, want llm.Usage) {
 	t.Helper()
 	if got, err := s.Spend(t.Context(), tenant, day, u); err != nil || got != want {
 		t.Errorf("Spend(%q, %q, %+v) = %+v, %v, want %+v", tenant, day, u, got, err, want)
 	}
 }
 
-func testLedger(t *testing.T, store storage.Store) {
-	s := store.(storage.Ledger)
+func testSpendLog(t *testing.T, store storage.Store) {
+	s := store.(storage.SpendLog)
 	wantSpent(t, s, "", today, llm.Usage{})
 	spend(t, s, "", today, usage, usage)
 	spend(t, s, "", today, llm.Usage{Output: 5, Cost: 0.5}, llm.Usage{Input: 1000, Cached: 100, Output: 15, Cost: 0.75})
@@ -62,7 +62,7 @@ func testLedger(t *testing.T, store storage.Store) {
 
 // testCompetingSpenders has many spend at the same time, as conversations and replicas do: all of it counts.
 func testCompetingSpenders(t *testing.T, store storage.Store) {
-	s := store.(storage.Ledger)
+	s := store.(storage.SpendLog)
 	const spenders, times = 16, 8
 	var wg sync.WaitGroup
 	for range spenders {

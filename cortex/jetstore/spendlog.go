@@ -22,7 +22,7 @@ const spentFor = 4 * 24 * time.Hour
 // succeeds.
 const spendTries = 1000
 
-// Spent implements [storage.Ledger]. On several replicas it may be what it was a moment ago.
+// Spent implements [storage.SpendLog]. On several replicas it may be what it was a moment ago.
 func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
 	u, _, err := s.spentOn(ctx, keyOf(tenant, day))
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Store) spentOn(ctx context.Context, key string) (u llm.Usage, revision 
 	return u, kv.Revision(), nil
 }
 
-// Spend implements [storage.Ledger]: it reads the sum and writes the new one, which the server refuses when another one was
+// Spend implements [storage.SpendLog]: it reads the sum and writes the new one, which the server refuses when another one was
 // written in between; then it does so again.
 func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
 	sum, err := s.spend(ctx, keyOf(tenant, day), u)

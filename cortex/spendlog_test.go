@@ -19,15 +19,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// accounting is a store whose ledger is another's.
+// accounting is a store whose spend log is another's.
 type accounting struct {
 	storage.Store
-	storage.Ledger
+	storage.SpendLog
 }
 
-// ledger is one that can be broken, or hang, and counts. Its Spend takes a while.
-type ledger struct {
-	storage.Ledger
+// spendLog is one that can be broken, or hang, and counts. Its Spend takes a while.
+type spendLog struct {
+	storage.SpendLog
 	broken atomic.Bool
 	hangs  atomic.Bool // what is broken says nothing instead of failing
 	only   string      // the method that breaks; "": both
@@ -35,9 +35,9 @@ type ledger struct {
 	spends atomic.Int32
 }
 
-var errLedger = errors.New("the account is away")
+var errSpendLog = errors.New("the account is away")
 
-func (l *ledger) fault(ctx context.Context, method string) error {
+func (l *spendLog) fault(ctx context.Context, method string) error {
 	if !l.broken.Load() || (l.only != "" && l.only != method) {
 		return nil
 	}
@@ -45,17 +45,17 @@ func (l *ledger) fault(ctx context.Context, method string) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return errLedger
+	return errSpendLog
 }
 
-func (l *ledger) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
+func (l *spendLog) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
 	if err := l.fault(ctx, "Spent"); err != nil {
 		return llm.Usage{}, err
 	}
-	return l.Ledger.Spent(ctx, tenant, day)
+	return l.SpendLog.Spent(ctx, tenant, day)
 }
 
-func (l *ledger) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
+func (l *spendLog) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
 	l.spends.Add(1)
 	if l.takes > 0 {
 		<-time.After(l.takes)
@@ -63,13 +63,13 @@ func (l *ledger) Spend(ctx context.Context, tenant, day string, u llm.Usage) (ll
 	if err := l.fault(ctx, "Spend"); err != nil {
 		return llm.Usage{}, err
 	}
-	return l.Ledger.Spend(ctx, tenant, day, u)
+	return l.SpendLog.Spend(ctx, tenant, day, u)
 }
 
-// withLedger starts w's orchestrator anew with another ledger.
-func (w *world) withLedger(l *ledger, cfg cortex.Config) {
+// withSpendLog starts w's orchestrator anew with another spend log.
+func (w *world) withSpendLog(l *spendLog, cfg cortex.Config) {
 	w.stop()
-	l.Ledger = w.store.(storage.Ledger)
+	l.SpendLog = w.store.(storage.SpendLog)
 	cfg.Store = accounting{w.store, l}
 	w.start(cfg)
 }
@@ -85,13 +85,13 @@ func (w *world) answerAfter(id, text string) (string, time.Duration) {
 	return w.answers()[id], time.Since(began)
 }
 
-// TestLedgerThatFails holds that what was decided and paid is not thrown away for an account that cannot be written, that it is
+// TestSpendLogThatFails holds that what was decided and paid is not thrown away for an account that cannot be written, that it is
 // written later, and that nothing more is decided until then where a budget needs it.
-func TestLedgerThatFails(t *testing.T) {
+func TestSpendLogThatFails(t *testing.T) {
 	for _, bounded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("bounded %v", bounded), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &ledger{only: "Spend"}
+				l := &spendLog{only: "Spend"}
 				decider := costing(simple(func(turn *llm.Turn) *llm.Decision {
 					if turn.User == "breaks meanwhile" {
 						l.broken.Store(true)
@@ -103,7 +103,7 @@ func TestLedgerThatFails(t *testing.T) {
 				if bounded {
 					cfg.Budget.Day.Tokens, decided = 1<<20, 2
 				}
-				w.withLedger(l, cfg)
+				w.withSpendLog(l, cfg)
 				w.say("m1", "breaks meanwhile")
 				w.wantAnswer("m1", "ok")
 				w.say("m2", "is broken")
@@ -111,7 +111,7 @@ func TestLedgerThatFails(t *testing.T) {
 				if !bounded && got != "ok" {
 					t.Errorf("answer %q, want ok", got)
 				}
-				if bounded && (!strings.Contains(got, "budget for the day") || !strings.Contains(got, errLedger.Error()) || strings.Contains(got, "\n")) {
+				if bounded && (!strings.Contains(got, "budget for the day") || !strings.Contains(got, errSpendLog.Error()) || strings.Contains(got, "\n")) {
 					t.Errorf("answer %q, want that the day's account is away", got)
 				}
 				l.broken.Store(false)
@@ -128,8 +128,8 @@ func TestLedgerThatFails(t *testing.T) {
 	}
 }
 
-// TestLedgerThatHangs holds that nobody waits for long for an account that says nothing, or at all without a budget that needs it.
-func TestLedgerThatHangs(t *testing.T) {
+// TestSpendLogThatHangs holds that nobody waits for long for an account that says nothing, or at all without a budget that needs it.
+func TestSpendLogThatHangs(t *testing.T) {
 	for name, test := range map[string]struct {
 		only    string
 		day     int // tokens
@@ -147,10 +147,10 @@ func TestLedgerThatHangs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				decider := costing(answering)
 				w := newWorld(t, decider)
-				l := &ledger{only: test.only}
+				l := &spendLog{only: test.only}
 				l.broken.Store(true)
 				l.hangs.Store(true)
-				w.withLedger(l, cortex.Config{Decider: decider, DecideTimeout: test.timeout, Budget: budget.Limits{Day: llm.Budget{Tokens: test.day}}})
+				w.withSpendLog(l, cortex.Config{Decider: decider, DecideTimeout: test.timeout, Budget: budget.Limits{Day: llm.Budget{Tokens: test.day}}})
 				for i, want := range []string{test.first, test.second} {
 					got, took := w.answerAfter(fmt.Sprint("m", i), "a")
 					if !strings.Contains(got, want) || took > test.within {
@@ -168,8 +168,8 @@ func TestSpendingTogether(t *testing.T) {
 		const n = 200
 		decider := costing(answering)
 		w := newWorld(t, decider)
-		l := &ledger{takes: time.Second}
-		w.withLedger(l, cortex.Config{Decider: decider, Budget: budget.Limits{Day: llm.Budget{Tokens: 1 << 30}}})
+		l := &spendLog{takes: time.Second}
+		w.withSpendLog(l, cortex.Config{Decider: decider, Budget: budget.Limits{Day: llm.Budget{Tokens: 1 << 30}}})
 		for i := range n {
 			e := userEvent(fmt.Sprint("m", i), "a")
 			e.ContextID = fmt.Sprint("c", i)
@@ -180,7 +180,7 @@ func TestSpendingTogether(t *testing.T) {
 			t.Errorf("spent today %+v, want %+v", got, times(n, each))
 		}
 		if got := l.spends.Load(); got > 2+2*n/transport.DefaultConcurrency {
-			t.Errorf("%d writes to the ledger for %d decisions", got, n)
+			t.Errorf("%d writes to the spend log for %d decisions", got, n)
 		}
 	})
 }
@@ -190,12 +190,12 @@ func TestNothingSpentIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, answering)
 		w.stop()
-		l := &ledger{Ledger: w.store.(storage.Ledger)}
+		l := &spendLog{SpendLog: w.store.(storage.SpendLog)}
 		w.start(cortex.Config{Decider: answering, Store: accounting{w.store, l}})
 		w.say("m1", "work")
 		w.finish("alpha", w.onlyTask("alpha"), "done")
 		if n := l.spends.Load(); n != 0 {
-			t.Errorf("%d writes to the ledger, want 0", n)
+			t.Errorf("%d writes to the spend log, want 0", n)
 		}
 		for _, e := range w.watched() {
 			if m, ok := e.Payload.(*a2a.Message); ok && m.Metadata["usage"] != nil {
