@@ -6,20 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// snapshotEvery is the number of entries between two snapshots of a conversation. To fold so many takes a few milliseconds; to write
-// a snapshot of a long conversation takes as much as some turns.
-const snapshotEvery = 256
-
 // load returns e's conversation, which it takes out of the cache. One that was read under this epoch stands for the log, unless somebody
 // else has appended to it or erased it.
-func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*loaded, error) {
-	conv := o.cache.take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
-	if conv != nil && conv.epoch == e.Epoch {
+func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*cache.Fold, error) {
+	conv := o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
+	if conv != nil && conv.Epoch == e.Epoch {
 		return conv, nil
 	}
 	return o.reload(ctx, e, conv)
@@ -27,11 +24,11 @@ func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*loaded, e
 
 // reload returns conv, e's conversation, with what the log has gained since it was read; all of it is read when conv is nil, or does
 // not stand for a beginning of the log.
-func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *loaded) (*loaded, error) {
+func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cache.Fold) (*cache.Fold, error) {
 	if conv != nil {
 		stands, err := refresh(ctx, o.cfg.Store, conv.Conversation)
 		if err != nil {
-			o.cache.put(conv) // under its own epoch, so that it is asked for again
+			o.folds.Put(conv) // under its own epoch, so that it is asked for again
 			return nil, err
 		}
 		if !stands {
@@ -43,12 +40,12 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *loa
 		if err != nil {
 			return nil, err
 		}
-		conv = &loaded{Conversation: c}
+		conv = &cache.Fold{Conversation: c}
 	}
-	if conv.epoch != e.Epoch {
-		conv.timer = time.Time{} // others may have let it fire
+	if conv.Epoch != e.Epoch {
+		conv.Timer = time.Time{} // others may have let it fire
 	}
-	conv.epoch, conv.fresh = e.Epoch, true
+	conv.Epoch, conv.Fresh = e.Epoch, true
 	o.maker.Track(conv.Conversation)
 	return conv, nil
 }
@@ -76,14 +73,4 @@ func refresh(ctx context.Context, s storage.Store, conv *conversation.Conversati
 		stands = true
 	}
 	return stands, nil
-}
-
-// keep puts conv back into the cache, and now and then beside the log.
-func (o *Orchestrator) keep(ctx context.Context, conv *loaded) {
-	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
-		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
-			o.log.Warn("snapshot not written", "context_id", conv.ContextID, "err", err)
-		}
-	}
-	o.cache.put(conv)
 }

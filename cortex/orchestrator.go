@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/decide"
 	"github.com/cortex-orchestrator/cortex/cortex/learn"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
@@ -70,8 +71,8 @@ type Config struct {
 type Orchestrator struct {
 	cfg        Config
 	log        *slog.Logger
-	cache      *cache
-	unstored   *unstored
+	folds      *cache.Folds
+	unstored   *cache.Unstored
 	spending   *budget.Spending
 	maker      *decide.Maker
 	departures *departures
@@ -133,7 +134,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		notes, _ = cfg.Store.(storage.Notes)
 	}
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), departures: newDepartures(cfg.Now), spending: spending,
+		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), spending: spending,
 		learner: learn.New(learn.Config{
 			Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
 		}),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -167,7 +168,7 @@ func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport
 
 // bar refuses e without keeping it as a dead letter. A replay would be refused for the same reason, and a sender who floods a conversation that is
 // not theirs would push out dead letters that can still be used.
-func (o *Orchestrator) bar(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
+func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if _, ok := transport.Request(e); !ok {
 		return o.ignore(ctx, conv, e, why, now)
 	}
@@ -176,6 +177,18 @@ func (o *Orchestrator) bar(ctx context.Context, conv *loaded, e *transport.Event
 	if err := o.refuse(ctx, e, why); err != nil {
 		return err
 	}
-	o.cache.put(conv)
+	o.folds.Put(conv)
 	return nil
 }
+
+// unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
+func unreadable(err error) error {
+	if errors.Is(err, conversation.ErrDamaged) {
+		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(saidOfDamaged))) // it can be replayed when the store is repaired
+	}
+	return err
+}
+
+// saidOfDamaged is what a user is told whose conversation cannot be read.
+const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
+	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."

@@ -3,7 +3,6 @@ package cortex_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,30 +94,4 @@ func TestFullDiskAndAnother(t *testing.T) {
 			t.Errorf("the conversation cost %+v, want %+v", got, times(2, each))
 		}
 	})
-}
-
-// TestUnstoredIsBounded holds that what is kept is bounded, that nothing is decided meanwhile, and that what nobody asks for
-// any more makes room.
-func TestUnstoredIsBounded(t *testing.T) {
-	u := cortex.NewUnstored()
-	paid := func(id string) *conversation.Entry {
-		return &conversation.Entry{Seq: 1, Cause: userEvent(id, "a"), Decision: respond("ok")}
-	}
-	n := 0
-	for ; !u.Full(t0); n++ {
-		u.Put(fmt.Sprint("c", n), 0, paid("m"), t0)
-	}
-	if n != 4096 {
-		t.Errorf("full with %d entries, want 4096", n)
-	}
-	if !u.Full(t0.Add(14*time.Minute)) || u.Full(t0.Add(16*time.Minute)) {
-		t.Error("it is not full for a quarter of an hour")
-	}
-	if n := u.Len(); n != 4095 {
-		t.Errorf("%d entries are left, want 4095", n)
-	}
-	u.Put("c5000", 0, &conversation.Entry{Seq: 1, Cause: userEvent("m", "a")}, t0)
-	if n := u.Len(); n != 4095 {
-		t.Errorf("%d entries are left, want 4095: one that cost nothing is not kept", n)
-	}
 }
