@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +12,8 @@ import (
 	"testing"
 )
 
-// TestPlugin builds the program of another module, which has a model and an agent of its own, and runs it as its user would.
+// TestPlugin builds the program of another module, which has a model, an agent, a transport and a store of its own, and runs it as its user
+// would.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -26,14 +29,15 @@ func TestPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	data := filepath.Join(dir, "data")
 	run := func(want string, args ...string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		c := exec.CommandContext(ctx, parrot, append(args, "--data", filepath.Join(dir, "data"))...)
+		c := exec.CommandContext(ctx, parrot, append(args, "--data", data)...)
 		c.Env = append(os.Environ(), "PARROT_KEY=secret", "OPENAI_API_KEY=")
 		var out bytes.Buffer
-		c.Stdout, c.Stderr = &out, &out
+		c.Stdin, c.Stdout, c.Stderr = strings.NewReader("wave back"), &out, &out
 		err := c.Run()
 		if refused := strings.HasPrefix(want, "cortex: ") || strings.HasPrefix(want, "The budget"); (err != nil) != refused || !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
 			t.Errorf("%q: %v, it says\n%s\nwant %q", args, err, &out, want)
@@ -54,4 +58,28 @@ func TestPlugin(t *testing.T) {
 	run(`cortex: llms.macaw: unknown key "sentense"`, "ask", "--config", config, "hello")
 	write("llm: macaw\nllms:\n  macaw: {provider: parrot, fails: often}\n")
 	run("cortex: llms.macaw.fails: want a whole number, not a string", "ask", "--config", config, "hello")
+
+	// Over its own transport, in its own store, which remembers from one process to the next. Nothing of NATS is made.
+	data = filepath.Join(dir, "own")
+	run(`\o/`, "chat", "--transport", "loft", "--store", "diary")
+	write("transport: loft\nstore: diary\nllm: parrot\nbudget: {conversation: {cost: 2}}\n")
+	run("Polly wants a cracker.", "ask", "--config", config, "--context", "one", "hello")
+	run("The budget for this conversation is used up (cost 3 of 2).", "ask", "--config", config, "--context", "one", "hello")
+	if _, err := os.Stat(filepath.Join(data, "nats")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a store of NATS: %v", err)
+	}
+	run("cortex: --transport loft reaches no other process", "sessions", "--config", config)
+	run("cortex: --transport loft: Cortex's own store lies on a NATS server: name another one with --store", "ask", "--transport", "loft", "hello")
+	run(`cortex: --transport: there is no "pigeons": it is one of loft`, "ask", "--transport", "pigeons://roof", "hello")
+	run("Polly wants a cracker.", "ask", "--llm", "parrot", "--store", "diary", "hello") // over NATS
+}
+
+// TestPluginConforms runs the suites of transports and stores on those of another module.
+func TestPluginConforms(t *testing.T) {
+	t.Parallel()
+	suites := exec.CommandContext(t.Context(), "go", "test", "./...")
+	suites.Dir = filepath.Join("testdata", "plugin")
+	if out, err := suites.CombinedOutput(); err != nil {
+		t.Errorf("go test: %v\n%s", err, out)
+	}
 }

@@ -1,4 +1,5 @@
-// Package app is Cortex as a program that others can build: with language models, agents and, in the end, a name of their own.
+// Package app is Cortex as a program that others can build: with language models, agents, a transport, a store and, in the end, a name of
+// their own.
 //
 //	package main
 //
@@ -19,6 +20,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -37,6 +39,31 @@ type Endpoint = provider.Endpoint
 // runs it alone, where NAME is the name on its card without agent_ before it.
 type Agent = cli.Agent
 
+// Transport is a transport of the program's own, in place of NATS: what --transport names.
+//
+//	Open connects this process, once for each command. A server that is away is a transport.ErrUnavailable: who can wait tries again.
+//	Private says that it reaches no other process: each chat, question or service runs a Cortex of its own, with built-in agents.
+//
+// Commands find what it can do beyond a transport.Transport by the optional interfaces of package transport, such as DeadLetters, Eraser,
+// Files, Health, InboxDepth, Owners and Sender; one that needs an ability which it does not have says so. It is to pass the suite of
+// package transporttest.
+type Transport = cli.Transport
+
+// Store is a store of the program's own: what --store names.
+//
+//	Open opens the store, once for each process that reads or writes conversations: all but agents. An io.Closer is closed in the end.
+//
+// Like a Transport it may have the optional interfaces of package storage, and is to pass the suite of package storetest.
+type Store = cli.Store
+
+// Target is what a Transport or a Store is opened for.
+//
+//	URL is what --transport or --store names: the name alone, or with what goes on behind it, such as name://host. It is shown, and left
+//	in the data folder: what is secret comes from elsewhere, such as the environment.
+//	Data is the folder of --data, which is there. Tenant is that of --tenant. Logger is never nil.
+//	OnConn is for a transport to call when its connection is lost, with the reason, and when it is back. It is never nil, and does not block.
+type Target = cli.Target
+
 // Options is what a program adds to Cortex. The zero value is Cortex itself.
 type Options struct {
 	// Providers are those that --llm can name, and `provider` in an entry of `llms` in the config file. One with the name of a built-in one
@@ -44,6 +71,10 @@ type Options struct {
 	Providers map[string]Provider
 	// Agents are built in. One with the name of a built-in one stands in its place.
 	Agents []Agent
+	// Transports and Stores are those that --transport and --store can name, by the scheme of the URL. A program that has some has these
+	// flags. Cortex's own store lies on a NATS server, so another transport needs another store; another store goes with NATS, too.
+	Transports map[string]Transport
+	Stores     map[string]Store
 }
 
 // Main runs the command line of the process, and ends it with the status of the command. It does not return.
@@ -59,7 +90,7 @@ func Run(ctx context.Context, o Options, args []string, stdin io.Reader, stdout,
 		fmt.Fprintf(stderr, "cortex: %v\n", err)
 		return 2
 	}
-	p := &cli.Program{Providers: o.Providers, Agents: o.Agents}
+	p := &cli.Program{Providers: o.Providers, Agents: o.Agents, Transports: o.Transports, Stores: o.Stores}
 	return p.Run(ctx, args, stdin, stdout, stderr)
 }
 
@@ -75,10 +106,33 @@ func (o *Options) check() error {
 			return fmt.Errorf("the provider %q has no Open", name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(o.Transports)) {
+		if err := checkScheme("transport", name, o.Transports[name].Open != nil); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Stores)) {
+		if err := checkScheme("store", name, o.Stores[name].Open != nil); err != nil {
+			return err
+		}
+	}
 	for i, a := range o.Agents {
 		if a.Card == nil || a.Executor == nil {
 			return fmt.Errorf("agent %d of the program has no card, or does nothing", i+1)
 		}
+	}
+	return nil
+}
+
+// scheme is what a URL can begin with.
+var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+
+func checkScheme(flag, name string, opens bool) error {
+	if !scheme.MatchString(name) {
+		return fmt.Errorf("the name %q cannot be given to --%s: use lower-case letters, digits and -", name, flag)
+	}
+	if !opens {
+		return fmt.Errorf("the %s %q has no Open", flag, name)
 	}
 	return nil
 }

@@ -18,5 +18,5 @@
 // Beside the topics it may keep [Files], for what is too large for an event: an event then has a reference, which [OpenPart] reads.
 //
 // Implementations live in the folders below (memory, nats). Each passes the conformance suite of package transporttest
-// unchanged; somebody who writes a third one starts there.
+// unchanged; somebody who writes a third one starts there, and plugs it into a program by app.Options.Transports.
 package transport

@@ -167,6 +167,13 @@ type Health interface {
 	Healthy(ctx context.Context) error
 }
 
+// Sender is implemented by transports on which whoever sends has to prove who they are.
+type Sender interface {
+	// Sender returns of which tenant this connection is, and what it sends as Event.From: an agent's id, "user" or "user:NAME", or
+	// [Cortex]. from is empty where nobody has to prove anything. It stays the same for the life of the connection.
+	Sender() (tenant, from string)
+}
+
 // InboxDepth is implemented by transports that can tell how much work waits in an inbox, delivered or not.
 type InboxDepth interface {
 	// Waiting returns the number of events in the inbox that are not acknowledged.

@@ -33,6 +33,23 @@ func LoadWhole(ctx context.Context, s Store, tenant, contextID string) (*convers
 	return conv, nil
 }
 
+// LoadTo folds the log to entry seq: as the conversation was when that was its last one.
+func LoadTo(ctx context.Context, s Store, tenant, contextID string, seq uint64) (*conversation.Conversation, error) {
+	conv := conversation.NewConversation(tenant, contextID)
+	for entry, err := range s.Load(ctx, tenant, contextID, 0) {
+		if err != nil {
+			return nil, transport.Temporary(fmt.Errorf("load %s: %w", contextID, err))
+		}
+		if err := conv.Apply(entry); err != nil {
+			return nil, err
+		}
+		if conv.Seq == seq {
+			return conv, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: conversation %s has no entry %d", conversation.ErrDamaged, contextID, seq)
+}
+
 // catchUp applies the entries that conv lacks.
 func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) error {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {

@@ -257,9 +257,9 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 		return err
 	}
 	defer l.Close()
-	conn.Bus = l.bus
+	conn.Transport = l.bus
 	conn.joins = func() { fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card)) }
-	err = agents.Serve(ctx, conn, card, x, &agents.Options{
+	err = agents.Serve(ctx, conn.whole(), card, x, &agents.Options{
 		Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
 	})
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/repl"
-	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // backend answers what a chat wants to know beside the events: from the store and the registry, without asking the
@@ -52,8 +52,8 @@ func (b *backend) repl() repl.Backend {
 // client is the user's side of conversations over l.
 func (l *link) client() *client.Client {
 	c := &client.Client{Transport: l.bus, Tenant: l.tenant, User: "user", Log: client.ReadLog(l.store, l.tenant)}
-	if who := l.bus.Identity(); who != nil && who.Role == auth.Person {
-		c.User = who.ID
+	if l.sender != "" && !conversation.IsAgent(l.sender) {
+		c.User = l.sender
 	}
 	return c
 }
@@ -61,8 +61,8 @@ func (l *link) client() *client.Client {
 // operator is client for what administers conversations: who shows the orchestrator's credentials does that in its name.
 func (l *link) operator() *client.Client {
 	c := l.client()
-	if who := l.bus.Identity(); who != nil && who.Role == auth.Orchestrator {
-		c.User = who.ID
+	if l.sender == transport.Cortex {
+		c.User = l.sender
 	}
 	return c
 }

@@ -58,7 +58,7 @@ func (e *env) newBencher(c *cobra.Command, limited string) *bencher {
 // ownServer refuses the flags that say which Cortex is meant, for commands that start one of their own. Only flags count: the settings
 // are for other commands.
 func ownServer(cmd *cobra.Command, _ []string) error {
-	for _, flag := range []string{"data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant"} {
+	for _, flag := range []string{"data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "transport", "store"} {
 		if cmd.Flags().Changed(flag) {
 			return usagef("--%s is nothing for `%s`: it starts a Cortex of its own", flag, cmd.CommandPath())
 		}

@@ -20,7 +20,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -150,14 +149,14 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 	turn := e.newTurn()
 	for late := time.Now().Add(syncTimeout); ; {
 		s.creds, s.node.wellKnown, s.node.strict = before, wellKnown, given.of("strict-abilities") == "true" // those of another are of no use
-		if s.nats == "" {
+		if s.inFolder() {
 			if err := turn.await(ctx); err != nil {
 				return fail(err)
 			}
 		}
 		conn := new(outage)
 		again := func(err error) bool { // it is just ending: start one, or join the next
-			return errors.Is(err, transport.ErrUnavailable) && s.nats == "" && !refusesTLS(err) && time.Now().Before(late) && rest(ctx, 50*time.Millisecond) == nil
+			return errors.Is(err, transport.ErrUnavailable) && s.inFolder() && !refusesTLS(err) && time.Now().Before(late) && rest(ctx, 50*time.Millisecond) == nil
 		}
 		joining, end := context.WithCancel(ctx)
 		defer end()
@@ -174,7 +173,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		if err != nil {
 			return fail(cmp.Or(ctx.Err(), err))
 		}
-		if s.nats != "" { // the server is there; is there an orchestrator on it?
+		if s.remote() { // the server is there; is there an orchestrator on it?
 			if err := l.awaitCortex(ctx); err != nil {
 				l.Close()
 				return fail(err)
@@ -241,7 +240,7 @@ type entrance struct {
 func (s *settings) enter(ctx context.Context, in *entrance, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	l, err := s.join(ctx, "chat", log, func(up bool, err error) {
 		switch {
-		case in.settled.Load() || s.nats != "":
+		case in.settled.Load() || !s.inFolder():
 			onConn(up, err)
 		case !up:
 			in.lost.Store(true)
@@ -272,7 +271,7 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	if s.node.llm != "fake" {
 		warning = fmt.Sprintf("--llm %s is not used", s.node.llm)
 	}
-	if s.nats != "" {
+	if !s.inFolder() {
 		if warning != "" {
 			text = ", which has its own model"
 		}
@@ -300,7 +299,7 @@ const untilSucceeded = " until this one takes over"
 // goes on. The new server has the address of the old one, and all its settings but those that this process was given, so that everybody finds it again. A service that ends is not
 // succeeded: it is about to be started again. But a chat may run one by the time that this matters. The function that is returned ends that.
 func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
-	if s.nats != "" {
+	if !s.inFolder() {
 		return func() error { return nil }
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -390,7 +389,7 @@ func (s *settings) watch(ctx context.Context, l *link, log *slog.Logger) (*backe
 		return nil, nil, err
 	}
 	r := registry.New(registry.Config{
-		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, StrictAbilities: s.node.strict, Keep: recollection{directory.Keeper{Notes: l.store, Tenant: s.tenant}},
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, StrictAbilities: s.node.strict, Keep: l.recollection(),
 	})
 	rctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var g errgroup.Group

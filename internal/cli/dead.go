@@ -55,16 +55,16 @@ kept until they are replayed or removed; of very many, the oldest go.`,
 	c.AddCommand(ls, show,
 		e.newDeadEach("replay", "Put dead letters back into their inbox",
 			"Put dead letters back into their inbox, as if they came now: for when the reason why they were given up is gone.",
-			func(ctx context.Context, l *link, d *transport.DeadLetter) (string, error) {
-				if err := l.bus.ReplayDead(ctx, l.tenant, d.ID); err != nil {
+			func(ctx context.Context, l *link, dead transport.DeadLetters, d *transport.DeadLetter) (string, error) {
+				if err := dead.ReplayDead(ctx, l.tenant, d.ID); err != nil {
 					return "", err
 				}
 				return fmt.Sprintf("replayed %s: it is in the inbox of %s, and will be given up again if this still holds: %s",
 					d.ID, prompt.Clean(d.Topic.ID, 60), prompt.Clean(d.Reason, 200)), nil
 			}),
 		e.newDeadEach("remove", "Remove dead letters for good", "Remove dead letters for good. What they asked for is never done.",
-			func(ctx context.Context, l *link, d *transport.DeadLetter) (string, error) {
-				return "removed " + d.ID, l.bus.RemoveDead(ctx, l.tenant, d.ID)
+			func(ctx context.Context, l *link, dead transport.DeadLetters, d *transport.DeadLetter) (string, error) {
+				return "removed " + d.ID, dead.RemoveDead(ctx, l.tenant, d.ID)
 			}),
 	)
 	return c
@@ -93,8 +93,12 @@ func newDeadJSON(d *transport.DeadLetter) deadJSON {
 }
 
 func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) error {
+	dead, err := l.deadLetters()
+	if err != nil {
+		return err
+	}
 	all, more := []deadJSON{}, false
-	for d, err := range l.bus.DeadLetters(ctx, l.tenant) {
+	for d, err := range dead.DeadLetters(ctx, l.tenant) {
 		if err != nil {
 			return err
 		}
@@ -134,7 +138,11 @@ func kindOf(e *transport.Event) string {
 }
 
 func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) error {
-	d, err := l.bus.DeadLetter(ctx, l.tenant, id)
+	dead, err := l.deadLetters()
+	if err != nil {
+		return err
+	}
+	d, err := dead.DeadLetter(ctx, l.tenant, id)
 	if err != nil {
 		return deadError(id, err)
 	}
@@ -186,8 +194,11 @@ func cutText(s string) string {
 	return fmt.Sprintf("%s\n… %d bytes more: --json shows them", begin, len(s)-len(begin))
 }
 
+// doDead does something with a dead letter, and says what.
+type doDead func(context.Context, *link, transport.DeadLetters, *transport.DeadLetter) (string, error)
+
 // newDeadEach makes a command that does something with each of the dead letters that it is given.
-func (e *env) newDeadEach(verb, short, long string, do func(context.Context, *link, *transport.DeadLetter) (string, error)) *cobra.Command {
+func (e *env) newDeadEach(verb, short, long string, do doDead) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use: verb + " ID...", Short: short, Long: long, Example: fmt.Sprintf("  cortex dead %[1]s 12 13\n  cortex dead %[1]s --all", verb),
@@ -199,13 +210,14 @@ func (e *env) newDeadEach(verb, short, long string, do func(context.Context, *li
 		},
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
-				if all {
-					var err error
-					if ids, err = deadIDs(ctx, l); err != nil {
-						return err
-					}
+				dead, err := l.deadLetters()
+				if err == nil && all {
+					ids, err = deadIDs(ctx, dead, l.tenant)
 				}
-				return e.eachDead(ctx, l, verb, ids, do)
+				if err != nil {
+					return err
+				}
+				return e.eachDead(ctx, l, dead, verb, ids, do)
 			})
 		},
 	}
@@ -214,9 +226,9 @@ func (e *env) newDeadEach(verb, short, long string, do func(context.Context, *li
 }
 
 // deadIDs returns those of all dead letters; what is given up from now on is not among them.
-func deadIDs(ctx context.Context, l *link) ([]string, error) {
+func deadIDs(ctx context.Context, dead transport.DeadLetters, tenant string) ([]string, error) {
 	var ids []string
-	for d, err := range l.bus.DeadLetters(ctx, l.tenant) {
+	for d, err := range dead.DeadLetters(ctx, tenant) {
 		if err != nil {
 			return nil, err
 		}
@@ -225,16 +237,16 @@ func deadIDs(ctx context.Context, l *link) ([]string, error) {
 	return ids, nil
 }
 
-func (e *env) eachDead(ctx context.Context, l *link, verb string, ids []string, do func(context.Context, *link, *transport.DeadLetter) (string, error)) error {
+func (e *env) eachDead(ctx context.Context, l *link, dead transport.DeadLetters, verb string, ids []string, do doDead) error {
 	if len(ids) == 0 {
 		fmt.Fprintln(e.stderr, "nothing was given up")
 	}
 	failed := 0
 	for _, id := range ids {
 		text := ""
-		d, err := l.bus.DeadLetter(ctx, l.tenant, id)
+		d, err := dead.DeadLetter(ctx, l.tenant, id)
 		if err == nil {
-			text, err = do(ctx, l, d)
+			text, err = do(ctx, l, dead, d)
 		}
 		switch {
 		case err != nil && (ctx.Err() != nil || len(ids) == 1):

@@ -39,6 +39,10 @@ remove them when they are of no more use. What is missing is taken note of, and 
 			if e.settings.nats != "" {
 				return usagef("--nats: the files of a server are looked at where they are: use its own tools, or let Cortex keep them in its --data")
 			}
+			if e.settings.transport != "" {
+				return usagef("--transport: what Cortex itself keeps in its --data is looked at, and %s has tools of its own", scheme(e.settings.transport))
+			}
+			e.settings.store = "" // likewise
 			if e.settings.node.auth == none {
 				e.settings.node.auth = ""
 			}
@@ -224,11 +228,12 @@ func (e *env) repair(ctx context.Context, d *diagnosis) error {
 	for _, c := range d.Conversations.Damaged {
 		left[c.Account]++
 	}
-	for _, c := range n.store.Damaged() {
+	store := n.jetstore()
+	for _, c := range store.Damaged() {
 		if !slices.Contains(reached, c.Account) || e.settings.node.auth != "" && c.Tenant != e.settings.tenant {
 			continue // its own --auth and --tenant reach it
 		}
-		r, err := repairOne(ctx, n.store, c, dir)
+		r, err := repairOne(ctx, store, c, dir)
 		if err != nil {
 			return err
 		}

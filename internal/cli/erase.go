@@ -74,6 +74,10 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 	if err := transport.CheckID(contextID); err != nil {
 		return usagef("%s is no conversation's id: %w", prompt.Clean(contextID, 64), err)
 	}
+	store, bus, err := l.erasers()
+	if err != nil {
+		return err
+	}
 	conv, err := storage.Load(ctx, l.store, l.tenant, contextID)
 	switch {
 	case err != nil && !force:
@@ -102,7 +106,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 			return err
 		}
 	}
-	done, err := erase.Conversation(ctx, l.store, l.bus, l.tenant, contextID)
+	done, err := erase.Conversation(ctx, store, bus, l.tenant, contextID)
 	if errors.Is(err, transport.ErrForbidden) { // the first thing that is deleted was refused
 		return fmt.Errorf("conversation %s is not deleted: give the credentials of the orchestrator with --creds: %w", contextID, err)
 	}

@@ -23,9 +23,9 @@ type handover struct {
 	Templates string `json:"templates,omitempty"`
 }
 
-// serverFlags are those of the flags of every command that say how the server of a node is. The others are about the process alone, or are
+// serverFlags are those of the flags of every command that say how the server of a node is, and where it keeps conversations. The others are about the process alone, or are
 // the same for all who use the data folder.
-var serverFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "tenant"}
+var serverFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "tenant", "store"}
 
 // pathFlags name files and folders, which others may read from elsewhere.
 var pathFlags = []string{"creds", "tls-ca", "tls-cert", "tls-key", "prompts", "well-known", "policy", "auth"}
@@ -67,7 +67,7 @@ func written(f *pflag.Flag) string {
 func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	var theirs *handover
 	until := ""
-	if s.nats == "" {
+	if s.inFolder() {
 		a, ok, err := findAddress(ctx, s.data)
 		if err != nil || !ok || a.Node == nil { // it has just ended, or does not say
 			return "", nil
@@ -83,7 +83,7 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 	var names, said []string
 	s.node.flags.VisitAll(func(f *pflag.Flag) {
 		given := s.given[f.Name] != 0 && own.of(f.Name) != theirs.of(f.Name)
-		if s.nats != "" {
+		if !s.inFolder() {
 			given = s.given[f.Name] == fromFlag || f.Name == "policy" && s.node.policy != ""
 		}
 		switch {

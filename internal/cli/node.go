@@ -23,6 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/internal/garbage"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
@@ -34,14 +35,18 @@ import (
 
 // link is a connection to a Cortex: its bus and its store. A node has one too.
 type link struct {
-	bus   *nats.Bus
-	store *jetstore.Store
-	url   string // where others can reach the same bus, without passwords
-
+	bus    transport.Transport
+	store  storage.Store // nil for an agent
+	url    string        // where others can reach the same bus, without passwords
 	tenant string
+	sender string // what this process sends as; "" where nobody has to prove that
+	absent error  // for who finds no Cortex there
 }
 
-func (l *link) Close() { l.bus.Close() }
+func (l *link) Close() {
+	l.bus.Close()
+	closeStore(l.store) //nolint:errcheck // what is written is written
+}
 
 // join connects to a running server, by --nats or by what a node left in the data folder. It returns nil when none runs.
 // onConn, unless nil, is told when the connection is lost and made again.
@@ -49,13 +54,22 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 	if err := s.checkFiles(); err != nil {
 		return nil, err
 	}
-	o := &nats.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}
+	if s.private() {
+		return nil, nil
+	}
+	if s.transport != "" {
+		return s.plugIn(ctx, log, onConn)
+	}
+	o, store := &nats.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}, s.store
 	if s.nats == "" {
 		a, ok, err := findAddress(ctx, s.data)
 		if err != nil || !ok {
 			return nil, err
 		}
 		o.URL, o.Locate = a.URL, func() (nats.Place, error) { return whereNow(s.data) }
+		if store, err = s.storeOf(a); err != nil {
+			return nil, err
+		}
 		if s.node.wellKnown == "" {
 			s.node.wellKnown = a.Node.of("well-known")
 		}
@@ -73,7 +87,7 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		bus.Close()
 		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
 	}
-	return newLink(ctx, bus, o.URL, s.tenant, &jetstore.Options{Logger: log})
+	return s.connect(ctx, bus, o.URL, store, &jetstore.Options{Logger: log})
 }
 
 // refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
@@ -110,7 +124,7 @@ func shownURL(list string) string {
 // shutOut returns why a process has to end whose connection to the Cortex of the data folder will not be made again, or nil: it had joined
 // that one without credentials, and by now there are keys. Others may get in later, when their server lets them.
 func (s *settings) shutOut(err error) error {
-	if s.nats != "" || s.creds != "" || !errors.Is(err, transport.ErrForbidden) {
+	if !s.inFolder() || s.creds != "" || !errors.Is(err, transport.ErrForbidden) {
 		return nil
 	}
 	return fmt.Errorf("the cortex on %s has keys now, and had none when it was joined: start this again, and it takes the credentials that are there for it", s.data)
@@ -135,6 +149,9 @@ func (s *settings) findCreds(dir string) error {
 
 // mustJoin is join for commands that are of no use alone.
 func (s *settings) mustJoin(ctx context.Context, name string, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
+	if s.private() {
+		return nil, s.errPrivate()
+	}
 	l, err := s.join(ctx, name, log, onConn)
 	if err == nil && l == nil {
 		err = fmt.Errorf("%w on %s: start one with `cortex chat` or `cortex serve`, or name its server with --nats", errNoCortex, s.data)
@@ -190,15 +207,28 @@ func tenantName(tenant string) string {
 	return fmt.Sprintf("tenant %q", tenant)
 }
 
-func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, o *jetstore.Options) (*link, error) {
-	url = shownURL(url)
+// natsLink returns a link without a store. After an error the bus is closed.
+func natsLink(bus *nats.Bus, url, tenant string) (*link, error) {
 	who := bus.Identity()
 	if who != nil && who.Tenant != tenant {
 		bus.Close()
 		return nil, fmt.Errorf("%w: the credentials are for %s, not for %s: give others with --creds, or another --tenant", transport.ErrForbidden, who, tenantName(tenant))
 	}
+	l := &link{bus: bus, url: shownURL(url), tenant: tenant}
+	_, l.sender = bus.Sender()
+	l.absent = noCortex(tenant, l.url, who)
+	return l, nil
+}
+
+// newLink returns a link with Cortex's own store. After an error the bus is closed.
+func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, o *jetstore.Options) (*link, error) {
+	l, err := natsLink(bus, url, tenant)
+	if err != nil {
+		return nil, err
+	}
+	who := bus.Identity()
 	if who != nil && who.Role == auth.Agent {
-		return &link{bus, nil, url, tenant}, nil // conversations are none of an agent's business
+		return l, nil // conversations are none of an agent's business
 	}
 	var store *jetstore.Store
 	opts := *o
@@ -207,18 +237,19 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, o *jetstore
 		store, err = jetstore.Open(ctx, bus.Conn(), &opts)
 		return err
 	}
-	err := open()
+	err = open()
 	if who.Limited() {
 		err = whileAway(ctx, err, open)
 	}
 	if who.Limited() && errors.Is(err, transport.ErrUnavailable) {
-		err = noCortex(tenant, url, who)
+		err = l.absent
 	}
 	if err != nil {
 		bus.Close()
 		return nil, err
 	}
-	return &link{bus, store, url, tenant}, nil
+	l.store = store
+	return l, nil
 }
 
 // node is a running Cortex: the server, when it is embedded, and the orchestrator with its registry and built-in agents.
@@ -289,13 +320,13 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	n.closeLLM = closeLLM
 	n.Directory = directory.New(registry.Config{
-		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: directory.Keeper{Notes: n.store, Tenant: s.tenant},
+		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: n.keeper(),
 		StrictAbilities: s.node.strict,
 	})
 	conn.tell(n.Registry)
 	n.orchestrator, err = cortex.New(cortex.Config{
 		Transport: n.bus, Store: n.store, Decider: decider, Tenant: s.tenant, Label: processLabel(), TaskTimeout: s.node.taskTimeout, Logger: log,
-		Authenticated: n.bus.Identity() != nil, DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
+		Authenticated: n.sender != "", DecideTimeout: s.node.llmTimeout, Budget: s.budget, Policy: rules.inForce(),
 		Agents: n.Routable, Router: n.Index, Shortlist: s.node.shortlist, NoLearning: !s.node.learning,
 		Decisions: openfiles.Models(),
 	})
@@ -373,17 +404,23 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	if n.health != nil {
 		n.work.Go(func() error {
-			n.health.watch(workCtx, n.server, n.store)
+			n.health.watch(workCtx, n.server, n.jetstore())
 			return nil
 		})
 	}
-	n.work.Go(func() error {
-		keepFiles(workCtx, n.leads, n.store, n.bus, s.tenant, log)
-		return nil
-	})
-	if retain := time.Duration(s.node.retain); retain > 0 {
+	if keeper, ok := n.bus.(transport.FileKeeper); ok {
 		n.work.Go(func() error {
-			keepRetained(workCtx, n.leads, n.store, n.bus, s.tenant, retain, log)
+			keepFiles(workCtx, n.leads, n.store, keeper, s.tenant, log)
+			return nil
+		})
+	}
+	if retain := time.Duration(s.node.retain); retain > 0 {
+		store, bus, err := n.erasers()
+		if err != nil {
+			return nil, s.wrong("retain", ": %w", err)
+		}
+		n.work.Go(func() error {
+			keepRetained(workCtx, n.leads, store, bus, s.tenant, retain, log)
 			return nil
 		})
 	}
@@ -409,6 +446,9 @@ func (n *node) leads() bool {
 func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err error)) error {
 	if err := s.checkFiles(); err != nil {
 		return err
+	}
+	if s.transport != "" {
+		return n.openOwn(ctx, s, onConn)
 	}
 	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), MaxFile: int64(s.node.maxFile), Logger: n.log, OnConn: onConn}
 	if s.nats == "" {
@@ -458,9 +498,9 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 		bus.Close()
 		return err
 	}
-	n.link, err = newLink(ctx, bus, url, s.tenant, &jetstore.Options{Replicas: int(s.node.replicas), Reads: reads, Logger: n.log})
+	n.link, err = s.connect(ctx, bus, url, s.store, &jetstore.Options{Replicas: int(s.node.replicas), Reads: reads, Logger: n.log})
 	if err == nil && n.health != nil {
-		n.health.tell(n.log, n.store)
+		n.health.tell(n.log, n.jetstore())
 	}
 	return err
 }
@@ -500,7 +540,7 @@ func (n *node) await(ctx context.Context, kits []kit) error {
 			if errors.Is(err, context.DeadlineExceeded) {
 				asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 				defer cancel()
-				err = cmp.Or(n.bus.Healthy(asking), err) // such as that a server of others has no room
+				err = cmp.Or(n.healthy(asking), err) // such as that a server of others has no room
 			}
 			return fmt.Errorf("the built-in agents did not come up: %w", err)
 		case <-poll.C:

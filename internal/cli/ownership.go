@@ -60,9 +60,13 @@ func (n *node) unowned(ctx context.Context) error {
 	if len(n.orchestrator.Owned()) == transport.Partitions {
 		return nil
 	}
+	known, ok := n.bus.(transport.Owners)
+	if !ok {
+		return nil // whether others own the rest is not known
+	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	owners, err := n.bus.Owners(ctx, transport.Inbox(n.tenant, transport.Cortex))
+	owners, err := known.Owners(ctx, transport.Inbox(n.tenant, transport.Cortex))
 	if err != nil {
 		return fmt.Errorf("who owns which conversations cannot be read: %w", err)
 	}

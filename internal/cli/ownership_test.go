@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // TestOwnership holds when a service is not ready for want of owners: at the start until all partitions have one, and later when they
@@ -33,6 +37,27 @@ func TestOwnership(t *testing.T) {
 	check("nobody takes over", 2*time.Second+ownerless+1, true)
 	o.see(at(9*time.Second), nil)
 	check("somebody did", 9*time.Second, false)
+}
+
+// TestUnownedUnknown holds that a service is not kept from being ready by a transport that does not tell who owns what.
+func TestUnownedUnknown(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	orchestrator, err := cortex.New(cortex.Config{
+		Transport: bus, Store: memstore.New(), Decider: nobody{}, Agents: func(string) []prompt.Agent { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		bus  transport.Transport
+		want bool
+	}{{bus, true}, {struct{ transport.Transport }{bus}, false}} {
+		n := &node{link: &link{bus: c.bus}, orchestrator: orchestrator}
+		if err := n.unowned(t.Context()); (err != nil) != c.want {
+			t.Errorf("over %T, where nobody takes work, unowned = %v, want an error: %v", c.bus, err, c.want)
+		}
+	}
 }
 
 // TestUnclaimed holds who makes partitions whole: anybody does, and one that has none is no lack.

@@ -7,13 +7,12 @@ import (
 	"sync"
 
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // patient is the connection of an agent. It tells once that the agent has joined, once that it has to wait for somebody who is away,
 // and once that it goes on.
 type patient struct {
-	*nats.Bus
+	transport.Transport
 	joins func()           // its card was taken for the first time
 	tell  func(away error) // nil: it goes on
 
@@ -23,9 +22,34 @@ type patient struct {
 	away   bool
 }
 
+// whole returns p with the abilities of the connection that an agent makes use of.
+func (p *patient) whole() transport.Transport {
+	files, f := p.Transport.(transport.Files)
+	depth, d := p.Transport.(transport.InboxDepth)
+	switch {
+	case f && d:
+		return struct {
+			*patient
+			transport.Files
+			transport.InboxDepth
+		}{p, files, depth}
+	case f:
+		return struct {
+			*patient
+			transport.Files
+		}{p, files}
+	case d:
+		return struct {
+			*patient
+			transport.InboxDepth
+		}{p, depth}
+	}
+	return p
+}
+
 // Publish implements [transport.Transport].
 func (p *patient) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
-	err := p.Bus.Publish(ctx, t, e)
+	err := p.Transport.Publish(ctx, t, e)
 	p.learn(err)
 	if err == nil && t.Kind == transport.KindCards {
 		p.announced()
@@ -45,7 +69,7 @@ func (p *patient) announced() {
 
 // Subscribe implements [transport.Transport].
 func (p *patient) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
-	s, err := p.Bus.Subscribe(ctx, t, o)
+	s, err := p.Transport.Subscribe(ctx, t, o)
 	p.learn(err)
 	return s, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 // TestPatient holds that an agent's user is told once that it waits, and once that it goes on; and of a lost connection, which is told by
@@ -31,6 +32,34 @@ func TestPatient(t *testing.T) {
 	want := []string{away.Error(), "<nil>", away.Error(), "<nil>", away.Error()}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
+	}
+}
+
+// TestPatientIsWhole holds that an agent finds what its connection can do, and nothing more.
+func TestPatientIsWhole(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	for _, tr := range []transport.Transport{
+		bus,
+		struct{ transport.Transport }{bus},
+		struct {
+			transport.Transport
+			transport.Files
+		}{bus, bus},
+		struct {
+			transport.Transport
+			transport.InboxDepth
+		}{bus, bus},
+	} {
+		whole := (&patient{Transport: tr}).whole()
+		_, files := tr.(transport.Files)
+		if _, ok := whole.(transport.Files); ok != files {
+			t.Errorf("%T: it keeps files: %v, want %v", tr, ok, files)
+		}
+		_, depth := tr.(transport.InboxDepth)
+		if _, ok := whole.(transport.InboxDepth); ok != depth {
+			t.Errorf("%T: it tells how much waits: %v, want %v", tr, ok, depth)
+		}
 	}
 }
 

@@ -102,7 +102,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 func (l *link) awaitCortex(ctx context.Context) error {
 	runs, err := appears(ctx, l.bus, l.tenant)
 	if err == nil && !runs {
-		err = noCortex(l.tenant, l.url, l.bus.Identity())
+		err = l.absent
 	}
 	return err
 }

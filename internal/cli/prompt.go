@@ -58,7 +58,7 @@ type isSet func(context.Context) (*handover, error)
 
 // joined is for who has joined a node, and looks each time: another may run by then.
 func (s *settings) joined(ctx context.Context) (*handover, error) {
-	if s.nats != "" {
+	if !s.inFolder() {
 		return nil, nil
 	}
 	a, _, err := findAddress(ctx, s.data)
@@ -67,7 +67,7 @@ func (s *settings) joined(ctx context.Context) (*handover, error) {
 
 // tried are the templates that are shown in place of the node's: of a server elsewhere, those of this machine's settings at least.
 func (s *settings) tried() string {
-	if s.nats != "" || s.given["prompts"] == fromFlag {
+	if !s.inFolder() || s.given["prompts"] == fromFlag {
 		return s.node.prompts
 	}
 	return ""

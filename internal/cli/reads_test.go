@@ -3,6 +3,8 @@ package cli
 import (
 	"log/slog"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // TestNodeReadsBeside holds that a node reads conversations on a connection of their own, which ends with the node's.
@@ -16,21 +18,22 @@ func TestNodeReadsBeside(t *testing.T) {
 		n.release()
 	})
 	t.Cleanup(n.link.Close)
-	reads, err := n.bus.Reads()
+	bus := n.bus.(*nats.Bus)
+	reads, err := bus.Reads()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reads == n.bus.Conn() {
+	if reads == bus.Conn() {
 		t.Fatal("there is one connection for everything")
 	}
-	main, before := n.bus.Conn().Stats().OutMsgs, reads.Stats().OutMsgs
+	main, before := bus.Conn().Stats().OutMsgs, reads.Stats().OutMsgs
 	for _, err := range n.store.Load(t.Context(), "", "c", 0) {
 		t.Fatal(err)
 	}
 	if asked := reads.Stats().OutMsgs - before; asked == 0 {
 		t.Error("a conversation was read, and nothing was asked on the connection for that")
 	}
-	if asked := n.bus.Conn().Stats().OutMsgs - main; asked != 0 {
+	if asked := bus.Conn().Stats().OutMsgs - main; asked != 0 {
 		t.Errorf("a conversation was read, and %d messages went over the other connection", asked)
 	}
 	n.link.Close()

@@ -43,7 +43,7 @@ func (tiny) Append(context.Context, string, string, conversation.Version, *conve
 func TestRefusalNobodyHeard(t *testing.T) {
 	t.Run("without keys", func(t *testing.T) {
 		l := newListening(t)
-		refuse(t, l, l, cortex.Config{Store: tiny{l.store}, Decider: nobody{}}, "too large to be kept")
+		refuse(t, l, l, cortex.Config{Store: tiny{l.store.(*jetstore.Store)}, Decider: nobody{}}, "too large to be kept")
 	})
 	t.Run("with keys", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "auth")
@@ -75,7 +75,7 @@ func TestRefusalNobodyHeard(t *testing.T) {
 		if _, err := engine.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that lets people in
 			t.Fatal(err)
 		}
-		refuse(t, engine, join(creds), cortex.Config{Store: tiny{engine.store}, Decider: nobody{}}, "too large to be kept")
+		refuse(t, engine, join(creds), cortex.Config{Store: tiny{engine.store.(*jetstore.Store)}, Decider: nobody{}}, "too large to be kept")
 	})
 }
 
@@ -100,7 +100,7 @@ func (delegating) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decisio
 // though the log says that the turn is open.
 func TestTurnEndsBesideItsLog(t *testing.T) {
 	l := newListening(t)
-	refuse(t, l, l, cortex.Config{Store: untimed{l.store}, Decider: delegating{}, TaskTimeout: time.Millisecond}, "failed again and again")
+	refuse(t, l, l, cortex.Config{Store: untimed{l.store.(*jetstore.Store)}, Decider: delegating{}, TaskTimeout: time.Millisecond}, "failed again and again")
 }
 
 // refuse has a person's message refused by an orchestrator, which has the rest from cfg.

@@ -40,13 +40,11 @@ type replicaJSON struct {
 }
 
 func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
-	inbox := transport.Inbox(l.tenant, transport.Cortex)
-	var tr transport.Transport = l.bus
-	o, ok := tr.(transport.Owners)
-	if !ok {
-		return fmt.Errorf("this server does not tell who owns what")
+	o, err := ability[transport.Owners](l.bus, "this transport does not tell who owns what")
+	if err != nil {
+		return err
 	}
-	owners, err := o.Owners(ctx, inbox)
+	owners, err := o.Owners(ctx, transport.Inbox(l.tenant, transport.Cortex))
 	if err != nil {
 		return err
 	}
@@ -58,7 +56,7 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 		return writeJSON(e, list)
 	}
 	if len(owners) == 0 {
-		fmt.Fprintln(e.stderr, noCortex(l.tenant, l.url, l.bus.Identity()))
+		fmt.Fprintln(e.stderr, l.absent)
 		return nil
 	}
 	return e.showReplicas(owners)

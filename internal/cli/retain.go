@@ -54,15 +54,9 @@ func (r *retention) String() string {
 // Type implements pflag.Value.
 func (r *retention) Type() string { return "TIME" }
 
-// retainBus also keeps what was given up.
-type retainBus interface {
-	erase.Bus
-	transport.DeadLetters
-}
-
 // keepRetained deletes every hour, while leads says that it is this process's to do, what has not been touched for the time retain. It
 // returns when ctx ends.
-func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus retainBus, tenant string, retain time.Duration, log *slog.Logger) {
+func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant string, retain time.Duration, log *slog.Logger) {
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
 	for {
@@ -88,7 +82,7 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 // and the dead letters that are as old. It returns how many. After each it rests for as long as that took, so that others are
 // not held up. What is said in a conversation in the few milliseconds between the last look at it and its end goes with it.
 func sweepRetained(
-	ctx context.Context, store erase.Store, bus retainBus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
+	ctx context.Context, store erase.Store, bus erase.Bus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
 ) (int, error) {
 	before := now().Add(-retain)
 	var old []storage.ContextInfo
@@ -125,14 +119,18 @@ func sweepRetained(
 			return deleted, err
 		}
 	}
-	for d, err := range bus.DeadLetters(ctx, tenant) {
+	dead, ok := bus.(transport.DeadLetters)
+	if !ok {
+		return deleted, nil
+	}
+	for d, err := range dead.DeadLetters(ctx, tenant) {
 		if err != nil {
 			return deleted, err
 		}
 		if !d.Time.Before(before) {
 			break // so are those that follow
 		}
-		if err := bus.RemoveDead(ctx, tenant, d.ID); err != nil {
+		if err := dead.RemoveDead(ctx, tenant, d.ID); err != nil {
 			return deleted, err
 		}
 		deleted++
@@ -148,7 +146,7 @@ const (
 )
 
 // keepFiles removes every day, while leads says that it is this process's to do, the files of which nothing speaks. It returns when ctx ends.
-func keepFiles(ctx context.Context, leads func() bool, store erase.Store, bus erase.FileBus, tenant string, log *slog.Logger) {
+func keepFiles(ctx context.Context, leads func() bool, store storage.Store, bus transport.FileKeeper, tenant string, log *slog.Logger) {
 	for pause := orphansFirst; rest(ctx, pause) == nil; pause = orphansEvery {
 		if !leads() {
 			continue

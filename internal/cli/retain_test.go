@@ -76,7 +76,11 @@ func TestSweepRetained(t *testing.T) {
 		}
 	}
 
-	n, err := sweepRetained(t.Context(), store, bus, "", 30*day, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	plain := struct { // it keeps no dead letters
+		transport.Transport
+		transport.Eraser
+	}{bus, bus}
+	n, err := sweepRetained(t.Context(), store, plain, "", 30*day, func() time.Time { return now }, slog.New(slog.DiscardHandler))
 	if n != 2 || err != nil {
 		t.Errorf("sweepRetained = %d, %v, want 2", n, err)
 	}

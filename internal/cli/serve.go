@@ -165,6 +165,9 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 	for {
 		n, err := s.startNode(ctx, log, onEvent)
 		what := "the NATS server"
+		if s.transport != "" {
+			what = scheme(s.transport)
+		}
 		switch {
 		case errors.Is(err, errLocked):
 			a, ok, ferr := findAddress(ctx, s.data)
@@ -181,7 +184,7 @@ func (s *settings) claimNode(ctx context.Context, log *slog.Logger, waits *start
 			if !ok {
 				err = fmt.Errorf("a process that ran on %s ends", s.data)
 			}
-		case s.nats == "" || !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil:
+		case !s.remote() || !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil:
 			return n, err
 		}
 		why := oneLine(err)
@@ -280,7 +283,7 @@ func scarce() []string {
 
 // ready returns why the node cannot take and keep work now, or nil.
 func (n *node) ready(ctx context.Context) error {
-	if err := n.bus.Healthy(ctx); err != nil {
+	if err := n.healthy(ctx); err != nil {
 		return err
 	}
 	if n.server != nil {

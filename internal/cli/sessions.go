@@ -55,7 +55,7 @@ func (e *env) newSessions() *cobra.Command {
 				}
 				now := time.Now()
 				columns := []string{"CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE"}
-				owned := l.bus.Identity() != nil
+				owned := l.sender != ""
 				if owned {
 					columns = slices.Insert(columns, 1, "OWNER")
 				}
@@ -208,7 +208,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 	if d.usage != (llm.Usage{}) {
 		fmt.Fprintf(e.stdout, "%s\n", usageLine(d.usage))
 	}
-	if l.bus.Identity() != nil {
+	if l.sender != "" {
 		fmt.Fprintf(e.stdout, "belongs to %s\n", repl.Sanitize(d.whose()))
 	}
 	return nil

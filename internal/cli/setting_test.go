@@ -15,7 +15,7 @@ import (
 
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
-	data nats creds tls-ca tls-cert tls-key tenant log-format log-level
+	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout`)
 
@@ -34,6 +34,9 @@ var exceptions = map[string]bool{
 	"cortex agent echo --spec": true, "cortex agent clock --spec": true, "cortex agent calc --spec": true,
 }
 
+// chooser is a program with all flags: cortex itself has no transports and stores to choose from.
+var chooser = &Program{Transports: map[string]Transport{"own": {}}, Stores: map[string]Store{"own": {}}}
+
 // TestFlagsAreClassified walks over the flags of all commands. Whoever adds one says here what it is: a setting of the node, or what an
 // action is about, which nothing but the command line may say.
 func TestFlagsAreClassified(t *testing.T) {
@@ -47,7 +50,7 @@ func TestFlagsAreClassified(t *testing.T) {
 		}
 		class[name] = false
 	}
-	eachFlag((&env{settings: settings{node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
+	eachFlag((&env{settings: settings{program: chooser, node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
 		of := c.CommandPath() + " --" + f.Name
 		want, known := class[f.Name]
 		if !known {
@@ -158,7 +161,7 @@ func TestSettingsComeFirst(t *testing.T) {
 // TestSettingsHelp holds that the topic lists what is a setting, and nothing else.
 func TestSettingsHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	if code := Run(t.Context(), []string{"help", "settings"}, strings.NewReader(""), &stdout, &stderr); code != exitOK {
+	if code := chooser.Run(t.Context(), []string{"help", "settings"}, strings.NewReader(""), &stdout, &stderr); code != exitOK {
 		t.Fatalf("exit status %d: %s", code, &stderr)
 	}
 	listed := map[string]bool{}

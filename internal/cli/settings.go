@@ -41,6 +41,8 @@ type settings struct {
 	config    string
 	data      string
 	nats      string
+	transport string // of the program, in place of NATS; its URL
+	store     string // likewise, in place of the store on NATS
 	tenant    string
 	logFormat string
 	logLevel  string
@@ -114,6 +116,7 @@ func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
 	f.StringVar(&s.logFormat, "log-format", "text", "log as text or json")
 	f.StringVar(&s.logLevel, "log-level", "", "log from debug, info, warn or error on")
+	s.plugs(f)
 	s.flags = f
 	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level")
 }
@@ -125,6 +128,9 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	c.Flags().AddFlagSet(n.flags)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		s.node = n
+		if n.auth != "" && n.auth != none && s.transport != "" {
+			return s.wrong("auth", " is for the NATS server that cortex starts, and %s names another transport: give one of them", s.called("transport"))
+		}
 		if err := s.checkNode(); err != nil {
 			return err
 		}
@@ -237,6 +243,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	}
 	if s.nats, err = addresses(s.nats); err != nil {
 		return s.wrong("nats", ": %w", err)
+	}
+	if err := s.checkPlugs(); err != nil {
+		return err
 	}
 	if s.data == "" {
 		s.data = defaultData()

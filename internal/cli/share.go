@@ -69,7 +69,7 @@ func sharers(names []string) (ids []string, err error) {
 
 // share sends p, and waits until it holds.
 func (e *env) share(ctx context.Context, l *link, contextID string, p *transport.Share) error {
-	if l.bus.Identity() == nil {
+	if l.sender == "" {
 		fmt.Fprintln(e.stderr, "everybody may speak in every conversation, since the server has no keys: `cortex auth init` makes some")
 		return nil
 	}
@@ -109,7 +109,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 // nobody has keys with them. Who has keys is only known where their folder is.
 func (e *env) warnOfNames(ctx context.Context, conv *conversation.Conversation, ids []string) {
 	var issued []string
-	if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && e.settings.nats == "" {
+	if a, ok, err := findAddress(ctx, e.settings.data); err == nil && ok && e.settings.inFolder() {
 		all, err := auth.List(a.Node.of("auth"))
 		for _, i := range all {
 			if err == nil && i.Tenant == e.settings.tenant {

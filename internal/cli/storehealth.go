@@ -84,7 +84,10 @@ func (h *storeHealth) watch(ctx context.Context, server *nats.Server, store *jet
 	known := -1
 	for ctx.Err() == nil {
 		all := h.end()
-		if all.Damaged = store.Damaged(); len(all.Damaged) != known {
+		if store != nil {
+			all.Damaged = store.Damaged()
+		}
+		if len(all.Damaged) != known {
 			known = len(all.Damaged)
 			if b, err := json.Marshal(all); err == nil {
 				server.Note(b)
@@ -94,11 +97,19 @@ func (h *storeHealth) watch(ctx context.Context, server *nats.Server, store *jet
 	}
 }
 
+// jetstore returns Cortex's own store; nil when the conversations are in another one.
+func (n *node) jetstore() *jetstore.Store {
+	store, _ := n.store.(*jetstore.Store)
+	return store
+}
+
 // damage says what of the store is damaged, a line for each kind, for who asks whether the node is ready.
 func (n *node) damage() []string {
 	var lines []string
-	if damaged := len(n.store.Damaged()); damaged > 0 {
-		lines = append(lines, fmt.Sprintf("damaged: %d of the conversations; `cortex doctor` names them", damaged))
+	if store := n.jetstore(); store != nil {
+		if damaged := len(store.Damaged()); damaged > 0 {
+			lines = append(lines, fmt.Sprintf("damaged: %d of the conversations; `cortex doctor` names them", damaged))
+		}
 	}
 	if n.health == nil {
 		return lines

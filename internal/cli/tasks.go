@@ -150,7 +150,7 @@ func (e *env) cancelTask(ctx context.Context, l *link, id a2a.TaskID) error {
 		return fmt.Errorf("%s: %w", id, errNoTask)
 	}
 	x, c := transport.Cancel{TaskID: id}, l.operator()
-	if l.bus.Identity() != nil {
+	if l.sender != "" {
 		conv, err := storage.Load(ctx, l.store, l.tenant, found.ContextID)
 		if err != nil {
 			return err

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
-	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -77,7 +76,7 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 	var o *opening
 	if cfg.StrictAbilities {
 		o = &opening{show: show, held: map[string][]registry.Event{}}
-		cfg.OnEvent, cfg.Keep = o.hear, recollection{directory.Keeper{Notes: l.store, Tenant: l.tenant}}
+		cfg.OnEvent, cfg.Keep = o.hear, l.recollection()
 	}
 	r := registry.New(cfg)
 	conn.tell(r)

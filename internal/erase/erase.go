@@ -18,11 +18,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Store keeps conversations and what was learned from them.
+// Store keeps conversations, and, if it is a [storage.Notes], what was learned from them.
 type Store interface {
 	storage.Store
 	storage.Eraser
-	storage.Notes
 }
 
 // Bus keeps what was said in conversations until it is done with.
@@ -64,11 +63,13 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	if err := bus.Erase(ctx, tenant, contextID); err != nil {
 		return done, err
 	}
-	agents, err := learn.Forget(ctx, store, tenant, contextID, slices.Collect(maps.Keys(worked))...)
-	if err != nil {
-		return done, err
+	if notes, ok := store.(storage.Notes); ok {
+		agents, err := learn.Forget(ctx, notes, tenant, contextID, slices.Collect(maps.Keys(worked))...)
+		if err != nil {
+			return done, err
+		}
+		done.Learned = len(agents)
 	}
-	done.Learned = len(agents)
 	if err := store.Erase(ctx, tenant, contextID); err != nil {
 		return done, err
 	}

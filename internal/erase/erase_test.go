@@ -173,3 +173,23 @@ func TestConversationUnlearns(t *testing.T) {
 		}
 	})
 }
+
+// TestConversationWithoutNotes holds that a store in which nothing is learned can delete a conversation.
+func TestConversationWithoutNotes(t *testing.T) {
+	all, bus := memstore.New(), memory.New(nil)
+	defer bus.Close()
+	store := struct {
+		storage.Store
+		storage.Eraser
+	}{all, all}
+	entry := &conversation.Entry{Seq: 1, Cause: &transport.Event{ID: "m", From: "user", ContextID: "gone", Payload: &transport.Cancel{}}}
+	if _, err := store.Append(t.Context(), "", "gone", 0, entry); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := erase.Conversation(t.Context(), store, bus, "", "gone"); err != nil || done != (erase.Erased{Entries: 1}) {
+		t.Errorf("Conversation = %+v, %v, want one entry", done, err)
+	}
+	for c, err := range store.Contexts(t.Context(), "") {
+		t.Errorf("conversation %q is left, %v", c.ContextID, err)
+	}
+}

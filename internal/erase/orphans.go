@@ -13,15 +13,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// FileBus keeps files, and events that were given up.
-type FileBus interface {
-	transport.FileKeeper
-	transport.DeadLetters
-}
-
 // Orphans removes the files of a tenant that were stored before a time and of which nothing speaks: no entry of their conversation's log and
 // no dead letter. Whoever stored them was stopped before it could say what they were for. It returns how many.
-func Orphans(ctx context.Context, store storage.Store, bus FileBus, tenant string, before time.Time) (int, error) {
+func Orphans(ctx context.Context, store storage.Store, bus transport.FileKeeper, tenant string, before time.Time) (int, error) {
 	files := map[string][]transport.Object{} // by conversation
 	for o, err := range bus.Objects(ctx, tenant) {
 		if err != nil {
@@ -33,11 +27,13 @@ func Orphans(ctx context.Context, store storage.Store, bus FileBus, tenant strin
 		return 0, nil
 	}
 	named := map[transport.Object]bool{}
-	for d, err := range bus.DeadLetters(ctx, tenant) {
-		if err != nil {
-			return 0, err
+	if dead, ok := bus.(transport.DeadLetters); ok {
+		for d, err := range dead.DeadLetters(ctx, tenant) {
+			if err != nil {
+				return 0, err
+			}
+			name(named, tenant, d.Event)
 		}
-		name(named, tenant, d.Event)
 	}
 	removed := 0
 	for contextID, objects := range files {

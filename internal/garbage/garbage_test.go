@@ -1,6 +1,11 @@
 package garbage
 
-import "testing"
+import (
+	"context"
+	"runtime"
+	"runtime/debug"
+	"testing"
+)
 
 // TestPercent wants the garbage bounded, and never less of it than Go allows by itself.
 func TestPercent(t *testing.T) {
@@ -15,5 +20,54 @@ func TestPercent(t *testing.T) {
 		if room := uint64(got) * c.inUse / 100; room > max(room, c.inUse) {
 			t.Errorf("with %d bytes in use, %d bytes of garbage gather", c.inUse, room)
 		}
+	}
+}
+
+// TestLimitFollows wants more memory allowed when there is so much in use that nearly all time goes into collecting, and less again after.
+func TestLimitFollows(t *testing.T) {
+	l := limit{bytes: leastLimit}
+	changes := func(ticks int, inUse uint64, share float64) (n int) {
+		for range ticks {
+			if l.follow(inUse, share) {
+				n++
+			}
+		}
+		return n
+	}
+	if n := changes(1000, leastLimit, busy/2); n != 0 || l.bytes != leastLimit {
+		t.Errorf("%d changes to %d bytes while there is time for work, want none", n, l.bytes)
+	}
+	if n := changes(busyFor-1, leastLimit, 2*busy) + changes(1, leastLimit, 0); n != 0 {
+		t.Errorf("%d changes after a busy moment, want none", n)
+	}
+	if n := changes(3*busyFor, leastLimit, 2*busy); n != 3 || l.bytes < 3*leastLimit/2 {
+		t.Errorf("%d changes to %d bytes, want 3 to nearly twice as much", n, l.bytes)
+	}
+	if n := changes(10*idleFor, uint64(l.bytes), 0); n != 0 {
+		t.Errorf("%d changes while all of it is in use, want none", n)
+	}
+	if changes(10*idleFor, leastLimit/4, 0); l.bytes != leastLimit {
+		t.Errorf("%d bytes after nothing is in use any more, want %d", l.bytes, leastLimit)
+	}
+}
+
+// TestMemoryIsBounded wants memory that may be collected not to be taken from the system without end.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(-1)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { Gather(ctx); close(ended) }()
+	for debug.SetMemoryLimit(-1) == before {
+		runtime.Gosched()
+	}
+	if got := debug.SetMemoryLimit(-1); got != leastLimit {
+		t.Errorf("the limit is %d bytes, want %d", got, leastLimit)
+	}
+	cancel()
+	<-ended
+	if got := debug.SetMemoryLimit(-1); got != before {
+		t.Errorf("the limit is %d bytes afterwards, want %d as before", got, before)
 	}
 }

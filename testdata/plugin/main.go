@@ -1,4 +1,4 @@
-// Parrot is a cortex with a language model and an agent of its own: what somebody else builds in a module of theirs.
+// Parrot is a cortex with a language model, an agent, a transport and a store of its own: what somebody else builds in a module of theirs.
 package main
 
 import (
@@ -14,6 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/app"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/llm/middleware"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
 func main() {
@@ -25,9 +27,14 @@ func main() {
 			Check:  func(ep *app.Endpoint) error { _, err := newParrot(ep); return err },
 			Open:   func(_ context.Context, ep *app.Endpoint) (llm.Client, error) { return newParrot(ep) },
 		}},
-		Agents: []app.Agent{{Card: wave, Executor: agents.Handler(waveBack)}},
+		Agents:     []app.Agent{{Card: wave, Executor: agents.Handler(waveBack)}},
+		Transports: map[string]app.Transport{"loft": {Open: openLoft, Private: true}},
+		Stores:     map[string]app.Store{"diary": {Open: openDiary}},
 	})
 }
+
+// openLoft opens the memory transport. A real one connects to the server that at.URL names, and is not private.
+func openLoft(context.Context, *app.Target) (transport.Transport, error) { return memory.New(nil), nil }
 
 var wave = &a2a.AgentCard{
 	Name: "agent_wave", Description: "Waves back", Version: "1",

@@ -308,6 +308,14 @@ func (b *Bus) API() string { return b.nc.prefix + jsAPI }
 // Identity returns whom the credentials are for; nil when that is not known, or none were needed.
 func (b *Bus) Identity() *auth.Identity { return b.who }
 
+// Sender implements transport.Sender.
+func (b *Bus) Sender() (tenant, from string) {
+	if b.who == nil {
+		return "", ""
+	}
+	return b.who.Tenant, b.who.ID
+}
+
 // Close implements transport.Transport. The connection itself is closed when the last Serve has given its events back.
 func (b *Bus) Close() error {
 	b.mu.Lock()
