@@ -133,17 +133,17 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.Router != nil && !cfg.NoLearning {
 		notes, _ = cfg.Store.(storage.Notes)
 	}
+	maker := decide.New(decide.Config{
+		Transport: cfg.Transport, Decider: cfg.Decider, Agents: cfg.Agents, Router: cfg.Router, Policy: cfg.Policy, Spending: spending,
+		Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
+		Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
+	})
 	return &Orchestrator{
 		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), spending: spending,
 		learner: learn.New(learn.Config{
 			Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
 		}),
-		maker: decide.New(decide.Config{
-			Transport: cfg.Transport, Decider: cfg.Decider, Agents: cfg.Agents, Router: cfg.Router, Policy: cfg.Policy, Spending: spending,
-			Shortlist: cfg.Shortlist, Authenticated: cfg.Authenticated, TaskTimeout: cfg.TaskTimeout, DecideTimeout: cfg.DecideTimeout,
-			Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
-		}),
-		queue: newTaskQueue(&cfg),
+		maker: maker, queue: newTaskQueue(&cfg, maker),
 	}, nil
 }
 
@@ -176,7 +176,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	var queue transport.Subscription
 	if o.queue.backlog != nil {
 		queue, err = o.cfg.Transport.Subscribe(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue),
-			&transport.SubscribeOptions{Concurrency: maxQueued, Unordered: true})
+			&transport.SubscribeOptions{Concurrency: queueHandlers, Unordered: true})
 		if err != nil {
 			return fmt.Errorf("subscribe to the queue: %w", err)
 		}

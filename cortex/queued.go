@@ -2,10 +2,8 @@ package cortex
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -15,46 +13,91 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// metaChain is, of a task in the queue, who began the chain of its turn. Its agent does not get it.
+// metaChain is, of a task in the queue, who began the chain of its turn.
 const metaChain = "cortex_chain"
 
-// publish sends an effect, or has it wait in the queue.
+// sentLongAgo is when a task is looked for before it is sent: an inbox that may have got it when it was as young would soon forget its id.
+const sentLongAgo = transport.DuplicateWindow / 2
+
+// publish sends an effect, or has it wait in the queue: a task of somebody who has given an agent more than it can take. It returns ErrFull
+// when too many wait already. Without keys anybody can be any requester: then the task goes to its agent.
 func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversation, out conversation.Effect) error {
-	requester, err := o.toQueue(ctx, conv, out)
-	if err != nil {
-		return err
-	}
-	if requester == "" {
+	t, ok := taskOf(conv, out)
+	if !ok || o.queue.backlog == nil {
 		return o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	}
-	e := *out.Event
-	m := *e.Payload.(*a2a.Message)
-	m.Metadata = maps.Clone(m.Metadata)
-	m.Metadata[metaChain] = requester
-	e.To, e.Payload = transport.Queue, &m
-	return o.cfg.Transport.Publish(ctx, transport.Inbox(conv.Tenant, transport.Queue), &e)
+	at, err := o.holder(ctx, &t, out.Event.Time, transport.Queue, t.agent, transport.Cortex)
+	switch {
+	case err != nil:
+		return err
+	case at == transport.Cortex:
+		return o.enqueue(ctx, &t, out.Event)
+	case at != "":
+		return nil // it is on its way
+	case o.queue.admits(ctx, t):
+		return o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
+	}
+	waiting := t
+	err = o.queue.book(ctx, &waiting)
+	switch {
+	case err == nil:
+		if err = o.enqueue(ctx, &waiting, out.Event); err != nil {
+			o.queue.unbook(&waiting)
+		}
+		return err
+	case o.cfg.Authenticated:
+		return err
+	}
+	return o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 }
 
-// toQueue returns for whom an effect is to wait, if it is a task of somebody who has given an agent more than it can take, or "". It returns
-// ErrFull when too many of that requester wait already. Without keys anybody can be any requester: then the task goes to
-// its agent.
-func (o *Orchestrator) toQueue(ctx context.Context, conv *conversation.Conversation, out conversation.Effect) (string, error) {
+// taskOf returns the task that an effect sends to its agent.
+func taskOf(conv *conversation.Conversation, out conversation.Effect) (queuedTask, bool) {
 	m, ok := out.Event.Payload.(*a2a.Message)
+	if !ok || out.Topic.Kind != transport.KindInbox || transport.MetaString(m, transport.MetaTaskID) == "" {
+		return queuedTask{}, false
+	}
 	t := conv.Tasks[out.Event.TaskID]
-	if !ok || out.Topic.Kind != transport.KindInbox || t == nil || conv.Turn(t.Turn) == nil || transport.MetaString(m, transport.MetaTaskID) == "" {
+	if t == nil {
+		return queuedTask{}, false
+	}
+	turn := conv.Turn(t.Turn)
+	if turn == nil {
+		return queuedTask{}, false
+	}
+	return queuedTask{agent: t.Agent, requester: conv.Requester(turn), contextID: conv.ContextID, task: t.ID, id: out.Event.ID}, true
+}
+
+// enqueue puts a task into the queue's inbox. The log has what is in it.
+func (o *Orchestrator) enqueue(ctx context.Context, t *queuedTask, sends *transport.Event) error {
+	task := sends.Payload.(*a2a.Message)
+	e := *sends
+	e.To, e.Payload = transport.Queue, &a2a.Message{
+		ID: task.ID, ContextID: task.ContextID, TaskID: task.TaskID, Role: task.Role, Parts: a2a.ContentParts{a2a.NewTextPart("waits for " + t.agent)},
+		Metadata: map[string]any{
+			transport.MetaAgentID: t.agent, transport.MetaDeadline: task.Metadata[transport.MetaDeadline], metaChain: t.requester,
+		},
+	}
+	return o.cfg.Transport.Publish(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue), &e)
+}
+
+// holder returns whose inbox has a task that may have been sent longer ago than inboxes know ids, or "": the first of some, which are
+// in the order in which a task goes through them. The orchestrator's has it when there is something that the agent says of it.
+func (o *Orchestrator) holder(ctx context.Context, t *queuedTask, sent time.Time, inboxes ...string) (string, error) {
+	search, ok := o.cfg.Transport.(transport.InboxSearch)
+	if !ok || o.cfg.Now().Sub(sent) < sentLongAgo {
 		return "", nil
 	}
-	requester := conv.Requester(conv.Turn(t.Turn))
-	if o.maker.Tasks(t.Agent, requester) <= ownTasks || o.queue.admits(ctx, t.Agent) {
-		return "", nil
-	}
-	if err := o.queue.full(requester, t.Agent); err != nil {
-		if o.cfg.Authenticated {
-			return "", err
+	for _, inbox := range inboxes {
+		like := &transport.Event{ID: t.id, From: transport.Cortex, ContextID: t.contextID, TaskID: t.task}
+		if inbox == transport.Cortex {
+			like.ID, like.From = "", t.agent
 		}
-		return "", nil
+		if held, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, inbox), like); err != nil || held {
+			return inbox, err
+		}
 	}
-	return requester, nil
+	return "", nil
 }
 
 // queued handles a task in the queue: it waits for its turn, and goes to its agent's inbox.
@@ -63,56 +106,69 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	if !ok || e.From != transport.Cortex || e.TaskID == "" {
 		return transport.Permanent(errors.New("it is no task"))
 	}
-	agent := transport.MetaString(m, transport.MetaAgentID)
 	due, err := time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline))
-	if agent == "" || err != nil {
-		return transport.Permanent(errors.New("the task has no agent, or no deadline"))
-	}
-	size, _ := json.Marshal(m) // as it is held
 	t := &queuedTask{
-		agent: agent, requester: transport.MetaString(m, metaChain), contextID: e.ContextID, id: e.ID, bytes: len(size),
+		agent: transport.MetaString(m, transport.MetaAgentID), requester: transport.MetaString(m, metaChain),
+		contextID: e.ContextID, task: e.TaskID, id: e.ID,
+	}
+	if t.agent == "" || err != nil {
+		return transport.Permanent(errors.New("the task has no agent, or no deadline"))
 	}
 	if may, err := o.queue.wait(ctx, t, due); err != nil {
 		return transport.Temporary(err)
 	} else if !may {
 		return nil
 	}
-	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	switch at, err := o.holder(ctx, t, e.Time, t.agent, transport.Cortex); {
+	case err != nil:
+		return transport.Temporary(err)
+	case at == transport.Cortex:
+		return transport.Temporary(fmt.Errorf("task %s: what %s says of it is not in the log yet", t.task, t.agent))
+	case at != "":
+		return nil
+	}
+	return o.sendQueued(ctx, t)
+}
+
+// sendQueued sends a task whose turn it is, unless it is not to be done any more.
+func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
+	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	if err != nil {
 		return err
 	}
-	if !conv.Wants(e.TaskID, e.ID) {
+	out, ok := conv.Sending(t.task, t.id)
+	if !ok {
 		return nil // another replica has canceled it, or given it to somebody else, or it is erased
 	}
-	delete(m.Metadata, metaChain)
-	e.To = agent
-	if err := o.cfg.Transport.Publish(ctx, transport.Inbox(o.cfg.Tenant, agent), e); errors.Is(err, transport.ErrInvalid) {
-		return transport.Permanent(err)
-	} else if err != nil {
-		return transport.Temporary(fmt.Errorf("send to %s: %w", agent, err))
+	err = o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
+	switch {
+	case errors.Is(err, transport.ErrInvalid):
+		return o.unsent(ctx, conv, conv.Tasks[t.task].SentSeq, out, err)
+	case err != nil:
+		return transport.Temporary(fmt.Errorf("send to %s: %w", t.agent, err))
 	}
-	return o.recallLate(ctx, conv, agent, e)
+	return o.recallLate(ctx, conv, t)
 }
 
 // recallLate takes a task back that was stopped after conv was loaded and before it was sent: whoever stopped it did not find it in its agent's
 // inbox. Who stops it later does.
-func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conversation, agent string, e *transport.Event) error {
+func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conversation, t *queuedTask) error {
 	w, ok := o.cfg.Transport.(transport.Withdrawer)
 	if !ok {
 		return nil
 	}
 	stands, err := refresh(ctx, o.cfg.Store, conv)
 	if err == nil && !stands {
-		conv, err = storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv, err = storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	}
 	if err != nil {
 		return err
 	}
-	if conv.Wants(e.TaskID, e.ID) {
+	if conv.Wants(t.task, t.id) {
 		return nil
 	}
-	if err := w.Withdraw(ctx, transport.Inbox(o.cfg.Tenant, agent), e.ContextID, transport.Cortex, e.ID); err != nil {
-		return transport.Temporary(fmt.Errorf("take task %s back from %s: %w", e.TaskID, agent, err))
+	if err := w.Withdraw(ctx, transport.Inbox(o.cfg.Tenant, t.agent), t.contextID, transport.Cortex, t.id); err != nil {
+		return transport.Temporary(fmt.Errorf("take task %s back from %s: %w", t.task, t.agent, err))
 	}
 	return nil
 }

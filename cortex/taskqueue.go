@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/decide"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -17,17 +20,27 @@ const (
 	ownTasks = 4
 
 	// What an agent has not fetched yet is bounded by a window, which opens while it fetches all there is between two looks, and closes
-	// while it does not.
-	minWindow = 2
-	maxWindow = 1024
-	lookEvery = 50 * time.Millisecond
-	lookWait  = 2 * time.Second
+	// while it does not. How much an agent has in hand is told by a look for a while: as it does some of that, it fetches others.
+	minWindow  = 2
+	maxWindow  = 1024
+	lookEvery  = 50 * time.Millisecond
+	lookSeldom = 8 * lookEvery // at an agent that fetches nothing
+	lookHolds  = time.Second
+	lookWait   = 2 * time.Second
+	maxLooks   = 64 // at a time
 
-	maxQueued      = 1536     // tasks that wait here, each in a handler of the queue's inbox
-	maxQueuedBytes = 48 << 20 // of these
-	maxWindows     = 10_000   // agents whose windows are remembered
+	maxWindows = 10_000 // agents whose windows are remembered
 
-	// ownShare bounds what one requester may have of these, as a multiple of what is free: three quarters when nobody else has any.
+	// Tasks that wait, of all replicas. Each is held by a handler of the queue's inbox, of which every replica has more: with all of them in
+	// use, tasks would come out of that inbox behind those of other agents.
+	maxQueued     = 1536
+	queueHandlers = 2 * maxQueued
+
+	// comingFor is how long a task is counted that was put into the queue's inbox and has not come out of it here: it may be at another replica.
+	comingFor = time.Second
+
+	// ownShare bounds what one requester, and one agent, may have of these, as a multiple of what is free: three quarters when nobody else has
+	// any. Of what is free to an agent one requester has as much.
 	ownShare = 3
 )
 
@@ -36,62 +49,79 @@ const (
 // It is safe for concurrent use.
 type taskQueue struct {
 	backlog transport.InboxBacklog // nil: nothing is queued
+	depth   transport.InboxDepth   // nil: what waits at other replicas is not known
 	tenant  string
+	maker   *decide.Maker // knows how many tasks are under way
 	now     func() time.Time
 	wake    chan struct{} // has one when something begins to wait
+	looks   chan struct{} // has one for each look at an inbox
 
 	mu     sync.Mutex
 	agents map[string]*agentQueue
-	by     map[string]*queuedBy // by requester
-	all    queuedBy
+	by     map[string]int // of all, by requester
+	all    int            // tasks that wait here, or come
+	coming map[string]*queuedTask
+
+	inbox    int // tasks in the queue's inbox, when that was counted, and those that were put there since
+	counted  time.Time
+	counting bool
 }
 
 // agentQueue is what waits for one agent.
 type agentQueue struct {
 	window  int
-	room    int // in the window, until the next look
-	spent   bool
+	untaken int  // tasks that it has not fetched, when that was looked at, and those that were let go since
+	sent    int  // tasks under way that were marked as sent, at that time
+	spent   bool // somebody had to wait for room since
 	looked  time.Time
 	looking bool
+	tended  bool // by a goroutine that lets its tasks go
+
+	tasks   int // that wait or come
+	by      map[string]int
 	waiting map[string][]*queuedTask // by requester, in the order of their coming
 	order   []string                 // of requesters: the first one is next
 }
 
-// queuedBy is what waits of one requester.
-type queuedBy struct{ tasks, bytes int }
-
-// queuedTask is a task that waits.
+// queuedTask is a task that waits, or may have to.
 type queuedTask struct {
 	agent, requester string
-	contextID, id    string // of its event
-	bytes            int
+	contextID        string
+	task             a2a.TaskID
+	id               string // of its event
 	since            time.Time
 	withdrawn        bool
 	over             chan struct{} // closed when it waits no more
 }
 
-func newTaskQueue(cfg *Config) *taskQueue {
+func newTaskQueue(cfg *Config, maker *decide.Maker) *taskQueue {
 	backlog, _ := cfg.Transport.(transport.InboxBacklog)
+	depth, _ := cfg.Transport.(transport.InboxDepth)
 	return &taskQueue{
-		backlog: backlog, tenant: cfg.Tenant, now: cfg.Now, wake: make(chan struct{}, 1), agents: map[string]*agentQueue{}, by: map[string]*queuedBy{},
+		backlog: backlog, depth: depth, tenant: cfg.Tenant, maker: maker, now: cfg.Now, wake: make(chan struct{}, 1), looks: make(chan struct{}, maxLooks),
+		agents: map[string]*agentQueue{}, by: map[string]int{}, coming: map[string]*queuedTask{},
 	}
 }
 
-// admits reports whether an agent has room for one more task, and counts that in.
-func (q *taskQueue) admits(ctx context.Context, agent string) bool {
-	if q.backlog == nil {
+// admits reports whether t may be sent to its agent now, and counts it as sent.
+func (q *taskQueue) admits(ctx context.Context, t queuedTask) bool {
+	if q.maker.Tasks(t.agent, t.requester) <= ownTasks {
+		q.maker.MarkSent(t.agent, t.task)
 		return true
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	a := q.of(agent)
-	if len(a.order) == 0 && (a.room == 0 || time.Since(a.looked) > lookEvery) {
-		q.look(ctx, agent, a)
+	a := q.of(t.agent)
+	if len(a.order) == 0 {
+		a.spent = a.spent || q.room(t.agent, a) <= 0
+		if a.spent || time.Since(a.looked) > lookHolds {
+			q.look(ctx, t.agent, a)
+		}
 	}
-	if len(a.order) > 0 || a.room == 0 {
+	if len(a.order) > 0 || q.room(t.agent, a) <= 0 {
 		return false
 	}
-	a.take()
+	q.maker.MarkSent(t.agent, t.task)
 	return true
 }
 
@@ -100,20 +130,20 @@ func (q *taskQueue) of(agent string) *agentQueue {
 	if a == nil {
 		if len(q.agents) >= maxWindows {
 			for id, a := range q.agents {
-				if len(a.order) == 0 && !a.looking {
+				if a.tasks == 0 && !a.looking && !a.tended {
 					delete(q.agents, id)
 				}
 			}
 		}
-		a = &agentQueue{window: 2 * minWindow, waiting: map[string][]*queuedTask{}}
+		a = &agentQueue{window: 2 * minWindow, by: map[string]int{}, waiting: map[string][]*queuedTask{}}
 		q.agents[agent] = a
 	}
 	return a
 }
 
-func (a *agentQueue) take() {
-	a.room--
-	a.spent = a.spent || a.room == 0
+// room returns how many more tasks an agent may be sent.
+func (q *taskQueue) room(agent string, a *agentQueue) int {
+	return a.window - a.untaken - (q.maker.Sent(agent) - a.sent)
 }
 
 // look asks how much an agent has not fetched, unless that was asked just now. q.mu is held, but not meanwhile.
@@ -122,34 +152,111 @@ func (q *taskQueue) look(ctx context.Context, agent string, a *agentQueue) {
 		return
 	}
 	a.looking = true
+	sent := q.maker.Sent(agent)
 	q.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, lookWait)
-	n, err := q.backlog.Untaken(ctx, transport.Inbox(q.tenant, agent))
-	cancel()
+	n, err := q.untaken(ctx, agent)
 	q.mu.Lock()
 	a.looking, a.looked = false, time.Now()
 	switch {
 	case err != nil: // sending will say what is wrong
-		a.room = max(a.room, 1)
+		if q.room(agent, a) <= 0 {
+			a.untaken, a.sent = a.window-1, sent
+		}
 		return
 	case n == 0 && a.spent:
 		a.window = min(2*a.window, maxWindow)
 	case n > a.window/2:
 		a.window = max(a.window/2, minWindow)
 	}
-	a.room, a.spent = max(a.window-n, 0), false
+	a.untaken, a.sent, a.spent = n, sent, false
 }
 
-// full returns why no more tasks of a requester for an agent may wait, or nil.
-func (q *taskQueue) full(requester, agent string) error {
+func (q *taskQueue) untaken(ctx context.Context, agent string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	select {
+	case q.looks <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-q.looks }()
+	return q.backlog.Untaken(ctx, transport.Inbox(q.tenant, agent))
+}
+
+// book counts t as one that waits, or returns why it may not. It comes before t is put into the queue's inbox.
+func (q *taskQueue) book(ctx context.Context, t *queuedTask) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	is := q.by[requester]
-	if is == nil || is.tasks < ownShare*(maxQueued-q.all.tasks) && is.bytes < ownShare*(maxQueuedBytes-q.all.bytes) {
-		return nil
+	q.count(ctx)
+	a := q.of(t.agent)
+	most := ownShare * (maxQueued - max(q.inbox, q.all))
+	agent, requester := prompt.Clean(t.agent, 64), prompt.Clean(t.requester, 64)
+	switch {
+	case a.tasks >= most:
+		return fmt.Errorf("%w: %s has more to do than it can take, %d tasks wait for it, and %d for all agents: ask again when some are done",
+			transport.ErrFull, agent, a.tasks, q.all)
+	case q.by[t.requester] >= most, a.by[t.requester] >= ownShare*(most-a.tasks):
+		return fmt.Errorf("%w: %s has more to do than it can take, and %d tasks of %s wait for agents like that: ask again when some are done",
+			transport.ErrFull, agent, q.by[t.requester], requester)
 	}
-	return fmt.Errorf("%w: %s has more to do than it can take, and %d tasks of %s wait for agents like that: ask again when some are done",
-		transport.ErrFull, prompt.Clean(agent, 64), is.tasks, prompt.Clean(requester, 64))
+	t.since = time.Now()
+	q.coming[t.id] = t
+	q.add(t, 1)
+	q.inbox++
+	return nil
+}
+
+// unbook ends what book began, when t was not put there after all.
+func (q *taskQueue) unbook(t *queuedTask) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.came(t.id)
+}
+
+// came ends the coming of a task.
+func (q *taskQueue) came(id string) {
+	if t := q.coming[id]; t != nil {
+		delete(q.coming, id)
+		q.add(t, -1)
+	}
+}
+
+// add counts a task in, or out with -1.
+func (q *taskQueue) add(t *queuedTask, n int) {
+	a := q.of(t.agent)
+	q.all += n
+	a.tasks += n
+	for _, by := range []map[string]int{q.by, a.by} {
+		if by[t.requester] += n; by[t.requester] == 0 {
+			delete(by, t.requester)
+		}
+	}
+}
+
+// count asks how many tasks all replicas have, unless that was asked just now. q.mu is held, but not meanwhile.
+func (q *taskQueue) count(ctx context.Context) {
+	if q.depth == nil {
+		q.inbox = q.all
+		return
+	}
+	if q.counting || time.Since(q.counted) < lookEvery {
+		return
+	}
+	q.counting = true
+	q.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	n, err := q.depth.Waiting(ctx, transport.Inbox(q.tenant, transport.Queue))
+	cancel()
+	q.mu.Lock()
+	q.counting, q.counted = false, time.Now()
+	if q.inbox = n; err != nil { // putting it there will say what is wrong
+		q.inbox = q.all
+	}
+	for id, t := range q.coming {
+		if time.Since(t.since) > comingFor {
+			q.came(id)
+		}
+	}
 }
 
 // wait waits until t may be sent, and reports whether it may: not when it was withdrawn, or due is over. It returns the cause of ctx when
@@ -175,13 +282,8 @@ func (q *taskQueue) wait(ctx context.Context, t *queuedTask, due time.Time) (boo
 func (q *taskQueue) join(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	is := q.by[t.requester]
-	if is == nil {
-		is = &queuedBy{}
-		q.by[t.requester] = is
-	}
-	is.add(1, t.bytes)
-	q.all.add(1, t.bytes)
+	q.came(t.id)
+	q.add(t, 1)
 	a := q.of(t.agent)
 	if len(a.waiting[t.requester]) == 0 {
 		a.order = append(a.order, t.requester)
@@ -198,14 +300,8 @@ func (q *taskQueue) leave(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.remove(t)
-	is := q.by[t.requester]
-	if is.add(-1, -t.bytes); is.tasks == 0 {
-		delete(q.by, t.requester)
-	}
-	q.all.add(-1, -t.bytes)
+	q.add(t, -1)
 }
-
-func (b *queuedBy) add(tasks, bytes int) { b.tasks, b.bytes = b.tasks+tasks, b.bytes+bytes }
 
 // remove takes t out of the order, if it is in it.
 func (q *taskQueue) remove(t *queuedTask) {
@@ -243,74 +339,92 @@ func (q *taskQueue) end(t *queuedTask) {
 	close(t.over)
 }
 
-// serve lets tasks go until ctx ends.
+// serve lets tasks go until ctx ends, those of each agent by themselves.
 func (q *taskQueue) serve(ctx context.Context) {
+	var tending sync.WaitGroup
+	defer tending.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-q.wake:
 		}
-		for q.advance(ctx) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(lookEvery):
-			}
+		for _, agent := range q.untended() {
+			tending.Go(func() { q.tend(ctx, agent) })
 		}
 	}
 }
 
-// advance lets go what agents have room for now. It reports whether more waits.
-func (q *taskQueue) advance(ctx context.Context) (more bool) {
+// untended returns the agents for which tasks wait that nobody lets go, who are tended from now on.
+func (q *taskQueue) untended() (agents []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var busy []string
 	for id, a := range q.agents {
-		if len(a.order) > 0 {
-			busy = append(busy, id)
+		if len(a.order) > 0 && !a.tended {
+			a.tended = true
+			agents = append(agents, id)
 		}
 	}
-	for _, id := range busy {
-		a := q.of(id)
-		q.look(ctx, id, a)
-		for a.room > 0 && len(a.order) > 0 {
-			next := a.order[0]
-			q.end(a.waiting[next][0])
-			if len(a.waiting[next]) > 0 { // behind the others
-				a.order = append(a.order[1:], next)
-			}
-			a.take()
+	return agents
+}
+
+// tend lets the tasks of an agent go while there are some.
+func (q *taskQueue) tend(ctx context.Context, agent string) {
+	for pause := lookEvery; ; pause = min(2*pause, lookSeldom) {
+		gone, more := q.advance(ctx, agent)
+		if !more {
+			return
 		}
-		more = more || len(a.order) > 0
+		if gone > 0 {
+			pause = lookEvery
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
 	}
-	return more
+}
+
+// advance lets go what an agent has room for now. It returns how many those are, and whether more wait.
+func (q *taskQueue) advance(ctx context.Context, agent string) (gone int, more bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.of(agent)
+	q.look(ctx, agent, a)
+	for ; len(a.order) > 0 && q.room(agent, a) > 0; gone++ {
+		next := a.order[0]
+		q.end(a.waiting[next][0])
+		if len(a.waiting[next]) > 0 { // behind the others
+			a.order = append(a.order[1:], next)
+		}
+		a.untaken++
+	}
+	more = len(a.order) > 0
+	a.spent, a.tended = a.spent || more, more
+	return gone, more
 }
 
 // trouble tells people of tasks that wait, or returns "".
 func (q *taskQueue) trouble() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.all.tasks == 0 {
-		return ""
-	}
 	var oldest *queuedTask
-	most := ""
+	all, most, by := 0, "", map[string]int{}
 	for _, a := range q.agents {
-		for _, list := range a.waiting {
+		for requester, list := range a.waiting {
+			all += len(list)
+			if by[requester] += len(list); by[requester] > by[most] {
+				most = requester
+			}
 			if t := list[0]; oldest == nil || t.since.Before(oldest.since) {
 				oldest = t
 			}
 		}
 	}
-	for requester, is := range q.by {
-		if most == "" || is.tasks > q.by[most].tasks {
-			most = requester
-		}
-	}
 	if oldest == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d tasks wait for agents that have more to do than they can take, since %s for %s; %d are of %s", q.all.tasks,
-		oldest.since.UTC().Format(time.RFC3339), prompt.Clean(oldest.agent, 64), q.by[most].tasks, prompt.Clean(most, 64))
+	return fmt.Sprintf("%d tasks wait for agents that have more to do than they can take, since %s for %s; %d are of %s", all,
+		oldest.since.UTC().Format(time.RFC3339), prompt.Clean(oldest.agent, 64), by[most], prompt.Clean(most, 64))
 }

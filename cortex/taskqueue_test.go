@@ -283,6 +283,14 @@ func (o *onPublish) Untaken(ctx context.Context, t transport.Topic) (int, error)
 	return o.Transport.(transport.InboxBacklog).Untaken(ctx, t)
 }
 
+func (o *onPublish) Waiting(ctx context.Context, t transport.Topic) (int, error) {
+	return o.Transport.(transport.InboxDepth).Waiting(ctx, t)
+}
+
+func (o *onPublish) Holds(ctx context.Context, t transport.Topic, e *transport.Event) (bool, error) {
+	return o.Transport.(transport.InboxSearch).Holds(ctx, t, e)
+}
+
 func (o *onPublish) Withdraw(ctx context.Context, t transport.Topic, contextID, from, id string) error {
 	return o.Transport.(transport.Withdrawer).Withdraw(ctx, t, contextID, from, id)
 }
@@ -322,7 +330,7 @@ func TestQueueIsBounded(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, task := range conv.Tasks {
-						if strings.HasPrefix(task.Result, "it cannot be sent: slow has more to do than it can take, and 1152 tasks of user:bob wait for agents like that: ask again") {
+						if strings.HasPrefix(task.Result, "it cannot be sent: slow has more to do than it can take, and 1064 tasks of user:bob wait for agents like that: ask again") {
 							refused++
 						}
 					}

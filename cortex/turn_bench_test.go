@@ -98,8 +98,8 @@ func TestTurnAllocates(t *testing.T) {
 		defer bus.Close()
 		benchmarkTurn(b, bus, memstore.New())
 	})
-	if n := r.AllocsPerOp(); n == 0 || n > 450 {
-		t.Errorf("a turn takes %d allocations, want at most 450", n)
+	if n := r.AllocsPerOp(); n == 0 || n > 420 {
+		t.Errorf("a turn takes %d allocations, want at most 420", n)
 	}
 	if n := r.AllocedBytesPerOp(); n > 60_000 {
 		t.Errorf("a turn takes %d bytes, want at most 60,000", n)

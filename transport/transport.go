@@ -186,3 +186,11 @@ type InboxBacklog interface {
 	// Untaken returns the number of events in the inbox that were delivered to nobody.
 	Untaken(ctx context.Context, t Topic) (int, error)
 }
+
+// InboxSearch is implemented by transports that can tell whether an event is in an inbox: who sends it once more, later than
+// [DuplicateWindow], can know whether the first one is still there.
+type InboxSearch interface {
+	// Holds reports whether an event of e's sender, conversation and task is in inbox t and not acknowledged, delivered or not: the one with
+	// e's ID, or any, if e has none.
+	Holds(ctx context.Context, t Topic, e *Event) (bool, error)
+}

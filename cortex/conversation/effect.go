@@ -22,7 +22,7 @@ type Effect struct {
 // sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. For the tasks in shown, people have seen
 // already how they ended (see Settled), and Effects leaves that out.
 func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
-	var out []Effect
+	out := make([]Effect, 0, 4) // as many as most entries have
 	o := effects{c: c, seq: seq, out: &out}
 	timed := c.settledQuestion(seq)
 	for _, t := range c.settledBy(seq) {
@@ -352,6 +352,17 @@ func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
 func (c *Conversation) Wants(id a2a.TaskID, eventID string) bool {
 	t := c.Tasks[id]
 	return t != nil && t.Running() && c.ID(t.SentSeq, "work", t.SentIndex) == eventID
+}
+
+// Sending returns what sends a task, if the event of that id is still to do so.
+func (c *Conversation) Sending(id a2a.TaskID, eventID string) (Effect, bool) {
+	if !c.Wants(id, eventID) {
+		return Effect{}, false
+	}
+	var out []Effect
+	t := c.Tasks[id]
+	effects{c: c, seq: t.SentSeq, out: &out}.task(t)
+	return out[len(out)-1], true
 }
 
 // Unlogged returns the answer of an open turn that cannot be ended in its log.

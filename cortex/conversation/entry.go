@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -84,21 +85,36 @@ type plainEntry Entry
 // noCause is what encoding/json writes for an entry without its cause. In a string it would have other quotes.
 var noCause = []byte(`"cause":null`)
 
+// buffers are those for entries that are not in use, with the room that they have got, which maxBuffer bounds.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const maxBuffer = 64 << 10
+
 // MarshalJSON writes an entry, with the cause's payload as it came if it is as it came (see [transport.Event.Decode]). The stores call
 // it by name: encoding/json would go over every byte of it again.
 func (e *Entry) MarshalJSON() ([]byte, error) {
 	plain := plainEntry(*e)
 	plain.Cause = nil
-	b, err := json.Marshal(&plain)
-	if err != nil || e.Cause == nil {
-		return b, err
+	if e.Cause == nil {
+		return json.Marshal(&plain)
 	}
-	before, after, _ := bytes.Cut(b, noCause)
-	whole := append(make([]byte, 0, len(b)+causeRoom), before...)
-	if whole, err = e.Cause.AppendJSON(append(whole, noCause[:len(noCause)-len("null")]...)); err != nil {
+	rest := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if rest.Cap() <= maxBuffer {
+			rest.Reset()
+			buffers.Put(rest)
+		}
+	}()
+	if err := json.NewEncoder(rest).Encode(&plain); err != nil {
 		return nil, err
 	}
-	b = append(whole, after...)
+	before, after, _ := bytes.Cut(bytes.TrimSuffix(rest.Bytes(), []byte("\n")), noCause)
+	b := append(make([]byte, 0, rest.Len()+causeRoom), before...)
+	b, err := e.Cause.AppendJSON(append(b, noCause[:len(noCause)-len("null")]...))
+	if err != nil {
+		return nil, err
+	}
+	b = append(b, after...)
 	if bytes.Count(b, []byte("{"))+bytes.Count(b, []byte("[")) > maxNested && !json.Valid(b) {
 		return nil, errors.New("it is nested too deeply")
 	}

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
@@ -70,6 +72,12 @@ func (m *Maker) With(agent string) []conversation.Key { return m.taskLimits.with
 
 // Tasks returns how many tasks of a requester, see [conversation.Conversation.Requester], an agent has, as far as they were tracked.
 func (m *Maker) Tasks(agent, requester string) int { return m.taskLimits.of(agent, requester) }
+
+// MarkSent notes that a task is in its agent's inbox now.
+func (m *Maker) MarkSent(agent string, task a2a.TaskID) { m.taskLimits.markSent(agent, task) }
+
+// Sent returns how many tasks of an agent are under way that are marked as sent.
+func (m *Maker) Sent(agent string) int { return m.taskLimits.sentTo(agent) }
 
 // Counts returns how often the decider was called, and how often there was no decision.
 func (m *Maker) Counts() (decisions, failures int64) { return m.decisions.Load(), m.failures.Load() }

@@ -15,7 +15,7 @@ import (
 const countMargin = time.Minute
 
 // taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
-// knows whom to tell when an agent has gone, and how many are of one requester.
+// knows whom to tell when an agent has gone, how many are of one requester, and how many of them were put into the agent's inbox.
 //
 // A decision is counted before it is in the log (take). Once its entry is stored, the counts of a conversation are those of its fold (follow): a
 // decision that was not stored, and a task that has settled, stop counting. After a restart the tasks of a conversation count when it is loaded.
@@ -25,6 +25,7 @@ type taskLimits struct {
 	byAgent map[string]map[a2a.TaskID]counted
 	byAsker map[asker]int
 	byConv  map[conversation.Key]map[a2a.TaskID]string
+	sent    map[string]int // by agent: those that are marked
 	swept   time.Time
 }
 
@@ -32,12 +33,16 @@ type taskLimits struct {
 type counted struct {
 	until     time.Time
 	requester string // who began the chain of its turn
+	sent      bool   // to its agent's inbox, by this process
 }
 
 type asker struct{ agent, requester string }
 
 func newTaskLimits() *taskLimits {
-	return &taskLimits{byAgent: map[string]map[a2a.TaskID]counted{}, byAsker: map[asker]int{}, byConv: map[conversation.Key]map[a2a.TaskID]string{}}
+	return &taskLimits{
+		byAgent: map[string]map[a2a.TaskID]counted{}, byAsker: map[asker]int{}, byConv: map[conversation.Key]map[a2a.TaskID]string{},
+		sent: map[string]int{},
+	}
 }
 
 // with returns the conversations that have tasks with an agent.
@@ -68,6 +73,24 @@ func (p *taskLimits) of(agent, requester string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byAsker[asker{agent, requester}]
+}
+
+// markSent notes that a task is in its agent's inbox now.
+func (p *taskLimits) markSent(agent string, id a2a.TaskID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, ok := p.byAgent[agent][id]; ok && !at.sent {
+		at.sent = true
+		p.byAgent[agent][id] = at
+		p.sent[agent]++
+	}
+}
+
+// sentTo returns how many of an agent's tasks are marked.
+func (p *taskLimits) sentTo(agent string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent[agent]
 }
 
 func (p *taskLimits) count(agent string, now time.Time) int {
@@ -106,7 +129,7 @@ func (p *taskLimits) take(k conversation.Key, requester string, tasks map[a2a.Ta
 	}
 	if full == nil {
 		for id, agent := range tasks {
-			p.put(k, id, agent, counted{until, requester})
+			p.put(k, id, agent, until, requester)
 		}
 	}
 	return full
@@ -122,16 +145,18 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	defer p.mu.Unlock()
 	k := conv.Key()
 	for id, agent := range p.byConv[k] {
-		p.drop(agent, id)
+		if t := conv.Tasks[id]; t == nil || !t.Running() && t.Phase != conversation.Blocked {
+			p.drop(agent, id)
+			delete(p.byConv[k], id)
+		}
 	}
-	delete(p.byConv, k)
 	last := now
 	put := func(t *conversation.Task, until time.Time) {
 		requester := ""
 		if turn := conv.Turn(t.Turn); turn != nil {
 			requester = conv.Requester(turn)
 		}
-		p.put(k, t.ID, t.Agent, counted{until.Add(countMargin), requester})
+		p.put(k, t.ID, t.Agent, until.Add(countMargin), requester)
 	}
 	for _, t := range conv.Tasks {
 		if !t.Running() {
@@ -154,31 +179,41 @@ func (p *taskLimits) follow(conv *conversation.Conversation, now time.Time) {
 	p.sweep(now)
 }
 
-func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, at counted) {
+func (p *taskLimits) put(k conversation.Key, id a2a.TaskID, agent string, until time.Time, requester string) {
 	if p.byConv[k] == nil {
 		p.byConv[k] = map[a2a.TaskID]string{}
 	}
-	if before, ok := p.byConv[k][id]; ok { // maybe it is tried by another one
+	at := counted{until: until, requester: requester}
+	switch before, ok := p.byConv[k][id]; {
+	case ok && before == agent && p.byAgent[agent][id].requester == requester:
+		at.sent = p.byAgent[agent][id].sent
+		p.byAgent[agent][id] = at
+		return
+	case ok: // it is tried by another one
 		p.drop(before, id)
 	}
 	if p.byAgent[agent] == nil {
 		p.byAgent[agent] = map[a2a.TaskID]counted{}
 	}
 	p.byAgent[agent][id], p.byConv[k][id] = at, agent
-	p.byAsker[asker{agent, at.requester}]++
+	p.byAsker[asker{agent, requester}]++
 }
 
 func (p *taskLimits) drop(agent string, id a2a.TaskID) {
-	if at, ok := p.byAgent[agent][id]; ok {
-		by := asker{agent, at.requester}
-		if p.byAsker[by]--; p.byAsker[by] == 0 {
-			delete(p.byAsker, by)
+	at, ok := p.byAgent[agent][id]
+	if !ok {
+		return
+	}
+	by := asker{agent, at.requester}
+	if p.byAsker[by]--; p.byAsker[by] == 0 {
+		delete(p.byAsker, by)
+	}
+	if at.sent {
+		if p.sent[agent]--; p.sent[agent] == 0 {
+			delete(p.sent, agent)
 		}
 	}
-	delete(p.byAgent[agent], id)
-	if len(p.byAgent[agent]) == 0 {
-		delete(p.byAgent, agent)
-	}
+	delete(p.byAgent[agent], id) // an empty map goes with the next sweep: another task is likely
 }
 
 // sweep lets go of what is over, now and then.
@@ -196,6 +231,11 @@ func (p *taskLimits) sweep(now time.Time) {
 		}
 		if len(tasks) == 0 {
 			delete(p.byConv, k)
+		}
+	}
+	for agent, tasks := range p.byAgent {
+		if len(tasks) == 0 {
+			delete(p.byAgent, agent)
 		}
 	}
 }

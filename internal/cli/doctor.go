@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,7 +109,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	}
 	c.release()
 	if err == nil && repair && d.Damaged {
-		err = e.repair(ctx, d)
+		return e.repair(ctx, d, asJSON)
 	}
 	if err != nil {
 		return err
@@ -194,8 +195,8 @@ func (s *settings) reaches(account string) error {
 }
 
 // repair sets aside what is damaged, and has damaged conversations end before that. What is missing from an account is accepted when all
-// of its conversations are repaired.
-func (e *env) repair(ctx context.Context, d *diagnosis) error {
+// of its conversations are repaired, and only behind the report of it: who is killed before is told at the next time.
+func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 	var reached []string
 	var beyond error
 	for _, account := range d.accounts {
@@ -242,12 +243,16 @@ func (e *env) repair(ctx context.Context, d *diagnosis) error {
 	}
 	unfinished := func(account string) bool { return left[account] > 0 }
 	whole := slices.DeleteFunc(reached, unfinished)
-	n.server.Accept(whole...)
 	d.Accepted = len(whole) == len(d.accounts)
 	if len(whole) == 0 && len(d.Repaired) == 0 {
 		return errors.New("nothing is repaired: the damaged conversations are those of other tenants: name one with --tenant")
 	}
-	return nil
+	err := e.tellDiagnosis(d, asJSON)
+	if err != nil && !errors.Is(err, errShown) {
+		return fmt.Errorf("it is repaired, but what is missing could not be written: it is told again at the next time: %w", err)
+	}
+	n.server.Accept(whole...)
+	return err
 }
 
 // repairOne repairs a conversation, and writes what it loses to a file.
@@ -329,7 +334,9 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	line := func(format string, args ...any) { printText(e.stdout, format, args...) }
+	var failed error
+	out := func(_ int, err error) { failed = cmp.Or(failed, err) }
+	line := func(format string, args ...any) { out(printText(e.stdout, format, args...)) }
 	for i, f := range d.Findings {
 		if i == 0 {
 			line("")
@@ -343,7 +350,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("  a message of %s", prompt.Clean(subject, 200))
 		}
 		if f.Archive != "" {
-			fmt.Fprintf(e.stdout, "  kept in %s\n", f.Archive) // whole, to be copied
+			out(fmt.Fprintf(e.stdout, "  kept in %s\n", f.Archive)) // whole, to be copied
 		}
 	}
 	for i, c := range d.Conversations.Damaged {
@@ -356,7 +363,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		if i == 0 {
 			line("")
 		}
-		fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive)
+		out(fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive))
 	}
 	switch {
 	case d.Accepted:
@@ -369,5 +376,5 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 	if d.forgotten {
 		printText(e.stderr, "nothing was remembered of this store: what is missing altogether cannot be told")
 	}
-	return nil
+	return failed
 }

@@ -108,12 +108,12 @@ const (
 )
 
 // printText writes lines of text, which on a terminal are broken at spaces so that they keep to it.
-func printText(w io.Writer, format string, args ...any) {
+func printText(w io.Writer, format string, args ...any) (int, error) {
 	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
 	if width := screenWidth(w); width > 0 {
 		lines = wrapped(lines, width)
 	}
-	fmt.Fprintln(w, strings.Join(lines, "\n"))
+	return fmt.Fprintln(w, strings.Join(lines, "\n"))
 }
 
 // screenWidth returns the width of a terminal, or 0 for what is none.

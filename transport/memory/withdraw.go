@@ -4,11 +4,15 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-var _ transport.Withdrawer = (*Bus)(nil)
+var (
+	_ transport.Withdrawer  = (*Bus)(nil)
+	_ transport.InboxSearch = (*Bus)(nil)
+)
 
 // Withdraw implements [transport.Withdrawer].
 func (b *Bus) Withdraw(ctx context.Context, t transport.Topic, contextID, from, id string) error {
@@ -66,4 +70,28 @@ func (in *inbox) withdraw(contextID string, gone func(*record) bool) {
 		delete(in.convs, c.id)
 	}
 	in.dispatch()
+}
+
+// Holds implements [transport.InboxSearch].
+func (b *Bus) Holds(ctx context.Context, t transport.Topic, e *transport.Event) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	found := false
+	_, err := b.count(t, func(in *inbox) int {
+		c := in.convs[e.ContextID]
+		if c == nil {
+			return 0
+		}
+		is := func(it *item) bool {
+			r := &it.r.envelope
+			return !it.withdrawn && r.From == e.From && r.TaskID == e.TaskID && (e.ID == "" || r.ID == e.ID)
+		}
+		found = slices.ContainsFunc(c.waiting, is)
+		for it := range c.handling {
+			found = found || is(it)
+		}
+		return 0
+	})
+	return found, err
 }

@@ -60,10 +60,19 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	if !l.tooOften(text) {
 		l.logger.Warn("nats server", "text", text)
 	}
-	if strings.Contains(format, "critical write error") {
-		select {
-		case l.broken <- brokenStore(text):
-		default:
+	l.giveUp(format, text)
+}
+
+// giveUp takes note of a line by which the server says that it has given a store up: a stream's, or all of them.
+// Only the server's own words count: a stranger's may be in the values.
+func (l *serverLog) giveUp(format, text string) {
+	for _, said := range []string{"critical write error", "Critical write error", "disabling JetStream"} {
+		if strings.Contains(format, said) {
+			select {
+			case l.broken <- brokenStore(text):
+			default:
+			}
+			return
 		}
 	}
 }
@@ -76,6 +85,8 @@ func brokenStore(text string) error {
 		return fmt.Errorf("the NATS server cannot write any more, since no file can be opened; %s, what was accepted is kept: %w", openfiles.Advice(), err)
 	case strings.Contains(text, syscall.ENOSPC.Error()), strings.Contains(text, syscall.EDQUOT.Error()):
 		return fmt.Errorf("the NATS server cannot write any more; make room on the disk and start again, what was accepted is kept: %w", err)
+	case strings.Contains(text, syscall.EACCES.Error()), strings.Contains(text, syscall.EPERM.Error()), strings.Contains(text, "permission denied"):
+		return fmt.Errorf("the NATS server may not write any more; let this user write all files of the store (`chown -R`) and start again, what was accepted is kept: %w", err)
 	default:
 		return fmt.Errorf("the NATS server cannot write any more; see what is wrong with its disk and start again, what was accepted is kept: %w", err)
 	}
@@ -89,6 +100,7 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	}
 	if text := oneLine(fmt.Sprintf(format, v...), maxServerLine); !l.tooOften(text) {
 		l.logger.Info("nats server", "text", text)
+		l.giveUp(format, text)
 	}
 }
 

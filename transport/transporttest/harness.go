@@ -7,8 +7,8 @@
 //
 // The promises are those of the documentation of package transport. What a transport may offer beyond them is found by
 // asking for the optional interfaces: of the transport [transport.DeadLetters], [transport.Withdrawer],
-// [transport.Eraser], [transport.Owners], [transport.InboxDepth], [transport.InboxWatcher], [transport.Health], [transport.Files] and
-// [transport.FileKeeper], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
+// [transport.Eraser], [transport.Owners], [transport.InboxDepth], [transport.InboxBacklog], [transport.InboxSearch],
+// [transport.InboxWatcher], [transport.Health], [transport.Files] and [transport.FileKeeper], of the Node [Restarter] and [Killer]. Cases for what is not offered are not run.
 package transporttest
 
 import (

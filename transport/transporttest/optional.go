@@ -55,6 +55,61 @@ var optionalCases = []testCase{
 		},
 	},
 	{
+		name:  "search of an inbox",
+		needs: func(_ Node, tr transport.Transport) bool { _, ok := tr.(transport.InboxSearch); return ok },
+		run: func(e *env) {
+			search := e.tr.(transport.InboxSearch)
+			sent := e.say(worker, "c1", "x")
+			about := *sent
+			about.ID, about.TaskID = "of-a-task", "t1"
+			e.publish(e.tr, worker, &about)
+			// with returns the event changed.
+			with := func(change func(*transport.Event)) *transport.Event {
+				other := about
+				change(&other)
+				return &other
+			}
+			holds := func(when string, t transport.Topic, of *transport.Event, want bool) {
+				e.Helper()
+				if got, err := search.Holds(context.Background(), t, of); got != want || err != nil {
+					e.Errorf("Holds(%s, %q of task %q) = %v, %v %s, want %v", t.ID, of.ID, of.TaskID, got, err, when, want)
+				}
+			}
+			some := with(func(o *transport.Event) { o.ID = "" })
+			check := func(when string, want bool) {
+				e.Helper()
+				holds(when, worker, &about, want)
+				holds(when, worker, some, want)
+			}
+			check("while it waits", true)
+			holds("while it waits", worker, sent, true)
+			for _, other := range []*transport.Event{
+				with(func(o *transport.Event) { o.ID = "another" }), with(func(o *transport.Event) { o.TaskID = "t2" }),
+				with(func(o *transport.Event) { o.ContextID = "c2" }), with(func(o *transport.Event) { o.From = "somebody" }),
+			} {
+				holds("of another one", worker, other, false)
+			}
+			holds("elsewhere", transport.Inbox("acme", worker.ID), &about, false)
+			holds("elsewhere", transport.Inbox("", "nobody"), &about, false)
+			d := e.desk(e.dial(), worker, nil)
+			d.take("x")
+			v := d.expect("x")
+			check("while it is handled", true)
+			v.done(nil)
+			e.eventually("it is gone when it is acknowledged", func() bool {
+				held, err := search.Holds(context.Background(), worker, &about)
+				return !held && err == nil
+			})
+			if _, err := search.Holds(context.Background(), transport.Live("", "c"), &about); !errors.Is(err, transport.ErrInvalid) {
+				e.Errorf("Holds of what is no inbox = %v, want ErrInvalid", err)
+			}
+			_ = e.tr.Close()
+			if _, err := search.Holds(context.Background(), worker, &about); !errors.Is(err, transport.ErrClosed) {
+				e.Errorf("Holds after Close = %v, want ErrClosed", err)
+			}
+		},
+	},
+	{
 		name:  "watch of many inboxes",
 		needs: func(_ Node, tr transport.Transport) bool { _, ok := tr.(transport.InboxWatcher); return ok },
 		run: func(e *env) {
