@@ -18,8 +18,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	for want, o := range map[string]app.Options{
 		`the name "My bus" cannot be given to --transport: use lower-case letters, digits and -`: {Transports: map[string]app.Transport{"My bus": {Open: dial}}},
 		`the name "a:b" cannot be given to --store: use lower-case letters, digits and -`:        {Stores: map[string]app.Store{"a:b": {Open: open}}},
-		`the transport "loft" has no Open`: {Transports: map[string]app.Transport{"loft": {}}},
-		`the store "shelf" has no Open`:    {Stores: map[string]app.Store{"shelf": {}}},
+		`the transport "loft" has no Open`:                                                       {Transports: map[string]app.Transport{"loft": {}}},
+		`the store "shelf" has no Open`:                                                          {Stores: map[string]app.Store{"shelf": {}}},
 	} {
 		var out bytes.Buffer
 		if status := app.Run(t.Context(), o, []string{"version"}, strings.NewReader(""), &out, &out); status != 2 || out.String() != "cortex: "+want+"\n" {
