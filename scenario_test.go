@@ -278,7 +278,7 @@ func (s *stage) timeout() time.Duration {
 }
 
 func (s *stage) load(contextID string) *conversation.Conversation {
-	conv, err := cortex.Load(s.t.Context(), s.store, "", contextID)
+	conv, err := storage.Load(s.t.Context(), s.store, "", contextID)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -20,7 +19,7 @@ func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.M
 
 // answer reads the answer to a turn, or why its message was refused.
 func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.Message, bool, error) {
-	conv, broken := cortex.Load(ctx, s, tenant, t.ContextID)
+	conv, broken := storage.Load(ctx, s, tenant, t.ContextID)
 	if broken == nil {
 		if m, ok := conv.AnswerOf(t.From, t.MessageID); ok && slices.ContainsFunc(m.Parts, transport.IsForgotten) {
 			return whole(ctx, s, tenant, t, m)
@@ -28,7 +27,7 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 			return m, true, nil
 		}
 	}
-	if m, ok, err := cortex.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID); ok || err != nil {
+	if m, ok, err := storage.RefusalOf(ctx, s, tenant, t.ContextID, t.From, t.MessageID); ok || err != nil {
 		return m, ok, err
 	}
 	if broken != nil || conv.Open(t.From, t.MessageID) {

@@ -86,7 +86,7 @@ func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 			}
 			turns = append(turns, turn)
 		}
-		conv, err := cortex.Load(t.Context(), store, "", "c1")
+		conv, err := storage.Load(t.Context(), store, "", "c1")
 		if err != nil {
 			t.Fatal(err)
 		}

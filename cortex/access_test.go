@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -224,7 +225,7 @@ func TestRefusedIsNoDeadLetter(t *testing.T) {
 		if got := w.deadLetters(); len(got) != 0 {
 			t.Errorf("dead letters %q, want none", got)
 		}
-		m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user:bob", "m2")
+		m, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user:bob", "m2")
 		if err != nil || !ok || !strings.HasPrefix(transport.Text(m.Parts), "The conversation c1 belongs to user:ada") {
 			t.Errorf("RefusalOf() = %v, %v, %v", m, ok, err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -168,7 +169,7 @@ func TestManyArtifacts(t *testing.T) {
 		w.publish(e)
 		w.finish("beta", w.onlyTask("beta"), "B")
 		w.wantAnswer("m1", "done")
-		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
+		conv, err := storage.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +193,7 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 			w.say(turn, "go")
 			w.publish(resultEvent(fmt.Sprint("a", i), "alpha", w.tasksOf("alpha")[i].TaskID, a2a.TaskStateFailed, "no"))
 			w.publish(resultEvent(fmt.Sprint("b", i), "beta", w.tasksOf("beta")[i].TaskID, beta, "so"))
-			conv, err := cortex.Load(t.Context(), w.store, "", theContext)
+			conv, err := storage.Load(t.Context(), w.store, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}

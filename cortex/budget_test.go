@@ -158,7 +158,7 @@ func TestBudgetIsSpentOnSummaries(t *testing.T) {
 	})
 }
 
-func TestDayNeedsALedger(t *testing.T) {
+func TestDayNeedsASpendLog(t *testing.T) {
 	w := noSnapshots{}
 	_, err := cortex.New(cortex.Config{
 		Transport: &recorder{}, Store: w, Decider: answering, Agents: offered, Budget: budget.Limits{Day: llm.Budget{Cost: 1}},

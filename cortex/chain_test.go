@@ -14,6 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -182,7 +183,7 @@ func TestRequestsInAnothersLog(t *testing.T) {
 			e.From, e.ContextID = "alpha", fmt.Sprint("new-", i)
 			message(e).ContextID = e.ContextID
 			w.publish(e)
-			conv, err := cortex.Load(t.Context(), w.store, "", e.ContextID)
+			conv, err := storage.Load(t.Context(), w.store, "", e.ContextID)
 			if err != nil || conv.Seq != 0 {
 				t.Errorf("conversation %s has %d entries, %v, want none", e.ContextID, conv.Seq, err)
 			}

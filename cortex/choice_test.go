@@ -134,7 +134,7 @@ func TestPromptStaysSmallAndStable(t *testing.T) {
 				n.wantFold()
 			}
 			conv := n.load()
-			if err := cortex.PutSnapshot(t.Context(), n.store.(storage.Snapshots), conv); err != nil {
+			if err := storage.PutSnapshot(t.Context(), n.store.(storage.Snapshots), conv); err != nil {
 				t.Fatal(err)
 			}
 			if told := n.load().ListedSize; told != conv.ListedSize || told == 0 {

@@ -224,7 +224,7 @@ func TestSummaryThatHangs(t *testing.T) {
 		w.wantAnswer("m1", "[] 0 ")
 		answered := func(id, want string) {
 			t.Helper()
-			conv, err := cortex.Load(t.Context(), w.store, "", "slow")
+			conv, err := storage.Load(t.Context(), w.store, "", "slow")
 			if err != nil {
 				t.Fatal(err)
 			}

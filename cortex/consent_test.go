@@ -440,7 +440,7 @@ func TestYesWithoutAPlace(t *testing.T) {
 		w := consenting(t, payer)
 		w.restart(cortex.Config{Decider: payer, Policy: rules(t, "rules: [{agents: [alpha], confirm: true, at_once: 1}]")})
 		w.say("m1", "pay Eve")
-		w.sayAs("user:bob", "m2", "pay Bob") // no place is taken by a question
+		w.sayAs("user:bob", "m2", "pay Bob") // a question does not count
 		w.wantAnswer("m2", alphaQuestion)
 		w.say("m3", "yes")
 		w.sayAs("user:bob", "m4", "yes")

@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -58,7 +57,7 @@ func TestSnapshotIsTheFold(t *testing.T) {
 	for _, turns := range []int{1, 31, 32, 33, 70, 1100} {
 		t.Run(fmt.Sprint(turns), func(t *testing.T) {
 			store := writeLog(t, turns, "text")
-			whole, err := cortex.Load(t.Context(), noSnapshots{store}, "", theContext)
+			whole, err := storage.Load(t.Context(), noSnapshots{store}, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,11 +74,11 @@ func TestSnapshotIsTheFold(t *testing.T) {
 					break
 				}
 			}
-			if err := cortex.PutSnapshot(t.Context(), store, middle); err != nil {
+			if err := storage.PutSnapshot(t.Context(), store, middle); err != nil {
 				t.Fatal(err)
 			}
 			counted := &countingLoads{Store: store}
-			resumed, err := cortex.Load(t.Context(), counted, "", theContext)
+			resumed, err := storage.Load(t.Context(), counted, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,7 +211,7 @@ func TestOutputsRepeat(t *testing.T) {
 // TestSnapshotOfAnotherBuild holds that a fold of another form is not taken for one of this.
 func TestSnapshotOfAnotherBuild(t *testing.T) {
 	store := writeLog(t, 2, "text")
-	conv, err := cortex.Load(t.Context(), store, "", theContext)
+	conv, err := storage.Load(t.Context(), store, "", theContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +225,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 		if err := store.PutSnapshot(t.Context(), "", theContext, conv.Version, other); err != nil {
 			t.Fatal(err)
 		}
-		if loaded, err := cortex.Load(t.Context(), store, "", theContext); err != nil || loaded.Omitted != want {
+		if loaded, err := storage.Load(t.Context(), store, "", theContext); err != nil || loaded.Omitted != want {
 			t.Errorf("from a snapshot that begins with %s: %d omitted, %v, want %d", form, loaded.Omitted, err, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -97,7 +98,7 @@ func TestUnansweredQuestionEnds(t *testing.T) {
 		if got := w.stopped(); len(got) != 1 {
 			t.Errorf("told to stop: %v, want the task that nobody replied to", got)
 		}
-		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
+		conv, err := storage.Load(t.Context(), w.store, "", theContext)
 		if err != nil || len(conv.Waiting()) != 0 {
 			t.Errorf("waiting %v, %v; want nothing", conv.Waiting(), err)
 		}

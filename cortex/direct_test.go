@@ -13,6 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -263,7 +264,7 @@ func TestRefusedRequest(t *testing.T) {
 				if done := len(w.tasksOf("alpha")) == 1; done != (test.want == "") {
 					t.Errorf("the agent got it: %v", done)
 				}
-				m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", "m1")
+				m, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", "m1")
 				if err != nil || ok != (test.want != "") {
 					t.Fatalf("RefusalOf() = %v, %v, %v", m, ok, err)
 				}

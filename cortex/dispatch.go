@@ -10,36 +10,43 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// count counts and logs what an entry has tried again.
-func (o *Orchestrator) count(conv *conversation.Conversation, entry *conversation.Entry) {
+// snapshotEvery is the number of entries between two snapshots of a conversation. To fold so many takes a few milliseconds; to write
+// a snapshot of a long conversation takes as much as some turns.
+const snapshotEvery = 256
+
+// dispatch sends what follows from an entry that is stored, and puts the conversation back.
+func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, shown []a2a.TaskID) error {
+	o.stats.Entries.Add(1)
 	for id, r := range entry.Retries {
 		o.stats.Retries.Add(1)
 		o.log.Info("task tried again", "context_id", conv.ContextID, "task_id", id, "agent", r.Agent, "why", r.Why)
 	}
-}
-
-// show publishes on the live topic how the tasks ended that the cause of entry seq settled. It does so before the decision, which may take long.
-// It returns the tasks that it has shown.
-func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []a2a.TaskID) {
-	for _, out := range conv.Settled(seq) {
-		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
-			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-			continue
-		}
-		shown = append(shown, out.Event.TaskID)
+	o.maker.Track(conv.Conversation)
+	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
+		o.folds.Put(conv) // it stands for the log, and the event comes again
+		return err
 	}
-	return shown
+	o.learner.Learn(conv.Conversation, entry) // behind what others wait for
+	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
+		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
+			o.log.Warn("snapshot not written", "context_id", conv.ContextID, "err", err)
+		}
+	}
+	o.folds.Put(conv)
+	return nil
 }
 
 // send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
-func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown ...a2a.TaskID) error {
+func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, shown ...a2a.TaskID) error {
 	for _, out := range conv.Effects(seq, shown...) {
 		timer := out.Event.DeliverAt
-		if !timer.IsZero() && conv.wakes(o.cfg.Now(), timer) {
+		if !timer.IsZero() && conv.Wakes(o.cfg.Now(), timer) {
 			continue
 		}
 		err := o.publish(ctx, conv.Conversation, out)
@@ -56,7 +63,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *loaded, seq uint64, shown
 			return transport.Temporary(fmt.Errorf("send to %s: %w", out.Topic.ID, err))
 		}
 		if !timer.IsZero() {
-			conv.timer = timer
+			conv.Timer = timer
 		}
 		if out.Topic.Kind == transport.KindInbox && out.Event.TaskID != "" {
 			o.stats.Tasks.Add(1)
@@ -121,26 +128,20 @@ func refusal(err error) string {
 	return conversation.Explain(conversation.Failure(text))
 }
 
-// wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one
-// now would be a message more for nothing.
-func (c *loaded) wakes(now, due time.Time) bool {
-	return c.timer.After(now) && !c.timer.After(due)
-}
-
 // ignore acknowledges an event that changes nothing.
-func (o *Orchestrator) ignore(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
+func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
 		if timer, ok := conv.Wake(d, now); ok {
 			if err := o.cfg.Transport.Publish(ctx, timer.Topic, timer.Event); err != nil {
 				return transport.Temporary(fmt.Errorf("set the timer: %w", err))
 			}
-			conv.timer = timer.Event.DeliverAt
+			conv.Timer = timer.Event.DeliverAt
 		}
 	} else {
 		o.stats.Ignored.Add(1)
 		o.log.Info("event ignored", "context_id", e.ContextID, "task_id", e.TaskID, "from", e.From, "why", why)
 	}
-	o.cache.put(conv)
+	o.folds.Put(conv)
 	return nil
 }
 

@@ -2,13 +2,14 @@
 // what to do, sends tasks to agents, and answers. Everything it does follows from the log of a conversation ([storage.Store]),
 // so that a process can be killed between any two steps and another goes on without losing or repeating anything.
 //
-// The way of an event is in turn.go, from top to bottom: load (load.go, cache.go), plan (package conversation), decide (package decide), append
-// (the store), apply (package conversation), dispatch (dispatch.go).
+// The way of an event is in turn.go, from top to bottom: load (load.go), plan (package conversation), decide (package decide), append
+// (the store), apply (package conversation), dispatch (dispatch.go). What comes back, is refused or given up ends in refusal.go and overdue.go.
 //
 // The packages below:
 //
 //   - conversation: what a log means, what an event does to it, and what follows; without I/O or a clock.
 //   - decide: the way to a decision: rules, limits, the decider, what of its answer holds. decide/catalog: which agents a prompt shows.
+//   - cache: what is kept in memory and may be lost.
 //   - budget: what is spent on models. learn: what delegations teach the router.
 //   - storage: what is wanted of a store; memstore and jetstore are stores, storetest is their suite.
 //   - registry: who is there. router: who fits. policy: who may.
@@ -29,11 +30,14 @@
 //   - candidates: the agents that a turn may give work to. Shortlist: those that its prompt shows, when they are too many.
 //   - in-flight limit: how much may be under way at a time: tasks of an agent (at_once of the policy), undecided turns, decisions.
 //   - learner: what keeps in mind which agents were good for what. Evidence: one such case.
-//   - spend log: what was spent on models each day, written down behind the turns. Ledger: the part of a store that has the sums.
+//   - spend log: what was spent on models each day, which a store keeps beside the logs.
 //   - note: a small value that a store keeps beside the logs, under a kind and a key, such as evidence or a refusal.
 //   - gone: of an agent, that no instance of it is left.
 //   - gateway: the part of transport/nats that checks what others may do when there are keys. Caller: an agent or a person before it.
 //     Bridge: what translates the protocol of others.
 //
-// DESIGN.md in this folder argues each decision and names the alternatives.
+// A new kind of decision begins in llm/kind.go, a new store beside memstore, a new transport beside package transport/memory, a new protocol of
+// others in bridge/ on packages client and agents, a new field of a card in agentcard/spec.go.
+//
+// DESIGN.md in this folder argues each decision, names the alternatives, and says where something new goes.
 package cortex

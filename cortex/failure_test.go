@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -83,7 +83,7 @@ func TestSlowDecisionEnds(t *testing.T) {
 			t.Errorf("the others took %v", took)
 		}
 		pass(2 * time.Minute)
-		conv, err := cortex.Load(t.Context(), w.store, "", "slow")
+		conv, err := storage.Load(t.Context(), w.store, "", "slow")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func requestOf(person string, n int) *transport.Event {
 // answerIn returns the answer in a conversation of which only one message was said.
 func answerIn(t *testing.T, s storage.Store, contextID string) string {
 	t.Helper()
-	conv, err := cortex.Load(t.Context(), s, "", contextID)
+	conv, err := storage.Load(t.Context(), s, "", contextID)
 	if err != nil || len(conv.Turns) > 1 {
 		t.Fatalf("%s: %d turns, %v", contextID, len(conv.Turns), err)
 	}

@@ -14,7 +14,7 @@ func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Forget:
 		if p.AgentID == "" {
-			o.cache.drop(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
+			o.folds.Drop(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
 			o.queue.withdraw(e.ContextID, "")
 		}
 		o.learner.Forget(e, p)

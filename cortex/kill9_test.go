@@ -195,7 +195,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 	}
 }
 
-// wantAccounts holds that the log tells once what each of the turns cost, and the ledger at least once.
+// wantAccounts holds that the log tells once what each of the turns cost, and the spend log at least once.
 func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 	t.Helper()
 	var logged llm.Usage
@@ -209,7 +209,7 @@ func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 			logged = logged.Add(e.Decision.Usage)
 		}
 	}
-	conv, err := cortex.Load(t.Context(), s, "", theContext)
+	conv, err := storage.Load(t.Context(), s, "", theContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 		spent = spent.Add(u)
 	}
 	if spent.Tokens() < logged.Tokens() {
-		t.Errorf("the ledger has %d tokens, the log %d", spent.Tokens(), logged.Tokens())
+		t.Errorf("the spend log has %d tokens, the log %d", spent.Tokens(), logged.Tokens())
 	}
 }
 

@@ -147,7 +147,7 @@ func TestStaleCacheAcknowledgesNothing(t *testing.T) {
 			return respond(results(t))
 		}))
 		w.say("m1", "mine")
-		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
+		conv, err := storage.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestSnapshotOfAnotherLog(t *testing.T) {
 		if err := old.Apply(&conversation.Entry{Version: 7, Seq: 1, Cause: userEvent("m0", "lost"), Turn: "m0", Decision: respond("yes")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := cortex.PutSnapshot(t.Context(), w.store.(storage.Snapshots), old); err != nil {
+		if err := storage.PutSnapshot(t.Context(), w.store.(storage.Snapshots), old); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m1", "still there?")
@@ -286,14 +286,14 @@ func TestSnapshotAheadOfTheLog(t *testing.T) {
 		decider := simple(func(t *llm.Turn) *llm.Decision { return respond("you said " + t.User) })
 		w := newWorld(t, decider)
 		w.say("m1", "one")
-		ahead, err := cortex.Load(t.Context(), w.store, "", theContext)
+		ahead, err := storage.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := ahead.Apply(&conversation.Entry{Version: ahead.Version, Seq: 2, Cause: userEvent("lost", "lost"), Turn: "lost", Decision: respond("lost")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := cortex.PutSnapshot(t.Context(), w.store.(storage.Snapshots), ahead); err != nil {
+		if err := storage.PutSnapshot(t.Context(), w.store.(storage.Snapshots), ahead); err != nil {
 			t.Fatal(err)
 		}
 		w.say("m2", "two")

@@ -103,10 +103,10 @@ func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after c
 	}
 }
 
-// Spent and Spend make a mortalStore a ledger, as the stores of this project are.
+// Spent and Spend make a mortalStore a spend log, as the stores of this project are.
 func (s mortalStore) Spent(ctx context.Context, tenant, day string) (u llm.Usage, err error) {
 	err = s.around(func() error {
-		u, err = s.Store.(storage.Ledger).Spent(ctx, tenant, day)
+		u, err = s.Store.(storage.SpendLog).Spent(ctx, tenant, day)
 		return err
 	})
 	return u, err
@@ -114,7 +114,7 @@ func (s mortalStore) Spent(ctx context.Context, tenant, day string) (u llm.Usage
 
 func (s mortalStore) Spend(ctx context.Context, tenant, day string, u llm.Usage) (sum llm.Usage, err error) {
 	err = s.around(func() error {
-		sum, err = s.Store.(storage.Ledger).Spend(ctx, tenant, day, u)
+		sum, err = s.Store.(storage.SpendLog).Spend(ctx, tenant, day, u)
 		return err
 	})
 	return sum, err

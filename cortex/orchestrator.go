@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/decide"
 	"github.com/cortex-orchestrator/cortex/cortex/learn"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
@@ -58,7 +59,7 @@ type Config struct {
 	// Decisions is how many decisions may be made at a time: each may have a connection to a model open. 0, and more, is 2048. Others wait, as
 	// fair among their senders as can be; if Authenticated, who has thousands of them, or tens of megabytes, is refused.
 	Decisions int
-	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [storage.Ledger].
+	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [storage.SpendLog].
 	Budget budget.Limits
 
 	Logger *slog.Logger     // nil discards
@@ -70,9 +71,9 @@ type Config struct {
 type Orchestrator struct {
 	cfg        Config
 	log        *slog.Logger
-	cache      *cache
-	unstored   *unstored
-	spending   *budget.SpendLog
+	folds      *cache.Folds
+	unstored   *cache.Unstored
+	spending   *budget.Spending
 	maker      *decide.Maker
 	departures *departures
 	stats      counters
@@ -99,7 +100,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	if err := cfg.Budget.Check(); err != nil {
 		return nil, fmt.Errorf("cortex: Config.Budget.%w", err)
 	}
-	if _, ok := cfg.Store.(storage.Ledger); !ok && cfg.Budget.Day != (llm.Budget{}) {
+	if _, ok := cfg.Store.(storage.SpendLog); !ok && cfg.Budget.Day != (llm.Budget{}) {
 		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store keeps no account of a day")
 	}
 	if cfg.TaskTimeout == 0 {
@@ -124,9 +125,9 @@ func New(cfg Config) (*Orchestrator, error) {
 	if cfg.NewID == nil {
 		cfg.NewID = uuid.NewString
 	}
-	ledger, _ := cfg.Store.(storage.Ledger)
+	spendLog, _ := cfg.Store.(storage.SpendLog)
 	spending := budget.New(budget.Config{
-		Limits: cfg.Budget, Ledger: ledger, Tenant: cfg.Tenant, Timeout: cfg.DecideTimeout, Logger: cfg.Logger, Now: cfg.Now,
+		Limits: cfg.Budget, Log: spendLog, Tenant: cfg.Tenant, Timeout: cfg.DecideTimeout, Logger: cfg.Logger, Now: cfg.Now,
 	})
 	var notes storage.Notes
 	if cfg.Router != nil && !cfg.NoLearning {
@@ -138,7 +139,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		Decisions: cfg.Decisions, Logger: cfg.Logger, Now: cfg.Now, NewID: cfg.NewID,
 	})
 	return &Orchestrator{
-		cfg: cfg, log: cfg.Logger, cache: newCache(), unstored: newUnstored(), departures: newDepartures(cfg.Now), spending: spending,
+		cfg: cfg, log: cfg.Logger, folds: cache.NewFolds(), unstored: cache.NewUnstored(), departures: newDepartures(cfg.Now), spending: spending,
 		learner: learn.New(learn.Config{
 			Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
 		}),

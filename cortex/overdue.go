@@ -52,7 +52,7 @@ func (o *Orchestrator) endUnlogged(ctx context.Context, e *transport.Event, reas
 			continue
 		}
 		asked := &transport.Event{ID: turn.Message, From: turn.From, ContextID: conv.ContextID}
-		if err := o.answerUnlogged(ctx, asked, conv.Unlogged(turn, why, now), refusalNote{Time: now, Text: why}); err != nil {
+		if err := o.answerUnlogged(ctx, asked, conv.Unlogged(turn, why, now), why, now); err != nil {
 			return err
 		}
 	}

@@ -72,7 +72,7 @@ func TestDeadlineGivenUp(t *testing.T) {
 					t.Errorf("ended: %v, want m1 and m2", ended)
 				}
 				for _, id := range []string{"m1", "m2"} {
-					_, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", id)
+					_, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", id)
 					if inLog := strings.HasPrefix(w.answers()[id], givenUp); err != nil || ok == logged || inLog != logged {
 						t.Errorf("%s: in the log %v, beside it %v, %v; want it in the log %v, else beside it", id, inLog, ok, err, logged)
 					}
@@ -115,7 +115,7 @@ func TestDeadlineOfDamaged(t *testing.T) {
 		cut.Store(true)
 		w.restart(cortex.Config{Decider: agentsInTurn, Store: cutStore{w.store, w.store.(storage.Notes), cut}})
 		pass(time.Hour)
-		m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", "m1")
+		m, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", "m1")
 		if err != nil || !ok || !strings.Contains(transport.Text(m.Parts), "damaged") {
 			t.Errorf("m1 was told %v, %v, %v; want that the conversation is damaged", m, ok, err)
 		}

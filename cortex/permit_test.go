@@ -277,7 +277,7 @@ func TestDeniedTenant(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		conv, err := cortex.Load(t.Context(), w.store, "evil-1", theContext)
+		conv, err := storage.Load(t.Context(), w.store, "evil-1", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func in(contextID, id, text string) *transport.Event {
 
 func (w *world) answerIn(contextID, id string) string {
 	w.t.Helper()
-	conv, err := cortex.Load(w.t.Context(), w.store, "", contextID)
+	conv, err := storage.Load(w.t.Context(), w.store, "", contextID)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func TestAtOnceInParallel(t *testing.T) {
 		}
 		var cost llm.Usage
 		for _, id := range []string{"c2", "c3"} {
-			conv, err := cortex.Load(t.Context(), w.store, "", id)
+			conv, err := storage.Load(t.Context(), w.store, "", id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -409,7 +409,7 @@ func TestNoPlaceLeft(t *testing.T) {
 			return delegate(llm.Delegation{ID: "1", Agent: id, Task: "a"}, llm.Delegation{ID: "2", Agent: id, Task: "b"})
 		}), `rules: [{agents: ["*"], at_once: 1}]`)
 		w.say("m1", "go")
-		w.wantAnswer("m1", "Nothing was done, since agents have no place for it now (gamma: it has 0 of 1 tasks under way, and 2 more would be too many). Ask again in a while.")
+		w.wantAnswer("m1", "Nothing was done, since agents have no room for it now (gamma: it has 0 of 1 tasks under way, and 2 more would be too many). Ask again in a while.")
 		if n != 3 {
 			t.Errorf("%d decisions, want 3", n)
 		}

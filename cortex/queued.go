@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -131,7 +132,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 
 // sendQueued sends a task whose turn it is, unless it is not to be done any more.
 func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
-	conv, err := Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conver
 	}
 	stands, err := refresh(ctx, o.cfg.Store, conv)
 	if err == nil && !stands {
-		conv, err = Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+		conv, err = storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	}
 	if err != nil {
 		return err

@@ -3,54 +3,18 @@ package cortex
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
-
-// Bounds of the refusals that are kept. A digest of the sender says which of the notes has theirs, so that there are no more than so many
-// and who is refused often pushes out nothing but their own.
-const (
-	refusalNotes = 1024
-	maxRefusals  = 64             // in a note; when more, the oldest of who has the most is forgotten
-	refusalFor   = 24 * time.Hour // nobody waits for longer
-	refusalTries = 16             // at a note that others change, too
-)
-
-// refusalNote says what became of a message.
-type refusalNote struct {
-	Of   string    `json:"of"` // the message's digest
-	By   string    `json:"by"` // the sender's
-	Time time.Time `json:"time"`
-	Text string    `json:"text"`
-}
-
-// refusalOf returns the key of the note with the refusal of a message, and the digests of the message and its sender.
-func refusalOf(contextID, from, id string) (key, of, by string) {
-	digest := func(parts ...string) []byte {
-		var name []byte
-		for _, part := range parts {
-			name = strconv.AppendQuote(name, part)
-		}
-		sum := sha256.Sum256(name)
-		return sum[:16]
-	}
-	sender := digest(from)
-	key = strconv.Itoa(int(binary.BigEndian.Uint16(sender)) % refusalNotes)
-	return key, hex.EncodeToString(digest(contextID, from, id)), hex.EncodeToString(sender)
-}
 
 // givenUp tells who waits for an event that it is a dead letter, and why. A turn whose agent's result it is goes on at once; who asked
 // gets a failed answer. It is called again when it was not done, or the orchestrator was killed: all that it sends has derived ids.
@@ -103,7 +67,7 @@ func (o *Orchestrator) guess(ctx context.Context, e *transport.Event) (a2a.TaskI
 	if !ok || !conversation.IsAgent(e.From) || !slices.Contains(resultKinds, p.Kind) {
 		return "", nil
 	}
-	conv, err := Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 	if errors.Is(err, conversation.ErrDamaged) {
 		return "", nil
 	}
@@ -167,16 +131,16 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 }
 
 // refuse tells who asked why a message was not even taken: there is no place in the log where it could be answered. A person who
-// misses that on the live topic finds it in a note, see [RefusalOf].
+// misses that on the live topic finds it in a note, see [storage.RefusalOf].
 func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) error {
 	now := o.cfg.Now()
-	return o.answerUnlogged(ctx, e, conversation.Refusal(o.cfg.Tenant, e, why, now), refusalNote{Time: now, Text: why})
+	return o.answerUnlogged(ctx, e, conversation.Refusal(o.cfg.Tenant, e, why, now), why, now)
 }
 
 // answerUnlogged sends the answer to message e, which is in no log, and keeps it for a person who does not hear it.
-func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, kept refusalNote) error {
+func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, why string, now time.Time) error {
 	if notes, ok := o.cfg.Store.(storage.Notes); ok && !conversation.IsAgent(e.From) {
-		if err := o.keepRefusal(ctx, notes, e, kept); err != nil {
+		if err := storage.KeepRefusal(ctx, notes, o.cfg.Tenant, e, why, now); err != nil {
 			return err
 		}
 	}
@@ -202,73 +166,9 @@ func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport
 	return transport.Temporary(fmt.Errorf("tell %s: %w", t.ID, err))
 }
 
-// keepRefusal puts r among the refusals that are kept.
-func (o *Orchestrator) keepRefusal(ctx context.Context, notes storage.Notes, e *transport.Event, r refusalNote) error {
-	var key string
-	key, r.Of, r.By = refusalOf(e.ContextID, e.From, e.ID)
-	for range refusalTries {
-		n, err := notes.Note(ctx, o.cfg.Tenant, storage.NoteRefusal, key)
-		if err != nil {
-			return transport.Temporary(err)
-		}
-		var kept []refusalNote
-		_ = json.Unmarshal(n.Value, &kept) // what nobody can read is of no use to anybody
-		kept = slices.DeleteFunc(kept, func(k refusalNote) bool { return k.Of == r.Of || r.Time.Sub(k.Time) > refusalFor })
-		kept = append(kept, r)
-		if len(kept) > maxRefusals {
-			kept = withoutOldest(kept)
-		}
-		if n.Value, err = json.Marshal(kept); err != nil {
-			return err
-		}
-		if _, err = notes.PutNote(ctx, o.cfg.Tenant, storage.NoteRefusal, n); !errors.Is(err, storage.ErrConflict) {
-			return transport.Temporary(err)
-		}
-	}
-	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, storage.ErrConflict))
-}
-
-// withoutOldest leaves out the oldest refusal of the sender who has the most of them.
-func withoutOldest(kept []refusalNote) []refusalNote {
-	count := map[string]int{}
-	most := ""
-	for _, k := range kept {
-		count[k.By]++
-		if count[k.By] > count[most] {
-			most = k.By
-		}
-	}
-	i := slices.IndexFunc(kept, func(k refusalNote) bool { return k.By == most })
-	return slices.Delete(kept, i, i+1)
-}
-
-// RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
-// is a [storage.Notes].
-func RefusalOf(ctx context.Context, s storage.Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
-	notes, ok := s.(storage.Notes)
-	if !ok {
-		return nil, false, nil
-	}
-	key, of, _ := refusalOf(contextID, from, messageID)
-	n, err := notes.Note(ctx, tenant, storage.NoteRefusal, key)
-	if err != nil || len(n.Value) == 0 {
-		return nil, false, err
-	}
-	var kept []refusalNote
-	if err := json.Unmarshal(n.Value, &kept); err != nil {
-		return nil, false, fmt.Errorf("note %s of refusals: %w", key, err)
-	}
-	i := slices.IndexFunc(kept, func(k refusalNote) bool { return k.Of == of })
-	if i < 0 {
-		return nil, false, nil
-	}
-	out := conversation.Refusal(tenant, &transport.Event{ID: messageID, From: from, ContextID: contextID}, kept[i].Text, kept[i].Time)
-	return out[len(out)-1].Event.Payload.(*a2a.Message), true, nil
-}
-
 // bar refuses e without keeping it as a dead letter. A replay would be refused for the same reason, and a sender who floods a conversation that is
 // not theirs would push out dead letters that can still be used.
-func (o *Orchestrator) bar(ctx context.Context, conv *loaded, e *transport.Event, why string, now time.Time) error {
+func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if _, ok := transport.Request(e); !ok {
 		return o.ignore(ctx, conv, e, why, now)
 	}
@@ -277,6 +177,18 @@ func (o *Orchestrator) bar(ctx context.Context, conv *loaded, e *transport.Event
 	if err := o.refuse(ctx, e, why); err != nil {
 		return err
 	}
-	o.cache.put(conv)
+	o.folds.Put(conv)
 	return nil
 }
+
+// unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
+func unreadable(err error) error {
+	if errors.Is(err, conversation.ErrDamaged) {
+		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(saidOfDamaged))) // it can be replayed when the store is repaired
+	}
+	return err
+}
+
+// saidOfDamaged is what a user is told whose conversation cannot be read.
+const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
+	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."

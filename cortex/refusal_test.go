@@ -220,7 +220,7 @@ func TestRefusalIsKept(t *testing.T) {
 					t.Errorf("dead letters %q, want one", got)
 				}
 				w.wantAnswer("m2", "ok")
-				m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", e.ID)
+				m, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", e.ID)
 				if err != nil || !ok {
 					t.Fatalf("RefusalOf() = %v, %v, %v", m, ok, err)
 				}
@@ -228,7 +228,7 @@ func TestRefusalIsKept(t *testing.T) {
 					t.Errorf("refused with %q, %v; want %q", text, m.Metadata, test.want)
 				}
 				for _, other := range [][2]string{{"user:eve", e.ID}, {"user", "m2"}} {
-					if m, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, other[0], other[1]); ok || err != nil {
+					if m, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, other[0], other[1]); ok || err != nil {
 						t.Errorf("RefusalOf(%q) = %v, %v, want none", other, m, err)
 					}
 				}
@@ -268,7 +268,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if notes > 1024 || most != 64 {
 			t.Errorf("%d notes, with up to %d refusals, want at most 1024, with 64", notes, most)
 		}
-		if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user", id(n-1)); !ok || err != nil {
+		if _, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", id(n-1)); !ok || err != nil {
 			t.Errorf("the last one: %v, %v", ok, err)
 		}
 	})
@@ -289,7 +289,7 @@ func TestRefusalsOfOthersAreKept(t *testing.T) {
 			}
 		}
 		for i := range 2000 {
-			if _, ok, err := cortex.RefusalOf(t.Context(), w.store, "", theContext, "user:"+strconv.Itoa(i), "m"); !ok || err != nil {
+			if _, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user:"+strconv.Itoa(i), "m"); !ok || err != nil {
 				t.Errorf("the refusal of user %d: %v, %v, want it kept", i, ok, err)
 			}
 		}

@@ -335,7 +335,7 @@ func TestRosterIsBounded(t *testing.T) {
 			}
 			w.wantFold()
 			conv := w.load()
-			if err := cortex.PutSnapshot(t.Context(), w.store.(storage.Snapshots), conv); err != nil {
+			if err := storage.PutSnapshot(t.Context(), w.store.(storage.Snapshots), conv); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := w.load().Weight(), conv.Weight(); got != want || want < 25*512 {
@@ -444,7 +444,7 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 		pass(0)
 		now := []prompt.Agent{actor("b", "two"), actor("c", "three")}
 		c.are(now...)
-		conv, err := cortex.Load(t.Context(), w.store, "", theContext)
+		conv, err := storage.Load(t.Context(), w.store, "", theContext)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -96,7 +97,7 @@ func testManyRequestersAreBounded(t *testing.T, replicas int) {
 	}
 	refused := 0
 	for i := range people {
-		conv, err := cortex.Load(t.Context(), w.store, "", fmt.Sprint("person", i, ".0"))
+		conv, err := storage.Load(t.Context(), w.store, "", fmt.Sprint("person", i, ".0"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +245,7 @@ func testTaskIsSentOnce(t *testing.T, waits bool, takes time.Duration) {
 	if n := done.Load(); n != int64(tasks) {
 		t.Errorf("%d tasks done, want %d, each once", n, tasks)
 	}
-	if conv, err := cortex.Load(t.Context(), w.store, "", "bob0"); err != nil || len(conv.Running()) != 0 || len(conv.Tasks) != tasks {
+	if conv, err := storage.Load(t.Context(), w.store, "", "bob0"); err != nil || len(conv.Running()) != 0 || len(conv.Tasks) != tasks {
 		t.Errorf("%d of %d tasks run, %v; want none of %d", len(conv.Running()), len(conv.Tasks), err, tasks)
 	}
 	if n := depthOf(t, w.bus, transport.Queue); n != 0 {
@@ -275,7 +276,7 @@ func TestQueuedTaskThatCannotBeSent(t *testing.T) {
 		r.now.Store(true)
 		quick(w, 8, time.Millisecond)
 		pass(time.Minute)
-		conv, err := cortex.Load(t.Context(), w.store, "", "bob0")
+		conv, err := storage.Load(t.Context(), w.store, "", "bob0")
 		if err != nil {
 			t.Fatal(err)
 		}

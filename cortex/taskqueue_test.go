@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -324,7 +325,7 @@ func TestQueueIsBounded(t *testing.T) {
 				}
 				refused, waiting := 0, depthOf(t, w.bus, "slow")
 				for i := range 1200 {
-					conv, err := cortex.Load(t.Context(), w.store, "", fmt.Sprint("bob", i))
+					conv, err := storage.Load(t.Context(), w.store, "", fmt.Sprint("bob", i))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -338,7 +339,7 @@ func TestQueueIsBounded(t *testing.T) {
 					t.Errorf("%d tasks refused, %d with the agent", refused, waiting)
 				}
 				for i := range 20 {
-					conv, err := cortex.Load(t.Context(), w.store, "", fmt.Sprint("ada", i))
+					conv, err := storage.Load(t.Context(), w.store, "", fmt.Sprint("ada", i))
 					if err != nil || len(conv.Running()) != 1 {
 						t.Errorf("ada's request %d: %d tasks, %v; want one that waits", i, len(conv.Running()), err)
 					}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/cortex/cache"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -25,7 +26,7 @@ type delivery struct {
 	conflictAt conversation.Version // behind which an entry came second; 0: none has
 	lost       *decide.Lost         // that came second
 	spent      llm.Usage            // on decisions of entries that were not stored
-	kept       unstoredKey          // of an entry that could not be stored at an earlier delivery
+	kept       cache.Cause          // of an entry that could not be stored at an earlier delivery
 }
 
 // handle takes one event of a conversation through a turn: load, plan, decide, append, apply, dispatch. It returns nil, which
@@ -40,14 +41,14 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 		return transport.Permanent(err) // see givenUp
 	}
 	e = original(e)
-	d := &delivery{event: e, instead: instead, kept: unstoredKey{o.cfg.Tenant, e.ContextID, conversation.EventKey(e)}}
+	d := &delivery{event: e, instead: instead, kept: cache.Cause{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {
 			return err
 		}
 	}
 	if d.lost != nil { // what it cost counts when the event comes again
-		o.unstored.put(d.lost.Conv, d.conflictAt, d.lost.Entry, o.cfg.Now())
+		o.unstored.Put(d.lost.Conv, d.conflictAt, d.lost.Entry, o.cfg.Now())
 	}
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
@@ -58,18 +59,18 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	conv, err := o.load(ctx, e)
 	if err == nil && d.conflictAt != 0 && conv.Version == d.conflictAt {
 		// Nothing new to load, and yet a conflict: the snapshot is not of this log.
-		conv.Conversation, err = loadLog(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
-		conv.fresh = true
+		conv.Conversation, err = storage.LoadWhole(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
+		conv.Fresh = true
 	}
 	if err != nil {
 		return true, unreadable(err)
 	}
 	if _, ok := e.Payload.(*transport.Deadline); ok {
-		conv.timer = time.Time{} // it has fired
+		conv.Timer = time.Time{} // it has fired
 	}
 	now := o.cfg.Now() // one reading: a clock may step back between two
 	plan := conv.Plan(e, now, o.cfg.Authenticated)
-	if plan.Passive() && !conv.fresh {
+	if plan.Passive() && !conv.Fresh {
 		// Nothing may be acknowledged on the strength of a cache that could be stale.
 		if conv, err = o.reload(ctx, e, conv); err != nil {
 			return true, unreadable(err)
@@ -78,25 +79,25 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	}
 	switch plan.Do {
 	case conversation.Repeat:
-		o.unstored.take(d.kept) // it was stored after all, or another one was
+		o.unstored.Take(d.kept) // it was stored after all, or another one was
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
-		o.cache.put(conv)
+		o.folds.Put(conv)
 		return true, transport.Permanent(fmt.Errorf("it has %d entries: %w", conv.Seq, conversation.Failure(plan.Why)))
 	case conversation.Refuse:
 		return true, o.bar(ctx, conv, e, plan.Why, now)
 	case conversation.Ignore:
-		o.unstored.take(d.kept)
+		o.unstored.Take(d.kept)
 		return true, o.ignore(ctx, conv, e, plan.Why, now)
 	}
 	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: d.instead, Usage: d.spent}
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
-	if kept := o.unstored.take(d.kept); kept != nil && kept.after == conv.Version && d.instead == "" {
-		entry = kept.entry // only to be stored
+	if kept := o.unstored.Take(d.kept); kept != nil && kept.After == conv.Version && d.instead == "" {
+		entry = kept.Entry // only to be stored
 	} else if kept != nil {
-		entry.Usage = entry.Usage.Add(kept.entry.Spent())
+		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
 	} else if d.lost == nil && d.instead == "" { // else it was let through before
 		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
@@ -124,32 +125,20 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	return true, err
 }
 
-// unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
-func unreadable(err error) error {
-	if errors.Is(err, conversation.ErrDamaged) {
-		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(saidOfDamaged))) // it can be replayed when the store is repaired
-	}
-	return err
-}
-
-// saidOfDamaged is what a user is told whose conversation cannot be read.
-const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
-	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."
-
 // repeat sends once more what an event led to that came again.
-func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, e *transport.Event, seq uint64) error {
+func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transport.Event, seq uint64) error {
 	err := o.resend(ctx, conv, seq)
 	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // an agent that was restarted asks again
 		err = o.resend(ctx, conv, answered)
 	}
-	o.cache.put(conv)
+	o.folds.Put(conv)
 	return err
 }
 
 // resend sends what follows from an earlier entry, with the files that its answer had then.
-func (o *Orchestrator) resend(ctx context.Context, conv *loaded, seq uint64) error {
+func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64) error {
 	if conv.Trimmed(seq) {
-		then, err := loadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
+		then, err := storage.LoadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
 		switch {
 		case err == nil:
 			defer conv.Restore(then)()
@@ -177,7 +166,7 @@ var errUnstorable = errors.New("entry cannot be stored")
 // advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
 // decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
 // now is later than entry.Time if an earlier attempt to store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
-func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
+func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
 	after, e := conv.Version, entry.Cause
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
@@ -193,7 +182,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *convers
 	if turn := conv.Turn(entry.Turn); turn != nil && turn.Open() && !conv.Outstanding(turn) {
 		shown = o.show(ctx, conv.Conversation, entry.Seq)
 		if entry.Failure == "" && entry.Decision == nil {
-			if o.unstored.full(now) {
+			if o.unstored.Full(now) {
 				return transport.Temporary(fmt.Errorf("nothing is decided in %s: too many entries wait for the store", conv.ContextID))
 			}
 			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
@@ -213,21 +202,25 @@ func (o *Orchestrator) advance(ctx context.Context, conv *loaded, entry *convers
 		return fmt.Errorf("%w: %w", errUnstorable, err)
 	case err != nil:
 		if !errors.Is(err, storage.ErrConflict) {
-			o.unstored.put(conv.Conversation, after, entry, now)
+			o.unstored.Put(conv.Conversation, after, entry, now)
 		}
 		return transport.Temporary(fmt.Errorf("append to %s: %w", conv.ContextID, err))
 	}
 	entry.Version = version
 	conv.Finish(entry)
 	conv.Version = version
-	o.stats.Entries.Add(1)
-	o.maker.Track(conv.Conversation)
-	o.count(conv.Conversation, entry)
-	if err := o.send(ctx, conv, entry.Seq, shown...); err != nil {
-		o.cache.put(conv) // it stands for the log, and the event comes again
-		return err
+	return o.dispatch(ctx, conv, entry, shown)
+}
+
+// show publishes on the live topic how the tasks ended that the cause of entry seq settled. It does so before the decision, which may take long.
+// It returns the tasks that it has shown.
+func (o *Orchestrator) show(ctx context.Context, conv *conversation.Conversation, seq uint64) (shown []a2a.TaskID) {
+	for _, out := range conv.Settled(seq) {
+		if err := o.cfg.Transport.Publish(ctx, out.Topic, out.Event); err != nil {
+			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
+			continue
+		}
+		shown = append(shown, out.Event.TaskID)
 	}
-	o.learner.Learn(conv.Conversation, entry) // behind what others wait for
-	o.keep(ctx, conv)
-	return nil
+	return shown
 }

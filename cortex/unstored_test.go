@@ -3,7 +3,6 @@ package cortex_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,7 +20,7 @@ import (
 // full is a store whose disk is full, until there is room: it can be read.
 type full struct {
 	storage.Store
-	storage.Ledger
+	storage.SpendLog
 	room  atomic.Bool
 	tries atomic.Int32
 }
@@ -39,7 +38,7 @@ func (s *full) Append(ctx context.Context, tenant, contextID string, after conve
 // fill starts w's orchestrator anew with a full disk.
 func (w *world) fill(cfg cortex.Config) *full {
 	w.stop()
-	s := &full{Store: w.store, Ledger: w.store.(storage.Ledger)}
+	s := &full{Store: w.store, SpendLog: w.store.(storage.SpendLog)}
 	cfg.Store = s
 	w.start(cfg)
 	return s
@@ -95,30 +94,4 @@ func TestFullDiskAndAnother(t *testing.T) {
 			t.Errorf("the conversation cost %+v, want %+v", got, times(2, each))
 		}
 	})
-}
-
-// TestUnstoredIsBounded holds that what is kept is bounded, that nothing is decided meanwhile, and that what nobody asks for
-// any more makes room.
-func TestUnstoredIsBounded(t *testing.T) {
-	u := cortex.NewUnstored()
-	paid := func(id string) *conversation.Entry {
-		return &conversation.Entry{Seq: 1, Cause: userEvent(id, "a"), Decision: respond("ok")}
-	}
-	n := 0
-	for ; !u.Full(t0); n++ {
-		u.Put(fmt.Sprint("c", n), 0, paid("m"), t0)
-	}
-	if n != 4096 {
-		t.Errorf("full with %d entries, want 4096", n)
-	}
-	if !u.Full(t0.Add(14*time.Minute)) || u.Full(t0.Add(16*time.Minute)) {
-		t.Error("it is not full for a quarter of an hour")
-	}
-	if n := u.Len(); n != 4095 {
-		t.Errorf("%d entries are left, want 4095", n)
-	}
-	u.Put("c5000", 0, &conversation.Entry{Seq: 1, Cause: userEvent("m", "a")}, t0)
-	if n := u.Len(); n != 4095 {
-		t.Errorf("%d entries are left, want 4095: one that cost nothing is not kept", n)
-	}
 }

@@ -38,7 +38,7 @@ func times(n int, u llm.Usage) llm.Usage {
 
 func (w *world) load() *conversation.Conversation {
 	w.t.Helper()
-	conv, err := cortex.Load(w.t.Context(), w.store, "", theContext)
+	conv, err := storage.Load(w.t.Context(), w.store, "", theContext)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func (w *world) load() *conversation.Conversation {
 
 func (w *world) spentOn(at time.Time) llm.Usage {
 	w.t.Helper()
-	u, err := w.store.(storage.Ledger).Spent(w.t.Context(), "", at.UTC().Format("2006-01-02"))
+	u, err := w.store.(storage.SpendLog).Spent(w.t.Context(), "", at.UTC().Format("2006-01-02"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestUsageOfAnEntryThatWasNotStored(t *testing.T) {
 			w := newWorld(t, decider)
 			w.stop()
 			other := &conversation.Entry{Seq: 1, Time: time.Now(), Cause: userEvent("m0", "first"), Turn: "m0", Decision: respond("yes")}
-			w.start(cortex.Config{Decider: decider, Store: accounting{&conflicting{w.store, other}, w.store.(storage.Ledger)}})
+			w.start(cortex.Config{Decider: decider, Store: accounting{&conflicting{w.store, other}, w.store.(storage.SpendLog)}})
 			w.say("m1", "a")
 			if got := w.load().Usage; got != times(2, each) {
 				t.Errorf("the conversation cost %+v, want %+v: it was decided twice", got, times(2, each))

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -137,7 +137,7 @@ func TestAnswerOutlivesItsTurn(t *testing.T) {
 		for i, task := range w.tasksOf("alpha") {
 			w.finish("alpha", task.TaskID, "done")
 			w.say(fmt.Sprint("n", i), "work") // summarises what was answered
-			conv, err := cortex.Load(t.Context(), w.store, "", theContext)
+			conv, err := storage.Load(t.Context(), w.store, "", theContext)
 			if err != nil {
 				t.Fatal(err)
 			}

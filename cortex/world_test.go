@@ -178,7 +178,7 @@ func (w *world) wantFold() {
 	if err != nil || live == nil {
 		w.t.Fatalf("the fold in the cache is %q, %v", live, err)
 	}
-	conv, err := cortex.Load(w.t.Context(), noSnapshots{w.store}, "", theContext)
+	conv, err := storage.Load(w.t.Context(), noSnapshots{w.store}, "", theContext)
 	if err != nil {
 		w.t.Fatal(err)
 	}

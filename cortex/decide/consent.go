@@ -131,7 +131,7 @@ func (d *decision) answerReply() *llm.Decision {
 		return &llm.Decision{Kind: llm.KindRespond, Say: "Nothing was done: " + why + ".", Reason: why, Model: policyModel}
 	}
 	if full := d.take(decided, true); len(full) > 0 {
-		return again("Not yet done ("+reasons(full)+").", "there is no place for it")
+		return again("Not yet done ("+reasons(full)+").", "there is no room for it")
 	}
 	return decided
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
-
-	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
@@ -16,7 +13,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // decision is the making of one.
@@ -164,7 +160,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		case len(full) == 0:
 			return decided, nil
 		case again == maxFull:
-			return decided, conversation.Failure("Nothing was done, since agents have no place for it now (" + reasons(full) + "). Ask again in a while.")
+			return decided, conversation.Failure("Nothing was done, since agents have no room for it now (" + reasons(full) + "). Ask again in a while.")
 		}
 		d.pay(decided.Usage)
 		d.shut(full)
@@ -188,76 +184,6 @@ func (d *decision) fit(ctx context.Context) (*llm.Decision, error) {
 	}
 }
 
-// ask calls the decider once.
-func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
-	t, err := d.see()
-	if err != nil {
-		return nil, err
-	}
-	text := d.m.newDraft(ctx, d.conv, d.turn)
-	decided, err := within(ctx, d.m, func() (*llm.Decision, error) { return callDecider(ctx, d.m.cfg.Decider, t, text.write) },
-		func(dec *llm.Decision) llm.Usage { return dec.Usage })
-	text.end()
-	d.m.decisions.Add(1)
-	if err != nil {
-		d.pay(llm.UsageOf(err))
-		return nil, err
-	}
-	if decided, err = asLogged(decided); err != nil {
-		return decided, err
-	}
-	for i := range decided.Delegations { // of a decider that does not look at it itself
-		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
-			return decided, conversation.Failure("Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + ".")
-		}
-		if id := a2a.TaskID(decided.Delegations[i].ID); d.foreign(t, id) {
-			return decided, conversation.Failure("Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give.")
-		}
-	}
-	return decided, llm.Check(t, decided)
-}
-
-// see returns what the decider is shown now: the conversation with the summaries made so far. An error says that there is
-// nothing left to spend.
-func (d *decision) see() (*llm.Turn, error) {
-	t := d.conv.View(d.turn, d.entry.Time)
-	t.Last, t.MaxParallel = d.turn.Decisions+1 >= conversation.MaxSteps, conversation.MaxParallel
-	d.restrict(t)
-	summary := d.entry.Summary
-	if summary != nil {
-		t.History = t.History[d.summarised():]
-		t.Omitted += d.entry.Omitted
-		if summary.Text != "" {
-			t.Summary = summary.Text
-		}
-	}
-	d.attach(t)
-	d.offer(t, summary != nil)
-	d.seen = t
-	var why string
-	if t.Budget, why = d.accounts.Allowance(d.paid); why != "" {
-		return nil, conversation.Failure(why)
-	}
-	return t, nil
-}
-
-// attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
-func (d *decision) attach(t *llm.Turn) {
-	files := d.conv.Files(d.turn, d.summarised())
-	if len(files) == 0 {
-		return
-	}
-	t.Available = conversation.Keys(files)
-	keeper, _ := d.m.cfg.Transport.(transport.Files)
-	t.Open = func(ctx context.Context, key string) ([]byte, error) {
-		i := slices.IndexFunc(files, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
-		if i < 0 {
-			return nil, transport.ErrFileGone
-		}
-		return transport.ReadPart(ctx, keeper, t.Tenant, files[i], llm.MaxImageBytes)
-	}
-}
-
 // pay notes what was spent beside the decision.
 func (d *decision) pay(u llm.Usage) {
 	u = conversation.Credible(u)
@@ -268,16 +194,6 @@ func (d *decision) pay(u llm.Usage) {
 func noAccount(err error) error {
 	return conversation.Failure("I could not decide what to do: there is a budget for the day, and what was spent today cannot be looked up or written down. " +
 		"Ask again in a minute. (" + conversation.Explain(err) + ")")
-}
-
-// callDecider is Decide, with a panic of a plugged-in decider as an error.
-func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(string)) (dec *llm.Decision, err error) {
-	defer recovered(&err)
-	dec, err = d.Decide(ctx, t, stream)
-	if err == nil && dec == nil {
-		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
-	}
-	return dec, err
 }
 
 func delegates(d *llm.Decision) []string {

@@ -24,7 +24,7 @@ type Config struct {
 	Agents        func(tenant string) []prompt.Agent
 	Router        *router.Index         // nil: prompts show all agents
 	Policy        func() *policy.Policy // nil allows everything
-	Spending      *budget.SpendLog
+	Spending      *budget.Spending
 	Shortlist     int
 	Authenticated bool
 	TaskTimeout   time.Duration

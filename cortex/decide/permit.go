@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
@@ -72,7 +73,7 @@ func (d *decision) admits(a *prompt.Agent) bool {
 	if a.Card == nil || len(a.Card.Skills) == 0 {
 		return d.forbids(a.ID, "") == ""
 	}
-	return slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool { return d.forbids(a.ID, skillID(&s)) == "" })
+	return slices.ContainsFunc(a.Card.Skills, func(s a2a.AgentSkill) bool { return d.forbids(a.ID, agentcard.SkillID(&s)) == "" })
 }
 
 // restrict lets t know the rules. One holds without a policy: what an agent asked a person, no other agent answers.
@@ -181,17 +182,9 @@ func (d *decision) skillsOf(agent string) []string {
 	}
 	var ids []string
 	for i := range a.Card.Skills {
-		ids = append(ids, skillID(&a.Card.Skills[i]))
+		ids = append(ids, agentcard.SkillID(&a.Card.Skills[i]))
 	}
 	return ids
-}
-
-// skillID is what a delegation calls a skill: one without an id goes by its name.
-func skillID(s *a2a.AgentSkill) string {
-	if s.ID == "" {
-		return s.Name
-	}
-	return s.ID
 }
 
 // busy returns why an agent can be given no more work by this turn, which is about to give it more tasks, or "".

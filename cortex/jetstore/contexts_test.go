@@ -32,7 +32,7 @@ func contexts(t *testing.T, s storage.Store) (entries map[string]int, failed err
 }
 
 // TestListAFewAtATime holds that a list asks for the last entries of a few conversations at a time: who appends would wait for as long as
-// the server reads. Nor does it, or whoever reads notes, make a consumer, of which a stream has so many and no more. A door charges for what
+// the server reads. Nor does it, or whoever reads notes, make a consumer, of which a stream has so many and no more. A gateway charges for what
 // an answer may have: nobody asks for more than there can be, or, of a conversation that may be short, for much at once.
 func TestListAFewAtATime(t *testing.T) {
 	const conversations, most, first = 150, 64, 32

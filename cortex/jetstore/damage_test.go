@@ -20,8 +20,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
 const (
@@ -43,8 +43,8 @@ func TestDamage(t *testing.T) {
 				if seed%2 == 1 {
 					from = killed
 				}
-				dir := filestest.Copy(t, from)
-				t.Log(filestest.Damage(t, rnd, dir, jetstore.Stream))
+				dir := storechecktest.Copy(t, from)
+				t.Log(storechecktest.Damage(t, rnd, dir, jetstore.Stream))
 				checkDamaged(t, dir)
 			})
 		}
@@ -60,7 +60,7 @@ func TestDamage(t *testing.T) {
 func TestNoDamage(t *testing.T) {
 	ended, killed := prepareDamage(t)
 	for _, from := range []string{ended, killed} {
-		dir := filestest.Copy(t, from)
+		dir := storechecktest.Copy(t, from)
 		for range 3 {
 			s := startChecked(t, dir)
 			if found := s.srv.Found(); len(found) > 0 {
@@ -78,7 +78,7 @@ func TestNoDamage(t *testing.T) {
 // the rest is erased later. No conversation is damaged by that, nothing is lost, and the next start overwrites the words.
 func TestKilledWhileErasing(t *testing.T) {
 	ended, _ := prepareDamage(t)
-	dir := filestest.Copy(t, ended)
+	dir := storechecktest.Copy(t, ended)
 	s := startChecked(t, dir)
 	store := s.open(t)
 	js, err := jetstream.New(s.nc)
@@ -152,7 +152,7 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 	}
 	s.srv.Remember(time.Now())
 	s.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
-	killed = filestest.Copy(t, dir)
+	killed = storechecktest.Copy(t, dir)
 	s.stop()
 	return dir, killed
 }
@@ -170,7 +170,7 @@ func checkDamaged(t *testing.T, dir string) {
 	audit := s.audit.End()
 	said := audit.Lost > 0 || len(audit.Damaged) > 0
 	for _, f := range s.srv.Found() {
-		said = said || f.Level != files.Made
+		said = said || f.Level != storecheck.Made
 	}
 	for i := range talks {
 		n, err := countOf(ctx, t, store, talk(i))
@@ -256,12 +256,12 @@ func startChecked(t *testing.T, dir string) *checked {
 	t.Helper()
 	s := &checked{audit: jetstore.NewAudit(0)}
 	var err error
-	s.srv, err = nats.StartServer(t.Context(), &nats.ServerOptions{Dir: dir, Inspect: func(_, stream string, since uint64) func(*files.Record) {
+	s.srv, err = nats.StartServer(t.Context(), &nats.ServerOptions{Dir: dir, Inspect: func(_, stream string, since uint64) func(*storecheck.Record) {
 		if stream != jetstore.Stream {
 			return nil
 		}
 		s.audit = jetstore.NewAudit(since)
-		return func(r *files.Record) {
+		return func(r *storecheck.Record) {
 			if r.Gone {
 				s.audit.Gone(r.Seq)
 			} else {

@@ -87,7 +87,7 @@ func TestOpenRefuses(t *testing.T) {
 // TestOpenOldLeader plays a cluster in which the server that is connected to and the one that leads it are new enough, and the one that
 // leads the conversations or a bucket is not.
 func TestOpenOldLeader(t *testing.T) {
-	for _, led := range []string{jetstore.Stream, "KV_" + jetstore.Bucket, "KV_" + jetstore.Ledger, "KV_" + jetstore.Notes} {
+	for _, led := range []string{jetstore.Stream, "KV_" + jetstore.Bucket, "KV_" + jetstore.SpendLog, "KV_" + jetstore.Notes} {
 		t.Run(led, func(t *testing.T) {
 			nc, _ := startWith(t, server.Options{})
 			answer := func(subject string, body func(stream string) any) {
@@ -156,19 +156,19 @@ func TestOpenAsksAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		err   error
-		door  bool
-		calls int
+		err     error
+		gateway bool
+		calls   int
 	}{
 		"no leader":             {err: context.DeadlineExceeded, calls: 3},
 		"nobody yet":            {err: nats.ErrNoResponders, calls: 3},
 		"connection lost":       {err: nats.ErrReconnectBufExceeded, calls: 3},
-		"nobody at the gateway": {err: nats.ErrNoResponders, door: true, calls: 1},
+		"nobody at the gateway": {err: nats.ErrNoResponders, gateway: true, calls: 1},
 		"refused":               {err: transport.ErrIncompatible, calls: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := "$JS.API."
-			if tt.door {
+			if tt.gateway {
 				api = fakeAPI
 			}
 			s.Redirect(api, time.Second, false)

@@ -24,11 +24,11 @@ import (
 
 // Names on the server.
 const (
-	Stream  = "CORTEX_LOG"     // stream of all conversations
-	Bucket  = "CORTEX_SNAP"    // KV bucket of the snapshots
-	Ledger  = "CORTEX_SPENT"   // KV bucket of what each day cost
-	Notes   = "CORTEX_NOTES"   // KV bucket of what is known of agents and learned about them
-	subject = "cortex.v1.log." // then <tenant>.<contextID>, each as one token
+	Stream   = "CORTEX_LOG"     // stream of all conversations
+	Bucket   = "CORTEX_SNAP"    // KV bucket of the snapshots
+	SpendLog = "CORTEX_SPENT"   // KV bucket of what each day cost
+	Notes    = "CORTEX_NOTES"   // KV bucket of what is known of agents and learned about them
+	subject  = "cortex.v1.log." // then <tenant>.<contextID>, each as one token
 )
 
 // minLevel is the JetStream API level (of server 2.14) that Cortex is made for. Older servers drop what they do not know
@@ -41,7 +41,7 @@ const directAPI = "$JS.API."
 var (
 	_ storage.Store     = (*Store)(nil)
 	_ storage.Snapshots = (*Store)(nil)
-	_ storage.Ledger    = (*Store)(nil)
+	_ storage.SpendLog  = (*Store)(nil)
 	_ storage.Notes     = (*Store)(nil)
 )
 
@@ -60,7 +60,7 @@ type Options struct {
 	Logger *slog.Logger // nil discards
 }
 
-// Store is a [storage.Store], a [storage.Snapshots], a [storage.Ledger] and a [storage.Notes] on JetStream. Make one with [Open]. Its
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog] and a [storage.Notes] on JetStream. Make one with [Open]. Its
 // connections belong to the caller, who closes them when the Store is no longer used; there is nothing else to close.
 type Store struct {
 	nc      *nats.Conn
@@ -111,7 +111,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 		cfg jetstream.KeyValueConfig
 	}{
 		{&s.snaps, jetstream.KeyValueConfig{Bucket: Bucket, Description: "Cortex: folds of long conversations"}},
-		{&s.spent, jetstream.KeyValueConfig{Bucket: Ledger, Description: "Cortex: what each day cost", TTL: spentFor}},
+		{&s.spent, jetstream.KeyValueConfig{Bucket: SpendLog, Description: "Cortex: what each day cost", TTL: spentFor}},
 		{&s.notes, jetstream.KeyValueConfig{Bucket: Notes, Description: "Cortex: what is known of agents and learned about them", LimitMarkerTTL: markersFor}},
 	} {
 		err := s.ask(ctx, func(ctx context.Context) (err error) {

@@ -20,12 +20,12 @@ import (
 var (
 	_ storage.Store     = (*Store)(nil)
 	_ storage.Snapshots = (*Store)(nil)
-	_ storage.Ledger    = (*Store)(nil)
+	_ storage.SpendLog  = (*Store)(nil)
 	_ storage.Notes     = (*Store)(nil)
 	_ storage.Eraser    = (*Store)(nil)
 )
 
-// Store is a [storage.Store], a [storage.Snapshots], a [storage.Ledger], a [storage.Notes] and a [storage.Eraser] in memory. It keeps all it is given;
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog], a [storage.Notes] and a [storage.Eraser] in memory. It keeps all it is given;
 // make one with [New].
 type Store struct {
 	mu    sync.RWMutex
@@ -210,7 +210,7 @@ func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 	return nil
 }
 
-// Spent implements [storage.Ledger].
+// Spent implements [storage.SpendLog].
 func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return llm.Usage{}, fmt.Errorf("spent on %s: %w", day, err)
@@ -220,7 +220,7 @@ func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error
 	return s.spent[account{tenant, day}], nil
 }
 
-// Spend implements [storage.Ledger]. No day is forgotten.
+// Spend implements [storage.SpendLog]. No day is forgotten.
 func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return llm.Usage{}, fmt.Errorf("spend on %s: %w", day, err)

@@ -36,9 +36,9 @@ type Snapshots interface {
 	PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error
 }
 
-// Ledger is implemented by stores that keep what was spent on models each day, for all conversations of a tenant together.
+// SpendLog is implemented by stores that keep what was spent on models each day, for all conversations of a tenant together.
 // A day is written as 2006-01-02, in UTC; it can be forgotten three days after it.
-type Ledger interface {
+type SpendLog interface {
 	// Spent returns what was spent on a day: at least what every Spend counted that had returned before.
 	Spent(ctx context.Context, tenant, day string) (llm.Usage, error)
 	// Spend adds u to what was spent on a day and returns the sum. Every one of several at the same time counts. When it

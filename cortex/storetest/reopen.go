@@ -12,8 +12,8 @@ func testReopen(t *testing.T, h Harness) {
 	if snaps, ok := s.(storage.Snapshots); ok {
 		put(t, snaps, "t", "c.1", versions[3], []byte("fold"))
 	}
-	if ledger, ok := s.(storage.Ledger); ok {
-		spend(t, ledger, "t", today, usage, usage)
+	if spendLog, ok := s.(storage.SpendLog); ok {
+		spend(t, spendLog, "t", today, usage, usage)
 	}
 	if notes, ok := s.(storage.Notes); ok {
 		putNote(t, notes, "t", "kind", "kept", 0, "a")
@@ -48,8 +48,8 @@ func testReopen(t *testing.T, h Harness) {
 		if snaps, ok := s.(storage.Snapshots); ok {
 			wantSnapshot(t, snaps, "t", "c.1", versions[3], []byte("fold"))
 		}
-		if ledger, ok := s.(storage.Ledger); ok {
-			wantSpent(t, ledger, "t", today, usage)
+		if spendLog, ok := s.(storage.SpendLog); ok {
+			wantSpent(t, spendLog, "t", today, usage)
 		}
 		if notes, ok := s.(storage.Notes); ok {
 			wantNotes(t, notes, "t", "kind", map[string]string{"kept": "a", "erased": "d"})

@@ -30,7 +30,7 @@ type Harness struct {
 	Damage func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store
 }
 
-// Run tests the stores that h makes. The parts for [storage.Snapshots], [storage.Ledger], [storage.Notes], [storage.Eraser]
+// Run tests the stores that h makes. The parts for [storage.Snapshots], [storage.SpendLog], [storage.Notes], [storage.Eraser]
 // Reopen and Damage are run where they exist.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
@@ -61,11 +61,11 @@ func Run(t *testing.T, h Harness) {
 			test func(t *testing.T, s storage.Store)
 		}{"snapshots", testSnapshots})
 	}
-	if _, ok := h.Open(t).(storage.Ledger); ok {
+	if _, ok := h.Open(t).(storage.SpendLog); ok {
 		tests = append(tests, []struct {
 			name string
 			test func(t *testing.T, s storage.Store)
-		}{{"ledger", testLedger}, {"competing spenders", testCompetingSpenders}}...)
+		}{{"spend log", testSpendLog}, {"competing spenders", testCompetingSpenders}}...)
 	}
 	if _, ok := h.Open(t).(storage.Notes); ok {
 		tests = append(tests, []struct {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
@@ -103,7 +102,7 @@ func (n *node) historyLoads(cfg HistoryConfig) ([]Figure, error) {
 	load := func(s storage.Store) *side {
 		return &side{width: 1, n: historyLoads, do: func(ctx context.Context, _ int) (time.Duration, error) {
 			begin := time.Now()
-			conv, err := cortex.Load(ctx, s, "", "long")
+			conv, err := storage.Load(ctx, s, "", "long")
 			if err == nil && int(conv.Seq) < cfg.Entries {
 				err = fmt.Errorf("load: %d of %d entries", conv.Seq, cfg.Entries)
 			}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -251,7 +251,7 @@ func (u *user) stopWaiting() {
 
 // look reads the answer to a message from the log, which makes up for what was not shown.
 func (u *user) look(ctx context.Context, id string) (bool, error) {
-	conv, err := cortex.Load(ctx, u.n.store, "", u.contextID)
+	conv, err := storage.Load(ctx, u.n.store, "", u.contextID)
 	if err != nil {
 		return false, err
 	}

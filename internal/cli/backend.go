@@ -9,10 +9,10 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/client"
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -129,7 +129,7 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 }
 
 func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo, error) {
-	conv, err := cortex.Load(ctx, b.store, b.tenant, contextID)
+	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 func (e *env) newDoctor() *cobra.Command {
@@ -59,13 +59,13 @@ remove them when they are of no more use. What is missing is taken note of, and 
 
 // diagnosis is what the doctor has to say, for scripts.
 type diagnosis struct {
-	Running       bool             `json:"running"` // a service: this is what it knows
-	Damaged       bool             `json:"damaged"`
-	Findings      []files.Finding  `json:"findings"`
-	Conversations jetstore.Audited `json:"conversations"`
-	Streams       []string         `json:"streams"`
-	Accepted      bool             `json:"accepted,omitempty"` // what is missing is not told again
-	Repaired      []repaired       `json:"repaired,omitempty"`
+	Running       bool                 `json:"running"` // a service: this is what it knows
+	Damaged       bool                 `json:"damaged"`
+	Findings      []storecheck.Finding `json:"findings"`
+	Conversations jetstore.Audited     `json:"conversations"`
+	Streams       []string             `json:"streams"`
+	Accepted      bool                 `json:"accepted,omitempty"` // what is missing is not told again
+	Repaired      []repaired           `json:"repaired,omitempty"`
 
 	forgotten bool
 	accounts  []string // of the server, in which something is damaged
@@ -140,14 +140,14 @@ func known(data string) (*diagnosis, error) {
 func examine(ctx context.Context, data string) (*diagnosis, error) {
 	health := newStoreHealth()
 	report, err := nats.CheckStore(ctx, storeDir(data), "", health.inspect)
-	if err != nil && !errors.Is(err, files.ErrForgotten) {
+	if err != nil && !errors.Is(err, storecheck.ErrForgotten) {
 		return nil, err
 	}
 	d := &diagnosis{Findings: report.Memory.Found, Conversations: health.end(), forgotten: report.Forgotten}
 	d.conclude(report.Memory)
 	damaged := map[string]bool{}
 	for _, f := range d.Findings {
-		if f.Level == files.Lost {
+		if f.Level == storecheck.Lost {
 			damaged[f.Account] = true
 		}
 	}
@@ -161,15 +161,15 @@ func examine(ctx context.Context, data string) (*diagnosis, error) {
 }
 
 // conclude fills in what follows from the rest.
-func (d *diagnosis) conclude(m *files.Memory) {
+func (d *diagnosis) conclude(m *storecheck.Memory) {
 	if d.Findings == nil {
-		d.Findings = []files.Finding{}
+		d.Findings = []storecheck.Finding{}
 	}
 	if d.Conversations.Damaged == nil {
 		d.Conversations.Damaged = []jetstore.Damaged{}
 	}
 	for _, f := range d.Findings {
-		d.Damaged = d.Damaged || f.Level == files.Lost
+		d.Damaged = d.Damaged || f.Level == storecheck.Lost
 	}
 	d.Damaged = d.Damaged || len(d.Conversations.Damaged) > 0 || d.Conversations.Lost > 0
 	d.Streams = m.Names()
@@ -310,9 +310,9 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			if f.Account+"/"+f.Stream != name {
 				continue
 			}
-			if f.Level == files.Lost {
+			if f.Level == storecheck.Lost {
 				state = "damaged"
-			} else if state == "good" && f.Level == files.Recent {
+			} else if state == "good" && f.Level == storecheck.Recent {
 				state = "cut off"
 			}
 		}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -78,7 +78,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 	if err != nil {
 		return err
 	}
-	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+	conv, err := storage.Load(ctx, l.store, l.tenant, contextID)
 	switch {
 	case err != nil && !force:
 		return fmt.Errorf("conversation %s cannot be read, --force deletes it all the same: %w", contextID, err)
@@ -137,7 +137,7 @@ func (l *link) until(ctx context.Context, contextID string, is func(*conversatio
 	poll := time.NewTicker(cancelPoll)
 	defer poll.Stop()
 	for {
-		conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+		conv, err := storage.Load(ctx, l.store, l.tenant, contextID)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // aligned is what is printed of rows.
@@ -180,7 +180,7 @@ func TestPagesKeepWidth(t *testing.T) {
 		"doctor": func(e *env) error {
 			return e.showDiagnosis(&diagnosis{
 				Running: true, Damaged: true, Streams: []string{"$G/KV_CORTEX_AGENTS", "$G/CORTEX_LOG"}, forgotten: true,
-				Findings: []files.Finding{{Account: "$G", Stream: "CORTEX_LOG", What: words, Subjects: []string{"cortex.v1.timer._.cortex.a-conversation"}}},
+				Findings: []storecheck.Finding{{Account: "$G", Stream: "CORTEX_LOG", What: words, Subjects: []string{"cortex.v1.timer._.cortex.a-conversation"}}},
 			})
 		},
 		"models": func(e *env) error {

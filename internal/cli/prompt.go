@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
@@ -85,7 +85,7 @@ func (b *backend) prompt(ctx context.Context, contextID, text string) (string, e
 	}
 	conv := conversation.NewConversation(b.tenant, "")
 	if contextID != "" {
-		if conv, err = cortex.Load(ctx, b.store, b.tenant, contextID); err != nil {
+		if conv, err = storage.Load(ctx, b.store, b.tenant, contextID); err != nil {
 			return "", err
 		}
 	}

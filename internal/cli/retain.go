@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -99,7 +98,7 @@ func sweepRetained(
 	deleted := 0
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
-		conv, err := cortex.Load(ctx, store, tenant, info.ContextID)
+		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
 		if err == nil && (conv.Seq != uint64(info.Entries) || busy(conv) != "") {
 			continue
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -27,7 +26,7 @@ const day = 24 * time.Hour
 // addTurn appends a turn to a conversation: with an answer, or with a task that is open.
 func addTurn(t *testing.T, store storage.Store, contextID string, at time.Time, answered bool) {
 	t.Helper()
-	conv, err := cortex.Load(t.Context(), store, "", contextID)
+	conv, err := storage.Load(t.Context(), store, "", contextID)
 	if err != nil {
 		t.Fatal(err)
 	}

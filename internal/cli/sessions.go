@@ -12,8 +12,8 @@ import (
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -125,7 +125,7 @@ func (d *details) whose() string {
 func detailsOf(ctx context.Context, l *link, list []repl.Session) (map[string]*details, error) {
 	all := make(map[string]*details, len(list))
 	for _, s := range list {
-		conv, err := cortex.Load(ctx, l.store, l.tenant, s.ContextID)
+		conv, err := storage.Load(ctx, l.store, l.tenant, s.ContextID)
 		switch {
 		case errors.Is(err, conversation.ErrDamaged):
 			all[s.ContextID] = &details{damaged: true}

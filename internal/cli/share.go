@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -73,7 +73,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 		fmt.Fprintln(e.stderr, "everybody may speak in every conversation, since the server has no keys: `cortex auth init` makes some")
 		return nil
 	}
-	conv, err := cortex.Load(ctx, l.store, l.tenant, contextID)
+	conv, err := storage.Load(ctx, l.store, l.tenant, contextID)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // storeDir is the folder of the embedded server's store.
@@ -27,13 +27,13 @@ type storeHealth struct {
 func newStoreHealth() *storeHealth { return &storeHealth{audits: map[string]*jetstore.Audit{}} }
 
 // inspect is a [nats.Inspector].
-func (h *storeHealth) inspect(account, stream string, since uint64) func(*files.Record) {
+func (h *storeHealth) inspect(account, stream string, since uint64) func(*storecheck.Record) {
 	if stream != jetstore.Stream {
 		return nil
 	}
 	a := jetstore.NewAudit(since)
 	h.audits[account] = a
-	return func(r *files.Record) {
+	return func(r *storecheck.Record) {
 		if r.Gone {
 			a.Gone(r.Seq)
 		} else {
@@ -122,7 +122,7 @@ func (n *node) damage() []string {
 	}
 	var streams []string
 	for _, f := range n.server.Found() {
-		if f.Level == files.Lost && !slices.Contains(streams, f.Stream) {
+		if f.Level == storecheck.Lost && !slices.Contains(streams, f.Stream) {
 			streams = append(streams, f.Stream)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // A data folder says which store was in it: one whose disk is not mounted looks like a new one.
@@ -45,7 +45,7 @@ func goneStore(data string) string {
 // emptyStore reports whether there is no stream in the store, and nothing is remembered of one. What cannot be looked at is not empty: whoever
 // needs it says why it cannot be used.
 func emptyStore(data string) bool {
-	if m, err := nats.ReadMemory(storeDir(data)); m != nil || err != nil && !errors.Is(err, files.ErrForgotten) {
+	if m, err := nats.ReadMemory(storeDir(data)); m != nil || err != nil && !errors.Is(err, storecheck.ErrForgotten) {
 		return false
 	}
 	root := filepath.Join(storeDir(data), "jetstream")

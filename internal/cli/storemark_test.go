@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport/nats"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // TestMarkStore tells another store from the one that was there before.
@@ -87,7 +87,7 @@ func TestEmptyStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("damaged memory", true, storeIDFile(data))
-	if err := new(files.Memory).Write(filepath.Join(storeDir(data), "remembered.json")); err != nil {
+	if err := new(storecheck.Memory).Write(filepath.Join(storeDir(data), "remembered.json")); err != nil {
 		t.Fatal(err)
 	}
 	check("what is remembered tells it", false, "")

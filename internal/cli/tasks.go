@@ -10,8 +10,8 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -67,7 +67,7 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int
 		if n++; n > scanned {
 			return damaged, nil
 		}
-		conv, err := cortex.Load(ctx, l.store, l.tenant, info.ContextID)
+		conv, err := storage.Load(ctx, l.store, l.tenant, info.ContextID)
 		if errors.Is(err, conversation.ErrDamaged) {
 			damaged++
 			continue
@@ -151,7 +151,7 @@ func (e *env) cancelTask(ctx context.Context, l *link, id a2a.TaskID) error {
 	}
 	x, c := transport.Cancel{TaskID: id}, l.operator()
 	if l.sender != "" {
-		conv, err := cortex.Load(ctx, l.store, l.tenant, found.ContextID)
+		conv, err := storage.Load(ctx, l.store, l.tenant, found.ContextID)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -297,7 +296,7 @@ func (c *client) ask(ctx context.Context, t talk, open map[string]message, since
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	conv, err := cortex.Load(ctx, c.store, "", t.id)
+	conv, err := storage.Load(ctx, c.store, "", t.id)
 	if err != nil {
 		c.log.Info("the log cannot be read", "context_id", t.id, "err", err)
 		return nil

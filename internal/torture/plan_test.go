@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/agents"
-	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // TestAgentsAnswerRight holds that what the agents do is what the check expects, and that an answer to one message is right for no
@@ -102,7 +102,7 @@ func TestLengthen(t *testing.T) {
 	if err := lengthen(t.Context(), store, "long-0", 200); err != nil {
 		t.Fatal(err)
 	}
-	conv, err := cortex.Load(t.Context(), store, "", "long-0")
+	conv, err := storage.Load(t.Context(), store, "", "long-0")
 	if err != nil || conv.Seq != 200 {
 		t.Fatalf("the conversation has %d entries, %v, want 200", conv.Seq, err)
 	}

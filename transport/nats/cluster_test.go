@@ -245,7 +245,7 @@ func TestCluster(t *testing.T) {
 	}
 	check := c.dial(t)
 
-	all := []string{inboxStream, agentsStream, deadStream, leaseStream, jetstore.Stream, "KV_" + jetstore.Bucket, "KV_" + jetstore.Ledger, "KV_" + jetstore.Notes, jetstore.Keys}
+	all := []string{inboxStream, agentsStream, deadStream, leaseStream, jetstore.Stream, "KV_" + jetstore.Bucket, "KV_" + jetstore.SpendLog, "KV_" + jetstore.Notes, jetstore.Keys}
 	whole := func() bool {
 		for _, stream := range all {
 			if leader, followers, err := placement(t.Context(), check, stream); err != nil || leader == "" || len(followers) != 2 {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
 // TestDamage damages the files of a server with events that wait. Whatever is damaged, the server starts, an event is delivered or it is
@@ -33,8 +33,8 @@ func TestDamage(t *testing.T) {
 				if seed%2 == 1 {
 					from = killed
 				}
-				dir := filestest.Copy(t, from)
-				t.Log(filestest.Damage(t, rnd, dir, inboxStream))
+				dir := storechecktest.Copy(t, from)
+				t.Log(storechecktest.Damage(t, rnd, dir, inboxStream))
 				checkDamaged(t, dir, waiting)
 			})
 		}
@@ -50,7 +50,7 @@ func TestDamage(t *testing.T) {
 func TestNoDamage(t *testing.T) {
 	ended, killed := prepareDamage(t, 5)
 	for _, from := range []string{ended, killed} {
-		n := &node{opts: ServerOptions{Dir: filestest.Copy(t, from)}}
+		n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, from)}}
 		for range 3 {
 			n.start(t)
 			if found := n.srv.Found(); len(found) > 0 {
@@ -64,13 +64,13 @@ func TestNoDamage(t *testing.T) {
 // TestLossIsRemembered removes a stream. That is known at each start until it is accepted.
 func TestLossIsRemembered(t *testing.T) {
 	ended, _ := prepareDamage(t, 5)
-	n := &node{opts: ServerOptions{Dir: filestest.Copy(t, ended)}}
+	n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, ended)}}
 	if err := os.RemoveAll(filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream)); err != nil {
 		t.Fatal(err)
 	}
 	told := func() (lost int) {
 		for _, f := range n.srv.Found() {
-			if f.Level == files.Lost && f.Stream == inboxStream {
+			if f.Level == storecheck.Lost && f.Stream == inboxStream {
 				lost++
 			}
 		}
@@ -109,7 +109,7 @@ func TestForgotten(t *testing.T) {
 		},
 	} {
 		var log bytes.Buffer
-		n := &node{opts: ServerOptions{Dir: filestest.Copy(t, ended), Logger: slog.New(slog.NewTextHandler(&log, nil))}}
+		n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, ended), Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 		if err := forget(memoryFile(n.opts.Dir)); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func prepareDamage(t *testing.T, waiting int) (ended, killed string) {
 	}
 	n.srv.Remember(time.Now())
 	n.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
-	killed = filestest.Copy(t, n.opts.Dir)
+	killed = storechecktest.Copy(t, n.opts.Dir)
 	n.stop()
 	return n.opts.Dir, killed
 }
@@ -191,7 +191,7 @@ func checkDamaged(t *testing.T, dir string, waiting int) {
 	}
 	said := false
 	for _, f := range n.srv.Found() {
-		said = said || f.Level != files.Made
+		said = said || f.Level != storecheck.Made
 	}
 	mu.Lock()
 	defer mu.Unlock()

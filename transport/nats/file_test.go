@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
 // TestDamagedFiles damages what is stored of a file in any way. Who reads it gets the whole file, or at once an error that says that it is gone or
@@ -26,8 +26,8 @@ func TestDamagedFiles(t *testing.T) {
 	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			is := &node{opts: ServerOptions{Dir: filestest.Copy(t, n.opts.Dir)}}
-			t.Log(filestest.Damage(t, rand.New(rand.NewPCG(seed, 7)), is.opts.Dir, fileStream))
+			is := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, n.opts.Dir)}}
+			t.Log(storechecktest.Damage(t, rand.New(rand.NewPCG(seed, 7)), is.opts.Dir, fileStream))
 			is.start(t)
 			defer is.stop()
 			got, err := transport.ReadPart(t.Context(), is.dial(t, nil), "", ref.Part("", ""), 1<<30)
@@ -41,7 +41,7 @@ func TestDamagedFiles(t *testing.T) {
 				t.Errorf("the file cannot be read: %v, want ErrFileGone or ErrFileDamaged", err)
 			}
 			for _, f := range is.srv.Found() {
-				if f.Stream == fileStream && f.Level == files.Lost {
+				if f.Stream == fileStream && f.Level == storecheck.Lost {
 					return
 				}
 			}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 const (
@@ -41,9 +41,9 @@ type fileWatch struct {
 // watched is what is known of a stream.
 type watched struct {
 	created time.Time
-	last    uint64       // sequence
-	trace   *files.Trace // when its files were those of the server, for all that could be seen
-	next    time.Time    // before this its files are not counted again
+	last    uint64            // sequence
+	trace   *storecheck.Trace // when its files were those of the server, for all that could be seen
+	next    time.Time         // before this its files are not counted again
 
 	wrong string // what is wrong with its files, "" when nothing is
 	told  bool   // it was wrong the time before, too
@@ -80,7 +80,7 @@ func (w *fileWatch) streams() (map[string]watchedStream, error) {
 	all := map[string]watchedStream{}
 	for _, account := range details.AccountDetails {
 		for _, s := range account.Streams {
-			if files.Ours(s.Name) && s.Config != nil && s.Config.Storage == server.FileStorage {
+			if storecheck.Ours(s.Name) && s.Config != nil && s.Config.Storage == server.FileStorage {
 				name := account.Id + "/" + s.Name
 				all[name] = watchedStream{name, s.Config.Retention == server.WorkQueuePolicy, s.State, s.Created}
 			}
@@ -117,7 +117,7 @@ func (w *fileWatch) look() {
 		switch {
 		case again && !was.told:
 			level := slog.LevelError
-			if files.Convenient(streamOf(name)) {
+			if storecheck.Convenient(streamOf(name)) {
 				level = slog.LevelWarn
 			}
 			w.log.Log(context.Background(), level, "the files of a stream were "+wrong+" while the server runs: what it holds ends with this process",
@@ -138,10 +138,10 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 		was.trace = nil
 		return ""
 	}
-	if !files.Stored(w.dir, s.name) {
+	if !storecheck.Stored(w.dir, s.name) {
 		return "removed or emptied"
 	}
-	trace := files.Traced(w.dir, s.name)
+	trace := storecheck.Traced(w.dir, s.name)
 	if before := was.trace; before == nil || was.wrong == "" && trace.Same(before) && (s.state.LastSeq == was.last || trace.Written(before)) {
 		was.trace = trace
 		return ""
@@ -150,7 +150,7 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 	if began.Before(was.next) && (was.wrong == "" || was.told) {
 		return was.wrong
 	}
-	count, err := files.Counted(w.dir, s.name)
+	count, err := storecheck.Counted(w.dir, s.name)
 	took := time.Since(began)
 	was.next = began.Add(took * countShare)
 	if err != nil {
@@ -187,7 +187,7 @@ func (w *fileWatch) missing() (streams []string, serious bool) {
 	for _, name := range slices.Sorted(maps.Keys(w.watched)) {
 		if stream := streamOf(name); w.watched[name].told {
 			streams = append(streams, stream)
-			serious = serious || !files.Convenient(stream)
+			serious = serious || !storecheck.Convenient(stream)
 		}
 	}
 	return slices.Compact(streams), serious

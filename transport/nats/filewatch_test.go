@@ -16,8 +16,8 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files/filestest"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
 // textLog is a log that can be read while it is written.
@@ -99,7 +99,7 @@ func TestFilesTakenAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.Restart(t)
-			if !slices.ContainsFunc(n.srv.Found(), func(f files.Finding) bool { return f.Stream == inboxStream && f.Level == files.Lost }) {
+			if !slices.ContainsFunc(n.srv.Found(), func(f storecheck.Finding) bool { return f.Stream == inboxStream && f.Level == storecheck.Lost }) {
 				t.Errorf("the next start has found %+v, want that %s is lost", n.srv.Found(), inboxStream)
 			}
 		})
@@ -206,12 +206,12 @@ func TestFilesReplaced(t *testing.T) {
 				if n := strings.Count(log.String(), "level=ERROR"); n != 1 || !strings.Contains(log.String(), "stream="+stream) {
 					t.Errorf("it is told %d times, want once:\n%s", n, log.String())
 				}
-				lost := func(f files.Finding) bool { return f.Stream == stream && f.Level == files.Lost }
+				lost := func(f storecheck.Finding) bool { return f.Stream == stream && f.Level == storecheck.Lost }
 				if !slices.ContainsFunc(n.srv.Found(), lost) {
 					t.Errorf("the server that runs knows of %+v, want that %s is lost", n.srv.Found(), stream)
 				}
 				n.Restart(t)
-				if !slices.ContainsFunc(n.srv.Found(), func(f files.Finding) bool { return lost(f) && !f.Running }) {
+				if !slices.ContainsFunc(n.srv.Found(), func(f storecheck.Finding) bool { return lost(f) && !f.Running }) {
 					t.Errorf("the next start has found %+v, want that %s is lost", n.srv.Found(), stream)
 				}
 			})
@@ -258,7 +258,7 @@ func TestNothingTakenAway(t *testing.T) {
 	inbox := transport.Inbox("", transport.Cortex)
 	handled := make(chan *transport.Event)
 	serveTopic(t, b, inbox, nil, func(e *transport.Event) error { handled <- e; return nil })
-	others := filestest.Copy(t, n.opts.Dir)
+	others := storechecktest.Copy(t, n.opts.Dir)
 	waits := transport.Inbox("", "away")
 	for i := range 60 {
 		if err := b.Publish(t.Context(), waits, message(waits, fmt.Sprint("c", i%3), strings.Repeat("x", 100<<10))); err != nil {
@@ -287,7 +287,7 @@ func TestNothingTakenAway(t *testing.T) {
 		}
 		n.srv.files.mu.Lock()
 		for name, w := range n.srv.files.watched { // as if all files were replaced: they are counted
-			w.trace, w.next = files.Traced(others, name), time.Time{}
+			w.trace, w.next = storecheck.Traced(others, name), time.Time{}
 		}
 		n.srv.files.mu.Unlock()
 	}

@@ -70,11 +70,11 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 	if open {
 		return nil
 	}
-	nc, err := b.connect("door")
+	nc, err := b.connect("gateway")
 	if err != nil {
 		return err
 	}
-	counts, err := b.connect("door, counts")
+	counts, err := b.connect("gateway, counts")
 	if err != nil {
 		nc.Close()
 		return err

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // TestOpened holds that a server does not start which has not opened a stream that is in its store: Cortex would make it anew.
@@ -29,7 +29,7 @@ func TestOpened(t *testing.T) {
 func TestNotOpened(t *testing.T) {
 	ended, _ := prepareDamage(t, 1)
 	key := filepath.Join(ended, "jetstream", "$G", "streams", deadStream, "meta.key")
-	_, err := StartServer(t.Context(), &ServerOptions{Dir: ended, Inspect: func(_, stream string, _ uint64) func(*files.Record) {
+	_, err := StartServer(t.Context(), &ServerOptions{Dir: ended, Inspect: func(_, stream string, _ uint64) func(*storecheck.Record) {
 		if stream == agentsStream { // the other one was checked before
 			if err := os.WriteFile(key, nil, 0o600); err != nil {
 				t.Error(err)

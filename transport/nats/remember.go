@@ -15,13 +15,13 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // rememberEvery is how often it is looked at what has to be remembered of the store.
 const rememberEvery = time.Second
 
-// memory keeps beside the store what cannot be seen in it, see [files.Memory].
+// memory keeps beside the store what cannot be seen in it, see [storecheck.Memory].
 type memory struct {
 	ns   *server.Server
 	path string
@@ -29,7 +29,7 @@ type memory struct {
 	sync time.Duration // after which what was written is on the disk
 
 	mu     sync.Mutex
-	keeps  *files.Memory
+	keeps  *storecheck.Memory
 	totals [2]uint64        // messages and bytes in the store when it was written
 	holds  map[string]bool  // streams with messages, the last time
 	before map[string]place // where streams ended, to be durable when enough time has passed
@@ -47,14 +47,16 @@ type place struct {
 func memoryFile(dir string) string { return filepath.Join(dir, "remembered.json") }
 
 // ReadMemory returns what a server that runs on dir remembers of its store, nil when that is nothing.
-func ReadMemory(dir string) (*files.Memory, error) { return files.ReadMemory(memoryFile(dir)) }
+func ReadMemory(dir string) (*storecheck.Memory, error) {
+	return storecheck.ReadMemory(memoryFile(dir))
+}
 
 // CheckStore reads the store in dir as StartServer does before it opens it, which no server may have open. Nothing is changed unless
-// aside names a folder for what is damaged. It returns [files.ErrForgotten] beside a report when what was remembered is damaged, too.
-func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*files.Report, error) {
+// aside names a folder for what is damaged. It returns [storecheck.ErrForgotten] beside a report when what was remembered is damaged, too.
+func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*storecheck.Report, error) {
 	path := memoryFile(dir)
-	m, forgotten := files.ReadMemory(path)
-	if forgotten != nil && !errors.Is(forgotten, files.ErrForgotten) {
+	m, forgotten := storecheck.ReadMemory(path)
+	if forgotten != nil && !errors.Is(forgotten, storecheck.ErrForgotten) {
 		return nil, forgotten
 	}
 	if forgotten != nil && aside != "" { // nothing can be written over a folder
@@ -62,11 +64,11 @@ func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*fil
 			return nil, fmt.Errorf("%w, nor set aside: %w", forgotten, err)
 		}
 	}
-	o := files.Options{Memory: m, Aside: aside, Note: func(m *files.Memory) error { return m.Write(path) }}
+	o := storecheck.Options{Memory: m, Aside: aside, Note: func(m *storecheck.Memory) error { return m.Write(path) }}
 	if inspect != nil {
 		o.Inspect = inspect
 	}
-	report, err := files.Check(ctx, dir, o)
+	report, err := storecheck.Check(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +77,7 @@ func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*fil
 }
 
 // checkStore checks the store before the server opens it, says what is wrong with it, and remembers that it is in use.
-func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
+func checkStore(ctx context.Context, o *ServerOptions) (*storecheck.Report, error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -85,7 +87,7 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	}
 	aside := filepath.Join(o.Dir, "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
 	report, err := CheckStore(ctx, o.Dir, aside, o.Inspect)
-	damaged := report != nil && errors.Is(err, files.ErrForgotten)
+	damaged := report != nil && errors.Is(err, storecheck.ErrForgotten)
 	if damaged {
 		log.Warn("what is missing from the store cannot be told", "err", err)
 		err = nil
@@ -102,13 +104,13 @@ func checkStore(ctx context.Context, o *ServerOptions) (*files.Report, error) {
 	for _, f := range report.Findings {
 		level, text := slog.LevelInfo, "the store is damaged"
 		switch {
-		case f.Level == files.Unfinished:
+		case f.Level == storecheck.Unfinished:
 			text = "a write to the store was not finished"
-		case f.Level == files.Recent:
+		case f.Level == storecheck.Recent:
 			level, text = slog.LevelWarn, "the end of the store is lost"
-		case f.Level == files.Lost && !files.Convenient(f.Stream):
+		case f.Level == storecheck.Lost && !storecheck.Convenient(f.Stream):
 			level = slog.LevelError
-		case f.Level == files.Lost || !files.Convenient(f.Stream):
+		case f.Level == storecheck.Lost || !storecheck.Convenient(f.Stream):
 			level = slog.LevelWarn
 		}
 		attrs := []any{"stream", f.Stream, "file", f.File, "what", f.What}
@@ -140,12 +142,12 @@ func (m *memory) noteFiles(name, wrong string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	account, stream, _ := strings.Cut(name, "/")
-	m.keeps.Found = slices.DeleteFunc(slices.Clone(m.keeps.Found), func(f files.Finding) bool {
+	m.keeps.Found = slices.DeleteFunc(slices.Clone(m.keeps.Found), func(f storecheck.Finding) bool {
 		return f.Running && f.Account == account && f.Stream == stream
 	})
 	if delete(m.wrong, name); wrong != "" {
 		m.wrong[name] = true
-		m.keeps.Found = append(m.keeps.Found, files.Finding{Account: account, Stream: stream, What: wrong, Level: files.Lost, Running: true})
+		m.keeps.Found = append(m.keeps.Found, storecheck.Finding{Account: account, Stream: stream, What: wrong, Level: storecheck.Lost, Running: true})
 	}
 	if m.ends(time.Now()) == nil { // else the server is ending
 		m.write()
@@ -153,7 +155,7 @@ func (m *memory) noteFiles(name, wrong string) {
 }
 
 // found returns what is known to be damaged.
-func (m *memory) found() []files.Finding {
+func (m *memory) found() []storecheck.Finding {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.keeps.Found)
@@ -241,18 +243,18 @@ func (m *memory) ends(now time.Time) error {
 	m.holds = map[string]bool{}
 	for _, account := range all.AccountDetails {
 		for _, s := range account.Streams {
-			if !files.Ours(s.Name) || s.Config == nil || s.Config.Storage != server.FileStorage {
+			if !storecheck.Ours(s.Name) || s.Config == nil || s.Config.Storage != server.FileStorage {
 				continue
 			}
 			name := account.Id + "/" + s.Name
 			r := m.keeps.Streams[name]
 			if r == nil {
-				r = &files.Remembered{}
+				r = &storecheck.Remembered{}
 				m.keeps.Streams[name] = r
 			}
 			r.Last, r.Had, m.holds[name] = s.State.LastSeq, nil, s.State.Msgs > 0
 			if m.wrong[name] {
-				r.Durable, r.Had = r.Last, &files.Had{Messages: s.State.Msgs, First: s.State.FirstSeq}
+				r.Durable, r.Had = r.Last, &storecheck.Had{Messages: s.State.Msgs, First: s.State.FirstSeq}
 			}
 			switch p, ok := m.before[name]; {
 			case ok && now.Sub(p.at) > 2*m.sync:
@@ -280,7 +282,7 @@ func (m *memory) write() {
 func (m *memory) missed() (some bool) {
 	some = len(m.wrong) > 0
 	for name, holds := range m.holds {
-		if holds && !files.Stored(filepath.Dir(m.path), name) {
+		if holds && !storecheck.Stored(filepath.Dir(m.path), name) {
 			m.keeps.Streams[name].Durable = m.keeps.Streams[name].Last
 			some = true
 		}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
-	"github.com/cortex-orchestrator/cortex/transport/nats/files"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 const (
@@ -50,8 +50,8 @@ type ServerOptions struct {
 	Logger *slog.Logger
 }
 
-// Inspector returns a function that gets the intact messages of a stream, or nil, see [files.Options].
-type Inspector = func(account, stream string, since uint64) func(*files.Record)
+// Inspector returns a function that gets the intact messages of a stream, or nil, see [storecheck.Options].
+type Inspector = func(account, stream string, since uint64) func(*storecheck.Record)
 
 // Server is a NATS server inside this process. Its methods are safe for concurrent use.
 type Server struct {
@@ -87,7 +87,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	}
 	log := newServerLog(o.Logger)
 	ns.SetLoggerV2(log, false, false, false)
-	files.Hold(o.Dir, report.Open)
+	storecheck.Hold(o.Dir, report.Open)
 
 	ctx, cancel := context.WithTimeout(ctx, serverStart)
 	defer cancel()
@@ -116,7 +116,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		ns.WaitForShutdown()
 		return nil, errors.Join(fmt.Errorf("start NATS server: %w", err), putBack(o.Dir, log.logger))
 	}
-	if err := files.Release(o.Dir); err != nil {
+	if err := storecheck.Release(o.Dir); err != nil {
 		log.logger.Warn("names of files that were only for the start cannot be removed", "err", err)
 	}
 	s := &Server{ns: ns, auth: o.Auth, log: log, done: make(chan struct{})}
@@ -146,7 +146,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 
 // putBack puts streams back that the server has deleted since it could not open them.
 func putBack(dir string, log *slog.Logger) error {
-	back, err := files.PutBack(dir)
+	back, err := storecheck.PutBack(dir)
 	if len(back) > 0 {
 		log.Warn("streams that a server has deleted, since it could not open them, were put back", "streams", back)
 	}
@@ -164,7 +164,7 @@ func (s *Server) ID() string { return s.current().ID() }
 func (s *Server) Broken() <-chan error { return s.log.broken }
 
 // Found returns what the check of the store has found at the start, and what earlier ones have found that is lost and was not accepted.
-func (s *Server) Found() []files.Finding {
+func (s *Server) Found() []storecheck.Finding {
 	if s.memory == nil { // its files are somebody else's
 		return nil
 	}
@@ -185,7 +185,7 @@ func (s *Server) Missing() (serious bool, err error) {
 		strings.Join(streams, ", "), missingAdvice)
 }
 
-// Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [files.Memory].
+// Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [storecheck.Memory].
 func (s *Server) Note(notes json.RawMessage) { s.memory.note(notes) }
 
 // Remember looks at once where the streams end, as the server does every few seconds. What ended there long ago is on the disk.

@@ -1,0 +1,96 @@
+package cache
+
+import (
+	"container/list"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// Bounds of the entries that are kept until the store takes them.
+const (
+	maxUnstored      = 4096
+	maxUnstoredBytes = 64 << 20
+	unstoredFor      = 15 * time.Minute // without their event having come again: another orchestrator may have it
+)
+
+// Unstored keeps the entries that cost something and could not be stored, until their events come again: what was decided
+// is not paid for a second time. It is safe for concurrent use.
+type Unstored struct {
+	mu    sync.Mutex
+	order *list.List // of *Kept, the one that was put last first
+	byKey map[Cause]*list.Element
+	bytes int
+}
+
+// Cause names an event.
+type Cause struct{ Tenant, ContextID, Event string }
+
+// Kept is an entry that was not stored.
+type Kept struct {
+	key   Cause
+	After conversation.Version // that the conversation had
+	Entry *conversation.Entry
+	since time.Time
+	bytes int
+}
+
+// NewUnstored returns an empty Unstored.
+func NewUnstored() *Unstored {
+	return &Unstored{order: list.New(), byKey: map[Cause]*list.Element{}}
+}
+
+// Take removes and returns what is kept for an event, or nil.
+func (u *Unstored) Take(k Cause) *Kept {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	el := u.byKey[k]
+	if el == nil {
+		return nil
+	}
+	return u.remove(el)
+}
+
+// Put keeps an entry that a conversation could not be given behind version after. One that cost nothing is as well made anew.
+func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Version, e *conversation.Entry, now time.Time) {
+	if e.Decision == nil && e.Failure == "" && e.Usage == (llm.Usage{}) {
+		return
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		return // nor would a store take it
+	}
+	kept := &Kept{Cause{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}, after, e, now, len(b)}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if el := u.byKey[kept.key]; el != nil {
+		u.remove(el)
+	}
+	u.byKey[kept.key] = u.order.PushFront(kept)
+	u.bytes += kept.bytes
+}
+
+// Full reports whether nothing more may be paid for that may have to be kept. Letting the oldest go instead would have them
+// all decided again and again.
+func (u *Unstored) Full(now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for u.order.Len() >= maxUnstored || u.bytes >= maxUnstoredBytes {
+		oldest := u.order.Back()
+		if now.Sub(oldest.Value.(*Kept).since) < unstoredFor {
+			return true
+		}
+		u.remove(oldest)
+	}
+	return false
+}
+
+func (u *Unstored) remove(el *list.Element) *Kept {
+	kept := u.order.Remove(el).(*Kept)
+	delete(u.byKey, kept.key)
+	u.bytes -= kept.bytes
+	return kept
+}

@@ -1,0 +1,196 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// ask calls the decider once.
+func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
+	t, err := d.see()
+	if err != nil {
+		return nil, err
+	}
+	text := d.m.newDraft(ctx, d.conv, d.turn)
+	decided, err := within(ctx, d.m, func() (*llm.Decision, error) { return callDecider(ctx, d.m.cfg.Decider, t, text.write) },
+		func(dec *llm.Decision) llm.Usage { return dec.Usage })
+	text.end()
+	d.m.decisions.Add(1)
+	if err != nil {
+		d.pay(llm.UsageOf(err))
+		return nil, err
+	}
+	if decided, err = asLogged(decided); err != nil {
+		return decided, err
+	}
+	for i := range decided.Delegations { // of a decider that does not look at it itself
+		if why := d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill); why != "" {
+			return decided, conversation.Failure("Nothing was done: " + prompt.Clean(decided.Delegations[i].Agent, maxAsked) + " " + why + ".")
+		}
+		if id := a2a.TaskID(decided.Delegations[i].ID); d.foreign(t, id) {
+			return decided, conversation.Failure("Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give.")
+		}
+	}
+	return decided, llm.Check(t, decided)
+}
+
+// see returns what the decider is shown now: the conversation with the summaries made so far. An error says that there is
+// nothing left to spend.
+func (d *decision) see() (*llm.Turn, error) {
+	t := d.conv.View(d.turn, d.entry.Time)
+	t.Last, t.MaxParallel = d.turn.Decisions+1 >= conversation.MaxSteps, conversation.MaxParallel
+	d.restrict(t)
+	summary := d.entry.Summary
+	if summary != nil {
+		t.History = t.History[d.summarised():]
+		t.Omitted += d.entry.Omitted
+		if summary.Text != "" {
+			t.Summary = summary.Text
+		}
+	}
+	d.attach(t)
+	d.offer(t, summary != nil)
+	d.seen = t
+	var why string
+	if t.Budget, why = d.accounts.Allowance(d.paid); why != "" {
+		return nil, conversation.Failure(why)
+	}
+	return t, nil
+}
+
+// attach lets t give files to tasks, and open images. What it opens is what there is now, whatever becomes of the conversation meanwhile.
+func (d *decision) attach(t *llm.Turn) {
+	files := d.conv.Files(d.turn, d.summarised())
+	if len(files) == 0 {
+		return
+	}
+	t.Available = conversation.Keys(files)
+	keeper, _ := d.m.cfg.Transport.(transport.Files)
+	t.Open = func(ctx context.Context, key string) ([]byte, error) {
+		i := slices.IndexFunc(files, func(p *a2a.Part) bool { return conversation.FileKey(p) == key })
+		if i < 0 {
+			return nil, transport.ErrFileGone
+		}
+		return transport.ReadPart(ctx, keeper, t.Tenant, files[i], llm.MaxImageBytes)
+	}
+}
+
+// offer lets t show the agents that the turn can give work to.
+func (d *decision) offer(t *llm.Turn, anew bool) {
+	t.Agents, t.Unavailable = d.agents, d.unavailable
+	var from *catalog.Candidates
+	if index := d.m.cfg.Router; index != nil {
+		from = d.m.catalog.Candidates(index, d.agents, d.unavailable, d.m.cfg.Shortlist)
+		if old := d.candidates; old != nil && old.Are(d.agents, d.unavailable) {
+			from = old
+		}
+		d.candidates = from
+	}
+	d.roster, d.shortlist = catalog.Offer(d.conv, t, d.turn, from, d.m.catalog.Trim(d.visible()), anew)
+}
+
+// visible returns the agents that a list of all may show: those that can be given work, those that cannot at the moment, and
+// those that handed the request on, which can in other turns. nil stands for too many.
+func (d *decision) visible() []prompt.Agent {
+	if len(d.all) == len(d.agents) || len(d.agents) > catalog.MaxListed {
+		return d.all
+	}
+	shown := slices.Clone(d.agents)
+	add := func(id string) {
+		if _, ok := catalog.Find(d.agents, id); ok {
+			return
+		}
+		if a, ok := catalog.Find(d.all, id); ok {
+			shown = append(shown, a)
+		}
+	}
+	for i := range d.unavailable {
+		add(d.unavailable[i].ID)
+	}
+	if conversation.IsAgent(d.turn.From) {
+		add(d.turn.From)
+		for _, id := range d.turn.Ancestors {
+			add(id)
+		}
+	}
+	slices.SortFunc(shown, func(a, b prompt.Agent) int { return strings.Compare(a.ID, b.ID) })
+	return slices.CompactFunc(shown, func(a, b prompt.Agent) bool { return a.ID == b.ID })
+}
+
+// maxSearch bounds the words of a search in the log, in characters.
+const maxSearch = 200
+
+// asLogged returns d as it will be read from the log, so that the fold is the same before and after a restart. With an
+// error it returns only what d cost.
+func asLogged(d *llm.Decision) (*llm.Decision, error) {
+	plain := *d
+	plain.Usage = conversation.Credible(d.Usage)
+	cost := &llm.Decision{Usage: plain.Usage}
+	logged := sameWhenLogged(&plain)
+	if logged == nil {
+		b, err := json.Marshal(&plain)
+		if err != nil {
+			return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+		}
+		logged = new(llm.Decision)
+		if err := json.Unmarshal(b, logged); err != nil {
+			return cost, fmt.Errorf("%w: %w", llm.ErrInvalidDecision, err)
+		}
+	}
+	logged.Searches = logged.Searches[:min(prompt.MaxSearches, len(logged.Searches))]
+	for i := range logged.Searches {
+		logged.Searches[i] = prompt.Clean(logged.Searches[i], maxSearch)
+	}
+	for _, del := range logged.Delegations {
+		var input any
+		if err := json.Unmarshal(del.Input, &input); len(del.Input) > 0 && err != nil { // the agent could not read it either
+			return cost, fmt.Errorf("%w: input for %s: %w", llm.ErrInvalidDecision, del.Agent, err)
+		}
+	}
+	return logged, nil
+}
+
+// sameWhenLogged returns a copy of d as JSON would give it back, or nil when only JSON itself knows: most decisions are words and
+// names, which come back as they are.
+func sameWhenLogged(d *llm.Decision) *llm.Decision {
+	ok := valid(string(d.Kind), d.Say, d.Reason, d.Model) && valid(d.Searches...)
+	for i := range d.Delegations {
+		w := &d.Delegations[i]
+		ok = ok && len(w.Input) == 0 && valid(w.ID, w.Agent, w.Skill, w.Task) && valid(w.DependsOn...)
+	}
+	if !ok {
+		return nil
+	}
+	same := *d
+	same.Searches, same.Delegations = filled(d.Searches), filled(d.Delegations)
+	for i := range same.Delegations {
+		w := &same.Delegations[i]
+		w.Input, w.DependsOn = nil, filled(w.DependsOn)
+	}
+	return &same
+}
+
+// valid reports whether all of these are UTF-8.
+func valid(all ...string) bool {
+	return !slices.ContainsFunc(all, func(s string) bool { return !utf8.ValidString(s) })
+}
+
+// filled returns a copy of s, or nil when it is empty.
+func filled[T any](s []T) []T {
+	if len(s) == 0 {
+		return nil
+	}
+	return slices.Clone(s)
+}

@@ -1,0 +1,266 @@
+package decide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// callDecider is Decide, with a panic of a plugged-in decider as an error.
+func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(string)) (dec *llm.Decision, err error) {
+	defer recovered(&err)
+	dec, err = d.Decide(ctx, t, stream)
+	if err == nil && dec == nil {
+		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
+	}
+	return dec, err
+}
+
+// Bounds of a decider that does not heed its context. Nothing can end a goroutine from outside: it is left behind, with what it holds.
+const (
+	stuckGrace = 10 * time.Second // that it has to return when its time is over, or its turn canceled
+	maxStuck   = 32               // calls that are left behind; then nothing is decided until one returns
+)
+
+// errStuck says that a call was left behind. What it was given is not to be changed any more.
+var errStuck = fmt.Errorf("the decider did not return within %v after that", stuckGrace)
+
+// LeftBehind is an error of a decision whose call was left behind, and so is its conversation's fold: Text is what ends the turn.
+type LeftBehind struct{ Text string }
+
+func (s *LeftBehind) Error() string { return errStuck.Error() }
+
+// stuck counts the calls that were left behind. It is safe for concurrent use.
+type stuck struct {
+	mu    sync.Mutex
+	n     int
+	since time.Time // when the first of the n was left behind
+}
+
+func (s *stuck) enter(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		s.since = now
+	}
+	s.n++
+}
+
+func (s *stuck) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n--
+}
+
+func (s *stuck) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// trouble tells people of the calls that have not returned, or returns "".
+func (s *stuck) trouble() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("decisions left behind since %s, as the decider does not heed its time limit: %d; at %d nothing is decided any more",
+		s.since.UTC().Format(time.RFC3339), s.n, maxStuck)
+}
+
+// within returns what f does, which calls the decider, or errStuck when f does not return though ctx is over. What it costs then counts on
+// the day only, once it is known.
+func within[T any](ctx context.Context, m *Maker, f func() (T, error), cost func(T) llm.Usage) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	var none T
+	if m.stuck.count() >= maxStuck {
+		return none, conversation.Failure(fmt.Sprintf("Nothing can be decided now: %d earlier decisions have not ended, since the decider does not heed its time limit. "+
+			"Have Cortex restarted, and ask again.", maxStuck))
+	}
+	returned := make(chan outcome, 1)
+	go func() {
+		value, err := f()
+		returned <- outcome{value, err}
+	}()
+	select {
+	case r := <-returned:
+		return r.value, r.err
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(stuckGrace)
+	defer grace.Stop()
+	select {
+	case r := <-returned:
+		return r.value, r.err
+	case <-grace.C:
+	}
+	m.stuck.enter(m.cfg.Now())
+	go func() { // nobody waits for it: it may never end
+		r := <-returned
+		m.stuck.leave()
+		u := llm.UsageOf(r.err)
+		if r.err == nil {
+			u = cost(r.value)
+		}
+		m.cfg.Spending.Spend(context.WithoutCancel(ctx), conversation.Credible(u))
+	}()
+	return none, errStuck
+}
+
+// leave ends a decision whose call was left behind, with why it was to end.
+func (d *decision) leave(ctx context.Context, why error) error {
+	d.m.cfg.Spending.Spend(ctx, d.paid)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	text := conversation.AnswerCanceled
+	if !errors.Is(why, errCanceled) {
+		d.m.failures.Add(1)
+		text = d.explain(fmt.Errorf("%w, and %w", why, errStuck))
+	}
+	d.m.log.Warn("decision left behind: the decider does not heed its context", "context_id", d.conv.ContextID, "turn", d.turn.ID, "err", why,
+		"left_behind", d.m.stuck.count(), "at_most", maxStuck)
+	return &LeftBehind{text}
+}
+
+// A draft is sent on when it has this much, or is this old: a fast model does not cost an event a word, and one that is done at
+// once costs none, since the answer itself follows.
+const (
+	draftBytes = 1024
+	draftAge   = 25 * time.Millisecond
+)
+
+// draft shows the text of an answer on Live while it is being written. Who writes does not wait for the transport.
+type draft struct {
+	m     *Maker
+	ctx   context.Context //nolint:containedctx // lives as long as the one call it is made for
+	topic transport.Topic
+	turn  *conversation.Turn
+
+	// Made when there is something to show; some and enough have one when something, or as much as draftBytes, is pending.
+	some, enough chan struct{}
+	over         chan struct{} // closed by end
+	sender       sync.WaitGroup
+
+	mu      sync.Mutex
+	begun   bool // the sender runs
+	ended   bool
+	pending strings.Builder
+}
+
+func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
+	return &draft{m: m, ctx: ctx, topic: transport.Live(conv.Tenant, conv.ContextID), turn: turn}
+}
+
+func (d *draft) write(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended || text == "" {
+		return
+	}
+	if !d.begun {
+		d.begun = true
+		d.some, d.enough, d.over = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+		d.sender.Go(d.send)
+	}
+	d.pending.WriteString(text)
+	signal(d.some)
+	if d.pending.Len() >= draftBytes {
+		signal(d.enough)
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// end sends what is pending, unless nothing was shown yet, and waits for that.
+func (d *draft) end() {
+	d.mu.Lock()
+	if !d.ended {
+		d.ended = true
+		if d.begun {
+			close(d.over)
+		}
+	}
+	d.mu.Unlock()
+	d.sender.Wait()
+}
+
+// send publishes what is pending, in its order, until the draft ends.
+func (d *draft) send() {
+	attempt := ""
+	show := func(text string) {
+		if text == "" {
+			return
+		}
+		if attempt == "" {
+			attempt = d.m.cfg.NewID()
+		}
+		err := d.m.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
+			ID: d.m.cfg.NewID(), Time: d.m.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
+			Traceparent: d.turn.Trace.Parent, Tracestate: d.turn.Trace.State,
+			Payload: &transport.Delta{Turn: d.turn.ID, Attempt: attempt, Text: text},
+		})
+		if err != nil {
+			d.m.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
+		}
+	}
+	for {
+		select {
+		case <-d.some:
+		case <-d.over:
+			if attempt != "" {
+				show(d.take())
+			}
+			return
+		}
+		late := time.NewTimer(draftAge)
+		select {
+		case <-late.C: // the model is silent, or slow
+		case <-d.enough:
+		case <-d.over:
+		}
+		late.Stop()
+		if attempt == "" && d.isOver() {
+			return
+		}
+		show(d.take())
+	}
+}
+
+func (d *draft) isOver() bool {
+	select {
+	case <-d.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// take returns what is pending, which it is no longer.
+func (d *draft) take() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	text := d.pending.String()
+	d.pending.Reset()
+	select {
+	case <-d.enough:
+	default:
+	}
+	return text
+}

@@ -1,0 +1,172 @@
+package decide
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// directModel is who decides about a message that names its agent: the message does.
+const directModel = "direct"
+
+// direct decides about a turn whose message names its agent: the agent gets it, and what comes back is the answer.
+func (d *decision) direct(ctx context.Context) {
+	decided, err := d.address(ctx)
+	if err != nil {
+		d.entry.Failure = d.explain(err)
+		return
+	}
+	decided.Model = directModel
+	d.entry.Decision, d.entry.Terms, d.entry.Consent = decided, d.terms(decided), d.consent(decided)
+	d.m.log.Info("decided by the message", "context_id", d.conv.ContextID, "turn", d.turn.ID, "kind", decided.Kind, "agents", delegates(decided))
+}
+
+// address returns the decision, or a [failure] that says why there is none.
+func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
+	if d.turn.Decisions > 0 {
+		steps := d.conv.View(d.turn, d.entry.Time).Steps
+		return llm.Report(steps[len(steps)-1].Tasks), nil
+	}
+	to := d.turn.Direct
+	a, ok := catalog.Find(d.agents, to.Agent)
+	if !ok {
+		return nil, conversation.Failure(d.missing(to.Agent))
+	}
+	del := llm.Delegation{ID: "1", Agent: a.ID, Skill: to.Skill, Task: to.Text, Input: to.Input}
+	t := d.conv.View(d.turn, d.entry.Time)
+	d.restrict(t)
+	t.Agents, t.Veto = d.agents, d.veto
+	if w := waitingWith(t, &del); w != nil {
+		del.ID, del.Skill = string(w.ID), w.Skill
+	} else if raw := agentcard.SpecOf(a.Card).Abilities[del.SkillOf(a.Card)].InputSchema; len(del.Input) == 0 && len(raw) > 0 {
+		del.Input, _ = llm.InputFor(raw, del.Task) // else it is missed below
+	}
+	if err := llm.CheckDelegation(t, &del); err != nil {
+		return nil, conversation.Failure("Nothing was done: " + err.Error() + ".")
+	}
+	// Nothing is spent on a model, but what the agent asks for in its turn may be.
+	usage := d.entry.Usage
+	accounts, err := d.m.cfg.Spending.Accounts(ctx, d.conv.Chain(d.turn).Usage.Add(usage), d.conv.Usage.Add(usage), d.entry.Time)
+	if err != nil {
+		return nil, noAccount(err)
+	}
+	if _, why := accounts.Allowance(llm.Usage{}); why != "" {
+		return nil, conversation.Failure(why)
+	}
+	decided, err := asLogged(&llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{del}, Reason: "the message names " + a.ID})
+	if err != nil {
+		return nil, err
+	}
+	if full := d.take(decided, d.consent(decided) == ""); len(full) > 0 {
+		return nil, conversation.Failure("Nothing was done, since the agent has no room for it now (" + reasons(full) + "). Ask again in a while.")
+	}
+	return decided, nil
+}
+
+// waitingWith returns the last task in which the agent asked something back, if del can be a reply to that.
+func waitingWith(t *llm.Turn, del *llm.Delegation) *prompt.Task {
+	for i := len(t.Waiting) - 1; i >= 0; i-- {
+		w := &t.Waiting[i]
+		if w.Agent == del.Agent && (del.Skill == "" || del.Skill == w.Skill) && len(del.Input) == 0 {
+			return w
+		}
+	}
+	return nil
+}
+
+// missing says why an agent cannot be given what names it.
+func (d *decision) missing(agent string) string {
+	name := fmt.Sprintf("%q", prompt.Clean(agent, 64))
+	if i := slices.IndexFunc(d.unavailable, func(u prompt.Unavailable) bool { return u.ID == agent }); i >= 0 {
+		return fmt.Sprintf("Nothing was done: %s cannot be given work at the moment: %s.", name, d.unavailable[i].Why)
+	}
+	if _, there := catalog.Find(d.all, agent); there {
+		return fmt.Sprintf("Nothing was done: the request came from %s, or over it, and nobody is asked in the course of their own request.", name)
+	}
+	nearest := llm.Nearest(d.agents, agent)
+	if len(nearest) == 0 {
+		return fmt.Sprintf("Nothing was done: there is no agent %s, nor any other.", name)
+	}
+	for i := range nearest {
+		nearest[i] = prompt.Clean(nearest[i], 64)
+	}
+	return fmt.Sprintf("Nothing was done: there is no agent %s. The nearest names: %s.", name, strings.Join(nearest, ", "))
+}
+
+// Lost is an entry that was paid for and came second, with the fold that it was made for.
+type Lost struct {
+	Entry *conversation.Entry
+	Conv  *conversation.Conversation
+}
+
+// adopt gives the entry the decision of one that was lost, or its failure, if that still fits: what the log has gained since is nothing
+// that the decider was shown. It returns false when there is to be decided anew.
+func (d *decision) adopt(lost *Lost) bool {
+	if lost == nil || lost.Entry.Decision == nil && lost.Entry.Failure == "" {
+		return false
+	}
+	before := lost.Conv.Turn(d.turn.ID)
+	if before == nil {
+		return false
+	}
+	then, now := ground(lost.Conv, before), ground(d.conv, d.turn)
+	if then == nil || !bytes.Equal(then, now) {
+		return false
+	}
+	if decided := lost.Entry.Decision; decided != nil {
+		for i := range decided.Delegations {
+			if d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill) != "" {
+				return false
+			}
+		}
+		if len(d.take(decided, lost.Entry.Consent == "")) > 0 { // what it counted for were its tasks, which have other ids now
+			return false
+		}
+	}
+	e, was := d.entry, lost.Entry
+	e.Decision, e.Failure, e.Usage = was.Decision, was.Failure, was.Usage
+	e.Roster, e.Shortlist, e.Terms, e.Consent = was.Roster, was.Shortlist, was.Terms, was.Consent
+	e.Summary, e.Omitted = was.Summary, was.Omitted
+	return true
+}
+
+// ground is what a decision about turn is made of, for comparing; nil when it cannot be compared.
+func ground(c *conversation.Conversation, turn *conversation.Turn) []byte {
+	shown := c.View(turn, time.Time{})
+	g := struct {
+		User, Summary string
+		Omitted       int
+		History       []prompt.Turn
+		Steps         []prompt.Step
+		Waiting       []prompt.Task
+		Asked         []prompt.Task
+		Reply         any
+		Decisions     int
+		Listed        []prompt.Agent
+		Changes       []conversation.Change
+		Relist        bool
+		Choice        bool
+		ListedSize    int
+	}{
+		User: shown.User, Summary: shown.Summary, Omitted: shown.Omitted, History: shown.History, Steps: shown.Steps, Waiting: shown.Waiting,
+		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, ListedSize: c.ListedSize,
+	}
+	for _, t := range c.Asked() {
+		g.Asked = append(g.Asked, conversation.PromptTask(t))
+	}
+	b, err := json.Marshal(g)
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,85 @@
+package jetstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// spentFor is how long a day is kept after it was last written to.
+const spentFor = 4 * 24 * time.Hour
+
+// spendTries bounds how often a Spend is tried that others came before. Of those that try at the same time one always
+// succeeds.
+const spendTries = 1000
+
+// Spent implements [storage.SpendLog]. On several replicas it may be what it was a moment ago.
+func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
+	u, _, err := s.spentOn(ctx, keyOf(tenant, day))
+	if err != nil {
+		return llm.Usage{}, fmt.Errorf("spent on %s: %w", day, away(ctx, err))
+	}
+	return u, nil
+}
+
+// spentOn returns a value and its revision, 0 when there is none.
+func (s *Store) spentOn(ctx context.Context, key string) (u llm.Usage, revision uint64, err error) {
+	kv, err := s.spent.Get(ctx, key)
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return llm.Usage{}, 0, nil
+	}
+	if err != nil {
+		return llm.Usage{}, 0, err
+	}
+	if err := json.Unmarshal(kv.Value(), &u); err != nil {
+		return llm.Usage{}, 0, fmt.Errorf("the value cannot be read: %w", err)
+	}
+	return u, kv.Revision(), nil
+}
+
+// Spend implements [storage.SpendLog]: it reads the sum and writes the new one, which the server refuses when another one was
+// written in between; then it does so again.
+func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
+	sum, err := s.spend(ctx, keyOf(tenant, day), u)
+	if err != nil {
+		return llm.Usage{}, fmt.Errorf("spend on %s: %w", day, away(ctx, err))
+	}
+	return sum, nil
+}
+
+func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, error) {
+	for range spendTries {
+		sum, revision, err := s.spentOn(ctx, key)
+		if err != nil {
+			return llm.Usage{}, err
+		}
+		sum = sum.Add(u)
+		b, err := json.Marshal(sum)
+		if err != nil {
+			return llm.Usage{}, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
+		}
+		if revision == 0 {
+			_, err = s.spent.Create(ctx, key, b)
+		} else {
+			_, err = s.spent.Update(ctx, key, b, revision)
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) && !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
+			return sum, err
+		}
+		select { // the others first
+		case <-ctx.Done():
+			return llm.Usage{}, ctx.Err()
+		case <-time.After(rand.N(10 * time.Millisecond)):
+		}
+	}
+	return llm.Usage{}, fmt.Errorf("%w: others wrote %d times in between", storage.ErrConflict, spendTries)
+}

@@ -1,0 +1,73 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Load folds a conversation's log, from its newest snapshot where the store has some.
+func Load(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
+	if snaps, ok := s.(Snapshots); ok {
+		// A snapshot that is missing or cannot be read costs time only.
+		if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
+			if c, err := conversation.ReadSnapshot(b); err == nil && c.Version == v && c.ContextID == contextID {
+				if err := catchUp(ctx, s, c); err == nil {
+					return c, nil
+				}
+				// It may be of another log: the whole one decides.
+			}
+		}
+	}
+	return LoadWhole(ctx, s, tenant, contextID)
+}
+
+// LoadWhole is Load without a snapshot, which may be of another log.
+func LoadWhole(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
+	conv := conversation.NewConversation(tenant, contextID)
+	if err := catchUp(ctx, s, conv); err != nil {
+		return nil, err
+	}
+	return conv, nil
+}
+
+// LoadTo folds the log to entry seq: as the conversation was when that was its last one.
+func LoadTo(ctx context.Context, s Store, tenant, contextID string, seq uint64) (*conversation.Conversation, error) {
+	conv := conversation.NewConversation(tenant, contextID)
+	for entry, err := range s.Load(ctx, tenant, contextID, 0) {
+		if err != nil {
+			return nil, transport.Temporary(fmt.Errorf("load %s: %w", contextID, err))
+		}
+		if err := conv.Apply(entry); err != nil {
+			return nil, err
+		}
+		if conv.Seq == seq {
+			return conv, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: conversation %s has no entry %d", conversation.ErrDamaged, contextID, seq)
+}
+
+// catchUp applies the entries that conv lacks.
+func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) error {
+	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {
+		if err != nil {
+			return transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err)) // unless the store says that it is for good
+		}
+		if err := conv.Apply(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutSnapshot keeps conv beside its log, so that a later Load has only what came after it to fold.
+func PutSnapshot(ctx context.Context, s Snapshots, conv *conversation.Conversation) error {
+	b, err := conv.Snapshot()
+	if err != nil {
+		return err
+	}
+	return s.PutSnapshot(ctx, conv.Tenant, conv.ContextID, conv.Version, b)
+}

@@ -1,0 +1,115 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Bounds of the refusals that are kept. A digest of the sender says which of the notes has theirs, so that there are no more than so many
+// and who is refused often pushes out nothing but their own.
+const (
+	refusalNotes = 1024
+	maxRefusals  = 64             // in a note; when more, the oldest of who has the most is forgotten
+	refusalFor   = 24 * time.Hour // nobody waits for longer
+	refusalTries = 16             // at a note that others change, too
+)
+
+// refusalNote says what became of a message.
+type refusalNote struct {
+	Of   string    `json:"of"` // the message's digest
+	By   string    `json:"by"` // the sender's
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+}
+
+// refusalOf returns the key of the note with the refusal of a message, and the digests of the message and its sender.
+func refusalOf(contextID, from, id string) (key, of, by string) {
+	digest := func(parts ...string) []byte {
+		var name []byte
+		for _, part := range parts {
+			name = strconv.AppendQuote(name, part)
+		}
+		sum := sha256.Sum256(name)
+		return sum[:16]
+	}
+	sender := digest(from)
+	key = strconv.Itoa(int(binary.BigEndian.Uint16(sender)) % refusalNotes)
+	return key, hex.EncodeToString(digest(contextID, from, id)), hex.EncodeToString(sender)
+}
+
+// KeepRefusal notes why the message of e was refused, for [RefusalOf].
+func KeepRefusal(ctx context.Context, notes Notes, tenant string, e *transport.Event, why string, now time.Time) error {
+	key, of, by := refusalOf(e.ContextID, e.From, e.ID)
+	r := refusalNote{Of: of, By: by, Time: now, Text: why}
+	for range refusalTries {
+		n, err := notes.Note(ctx, tenant, NoteRefusal, key)
+		if err != nil {
+			return transport.Temporary(err)
+		}
+		var kept []refusalNote
+		_ = json.Unmarshal(n.Value, &kept) // what nobody can read is of no use to anybody
+		kept = slices.DeleteFunc(kept, func(k refusalNote) bool { return k.Of == r.Of || r.Time.Sub(k.Time) > refusalFor })
+		kept = append(kept, r)
+		if len(kept) > maxRefusals {
+			kept = withoutOldest(kept)
+		}
+		if n.Value, err = json.Marshal(kept); err != nil {
+			return err
+		}
+		if _, err = notes.PutNote(ctx, tenant, NoteRefusal, n); !errors.Is(err, ErrConflict) {
+			return transport.Temporary(err)
+		}
+	}
+	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, ErrConflict))
+}
+
+// withoutOldest leaves out the oldest refusal of the sender who has the most of them.
+func withoutOldest(kept []refusalNote) []refusalNote {
+	count := map[string]int{}
+	most := ""
+	for _, k := range kept {
+		count[k.By]++
+		if count[k.By] > count[most] {
+			most = k.By
+		}
+	}
+	i := slices.IndexFunc(kept, func(k refusalNote) bool { return k.By == most })
+	return slices.Delete(kept, i, i+1)
+}
+
+// RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
+// is a [Notes].
+func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
+	notes, ok := s.(Notes)
+	if !ok {
+		return nil, false, nil
+	}
+	key, of, _ := refusalOf(contextID, from, messageID)
+	n, err := notes.Note(ctx, tenant, NoteRefusal, key)
+	if err != nil || len(n.Value) == 0 {
+		return nil, false, err
+	}
+	var kept []refusalNote
+	if err := json.Unmarshal(n.Value, &kept); err != nil {
+		return nil, false, fmt.Errorf("note %s of refusals: %w", key, err)
+	}
+	i := slices.IndexFunc(kept, func(k refusalNote) bool { return k.Of == of })
+	if i < 0 {
+		return nil, false, nil
+	}
+	out := conversation.Refusal(tenant, &transport.Event{ID: messageID, From: from, ContextID: contextID}, kept[i].Text, kept[i].Time)
+	return out[len(out)-1].Event.Payload.(*a2a.Message), true, nil
+}

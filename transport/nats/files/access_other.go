@@ -1,6 +1,0 @@
-//go:build !unix
-
-package files
-
-// accessible returns an error unless this process may read and write a file or folder, as far as that can be asked here.
-func accessible(string) error { return nil }

@@ -1,0 +1,95 @@
+package storecheck
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// aside returns where a file of the stream is put when it is damaged.
+func (s *checking) aside(file string) string {
+	return filepath.Join(s.o.Aside, s.account, s.name, filepath.FromSlash(file))
+}
+
+// putAside moves a file or folder of the stream, if anything may be changed. It returns where it is then. Of what Cortex can do without, it
+// removes what cannot be moved.
+func (s *checking) putAside(file string) (string, error) {
+	from := filepath.Join(s.root, filepath.FromSlash(file))
+	if s.o.Aside == "" || !there(from) {
+		return "", nil
+	}
+	to := s.aside(file)
+	if !s.sets {
+		return to, nil
+	}
+	err := os.MkdirAll(filepath.Dir(to), 0o700)
+	if err == nil {
+		err = move(from, to)
+	}
+	if err != nil && Convenient(s.name) {
+		return "", os.RemoveAll(from)
+	}
+	return to, err
+}
+
+// keepAside writes what is cut out of a file, likewise.
+func (s *checking) keepAside(file string, b []byte) (string, error) {
+	if s.o.Aside == "" || len(b) == 0 {
+		return "", nil
+	}
+	to := s.aside(file)
+	if !s.sets {
+		return to, nil
+	}
+	err := os.MkdirAll(filepath.Dir(to), 0o700)
+	if err == nil {
+		err = replace(to, b)
+	}
+	if err != nil && Convenient(s.name) {
+		return "", nil
+	}
+	return to, err
+}
+
+// move moves a file or folder, also to another disk: a folder of a store may be a link.
+func move(from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	info, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.IsDir():
+		err = os.CopyFS(to, os.DirFS(from))
+	case info.Mode().IsRegular():
+		err = copyFile(from, to)
+	default: // there is nothing in it
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(from)
+}
+
+// copyFile copies as much of a file as is of interest.
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.LimitReader(in, maxDerived))
+	if err == nil {
+		err = out.Sync()
+	}
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,213 @@
+package storecheck
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/minio/highwayhash"
+)
+
+// A record is: length(4) sequence(8) time(8) length of the subject(2), subject, [length of the header(4), header], data, hash(8). The
+// hash is of all but the lengths.
+const (
+	headSize    = 22
+	hashSize    = 8
+	emptyRecord = headSize + hashSize
+	maxRecord   = 32 << 20 // what the server takes for the greatest
+
+	headersBit   = 1 << 31 // in the length: it has a header
+	erasedBit    = 1 << 63 // in the sequence: it was overwritten
+	tombstoneBit = 1 << 62 // in the sequence: the message was removed
+
+	// maxBlock is how much of a file is looked at. The server begins a new one at 8 MB, and a record may go over that.
+	maxBlock = 64 << 20
+	// maxSearched bounds the bytes that are hashed in a block to find the next intact record.
+	maxSearched = 256 << 20
+)
+
+var (
+	errCut    = errors.New("it ends too early")
+	errLength = errors.New("its length is not possible")
+	errSum    = errors.New("its checksum does not fit")
+	errHeader = errors.New("its header is not one")
+	errTwice  = errors.New("its sequence was there before")
+)
+
+// Record is a message of a stream. Its bytes are only valid while the function runs that it is given to.
+type Record struct {
+	Seq          uint64
+	Time         time.Time
+	Subject      string
+	Header, Data []byte
+	// Gone says that the message of this sequence was removed: nothing else of it is known.
+	Gone bool
+
+	tombstone bool   // it only says that
+	bytes     []byte // all of it
+}
+
+// hole is a part of a block in which no record is intact.
+type hole struct {
+	from, to int
+	err      error
+	after    uint64 // greatest sequence of the block before it
+	subject  string // that it seems to have, if it is one record
+}
+
+// block reads the records of a block.
+type block struct {
+	hash     *highwayhash.Digest64
+	searched int // bytes that were hashed to find the next record
+}
+
+// newBlock returns a reader for a block of a stream.
+func newBlock(stream string, index uint32) (*block, error) {
+	hash, err := newHash(fmt.Sprintf("%s-%d", stream, index))
+	return &block{hash: hash}, err
+}
+
+// newHash returns what the server makes checksums of name with.
+func newHash(name string) (*highwayhash.Digest64, error) {
+	key := sha256.Sum256([]byte(name))
+	return highwayhash.NewDigest64(key[:])
+}
+
+// compressed reports whether a block is compressed, which an operator can ask for. Its records cannot be seen here. It begins with a mark,
+// the kind of compression, the size that it had, and what all that is compressed so begins with.
+func compressed(b []byte) bool {
+	return bytes.HasPrefix(b, []byte("cmp\x01")) && bytes.Contains(b[:min(len(b), 32)], []byte("\xff\x06\x00\x00S2sTwO"))
+}
+
+// read calls each for every intact record of a block, and returns the holes between them. A record that each has an error for belongs to one.
+func (b *block) read(buf []byte, each func(*Record) error) (holes []hole) {
+	last := uint64(0)
+	for i := 0; i < len(buf); {
+		r, n, err := b.parse(buf[i:])
+		if err == nil {
+			if err = each(&r); err == nil {
+				last = max(last, r.Seq)
+				i += n
+				continue
+			}
+			if at := len(holes) - 1; at >= 0 && holes[at].to == i && holes[at].err == err { //nolint:errorlint // the same one
+				holes[at].to += n
+			} else {
+				holes = append(holes, hole{from: i, to: i + n, err: err, after: last, subject: r.Subject})
+			}
+			i += n
+			continue
+		}
+		h := hole{from: i, to: b.next(buf, i, n, last), err: err, after: last}
+		if i+n == h.to {
+			h.subject = r.Subject
+		}
+		holes = append(holes, h)
+		i = h.to
+	}
+	return holes
+}
+
+// parse reads the record that buf begins with, and returns how long it is. With an error that is how long it would be if its
+// lengths are right, 0 when they cannot be.
+func (b *block) parse(buf []byte) (r Record, n int, err error) {
+	if len(buf) < emptyRecord {
+		return r, 0, errCut
+	}
+	length := binary.LittleEndian.Uint32(buf)
+	withHeader := length&headersBit != 0
+	length &^= headersBit
+	subject, head := int(binary.LittleEndian.Uint16(buf[20:])), 0
+	if withHeader {
+		head = 4
+	}
+	if length < emptyRecord || length > maxRecord || subject+head > int(length)-emptyRecord {
+		return r, 0, errLength
+	}
+	if int(length) > len(buf) {
+		return r, 0, errCut
+	}
+	n = int(length)
+	data := buf[headSize : n-hashSize]
+	r.Subject = string(data[:subject])
+	b.hash.Reset()
+	_, _ = b.hash.Write(buf[4:20]) // never fails
+	_, _ = b.hash.Write(data[:subject])
+	_, _ = b.hash.Write(data[subject+head:])
+	var sum [hashSize]byte
+	if !bytes.Equal(b.hash.Sum(sum[:0]), buf[n-hashSize:n]) {
+		return r, n, errSum
+	}
+	seq := binary.LittleEndian.Uint64(buf[4:])
+	r.Seq, r.Gone = seq&^(erasedBit|tombstoneBit), seq&(erasedBit|tombstoneBit) != 0
+	r.tombstone, r.bytes = seq&tombstoneBit != 0, buf[:n]
+	r.Time = time.Unix(0, int64(binary.LittleEndian.Uint64(buf[12:])))
+	r.Data = data[subject+head:]
+	if withHeader {
+		size := binary.LittleEndian.Uint32(data[subject:])
+		if int64(size) > int64(len(r.Data)) || !isHeader(r.Data[:size]) {
+			return r, n, errHeader // its length is in no checksum
+		}
+		r.Header, r.Data = r.Data[:size], r.Data[size:]
+	}
+	return r, n, nil
+}
+
+// isHeader reports whether b is a whole header.
+func isHeader(b []byte) bool {
+	end := []byte("\r\n\r\n")
+	return bytes.HasPrefix(b, []byte("NATS/1.0")) && bytes.Index(b, end) == len(b)-len(end)
+}
+
+// next returns where the next intact record begins behind a damaged one at i, which is n bytes long if its lengths are right.
+func (b *block) next(buf []byte, i, n int, last uint64) int {
+	if n > 0 {
+		if i+n == len(buf) {
+			return i + n
+		}
+		if _, _, err := b.parse(buf[i+n:]); err == nil {
+			return i + n
+		}
+	}
+	for j := i + 1; j+emptyRecord <= len(buf); j++ {
+		length := int(binary.LittleEndian.Uint32(buf[j:]) &^ headersBit)
+		seq := binary.LittleEndian.Uint64(buf[j+4:]) &^ (erasedBit | tombstoneBit)
+		if length < emptyRecord || length > len(buf)-j || seq == 0 || seq > last+1<<40 {
+			continue
+		}
+		if b.searched += length; b.searched > maxSearched {
+			break
+		}
+		if _, _, err := b.parse(buf[j:]); err == nil {
+			return j
+		}
+	}
+	return len(buf)
+}
+
+// erase overwrites a record of this length in place, as the server does it: that there was one is all that it says then.
+func (b *block) erase(record []byte, seq uint64) {
+	clear(record)
+	binary.LittleEndian.PutUint32(record, uint32(len(record)))
+	binary.LittleEndian.PutUint64(record[4:], seq|erasedBit)
+	sum := record[len(record)-hashSize:]
+	b.hash.Reset()
+	_, _ = b.hash.Write(record[4:20]) // never fails
+	_, _ = b.hash.Write(record[headSize : len(record)-hashSize])
+	b.hash.Sum(sum[:0])
+}
+
+// tombstone returns a record which says that a sequence is gone. A server that finds it gives no message that sequence, or a lower
+// one.
+func (b *block) tombstone(seq uint64, now time.Time) []byte {
+	buf := make([]byte, headSize, emptyRecord)
+	binary.LittleEndian.PutUint32(buf, emptyRecord)
+	binary.LittleEndian.PutUint64(buf[4:], seq|tombstoneBit)
+	binary.LittleEndian.PutUint64(buf[12:], uint64(now.UnixNano()))
+	b.hash.Reset()
+	_, _ = b.hash.Write(buf[4:20]) // never fails
+	return b.hash.Sum(buf)
+}

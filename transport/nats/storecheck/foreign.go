@@ -1,0 +1,36 @@
+package storecheck
+
+import (
+	"encoding/json"
+	"path/filepath"
+)
+
+// unopened sets aside the whole folder of a stream that is not Cortex's and that no server opens, such as a copy of another stream: its
+// configuration is not that of a stream of this name. What is in it is left as it is, since it may be all that somebody has of it.
+func (s *checking) unopened() (bool, error) {
+	conf, err := readBounded(filepath.Join(s.root, metaFile))
+	if ours(err) {
+		return true, err
+	}
+	if err == nil && (s.sealed(conf) || s.unsealed(conf)) {
+		return false, nil
+	}
+	const what = "it is no stream of Cortex, and no server opens it: it may be a copy of another stream, or its configuration is damaged; "
+	if s.o.Aside == "" {
+		s.found(Made, "", "", what+"the next start sets it aside, unless you move it out of the store")
+		return true, nil
+	}
+	kept, err := s.putAside("")
+	if err == nil {
+		s.found(Made, "", kept, what+"it is set aside")
+	}
+	return true, err
+}
+
+// unsealed reports whether a configuration of the stream is whole, but for its checksum, which the server writes behind it.
+func (s *checking) unsealed(conf []byte) bool {
+	var c struct {
+		Name string `json:"name"`
+	}
+	return !there(filepath.Join(s.root, metaSum)) && json.Unmarshal(conf, &c) == nil && c.Name == s.name
+}

@@ -1,0 +1,57 @@
+package storecheck
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// EraseTimers removes the lists of timers of all streams that m knows: the server has ended. It lists a timer that was removed until the
+// time of that has come, by a subject that names a conversation, which may be deleted. The next server makes the list from the messages.
+func (m *Memory) EraseTimers(dir string) error {
+	for name := range m.Streams {
+		root, err := streamDir(dir, name)
+		if err != nil {
+			return err
+		}
+		if err := wipe(filepath.Join(root, messagesDir, timerState)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wipe overwrites a file, if it is there, and removes it. One that is larger than what a server reads, such as a hole without end, or that
+// cannot be overwritten, as on a full disk, is removed all the same.
+func wipe(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return unlessGone(err)
+	}
+	if info.Mode().IsRegular() && info.Size() <= maxDerived {
+		_ = overwrite(path, info.Size())
+	}
+	return unlessGone(os.Remove(path))
+}
+
+// overwrite writes zeros over the first size bytes of a file.
+func overwrite(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(f, zeros{}, size)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// zeros reads as zeros without end.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
