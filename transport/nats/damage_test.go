@@ -19,11 +19,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
-// TestDamage damages the files of a server with events that wait. Whatever is damaged, the server starts, an event is delivered or it is
-// said that some are lost, new ones are delivered, and memory is bounded.
+// TestDamage damages the files of a server with events that wait and a file. Whatever is damaged, the server starts, an event is delivered and
+// the file is whole, or it is said that something is lost, new events are delivered, and memory is bounded.
 func TestDamage(t *testing.T) {
 	const waiting = 40
-	ended, killed := prepareDamage(t, waiting)
+	ended, killed, ref := prepareDamage(t, waiting)
 	t.Run("seeds", func(t *testing.T) {
 		for seed := range uint64(200) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -34,8 +34,12 @@ func TestDamage(t *testing.T) {
 					from = killed
 				}
 				dir := storechecktest.Copy(t, from)
-				t.Log(storechecktest.Damage(t, rnd, dir, inboxStream))
-				checkDamaged(t, dir, waiting)
+				often := inboxStream
+				if seed%4 > 1 {
+					often = fileStream
+				}
+				t.Log(storechecktest.Damage(t, rnd, dir, often))
+				checkDamaged(t, dir, waiting, ref)
 			})
 		}
 	})
@@ -48,7 +52,7 @@ func TestDamage(t *testing.T) {
 
 // TestNoDamage holds that nothing is said of a store that is not damaged, whether its server has ended or was killed.
 func TestNoDamage(t *testing.T) {
-	ended, killed := prepareDamage(t, 5)
+	ended, killed, _ := prepareDamage(t, 5)
 	for _, from := range []string{ended, killed} {
 		n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, from)}}
 		for range 3 {
@@ -63,7 +67,7 @@ func TestNoDamage(t *testing.T) {
 
 // TestLossIsRemembered removes a stream. That is known at each start until it is accepted.
 func TestLossIsRemembered(t *testing.T) {
-	ended, _ := prepareDamage(t, 5)
+	ended, _, _ := prepareDamage(t, 5)
 	n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, ended)}}
 	if err := os.RemoveAll(filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream)); err != nil {
 		t.Fatal(err)
@@ -101,7 +105,7 @@ func TestLossIsRemembered(t *testing.T) {
 
 // TestForgotten starts a server on a store of which nothing is remembered, or of which that cannot be read. It says so, once.
 func TestForgotten(t *testing.T) {
-	ended, _ := prepareDamage(t, 5)
+	ended, _, _ := prepareDamage(t, 5)
 	for what, forget := range map[string]func(path string) error{
 		"nothing was remembered": os.Remove,
 		"cannot be read": func(path string) error {
@@ -126,8 +130,11 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
+// fileSize is more than one block of files holds.
+const fileSize = 4500 << 10
+
 // prepareDamage returns the folders of two stores with the same in them: after a proper end of the server, and without one.
-func prepareDamage(t *testing.T, waiting int) (ended, killed string) {
+func prepareDamage(t *testing.T, waiting int) (ended, killed string, ref transport.FileRef) {
 	t.Helper()
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -150,15 +157,19 @@ func prepareDamage(t *testing.T, waiting int) (ended, killed string) {
 	for i := range waiting {
 		publish(t, b, orchestratorInbox, fmt.Sprint(i), fmt.Sprintf("words %d", i))
 	}
+	ref, err := transport.PutFile(t.Context(), b, "", "0", "user", bytes.NewReader(make([]byte, fileSize)), fileSize)
+	if err != nil {
+		t.Fatal(err)
+	}
 	n.srv.Remember(time.Now())
 	n.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
 	killed = storechecktest.Copy(t, n.opts.Dir)
 	n.stop()
-	return n.opts.Dir, killed
+	return n.opts.Dir, killed, ref
 }
 
 // checkDamaged starts a server on a store that may be damaged, and checks what is left.
-func checkDamaged(t *testing.T, dir string, waiting int) {
+func checkDamaged(t *testing.T, dir string, waiting int, ref transport.FileRef) {
 	t.Helper()
 	n := &node{opts: ServerOptions{Dir: dir}}
 	n.start(t)
@@ -197,6 +208,9 @@ func checkDamaged(t *testing.T, dir string, waiting int) {
 	defer mu.Unlock()
 	if len(got) < waiting && !said {
 		t.Errorf("%d events of %d were delivered, and nothing was said: %+v", len(got), waiting, n.srv.Found())
+	}
+	if whole, err := transport.ReadPart(t.Context(), b, "", ref.Part("", ""), fileSize); (err != nil || len(whole) != fileSize) && !said {
+		t.Errorf("the file is %d bytes, %v, and nothing was said", len(whole), err)
 	}
 	if len(dead(t, b)) != 1 && !said {
 		t.Errorf("%d dead letters, want 1, and nothing was said", len(dead(t, b)))

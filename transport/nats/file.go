@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -114,32 +116,48 @@ func (b *Bus) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg
 func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Object, error] {
 	return func(yield func(transport.Object, error) bool) {
 		seen := map[transport.Object]bool{}
-		filter := filePrefix + transport.Escape(tenant) + ".>"
-		for offset := 0; ; {
+		for subject, err := range b.chunkSubjects(ctx, filePrefix+transport.Escape(tenant)+".>") {
+			if err != nil {
+				yield(transport.Object{}, fmt.Errorf("list files: %w", err))
+				return
+			}
+			o, _, err := parseChunkSubject(subject)
+			if err != nil || seen[o] {
+				continue
+			}
+			seen[o] = true
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// chunkSubjects lists the subjects of chunks that match filter. It has them all before it gives the first: they may be removed meanwhile.
+func (b *Bus) chunkSubjects(ctx context.Context, filter string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var all []string
+		for {
 			var info struct {
 				Error *jetstream.APIError   `json:"error"`
 				Total int                   `json:"total"`
 				State jetstream.StreamState `json:"state"`
 			}
-			err := b.ask(ctx, "STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: offset}, &info)
+			err := b.ask(ctx, "STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: len(all)}, &info)
 			if err == nil && info.Error != nil {
 				err = translate(info.Error)
 			}
 			if err != nil {
-				yield(transport.Object{}, fmt.Errorf("list files: %w", err))
+				yield("", err)
 				return
 			}
-			for subject := range info.State.Subjects {
-				o, _, err := parseChunkSubject(subject)
-				if err != nil || seen[o] {
-					continue
-				}
-				seen[o] = true
-				if !yield(o, nil) {
-					return
-				}
+			all = slices.AppendSeq(all, maps.Keys(info.State.Subjects))
+			if len(all) >= info.Total || len(info.State.Subjects) == 0 {
+				break
 			}
-			if offset += len(info.State.Subjects); offset >= info.Total || len(info.State.Subjects) == 0 {
+		}
+		for _, subject := range all {
+			if !yield(subject, nil) {
 				return
 			}
 		}
@@ -161,20 +179,25 @@ func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
 }
 
 // removeFiles removes the chunks on subjects that match filter. Nothing is overwritten: what is left of them in the server's files for a while
-// cannot be read without the key, which was in the conversation.
+// cannot be read without the key, which was in the conversation. They go one by one: all at once, the server would remove whole blocks
+// without writing down what was in them, and a check of its store after a kill could not tell that from a loss.
 func (b *Bus) removeFiles(ctx context.Context, filter string) error {
 	if b.isClosed() {
 		return transport.ErrClosed
 	}
-	var answer struct {
-		Error *jetstream.APIError `json:"error"`
-	}
-	err := b.ask(ctx, "STREAM.PURGE."+fileStream, map[string]string{"filter": filter}, &answer)
-	if err == nil && answer.Error != nil {
-		err = translate(answer.Error)
-	}
-	if err != nil {
-		return fmt.Errorf("remove files: %w", err)
+	for subject, err := range b.chunkSubjects(ctx, filter) {
+		var answer struct {
+			Error *jetstream.APIError `json:"error"`
+		}
+		if err == nil {
+			err = b.ask(ctx, "STREAM.PURGE."+fileStream, map[string]string{"filter": subject}, &answer)
+		}
+		if err == nil && answer.Error != nil {
+			err = translate(answer.Error)
+		}
+		if err != nil {
+			return fmt.Errorf("remove files: %w", err)
+		}
 	}
 	return nil
 }

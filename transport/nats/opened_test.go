@@ -11,7 +11,7 @@ import (
 
 // TestOpened holds that a server does not start which has not opened a stream that is in its store: Cortex would make it anew.
 func TestOpened(t *testing.T) {
-	ended, _ := prepareDamage(t, 1)
+	ended, _, _ := prepareDamage(t, 1)
 	n := &node{opts: ServerOptions{Dir: ended}}
 	n.start(t)
 	defer n.stop()
@@ -27,7 +27,7 @@ func TestOpened(t *testing.T) {
 // TestNotOpened takes a stream from the server between the check and the start. The server does not start, which would delete the stream, and the
 // next one has it.
 func TestNotOpened(t *testing.T) {
-	ended, _ := prepareDamage(t, 1)
+	ended, _, _ := prepareDamage(t, 1)
 	key := filepath.Join(ended, "jetstream", "$G", "streams", deadStream, "meta.key")
 	_, err := StartServer(t.Context(), &ServerOptions{Dir: ended, Inspect: func(_, stream string, _ uint64) func(*storecheck.Record) {
 		if stream == agentsStream { // the other one was checked before

@@ -236,6 +236,7 @@ func (m *memory) unsettled(now time.Time) bool {
 
 // ends asks the server where its streams end.
 func (m *memory) ends(now time.Time) error {
+	places := m.places() // before: what comes meanwhile is behind them
 	all, err := m.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: 1 << 20})
 	if err != nil {
 		return err
@@ -253,8 +254,12 @@ func (m *memory) ends(now time.Time) error {
 				m.keeps.Streams[name] = r
 			}
 			r.Last, r.Had, m.holds[name] = s.State.LastSeq, nil, s.State.Msgs > 0
+			end, placed := places[name]
+			if placed || m.wrong[name] {
+				r.Had = &storecheck.Had{Messages: s.State.Msgs, First: s.State.FirstSeq, Place: end}
+			}
 			if m.wrong[name] {
-				r.Durable, r.Had = r.Last, &storecheck.Had{Messages: s.State.Msgs, First: s.State.FirstSeq}
+				r.Durable = r.Last
 			}
 			switch p, ok := m.before[name]; {
 			case ok && now.Sub(p.at) > 2*m.sync:
@@ -266,6 +271,20 @@ func (m *memory) ends(now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// places returns where the files of the streams end whose messages can be counted.
+func (m *memory) places() map[string]storecheck.Place {
+	all := map[string]storecheck.Place{}
+	for name := range m.keeps.Streams {
+		if !storecheck.Counts(streamOf(name)) {
+			continue
+		}
+		if place, err := storecheck.Placed(filepath.Dir(m.path), name); err == nil {
+			all[name] = place
+		}
+	}
+	return all
 }
 
 // write writes the memory. What cannot be written is only missed when the store is damaged.

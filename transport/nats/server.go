@@ -137,6 +137,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
 		wrong: map[string]bool{},
 	}
+	s.memory.look(time.Now()) // it may be killed soon
 	s.work.Go(func() { s.memory.serve(s.done) })
 	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
 	s.files.look() // what was put in their place from now on is noticed

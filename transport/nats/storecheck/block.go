@@ -48,6 +48,7 @@ type Record struct {
 
 	tombstone bool   // it only says that
 	bytes     []byte // all of it
+	at        int    // where it begins in its block
 }
 
 // hole is a part of a block in which no record is intact.
@@ -88,6 +89,7 @@ func (b *block) read(buf []byte, each func(*Record) error) (holes []hole) {
 	for i := 0; i < len(buf); {
 		r, n, err := b.parse(buf[i:])
 		if err == nil {
+			r.at = i
 			if err = each(&r); err == nil {
 				last = max(last, r.Seq)
 				i += n

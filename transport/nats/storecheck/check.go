@@ -222,6 +222,9 @@ type checking struct {
 	queue bool   // it keeps a message until that is acknowledged
 	tally tally  // of its blocks, if there is something to compare it with
 
+	sequel *sequel // nil: it is not known what the server had of it
+	bounds bounds
+
 	erases  bool     // what is removed from it was to be erased
 	removed []uint64 // sequences
 	works   *works   // nil: it is no work queue, or its files are those of a proper end
@@ -268,6 +271,9 @@ func (s *checking) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.remembered != nil && s.remembered.Had != nil {
+		s.sequel = &sequel{had: *s.remembered.Had, last: s.remembered.Last}
+	}
 	if err := s.blocks(ctx); err != nil {
 		return err
 	}
@@ -287,6 +293,9 @@ func (s *checking) run(ctx context.Context) error {
 		}
 		if s.remembered != nil {
 			r.Durable = min(s.remembered.Durable, s.last)
+			if !s.mend {
+				r.Had = s.remembered.Had // until the server says what it has
+			}
 		}
 		s.rep.Memory.Streams[s.account+"/"+s.name] = r
 		if whole {
@@ -382,6 +391,9 @@ func (s *checking) configured(conf []byte) (err error) {
 	}
 	if json.Unmarshal(conf, &c) != nil {
 		return nil
+	}
+	if json.Unmarshal(conf, &s.bounds) != nil {
+		s.bounds = bounds{}
 	}
 	s.erases = c.Retention == "limits"
 	s.queue = c.Retention == "workqueue"

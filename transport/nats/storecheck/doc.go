@@ -7,7 +7,7 @@
 // derive from the records, and whose damage cannot be seen, are used again only if they are what a proper end has left.
 //
 // What is missing altogether only a memory can tell: a small file beside the store, see [Memory], has the last sequence of each
-// stream and, from a proper end to the next start, the size of each file.
+// stream, how many messages it has and where its files end and, from a proper end to the next start, the size of each file.
 //
 // The layout is that of the server's version in go.mod. A test writes with the server and reads here.
 package storecheck

@@ -48,16 +48,10 @@ type Remembered struct {
 	Durable uint64 `json:"durable"`
 	// Since is the sequence from which on all that is missing can be accounted for.
 	Since uint64 `json:"since,omitempty"`
-	// Had is what the server had of the stream, unless nil: its files were removed or replaced while it ran.
+	// Had is what the server had of the stream, nil when that is not known.
 	Had *Had `json:"had,omitempty"`
 	// Files are those of the stream's folder at a proper end.
 	Files map[string]File `json:"files,omitempty"`
-}
-
-// Had is what a server has of a stream.
-type Had struct {
-	Messages uint64 `json:"messages"`
-	First    uint64 `json:"first"` // sequence
 }
 
 // File is what is remembered of a file.
@@ -141,8 +135,10 @@ func Ours(stream string) bool {
 
 // Convenient reports whether a stream only has what Cortex can do without.
 func Convenient(stream string) bool {
-	return strings.HasPrefix(stream, "KV_") || stream == "CORTEX_KEYS"
+	return bucket(stream) || stream == "CORTEX_KEYS"
 }
+
+func bucket(stream string) bool { return strings.HasPrefix(stream, "KV_") }
 
 // Remember adds the files of all streams that it knows to m: the server has ended.
 func (m *Memory) Remember(dir string) error {

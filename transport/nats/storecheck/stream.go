@@ -154,6 +154,9 @@ func (s *checking) block(index uint32, isLast bool) error {
 	if err != nil {
 		return err
 	}
+	if s.sequel != nil {
+		s.sequel.begin(index, b, isLast)
+	}
 	before, erased := s.last, false
 	holes := r.read(b, func(m *Record) error {
 		if m.Seq <= s.last && !m.tombstone {
@@ -162,8 +165,11 @@ func (s *checking) block(index uint32, isLast bool) error {
 		s.gap = s.gap || m.Seq > s.last+1
 		s.last = max(s.last, m.Seq)
 		s.works.see(m)
-		if s.clean || s.remembered != nil && s.remembered.Had != nil {
+		if s.clean || s.sequel != nil {
 			s.tally.see(m)
+		}
+		if s.sequel != nil {
+			s.sequel.see(index, m)
 		}
 		if _, removed := slices.BinarySearch(s.removed, m.Seq); removed && !m.Gone {
 			if s.erases {
@@ -335,9 +341,13 @@ func (s *checking) end() error {
 		return s.goOn(was)
 	}
 	if had := s.remembered.Had; had != nil && s.last >= was {
-		if lacks := s.tally.lacks(had.Messages, had.First, was, s.queue); lacks != "" {
+		lacks, why := s.tally.lacks(had.Messages, had.First, was, s.queue), "the files were replaced while the server ran"
+		if !s.replaced() {
+			lacks, why = s.killed(was), "the server had them when it was last looked at, before it was killed"
+		}
+		if lacks != "" {
 			s.mend = true
-			s.found(Lost, "", "", "%s are gone: the files were replaced while the server ran", lacks)
+			s.found(Lost, "", "", "%s are gone: %s", lacks, why)
 		}
 	}
 	switch {
