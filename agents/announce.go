@@ -103,7 +103,7 @@ func (a *agent) retry(ctx context.Context, what string, f func() error) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := f()
 		if errors.Is(err, transport.ErrInvalid) || errors.Is(err, transport.ErrForbidden) || errors.Is(err, transport.ErrClosed) ||
-			errors.Is(err, transport.ErrIncompatible) {
+			errors.Is(err, transport.ErrIncompatible) || errors.Is(err, transport.ErrFilesFull) {
 			return struct{}{}, backoff.Permanent(err)
 		}
 		return struct{}{}, err

@@ -35,6 +35,9 @@ func (t *Task) Artifact(name string, parts ...*a2a.Part) error {
 // before: words to words, and bytes to bytes of the same file, so that an output can be made piece by piece; without Append it takes the
 // place of what has its ID or Name. Nothing can be added behind LastChunk. Errors are those of [Task.Artifact], and say what does not fit.
 //
+// Who watches is shown of a file that is too large for a message only what it is. One that is whole here is stored at once; when that cannot
+// be done, the error is that of the transport, such as [transport.ErrFilesFull].
+//
 // u is not changed.
 func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	if u.Artifact == nil {
@@ -46,9 +49,9 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	if len(parts) == 0 && !u.Append {
 		return fmt.Errorf("artifact %q is empty", outputName(&next))
 	}
-	if t.agent != nil && !u.Append && u.LastChunk { // what is made piece by piece is stored at the end
+	if t.run != nil && !u.Append && u.LastChunk { // what is made piece by piece is stored at the end
 		var err error
-		if parts, err = t.agent.pack(t.ContextID, parts); err != nil {
+		if parts, err = t.agent.pack(t.run.ctx, t.ContextID, parts); err != nil {
 			return fmt.Errorf("artifact %q: %w", outputName(&next), err)
 		}
 	}
@@ -59,10 +62,22 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	t.alive()
 	if t.live != nil {
 		t.live.publish(&a2a.TaskArtifactUpdateEvent{
-			TaskID: t.ID, ContextID: t.ContextID, Artifact: &next, Append: u.Append, LastChunk: u.LastChunk, Metadata: copyMeta(u.Metadata),
+			TaskID: t.ID, ContextID: t.ContextID, Artifact: shown(&next), Append: u.Append, LastChunk: u.LastChunk, Metadata: copyMeta(u.Metadata),
 		})
 	}
 	return nil
+}
+
+// shown returns an artifact for whoever watches. A reference to a file has the key to it, which is for those who get the result.
+func shown(artifact *a2a.Artifact) *a2a.Artifact {
+	is := *artifact
+	is.Parts = slices.Clone(is.Parts)
+	for i, p := range is.Parts {
+		if transport.IsFileRef(p) {
+			is.Parts[i] = transport.ForgottenFile(p)
+		}
+	}
+	return &is
 }
 
 // maxDescription bounds what is said of an artifact, in bytes.

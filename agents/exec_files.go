@@ -152,8 +152,14 @@ func freeName(name string, taken map[string]bool) string {
 	return free
 }
 
+// Bounds of what a run leaves: a program can leave any number of files.
+const (
+	maxLooked = 10_000 // entries of the folder, the first by the alphabet, that are looked at
+	maxNotes  = 10     // of those that are left out, which are named
+)
+
 // collect adds what the program has left to the result, by the names in the order of the alphabet. What is no file of the folder itself is
-// left out, and so is what is too much; it says so in a line for each.
+// left out, and so is what is too much; it says so in a line for each of the first.
 func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err error) {
 	if f.dir == "" {
 		return nil, nil
@@ -163,20 +169,27 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 		return nil, nil // it has removed it
 	}
 	defer root.Close()
-	entries, err := fs.ReadDir(root.FS(), ".")
+	entries, more, err := firstEntries(ctx, root)
 	if err != nil {
 		return nil, fmt.Errorf("read what the program has left: %w", pathless(err))
 	}
 	n, room, taken := 0, int64(maxTaskFiles), map[string]bool{}
+	leave := func(note string) {
+		if len(notes) < maxNotes {
+			notes = append(notes, note)
+		} else {
+			more++
+		}
+	}
 	for _, e := range entries {
 		name := transport.FileName(e.Name(), "", n+1)
 		info, err := e.Info()
 		switch {
 		case err != nil || !info.Mode().IsRegular():
-			notes = append(notes, "["+name+": left out, it is no file]")
+			leave("[" + name + ": left out, it is no file]")
 			continue
 		case n == transport.MaxFiles || info.Size() > room:
-			notes = append(notes, fmt.Sprintf("[%s: left out, a result has at most %d files and %d bytes]", name, transport.MaxFiles, int64(maxTaskFiles)))
+			leave(fmt.Sprintf("[%s: left out, a result has at most %d files and %d bytes]", name, transport.MaxFiles, int64(maxTaskFiles)))
 			continue
 		}
 		n++
@@ -191,5 +204,34 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 			return notes, err
 		}
 	}
+	if more > 0 {
+		notes = append(notes, fmt.Sprintf("[and %d more: left out]", more))
+	}
 	return notes, nil
+}
+
+// firstEntries returns the first entries of a folder by their names, and how many there are beside those.
+func firstEntries(ctx context.Context, root *os.Root) (first []fs.DirEntry, more int, err error) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer dir.Close()
+	for {
+		some, err := dir.ReadDir(maxLooked)
+		first = append(first, some...)
+		slices.SortFunc(first, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+		if over := len(first) - maxLooked; over > 0 {
+			more += over
+			first = slices.Delete(first, maxLooked, len(first))
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return first, more, nil
+		case err != nil:
+			return nil, 0, err
+		case ctx.Err() != nil:
+			return nil, 0, context.Cause(ctx)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -59,8 +60,10 @@ func (t *Task) store() transport.Files {
 	if t.agent == nil {
 		return nil
 	}
-	f, _ := t.agent.tr.(transport.Files)
-	return f
+	if f, ok := t.agent.tr.(transport.Files); ok {
+		return patient{f, t.agent}
+	}
+	return nil
 }
 
 // fileReader says in its errors which file it reads.
@@ -78,8 +81,11 @@ func (r fileReader) Read(b []byte) (int, error) {
 }
 
 // AddFile adds a file to the result, as an artifact of its name. A large one is stored as it is read, and may have [Options].MaxFile bytes. An
-// empty mediaType is found by the name and the first bytes. Errors are those of [Task.Artifact], of r and of the transport.
+// empty mediaType is found by the name and the first bytes. While the transport is away it waits, until ctx or the task ends. Errors are those of
+// [Task.Artifact], of r and of the transport, such as [transport.ErrFilesFull].
 func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader) error {
+	ctx, done := t.until(ctx)
+	defer done()
 	limit := int64(transport.DefaultMaxFile)
 	if t.agent != nil && t.agent.o.MaxFile > 0 {
 		limit = t.agent.o.MaxFile
@@ -110,6 +116,19 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 	return t.Artifact(name, part)
 }
 
+// until returns ctx, which ends with the task as well.
+func (t *Task) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if t.run == nil {
+		return ctx, func() { cancel(nil) }
+	}
+	stop := context.AfterFunc(t.run.ctx, func() { cancel(context.Cause(t.run.ctx)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // inline returns how many bytes the artifacts have.
 func (t *Task) inline() int {
 	t.mu.Lock()
@@ -128,28 +147,47 @@ func (a alive) Read(b []byte) (int, error) {
 	return a.Reader.Read(b)
 }
 
+// patient keeps files as its transport does, but that it tries again to store a chunk while the transport is away, until the context ends: the
+// file goes on where it was, under the name that it has.
+type patient struct {
+	transport.Files
+	a *agent
+}
+
+// PutChunk implements [transport.Files].
+func (p patient) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
+	var last error
+	err := p.a.retry(ctx, "store a file", func() error {
+		err := p.Files.PutChunk(ctx, o, n, sealed)
+		if ctx.Err() == nil {
+			last = err
+		}
+		return err
+	})
+	if err != nil && ctx.Err() != nil && last != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+	}
+	return err
+}
+
 // pack returns parts as they are sent: what is too large for a message is stored. Where nothing can be, parts stay as they are.
-func (a *agent) pack(contextID string, parts a2a.ContentParts) (a2a.ContentParts, error) {
+func (a *agent) pack(ctx context.Context, contextID string, parts a2a.ContentParts) (a2a.ContentParts, error) {
 	f, ok := a.tr.(transport.Files)
 	if !ok {
 		return parts, nil
 	}
-	packed := parts
-	err := a.retry(a.sending, "store files", func() (err error) {
-		packed, err = transport.PackFiles(a.sending, f, a.o.Tenant, contextID, a.id, parts)
-		return err
-	})
-	return packed, err
+	return transport.PackFiles(ctx, patient{f, a}, a.o.Tenant, contextID, a.id, parts)
 }
 
 // packed returns an outcome as it is sent, see pack.
-func (a *agent) packed(contextID string, out outcome) (outcome, error) {
+func (a *agent) packed(ctx context.Context, contextID string, out outcome) (outcome, error) {
 	var err error
-	if out.parts, err = a.pack(contextID, out.parts); err != nil {
+	if out.parts, err = a.pack(ctx, contextID, out.parts); err != nil {
 		return out, err
 	}
+	out.artifacts = slices.Clone(out.artifacts)
 	for i, artifact := range out.artifacts {
-		parts, err := a.pack(contextID, artifact.Parts)
+		parts, err := a.pack(ctx, contextID, artifact.Parts)
 		if err != nil {
 			return out, err
 		}
@@ -158,4 +196,50 @@ func (a *agent) packed(contextID string, out outcome) (outcome, error) {
 		out.artifacts[i] = &is
 	}
 	return out, nil
+}
+
+// stored returns what came of a run as it is sent, see pack; or, when its files cannot be stored, that. It returns false when the agent ends before,
+// so that somebody else has the time for it.
+func (a *agent) stored(r *run, contextID string, out outcome) (outcome, bool) {
+	ctx, done := a.storing(r)
+	defer done()
+	packed, err := a.packed(ctx, contextID, out)
+	if err == nil {
+		return packed, true
+	}
+	if a.sending.Err() != nil || errors.Is(err, transport.ErrClosed) {
+		return outcome{}, false
+	}
+	cause, why := context.Cause(r.ctx), "the files of the result cannot be stored: "+errorText(err)
+	if errors.Is(cause, context.DeadlineExceeded) {
+		why = "the agent was not done at the deadline: " + why
+	}
+	switch {
+	case errors.Is(cause, ErrCanceled):
+		return outcome{state: a2a.TaskStateCanceled, parts: words(cause.Error())}, true
+	case out.state.Terminal() && out.state != a2a.TaskStateCompleted: // what it says matters more
+		return outcome{state: out.state, parts: words(cut(transport.Text(out.parts), MaxResultText-len(why)) + "\n[" + why + "]")}, true
+	}
+	return outcome{state: a2a.TaskStateFailed, parts: words(why)}, true
+}
+
+// storing returns the context in which the files of a run's outcome are stored: until the task is canceled or out of time, or for a moment when it
+// is that already. The end of the agent leaves the time to send what was done.
+func (a *agent) storing(r *run) (context.Context, context.CancelFunc) {
+	switch cause := context.Cause(r.ctx); {
+	case errors.Is(cause, ErrStopping):
+		return a.sending, func() {}
+	case cause != nil:
+		return context.WithTimeout(a.sending, announceTimeout)
+	}
+	ctx, cancel := context.WithCancelCause(a.sending)
+	stop := context.AfterFunc(r.ctx, func() {
+		if cause := context.Cause(r.ctx); !errors.Is(cause, ErrStopping) {
+			cancel(cause)
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }

@@ -41,7 +41,16 @@ func init() {
 		os.Mkdir(filepath.Join(in, "shut"), 0o000)                  //nolint:errcheck // likewise
 		fmt.Print(filepath.Dir(in))
 	}
+	// litter leaves more files than anybody looks at.
+	programs["litter"] = func([]string) {
+		for i := range litterFiles {
+			os.WriteFile(filepath.Join(os.Getenv("CORTEX_OUT"), fmt.Sprintf("f-%05d.txt", i)), nil, 0o600) //nolint:errcheck // it is looked for
+		}
+		fmt.Print("done")
+	}
 }
+
+const litterFiles = 10_500
 
 // brought returns a task with files, two of which have the same name and one a dangerous one.
 func brought() (*agents.Task, []*a2a.Part) {
@@ -76,6 +85,25 @@ func TestExecFiles(t *testing.T) {
 	}
 	if _, err := os.Stat(lines[3]); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the folder of the task is still there: %v", err)
+	}
+}
+
+// TestExecLeavesMany has a program leave more files than a result can have: the first are in it, some are named, and the others are counted.
+func TestExecLeavesMany(t *testing.T) {
+	t.Parallel()
+	task := &agents.Task{ID: "t1", Message: message("work")}
+	got, err := run(t, program(t, "litter", agents.ExecOptions{}), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(got, "\n")
+	if len(lines) != 12 {
+		t.Fatalf("the result has %d lines: %.1000s", len(lines), got)
+	}
+	first := fmt.Sprintf("[f-%05d.txt: left out, a result has at most 64 files", transport.MaxFiles)
+	last := fmt.Sprintf("[and %d more: left out]", litterFiles-transport.MaxFiles-10)
+	if lines[0] != "done" || !strings.HasPrefix(lines[1], first) || lines[11] != last {
+		t.Errorf("the result says %q, want %q first and %q last", lines, first, last)
 	}
 }
 

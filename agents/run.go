@@ -182,7 +182,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	if !t.Deadline.IsZero() && !t.Deadline.After(started) {
 		return failed(a2a.TaskStateFailed, "the deadline passed before the agent could start")
 	}
-	t.live, t.pulse, t.agent = newLive(a, e, m), newPulse(a, e, r), a
+	t.live, t.pulse, t.agent, t.run = newLive(a, e, m), newPulse(a, e, r), a, r
 	telling, stop := context.WithCancel(r.ctx)
 	var teller sync.WaitGroup
 	teller.Go(func() { t.pulse.tell(telling) })
@@ -216,13 +216,9 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 			out.parts = words("the agent gave no reason")
 		}
 	}
-	if packed, err := a.packed(t.ContextID, out); err == nil {
-		out = packed
-	} else {
-		if a.sending.Err() != nil { // somebody else has the time for it
-			return outcome{}, false
-		}
-		out = outcome{state: a2a.TaskStateFailed, parts: words("the files of the result cannot be stored: " + errorText(err))}
+	out, ok := a.stored(r, t.ContextID, out)
+	if !ok {
+		return outcome{}, false
 	}
 	log.Info("task done", "state", out.state, "after", time.Since(started))
 	return out, true

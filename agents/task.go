@@ -34,6 +34,7 @@ type Task struct {
 	live  *live  // nil outside Serve
 	pulse *pulse // likewise
 	agent *agent // likewise
+	run   *run   // likewise
 
 	mu        sync.Mutex
 	artifacts []*made

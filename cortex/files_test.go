@@ -184,3 +184,42 @@ func TestOpenStoredFiles(t *testing.T) {
 		}
 	})
 }
+
+// TestAgentAsksAgainForFiles has an agent that was restarted ask again, when others were answered since: the answer has its files all the same, and
+// the conversation keeps no more of them than before.
+func TestAgentAsksAgainForFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, giving)
+		var heard [][]*a2a.Part
+		w.listen(transport.Control("", "alpha"), func(e *transport.Event) {
+			if m, ok := e.Payload.(*a2a.Message); ok {
+				heard = append(heard, transport.FilesOf(m.Parts))
+			}
+		})
+		done := func(id string) {
+			t.Helper()
+			tasks := w.tasksOf("beta")
+			e := resultEvent(id, "beta", tasks[len(tasks)-1].TaskID, a2a.TaskStateCompleted, "here")
+			plot := &a2a.Part{Content: a2a.Raw(strings.Repeat(id, 200<<10)), Filename: "plot.png"}
+			e.Payload.(*a2a.Task).Artifacts = []*a2a.Artifact{{ID: "1", Parts: a2a.ContentParts{plot}}}
+			w.publish(e)
+		}
+		asked := userEvent("a1", "beta: plot")
+		asked.From = "alpha"
+		w.publish(asked)
+		done("r1")
+		w.say("m2", "beta: plot")
+		done("r2")
+		w.wantFold()
+		again := *asked
+		again.ID = transport.AgainID(asked.ID, "1")
+		w.publish(&again)
+		if len(heard) != 2 || len(heard[1]) != 1 || transport.IsForgotten(heard[1][0]) {
+			t.Fatalf("the agent heard the answers %v, want the same twice", heard)
+		}
+		if diff := cmp.Diff(heard[0], heard[1]); diff != "" {
+			t.Errorf("asked again, the files are (-want +got):\n%s", diff)
+		}
+		w.wantFold()
+	})
+}

@@ -103,6 +103,23 @@ func loadLog(ctx context.Context, s storage.Store, tenant, contextID string) (*c
 	return conv, nil
 }
 
+// loadTo folds the log to entry seq: as the conversation was when that was its last one.
+func loadTo(ctx context.Context, s storage.Store, tenant, contextID string, seq uint64) (*conversation.Conversation, error) {
+	conv := conversation.NewConversation(tenant, contextID)
+	for entry, err := range s.Load(ctx, tenant, contextID, 0) {
+		if err != nil {
+			return nil, transport.Temporary(fmt.Errorf("load %s: %w", contextID, err))
+		}
+		if err := conv.Apply(entry); err != nil {
+			return nil, err
+		}
+		if conv.Seq == seq {
+			return conv, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: conversation %s has no entry %d", conversation.ErrDamaged, contextID, seq)
+}
+
 // catchUp applies the entries that conv lacks.
 func catchUp(ctx context.Context, s storage.Store, conv *conversation.Conversation) error {
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version) {

@@ -138,12 +138,26 @@ const saidOfDamaged = "The record of this conversation is damaged, so that it ca
 
 // repeat sends once more what an event led to that came again.
 func (o *Orchestrator) repeat(ctx context.Context, conv *loaded, e *transport.Event, seq uint64) error {
-	err := o.send(ctx, conv, seq)
+	err := o.resend(ctx, conv, seq)
 	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // an agent that was restarted asks again
-		err = o.send(ctx, conv, answered)
+		err = o.resend(ctx, conv, answered)
 	}
 	o.cache.put(conv)
 	return err
+}
+
+// resend sends what follows from an earlier entry, with the files that its answer had then.
+func (o *Orchestrator) resend(ctx context.Context, conv *loaded, seq uint64) error {
+	if conv.Trimmed(seq) {
+		then, err := loadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
+		switch {
+		case err == nil:
+			defer conv.Restore(then)()
+		case !errors.Is(err, conversation.ErrDamaged): // else nobody has them
+			return err
+		}
+	}
+	return o.send(ctx, conv, seq)
 }
 
 // original returns e, or what it is once more.

@@ -50,8 +50,8 @@ type chat struct {
 	present    *presence
 	typed      history
 	interrupts chan os.Signal
-	warned     time.Time   // when Ctrl-C on an empty line was answered with a hint
-	got        []*a2a.Part // files of the answers, as they are numbered
+	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
+	got        []gotFile // as they are numbered
 }
 
 func (c *chat) run(ctx context.Context) (err error) {
@@ -288,7 +288,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		c.Files = nil // they were said
 	}
 	if answer != nil {
-		c.brought(ctx, answer)
+		c.brought(ctx, c.contextID, answer.ID, transport.FilesOf(answer.Parts))
 	}
 	switch {
 	case failed == nil:

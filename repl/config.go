@@ -95,10 +95,11 @@ const (
 )
 
 // Line is one contribution to a conversation. Who may be empty for the user and for Cortex; Text may have several lines, and ends with one
-// for each of the Files.
+// for each of the Files. ID is that of an answer's message.
 type Line struct {
 	Time time.Time
 	Kind LineKind
+	ID   string
 	Who  string
 	Text string
 

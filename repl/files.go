@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,7 +84,13 @@ func (c *chat) save(ctx context.Context, args string) error {
 	if path = strings.TrimSpace(path); path == "" {
 		path = "."
 	}
-	path, err = client.SaveAs(ctx, c.Client.Transport, c.Client.Tenant, path, c.got[n-1])
+	p := c.got[n-1].part
+	if transport.IsForgotten(p) {
+		if p, err = c.again(ctx, c.got[n-1]); err != nil {
+			return err
+		}
+	}
+	path, err = client.SaveAs(ctx, c.Client.Transport, c.Client.Tenant, path, p)
 	if err != nil {
 		return err
 	}
@@ -91,13 +98,47 @@ func (c *chat) save(ctx context.Context, args string) error {
 	return nil
 }
 
+// gotFile is a file of an answer.
+type gotFile struct {
+	part      *a2a.Part
+	contextID string
+	answer    string // its id
+	index     int    // of the file among those of the answer
+}
+
+// maxGot bounds the bytes of files that a chat has at hand. Those of older answers are read again.
+const maxGot = 16 << 20
+
 // brought shows the files of an answer, by the numbers that /save takes.
-func (c *chat) brought(ctx context.Context, m *a2a.Message) {
+func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a2a.Part) {
 	width, _ := c.ui.size()
-	for _, p := range transport.FilesOf(m.Parts) {
-		c.got = append(c.got, p)
+	for i, p := range files {
+		c.got = append(c.got, gotFile{p, contextID, answer, i})
 		line := fmt.Sprintf("file %d: %s", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p))
 		hint := fmt.Sprintf(" (/save %d)", len(c.got))
 		c.ui.Print(c.ui.style.dim(fit(line, width-1-len(hint)) + hint))
 	}
+	room := maxGot
+	for i, got := range slices.Backward(c.got) {
+		raw, inline := got.part.Content.(a2a.Raw)
+		if room -= len(raw); inline && room < 0 {
+			c.got[i].part = transport.ForgottenFile(got.part)
+		}
+	}
+}
+
+// again returns a file whose bytes are not at hand any more, as it is in its conversation.
+func (c *chat) again(ctx context.Context, got gotFile) (*a2a.Part, error) {
+	if c.Backend.History == nil {
+		return got.part, nil
+	}
+	for line, err := range c.Backend.History(ctx, got.contextID) {
+		if err != nil {
+			return nil, fmt.Errorf("read the answer that it is of: %w", err)
+		}
+		if line.Kind == LineAnswer && line.ID == got.answer && got.index < len(line.Files) {
+			return line.Files[got.index], nil
+		}
+	}
+	return got.part, nil
 }

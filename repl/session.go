@@ -42,7 +42,8 @@ func (c *chat) resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// recap shows how a conversation ended: each line cut to the screen, but for the last one, which may be a question.
+// recap shows how a conversation ended: each line cut to the screen, but for the last one, which may be a question. The files of its answers can be
+// saved.
 func (c *chat) recap(ctx context.Context, id string) error {
 	if c.Backend.History == nil {
 		return nil
@@ -66,6 +67,9 @@ func (c *chat) recap(ctx context.Context, id string) error {
 			text = fit(text, width-1)
 		}
 		c.ui.Print(c.ui.style.dim(text))
+		if line.Kind == LineAnswer {
+			c.brought(ctx, id, line.ID, line.Files)
+		}
 	}
 	return nil
 }

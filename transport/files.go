@@ -36,7 +36,7 @@ const FileChunk = 256 << 10
 // is given is sealed, so that a transport need not hide it from anybody who knows where it is.
 type Files interface {
 	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. To store one again is
-	// harmless. Errors: ErrInvalid, ErrTooLarge, ErrFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
+	// harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
 	PutChunk(ctx context.Context, o Object, n int, sealed []byte) error
 	// Chunk returns it, or an error that wraps ErrNotFound.
 	Chunk(ctx context.Context, o Object, n int) ([]byte, error)
@@ -54,6 +54,9 @@ type FileKeeper interface {
 
 // Of files.
 var (
+	// ErrFilesFull is of a file for which there is no room: whoever stores it keeps as much as one may, or the store as much as it can. It is
+	// no ErrUnavailable: trying again helps only when something was deleted.
+	ErrFilesFull = errors.New("there is no room for more files")
 	// ErrFileGone is of a file whose bytes are not there any more: its conversation was deleted, or the store has lost them.
 	ErrFileGone = errors.New("the file is gone")
 	// ErrFileDamaged is of a file whose bytes are not those that were stored.
@@ -222,7 +225,8 @@ func (r *fileReader) fetch() error {
 }
 
 // PackFiles returns parts as they are put into one message: files that are too large for it are stored, and become references. f may be nil
-// for a transport that keeps none: then that is an error which wraps ErrTooLarge. Neither parts nor what they hold is changed.
+// for a transport that keeps none: then that is an error which wraps ErrTooLarge. Neither parts nor what they hold is changed. Each call
+// stores files of its own: who wants to try again does so in PutChunk, or what was stored before an error stays behind.
 func PackFiles(ctx context.Context, f Files, tenant, contextID, from string, parts a2a.ContentParts) (a2a.ContentParts, error) {
 	out, inline, files := parts, 0, 0
 	for i, p := range parts {

@@ -117,20 +117,41 @@ func sameFile(p, q *a2a.Part) bool {
 	return p.Content == q.Content
 }
 
-// trimFiles lets go of the bytes of files that older answered turns have: what is left of those is that they were there. The log has them.
+// trimFiles lets go of the bytes of files that turns have which earlier entries answered: what is left of those is that they were there. The log
+// has them, see Restore.
 func (c *Conversation) trimFiles() {
 	if !slices.ContainsFunc(c.Turns, func(t *Turn) bool { return len(t.Files)+len(t.Out) > 0 }) {
 		return
 	}
 	turns, room := c.answered(), maxKept
-	for i, turn := range slices.Backward(turns) {
+	for _, turn := range slices.Backward(turns) {
 		for _, files := range [][]*a2a.Part{turn.Files, turn.Out} {
 			for j, p := range files {
 				raw, inline := p.Content.(a2a.Raw)
-				if room -= len(raw); inline && room < 0 && i < len(turns)-1 {
+				if room -= len(raw); inline && room < 0 && turn.AnswerSeq != c.Seq {
 					files[j] = keyed(transport.ForgottenFile(p), FileKey(p))
 				}
 			}
+		}
+	}
+}
+
+// Trimmed reports whether entry seq answered a turn with files whose bytes c has let go of.
+func (c *Conversation) Trimmed(seq uint64) bool {
+	return slices.ContainsFunc(c.Turns, func(t *Turn) bool { return t.AnswerSeq == seq && slices.ContainsFunc(t.Out, transport.IsForgotten) })
+}
+
+// Restore gives the answers of an entry the files that they had in then, which is the fold of the log to that entry, until undo is called.
+func (c *Conversation) Restore(then *Conversation) (undo func()) {
+	trimmed := map[*Turn][]*a2a.Part{}
+	for _, turn := range c.Turns {
+		if was := then.Turn(turn.ID); was != nil && turn.AnswerSeq == then.Seq && was.AnswerSeq == then.Seq {
+			trimmed[turn], turn.Out = turn.Out, was.Out
+		}
+	}
+	return func() {
+		for turn, out := range trimmed {
+			turn.Out = out
 		}
 	}
 }

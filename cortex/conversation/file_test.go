@@ -299,3 +299,49 @@ func TestFilesAlone(t *testing.T) {
 		t.Errorf("the user said %q", got)
 	}
 }
+
+// TestFilesOfAnswersAtOnce has one cancellation answer two turns: both answers have their files, until there is another.
+func TestFilesOfAnswersAtOnce(t *testing.T) {
+	s := newScript(t)
+	for i, id := range []string{"m1", "m2"} {
+		d := gives("alpha")
+		d.Delegations = append(d.Delegations, llm.Delegation{ID: "2", Agent: "beta", Task: "do it"})
+		s.apply(says("user", id, "do it"), d)
+		running := s.conv.Running()
+		s.apply(brings(reports("alpha", "r"+id, running[len(running)-2].ID, a2a.TaskStateCompleted, "here"), file("a.png", 400<<10+i)), nil)
+	}
+	canceled := s.apply(&transport.Event{ID: "x", From: "user", ContextID: "c1", Payload: &transport.Cancel{}}, nil).Seq
+	got := s.filesTo(transport.Live("", "c1"))
+	if len(got) != 2 || transport.IsForgotten(got[0]) || transport.IsForgotten(got[1]) {
+		t.Errorf("the answers have the files %v, want both", got)
+	}
+	if s.conv.Trimmed(canceled) {
+		t.Error("files are let go of that the last entry sends")
+	}
+	b, err := s.conv.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := conversation.ReadSnapshot(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(brings(says("user", "m3", "see"), file("b.png", 512<<10)), say("seen"))
+	answers := func() (files []*a2a.Part) {
+		for _, id := range []string{"m1", "m2"} {
+			m, _ := s.conv.AnswerOf("user", id)
+			files = append(files, transport.FilesOf(m.Parts)...)
+		}
+		return files
+	}
+	if !s.conv.Trimmed(canceled) || !transport.IsForgotten(answers()[0]) || !transport.IsForgotten(answers()[1]) {
+		t.Errorf("another answer later there are the files %v, want none", answers())
+	}
+	undo := s.conv.Restore(old)
+	if diff := cmp.Diff(got, answers()); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	if undo(); !s.conv.Trimmed(canceled) {
+		t.Error("what was restored stays")
+	}
+}

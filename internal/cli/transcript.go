@@ -80,6 +80,7 @@ func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl
 		case *a2a.Message:
 			if p.Role == a2a.MessageRoleAgent {
 				add(repl.LineAnswer, transport.Cortex, transport.Text(p.Parts), transport.FilesOf(p.Parts)...)
+				lines[len(lines)-1].ID = p.ID
 			}
 		}
 	}

@@ -44,6 +44,7 @@ const (
 	codeTooMuch     = 429
 	codeFull        = 507
 	codeUnavailable = 503
+	codeFilesFull   = 509 // an older build takes it for unavailable
 )
 
 var (
@@ -63,6 +64,7 @@ var refusals = []struct {
 	{transport.ErrInvalid, codeInvalid},
 	{transport.ErrNotFound, codeNotFound},
 	{transport.ErrFull, codeFull},
+	{transport.ErrFilesFull, codeFilesFull},
 	{errTooMuch, codeTooMuch},
 }
 
@@ -136,12 +138,28 @@ func (b *Bus) mayBe(id, tenant string) error {
 // Errors of the server's API that pass by themselves and have no name in the client: a cluster elects a leader, or the same
 // event is on its way to the other servers already.
 var passing = []jetstream.ErrorCode{
-	10008, // JetStream system temporarily unavailable
-	10009, // JetStream cluster can not handle request
-	10023, // insufficient resources
-	10158, // duplicate message id is in process
-	10163, // expected last sequence per subject temporarily unavailable
-	10167, // too many requests
+	10008,          // JetStream system temporarily unavailable
+	10009,          // JetStream cluster can not handle request
+	errNoResources, // another server of a cluster may have some
+	10158,          // duplicate message id is in process
+	10163,          // expected last sequence per subject temporarily unavailable
+	10167,          // too many requests
+}
+
+// errNoResources is in the answers of a server that may store no more.
+const errNoResources jetstream.ErrorCode = 10023
+
+// exhausted are the errors of the server's API that say that it, or this account, has stored as much as it may.
+var exhausted = []jetstream.ErrorCode{
+	10002, // resource limits exceeded for account
+	errNoResources,
+	10047, // insufficient storage resources
+}
+
+// hasNoRoom reports whether err says that the server stores no more until something is deleted, or its limits are raised.
+func hasNoRoom(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains(exhausted, api.ErrorCode)
 }
 
 // away reports whether err says that the server did not answer, or not yet; it may later.

@@ -56,7 +56,7 @@ func parseChunkSubject(subject string) (o transport.Object, n int, err error) {
 	return o, n, err
 }
 
-// PutChunk implements [transport.Files]. When the server is away it waits for it as Publish does.
+// PutChunk implements [transport.Files]. When the server is away, or has no room, it waits as Publish does.
 func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -70,7 +70,12 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	if err := b.mayBe(o.From, o.Tenant); err != nil {
 		return err
 	}
-	return b.store(ctx, chunkMessage(o, n, sealed))
+	err := b.store(ctx, chunkMessage(o, n, sealed))
+	if hasNoRoom(err) {
+		return fmt.Errorf("%w: the NATS server stores no more: make room on its disk or raise its limits, or delete conversations that have files (`cortex sessions delete`): %w",
+			transport.ErrFilesFull, err)
+	}
+	return err
 }
 
 func chunkMessage(o transport.Object, n int, sealed []byte) *natsgo.Msg {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -265,7 +266,7 @@ func (g *gateway) count(c *caller, request string, asked infoGet, reply string) 
 	return g.charge(c, total/messagesEach, 0)
 }
 
-// counted has subjects counted, and returns how many there are.
+// counted has subjects counted, and returns how many there are. When the server does not say, its error is the answer.
 func (g *gateway) counted(request string, asked infoGet, reply string) (int, error) {
 	number, err := apiMessage(request, infoGet{Subjects: asked.Subjects, Offset: math.MaxInt32}) // and none of them
 	if err != nil {
@@ -285,10 +286,14 @@ func (g *gateway) counted(request string, asked infoGet, reply string) (int, err
 		return 0, translate(err)
 	}
 	var is struct {
-		Total int `json:"total"`
+		Error *jetstream.APIError `json:"error"`
+		Total int                 `json:"total"`
 	}
 	if err := json.Unmarshal(m.Data, &is); err != nil {
 		return 0, err
+	}
+	if is.Error != nil {
+		return 0, g.counts.Publish(reply, m.Data)
 	}
 	return is.Total, g.counts.PublishMsg(out)
 }

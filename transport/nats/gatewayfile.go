@@ -7,6 +7,7 @@ import (
 	"math"
 
 	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -33,7 +34,7 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	return &natsgo.Msg{Subject: subject, Header: natsgo.Header{}, Data: m.Data}, nil
 }
 
-// fileRoom returns ErrUnavailable when who keeps as much as it may. It is counted when that may be so: when it first asks, and when what was
+// fileRoom returns ErrFilesFull when who keeps as much as it may. It is counted when that may be so: when it first asks, and when what was
 // counted has come to the bound, since some of it may have been deleted.
 func (g *gateway) fileRoom(c *caller) error {
 	if c.counted && c.chunks < g.ownChunks {
@@ -43,7 +44,8 @@ func (g *gateway) fileRoom(c *caller) error {
 		return err
 	}
 	var info struct {
-		Total int `json:"total"`
+		Error *jetstream.APIError `json:"error"`
+		Total int                 `json:"total"`
 	}
 	filter := filePrefix + transport.Escape(g.tenant) + ".*." + transport.Escape(c.who.ID) + ".>"
 	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
@@ -58,12 +60,16 @@ func (g *gateway) fileRoom(c *caller) error {
 	if err != nil {
 		return translate(err)
 	}
-	if err := json.Unmarshal(m.Data, &info); err != nil {
-		return err
+	err = json.Unmarshal(m.Data, &info)
+	if err == nil && info.Error != nil {
+		err = info.Error
+	}
+	if err != nil { // which is not to say that there is nothing
+		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
 	}
 	if c.counted, c.chunks = true, info.Total; c.chunks >= g.ownChunks {
-		return fmt.Errorf("%w: %s keeps %d GiB of files already, which is as much as one may: delete conversations that have some",
-			transport.ErrUnavailable, c.who, g.ownChunks*transport.FileChunk>>30)
+		return fmt.Errorf("%w: %s keeps %d GiB of files already, which is as much as one may: delete conversations that have some (`cortex sessions delete`)",
+			transport.ErrFilesFull, c.who, g.ownChunks*transport.FileChunk>>30)
 	}
 	return nil
 }

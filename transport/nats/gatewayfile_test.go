@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // TestFilesThroughGateway has a person and an agent store and read files with their own credentials, and do no more with them.
@@ -65,8 +69,9 @@ func TestFilesOfOneAreBounded(t *testing.T) {
 	if err := put(3); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(4); !errors.Is(err, transport.ErrUnavailable) {
-		t.Errorf("one more than a person may keep: %v, want ErrUnavailable", err)
+	err := put(4)
+	if !errors.Is(err, transport.ErrFilesFull) || errors.Is(err, transport.ErrUnavailable) || !strings.Contains(err.Error(), "delete conversations") {
+		t.Errorf("one more than a person may keep: %v, want ErrFilesFull with what to do", err)
 	}
 	if err := w.cortex.Erase(t.Context(), "", "c1"); err != nil {
 		t.Fatal(err)
@@ -92,5 +97,73 @@ func TestLargeFileThroughGateway(t *testing.T) {
 	}
 	if err := put(2*transport.FileChunk + 1); !errors.Is(err, transport.ErrInvalid) || !strings.Contains(err.Error(), "a file may have at most 262 kB here") {
 		t.Errorf("a file of more: %v, want ErrInvalid with the bound", err)
+	}
+}
+
+// TestUncountedIsNotNothing has the server not say how much somebody keeps, nor how much there is: that is no room, and what is asked costs nothing
+// and goes no further.
+func TestUncountedIsNotNothing(t *testing.T) {
+	w := newTown(t)
+	in := w.intruder(t, userCreds(t, w.dir, "", "ada"))
+	g := w.cortex.gateways[""]
+	c := g.caller(auth.Gateway(in.who) + "x")
+	for _, stream := range []string{fileStream, logStream} {
+		if err := w.cortex.js.DeleteStream(t.Context(), stream); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.fileRoom(c); !errors.Is(err, transport.ErrUnavailable) || c.counted {
+		t.Errorf("fileRoom, when nothing can be counted: %v, counted %v, want ErrUnavailable", err, c.counted)
+	}
+	const request = jsAPI + "STREAM.INFO." + logStream
+	asked, err := w.cortex.nc.SubscribeSync(request)
+	if err == nil {
+		err = w.cortex.nc.FlushTimeout(patience)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := in.Request(auth.Gateway(in.who)+request, []byte(`{"subjects_filter":"cortex.v1.log._.>"}`), patience)
+	if err != nil || !strings.Contains(string(m.Data), `"err_code":10059`) {
+		t.Errorf("what cannot be counted is answered with %v, %v, want the server's error", m, err)
+	}
+	if err := g.counts.Publish(request, []byte("end")); err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; ; n++ {
+		m, err := asked.NextMsg(patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(m.Data) == "end" {
+			if n != 1 {
+				t.Errorf("the server was asked %d times for what it cannot count, want once", n)
+			}
+			return
+		}
+	}
+}
+
+// TestServerWithoutRoom has a server whose account may store no more refuse a file as one for which there is no room.
+func TestServerWithoutRoom(t *testing.T) {
+	n := newNode(t, ServerOptions{})
+	b := n.dial(t, nil)
+	put := func(n int) error {
+		return b.PutChunk(t.Context(), transport.Object{ContextID: "c", From: "user", ID: "1"}, n, make([]byte, 100<<10))
+	}
+	if err := put(0); err != nil {
+		t.Fatal(err)
+	}
+	few := server.JetStreamAccountLimits{MaxMemory: -1, MaxStore: 150 << 10, MaxStreams: -1, MaxConsumers: -1}
+	if err := n.srv.ns.GlobalAccount().UpdateJetStreamLimits(map[string]server.JetStreamAccountLimits{"": few}); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(1); !errors.Is(err, transport.ErrFilesFull) || errors.Is(err, transport.ErrUnavailable) {
+		t.Errorf("a file for which there is no room: %v, want ErrFilesFull", err)
+	}
+	for code, want := range map[jetstream.ErrorCode]bool{errNoResources: true, 10047: true, 10008: false, 0: false} {
+		if got := hasNoRoom(translate(&jetstream.APIError{Code: 503, ErrorCode: code})); got != want {
+			t.Errorf("error %d says that there is no room: %v, want %v", code, got, want)
+		}
 	}
 }

@@ -51,11 +51,8 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// errNoResources is in the answers of a server that has no room, errNoStore in those of one that cannot write the files of a new stream.
-const (
-	errNoResources jetstream.ErrorCode = 10023
-	errNoStore     jetstream.ErrorCode = 10049
-)
+// errNoStore is in the answers of a server that cannot write the files of a new stream.
+const errNoStore jetstream.ErrorCode = 10049
 
 const (
 	noMajority = "the NATS server does not answer: has the cluster lost its majority?"
