@@ -164,9 +164,22 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 	if f.dir == "" {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(f.out())
+	own, err := os.OpenRoot(f.dir)
 	if err != nil {
 		return nil, nil // it has removed it
+	}
+	defer own.Close()
+	out := filepath.Base(f.out())
+	info, err := own.Lstat(out)
+	if err != nil {
+		return nil, nil // likewise
+	}
+	if !info.IsDir() { // a link leads to files that are not of this run
+		return []string{"[" + outVar + " is no folder any more: nothing was taken from it]"}, nil
+	}
+	root, err := own.OpenRoot(out)
+	if err != nil {
+		return nil, fmt.Errorf("read what the program has left: %w", pathless(err))
 	}
 	defer root.Close()
 	entries, more, err := firstEntries(ctx, root)

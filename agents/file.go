@@ -170,6 +170,14 @@ func (p patient) PutChunk(ctx context.Context, o transport.Object, n int, sealed
 	return err
 }
 
+// RemoveObject is for what was stored of a file before an error.
+func (p patient) RemoveObject(ctx context.Context, o transport.Object) error {
+	if keeper, ok := p.Files.(transport.FileKeeper); ok {
+		return keeper.RemoveObject(ctx, o)
+	}
+	return transport.ErrForbidden
+}
+
 // pack returns parts as they are sent: what is too large for a message is stored. Where nothing can be, parts stay as they are.
 func (a *agent) pack(ctx context.Context, contextID string, parts a2a.ContentParts) (a2a.ContentParts, error) {
 	f, ok := a.tr.(transport.Files)

@@ -41,6 +41,13 @@ func init() {
 		os.Mkdir(filepath.Join(in, "shut"), 0o000)                  //nolint:errcheck // likewise
 		fmt.Print(filepath.Dir(in))
 	}
+	// relink puts a link in the place of the folder for what it leaves.
+	programs["relink"] = func([]string) {
+		out := os.Getenv("CORTEX_OUT")
+		os.Remove(out)                      //nolint:errcheck // it is looked for
+		os.Symlink(os.Getenv("ASIDE"), out) //nolint:errcheck // likewise
+		fmt.Print("done")
+	}
 	// litter leaves more files than anybody looks at.
 	programs["litter"] = func([]string) {
 		for i := range litterFiles {
@@ -104,6 +111,19 @@ func TestExecLeavesMany(t *testing.T) {
 	last := fmt.Sprintf("[and %d more: left out]", litterFiles-transport.MaxFiles-10)
 	if lines[0] != "done" || !strings.HasPrefix(lines[1], first) || lines[11] != last {
 		t.Errorf("the result says %q, want %q first and %q last", lines, first, last)
+	}
+}
+
+// TestExecOutIsALink has a program put a link in the place of its folder: what that leads to is not of the run, and is not taken.
+func TestExecOutIsALink(t *testing.T) {
+	aside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(aside, "secret.txt"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ASIDE", aside)
+	got, err := run(t, program(t, "relink", agents.ExecOptions{}), &agents.Task{ID: "t1", Message: message("work")})
+	if want := "done\n[CORTEX_OUT is no folder any more: nothing was taken from it]"; err != nil || got != want {
+		t.Errorf("the result is %q, %v, want %q", got, err, want)
 	}
 }
 

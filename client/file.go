@@ -26,6 +26,9 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	if limit <= 0 {
 		limit = transport.DefaultMaxFile
 	}
+	if path == "" {
+		return nil, errors.New("the name of a file is empty")
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

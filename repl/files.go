@@ -19,6 +19,9 @@ import (
 func (c Config) Message(ctx context.Context, contextID, text string) (*client.Message, error) {
 	m := client.Text(contextID, text)
 	m.To = c.To
+	if err := CheckFiles(len(c.Files)); err != nil {
+		return nil, err
+	}
 	for _, path := range c.Files {
 		p, err := client.Attach(ctx, c.Client, contextID, path, c.MaxFile)
 		if err != nil {
@@ -27,6 +30,14 @@ func (c Config) Message(ctx context.Context, contextID, text string) (*client.Me
 		m.Parts = append(m.Parts, p)
 	}
 	return m, nil
+}
+
+// CheckFiles returns an error when a message cannot bring so many files.
+func CheckFiles(n int) error {
+	if n > transport.MaxFiles {
+		return fmt.Errorf("at most %d files go with a message", transport.MaxFiles)
+	}
+	return nil
 }
 
 // Keep writes the files of an answer into the folder that c names, and says on Stderr which there are.
@@ -41,7 +52,7 @@ func (c Config) Keep(ctx context.Context, m *a2a.Message) error {
 	}
 	saved, err := client.Save(ctx, c.Client.Transport, c.Client.Tenant, c.Output, files)
 	for _, path := range saved {
-		_, _ = fmt.Fprintf(c.Stderr, "wrote %s\n", oneLine(path))
+		_, _ = fmt.Fprintf(c.Stderr, "wrote %s\n", oneName(path))
 	}
 	if err != nil {
 		return fmt.Errorf("the files of the answer are not all written: %w", err)
@@ -63,11 +74,11 @@ func (c *chat) attach(_ context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if len(c.Files) >= transport.MaxFiles {
-		return fmt.Errorf("at most %d files go with a message", transport.MaxFiles)
+	if err := CheckFiles(len(c.Files) + 1); err != nil {
+		return err
 	}
 	c.Files = append(c.Files, path)
-	c.ui.Print(c.ui.style.dim(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneLine(filepath.Base(path)), transport.SizeText(info.Size()))))
+	c.ui.Print(c.ui.style.dim(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size()))))
 	return nil
 }
 
@@ -94,7 +105,7 @@ func (c *chat) save(ctx context.Context, args string) error {
 	if err != nil {
 		return err
 	}
-	c.ui.Print(c.ui.style.dim("wrote " + oneLine(path)))
+	c.ui.Print(c.ui.style.dim("wrote " + oneName(path)))
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/hinshun/vt10x"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
@@ -69,5 +70,28 @@ func TestOlderFilesAreSaved(t *testing.T) {
 				t.Errorf("file %d of answer %d is %d bytes, %v", n, i, len(b), err)
 			}
 		}
+	}
+}
+
+// TestNamesAreAsTheyAre has files whose names have several spaces, and what breaks a line: they are named so that they can be copied.
+func TestNamesAreAsTheyAre(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	var said bytes.Buffer
+	dir := t.TempDir()
+	c := Config{Client: &client.Client{Transport: bus}, Stderr: &said, Output: dir}
+	m := a2a.NewMessage(a2a.MessageRoleAgent, &a2a.Part{Content: a2a.Raw("x"), Filename: "a b  .txt"})
+	if err := c.Keep(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if want := "wrote " + filepath.Join(dir, "a b  .txt") + "\n"; said.String() != want {
+		t.Errorf("Keep said %q, want %q", said.String(), want)
+	}
+	if got, want := oneName("a\x1b[31m\n  b"), "a\ufffd  b"; got != want {
+		t.Errorf("oneName = %q, want %q", got, want)
+	}
+	c.Files = make([]string, transport.MaxFiles+1)
+	if _, err := c.Message(t.Context(), "ctx", "hello"); err == nil || err.Error() != "at most 64 files go with a message" {
+		t.Errorf("Message with one file too many: %v", err)
 	}
 }

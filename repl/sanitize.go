@@ -161,3 +161,13 @@ func oneLine(s string) string {
 	const enough = 4 << 10
 	return strings.Join(strings.Fields(Sanitize(shorten.To(s, enough))), " ")
 }
+
+// oneName returns a path as it is, sanitized and on one line, so that it can be copied: spaces in it stay.
+func oneName(path string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, Sanitize(path))
+}

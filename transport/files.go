@@ -111,8 +111,8 @@ func binding(o Object, n int, last bool) (nonce, with []byte) {
 }
 
 // PutFile stores what r gives as a file of a conversation, at most limit bytes, and returns where it is. A file that is larger gives an
-// error that wraps ErrTooLarge. What was stored before an error stays until somebody removes it (see [FileKeeper]).
-func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.Reader, limit int64) (FileRef, error) {
+// error that wraps ErrTooLarge. What was stored before an error is removed if f may (see [FileKeeper]), and else stays until somebody does.
+func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.Reader, limit int64) (_ FileRef, err error) {
 	ref := FileRef{Object: Object{Tenant: tenant, ContextID: contextID, From: from, ID: uuid.NewString()}, Key: make([]byte, fileKeySize)}
 	_, _ = rand.Read(ref.Key) // never fails
 	gcm, err := sealFile(ref.Key)
@@ -120,15 +120,21 @@ func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.
 		return FileRef{}, err
 	}
 	sum, chunk, next := sha256.New(), make([]byte, FileChunk), make([]byte, FileChunk)
-	have, err := io.ReadFull(r, chunk)
+	tried := false // to store something
+	defer func() {
+		if err != nil && tried {
+			withdraw(ctx, f, ref.Object)
+		}
+	}()
+	have, rerr := io.ReadFull(r, chunk)
 	for n := 0; ; n++ {
-		if err != nil && !ends(err) {
-			return FileRef{}, err
+		if rerr != nil && !ends(rerr) {
+			return FileRef{}, rerr
 		}
 		more := 0
-		if err == nil { // whether there is more tells whether this is the last
-			if more, err = io.ReadFull(r, next); err != nil && !ends(err) {
-				return FileRef{}, err
+		if rerr == nil { // whether there is more tells whether this is the last
+			if more, rerr = io.ReadFull(r, next); rerr != nil && !ends(rerr) {
+				return FileRef{}, rerr
 			}
 		}
 		if ref.Size += int64(have); ref.Size+int64(more) > limit {
@@ -139,6 +145,7 @@ func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.
 		}
 		sum.Write(chunk[:have])
 		nonce, with := binding(ref.Object, n, more == 0)
+		tried = true
 		if err := f.PutChunk(ctx, ref.Object, n, gcm.Seal(nil, nonce, chunk[:have], with)); err != nil {
 			return FileRef{}, fmt.Errorf("store a file: %w", err)
 		}
@@ -147,6 +154,20 @@ func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.
 			return ref, nil
 		}
 		chunk, next, have = next, chunk, more
+	}
+}
+
+// withdrawTimeout bounds how long who has stored a part of a file waits for its removal: it is ending, or says that there is no room.
+const withdrawTimeout = 2 * time.Second
+
+// withdraw removes what there is of a file that nothing will speak of, if that may be. Else it stays for a while, as after a kill.
+func withdraw(ctx context.Context, f Files, o Object) {
+	if keeper, ok := f.(interface {
+		RemoveObject(ctx context.Context, o Object) error
+	}); ok {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
+		defer cancel()
+		_ = keeper.RemoveObject(ctx, o)
 	}
 }
 

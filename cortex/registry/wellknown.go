@@ -22,6 +22,8 @@ import (
 // maxWellKnown bounds a file of well-known agents, in bytes.
 const maxWellKnown = 1 << 20
 
+const wantList = `want a list of agents: [{"agentName": …}, …]`
+
 // WellKnown is an agent that is listed, and may be given work, whether it runs or not: one that is started for its work
 // and stops afterwards, or should never be missing from the list.
 type WellKnown struct {
@@ -67,7 +69,10 @@ func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 			line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		return nil, errors.New(`want a list of agents: [{"agentName": …}, …]`)
+		return nil, errors.New(wantList)
+	}
+	if entries == nil { // it says null
+		return nil, errors.New(wantList)
 	}
 	if err := document.CheckJSON(data); err != nil {
 		return nil, err

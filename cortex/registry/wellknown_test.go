@@ -94,6 +94,7 @@ func TestReadWellKnownErrors(t *testing.T) {
 		{"syntax", "[\n {\"agentName\": \"a\",}\n]", "line 2: invalid character '}'"},
 		{"more behind", "[]\n[]", "line 2"},
 		{"no list", `{"agentName": "a"}`, "want a list of agents"},
+		{"no value", " null\n", "want a list of agents"},
 		{"no object", `[{"agentName": "a"}, "b"]`, "entry 2: is a JSON string, want an object"},
 		{"null", `[null]`, `entry 1: field "agentName" is missing`},
 		{"no name", `[{"description": "d"}]`, `entry 1: field "agentName" is missing`},

@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -38,6 +40,8 @@ With --agent no model decides: that agent gets the text, and the input if there 
 			switch {
 			case to.Agent == "" && (to.Skill != "" || input != ""):
 				return usagef("--skill and --input are for the agent that --agent names: name one")
+			case tooDeep(input):
+				return usagef("--input is nested too deep")
 			case input != "" && !json.Valid([]byte(input)):
 				return usagef("--input is not JSON: %.200s", input)
 			case to.Agent != "":
@@ -56,9 +60,20 @@ With --agent no model decides: that agent gets the text, and the input if there 
 			if strings.TrimSpace(text) == "" {
 				text = input
 			}
+			if err := repl.CheckFiles(len(files)); err != nil {
+				return usagef("--file: %w", err)
+			}
 			for _, path := range files {
+				if path == "" {
+					return usagef("--file: the name of a file is empty")
+				}
 				if _, err := client.CheckFile(path, int64(e.settings.node.maxFile)); err != nil {
 					return usagef("--file %w", err)
+				}
+			}
+			if output != "" { // before anything is asked
+				if err := os.MkdirAll(output, 0o755); err != nil { //nolint:gosec // a folder of the user's, as mkdir makes it
+					return fmt.Errorf("--output: %w", err)
 				}
 			}
 			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
@@ -83,6 +98,13 @@ With --agent no model decides: that agent gets the text, and the input if there 
 	c.Flags().BoolVar(&asJSON, "json", false, "print each event of the turn as a line of JSON")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show delegations and progress on standard error")
 	return c
+}
+
+// tooDeep reports whether text is nested deeper than JSON is read.
+func tooDeep(text string) bool {
+	var raw json.RawMessage
+	err := json.Unmarshal([]byte(text), &raw)
+	return err != nil && strings.HasSuffix(err.Error(), "exceeded max depth") // there is no name for it
 }
 
 // askJSON prints the events of one turn as they come.

@@ -47,7 +47,8 @@ func TestParse(t *testing.T) {
 		"\ufeffa: no":                     `{"a":false}`,
 		`{"a": [1, "b"], "c": null}`:      `{"a":[1,"b"],"c":null}`,
 		"a: &x {s: [1]}\nb: *x\n":         `{"a":{"s":[1]},"b":{"s":[1]}}`,
-		"a: &x {s: 1}\nb: {<<: *x, t: 2}": `{"a":{"s":1},"b":{"s":1,"t":2}}`,
+		"a: !!str 1\nb: !!map {c: !!seq [!!int 2]}": `{"a":"1","b":{"c":[2]}}`,
+		"a: &x {s: 1}\nb: {<<: *x, t: 2}":           `{"a":{"s":1},"b":{"s":1,"t":2}}`,
 	} {
 		d, err := document.Parse([]byte(text))
 		if err != nil || string(d.JSON) != want {
@@ -63,6 +64,10 @@ func TestParse(t *testing.T) {
 		"{\"a\": 1}\n{\"b\": 2}": "line ",
 		"a: 1\na: 2":             `line 2: key "a" already set in map`,
 		"a: [":                   "line 1: ",
+		"a: !!python/object []":  "line 1: the tag !!python/object is not known here: leave it out",
+		"a: 1\nb: !secret x":     "line 2: the tag !secret is not known here: leave it out",
+		"a: !!map []":            "line 1: the tag !!map is of something else",
+		"a: !!str {}":            "line 1: the tag !!str is of something else",
 		"a: *b":                  "unknown anchor 'b' referenced",
 		"a: \x00":                "line 1: control characters are not allowed",
 	} {

@@ -33,7 +33,7 @@ type Document struct {
 }
 
 // Parse reads one YAML document, or JSON, which is YAML too. Keys that are there twice are errors, and so are a second document, of
-// which a reader would have to guess whether it counts, aliases that stand for much, and deep nesting. Errors are one line and name the line.
+// which a reader would have to guess whether it counts, tags that are not YAML's own, aliases that stand for much, and deep nesting. Errors are one line and name the line.
 func Parse(b []byte) (*Document, error) {
 	d := &Document{}
 	in := yaml.NewDecoder(bytes.NewReader(b))
@@ -96,6 +96,9 @@ func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
 		}
 		return of, nil
 	}
+	if err := checkTag(n); err != nil {
+		return weight{}, err
+	}
 	all := weight{nodeCost + len(n.Value) + len(n.Tag), 1}
 	if n.Anchor != "" {
 		w.known[n] = weight{}
@@ -112,6 +115,27 @@ func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
 		w.known[n] = all
 	}
 	return all, nil
+}
+
+// checkTag returns an error for a tag that means nothing here: it would be dropped without a word.
+func checkTag(n *yaml.Node) error {
+	if n.Style&yaml.TaggedStyle == 0 {
+		return nil
+	}
+	kind := yaml.ScalarNode
+	switch n.ShortTag() {
+	case "!!map":
+		kind = yaml.MappingNode
+	case "!!seq":
+		kind = yaml.SequenceNode
+	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!binary", "!!timestamp", "!!merge":
+	default:
+		return fmt.Errorf("line %d: the tag %.100s is not known here: leave it out", n.Line, n.ShortTag())
+	}
+	if n.Kind != kind {
+		return fmt.Errorf("line %d: the tag %s is of something else than what stands behind it: leave it out", n.Line, n.ShortTag())
+	}
+	return nil
 }
 
 // readable is plainYAML for an error of the reader of characters, which does not say where in b it stopped.

@@ -167,6 +167,9 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 			err = b.repartition(asking)
 		}
 		if err == nil {
+			err = b.sayNoRoom(asking)
+		}
+		if err == nil {
 			err = b.keep(ctx)
 		}
 	}

@@ -98,6 +98,8 @@ func (b *Bus) whyAway(err error) error {
 	switch {
 	case !b.nc.IsConnected() && failed != nil:
 		return b.whyBarred(*failed)
+	case errors.Is(err, natsgo.ErrReconnectBufExceeded): // which is how the client says it
+		return fmt.Errorf("the connection to the NATS server is lost: %w", natsgo.ErrDisconnected)
 	case none && b.who.Limited():
 		return fmt.Errorf("no Cortex runs for %s, who reaches the server through one only: start it with `cortex serve`: %w", b.who, natsgo.ErrNoResponders)
 	}

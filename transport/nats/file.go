@@ -173,8 +173,11 @@ func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, error)
 	return m.Time, nil
 }
 
-// RemoveObject implements [transport.FileKeeper].
+// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may not.
 func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
+	if b.who.Limited() {
+		return fmt.Errorf("%w: %s removes no files", transport.ErrForbidden, b.who)
+	}
 	return b.removeFiles(ctx, objectSubject(o)+".*")
 }
 

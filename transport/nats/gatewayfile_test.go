@@ -39,6 +39,9 @@ func TestFilesThroughGateway(t *testing.T) {
 		if err := c.writer.RemoveObject(t.Context(), ref.Object); !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("RemoveObject of %s: %v, want ErrForbidden", c.from, err)
 		}
+		if err := c.writer.removeFiles(t.Context(), objectSubject(ref.Object)+".*"); !errors.Is(err, transport.ErrForbidden) {
+			t.Errorf("the file of %s, removed by who goes round that: %v, want ErrForbidden", c.from, err)
+		}
 		if _, err := c.reader.last(t.Context(), filePrefix+"_.>"); !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("any file is given to who does not know its name: %v, want ErrForbidden", err)
 		}

@@ -48,6 +48,8 @@ type ServerOptions struct {
 	Inspect Inspector
 	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
 	Logger *slog.Logger
+
+	disk func(dir string) (free, size uint64, err error) // nil: that of the system
 }
 
 // Inspector returns a function that gets the intact messages of a stream, or nil, see [storecheck.Options].
@@ -62,6 +64,7 @@ type Server struct {
 	visits *visits       // nil when it does not listen, or has no keys
 	memory *memory       // nil when the server was started from a configuration file
 	files  *fileWatch    // likewise
+	room   *diskRoom     // likewise
 	done   chan struct{} // closed by Shutdown
 	end    sync.Once
 	work   sync.WaitGroup
@@ -142,6 +145,11 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
 	s.files.look() // what was put in their place from now on is noticed
 	s.work.Go(func() { s.files.serve(s.done) })
+	s.room = &diskRoom{ns: ns, dir: o.Dir, disk: o.disk, log: log.logger}
+	if s.room.disk == nil {
+		s.room.disk = diskOf
+	}
+	s.work.Go(func() { s.room.serve(s.done) })
 	return s, nil
 }
 

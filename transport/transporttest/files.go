@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +47,10 @@ func (e *env) holds(tr transport.Transport, ref transport.FileRef, want []byte) 
 
 func pattern(n int) []byte { return bytes.Repeat([]byte("0123456789abcdef\x00\xff"), n/18+1)[:n] }
 
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
 var fileCases = []testCase{
 	{name: "files", needs: keepsFiles, run: func(e *env) {
 		other := e.dial()
@@ -69,6 +75,27 @@ var fileCases = []testCase{
 			if b, err := e.tr.(transport.Files).Chunk(context.Background(), o, 0); !errors.Is(err, transport.ErrNotFound) {
 				e.Errorf("Chunk with another %s = %q, %v, want ErrNotFound", name, b, err)
 			}
+		}
+	}},
+	{name: "a file that is stopped", needs: keepsFiles, run: func(e *env) {
+		ctx, f := context.Background(), e.tr.(transport.Files)
+		broken := errors.New("broken")
+		half := io.MultiReader(bytes.NewReader(pattern(2*transport.FileChunk+1)), iotest.ErrReader(broken))
+		if _, err := transport.PutFile(ctx, f, "", "c", "user", half, 1<<30); !errors.Is(err, broken) {
+			e.Errorf("PutFile of what cannot be read = %v, want the error", err)
+		}
+		ended, end := context.WithCancel(ctx)
+		stops := readerFunc(func(b []byte) (int, error) { end(); return len(b), nil })
+		whole := io.MultiReader(bytes.NewReader(pattern(2*transport.FileChunk)), stops)
+		if _, err := transport.PutFile(ended, f, "", "c", "user", whole, 1<<30); !errors.Is(err, context.Canceled) {
+			e.Errorf("PutFile that is stopped = %v, want context.Canceled", err)
+		}
+		keeper, ok := e.tr.(transport.FileKeeper)
+		if !ok {
+			return
+		}
+		for o, err := range keeper.Objects(ctx, "") {
+			e.Errorf("PutFile that failed has left %v, %v, want nothing", o, err)
 		}
 	}},
 	{name: "chunks of files", needs: keepsFiles, run: func(e *env) {

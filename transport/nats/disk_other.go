@@ -1,0 +1,8 @@
+//go:build !linux && !darwin && !freebsd && !windows
+
+package nats
+
+import "errors"
+
+// diskOf returns an error: it is not known here.
+func diskOf(string) (free, size uint64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -1,0 +1,15 @@
+//go:build linux || darwin || freebsd
+
+package nats
+
+import "golang.org/x/sys/unix"
+
+// diskOf returns how many bytes of the disk of a folder this process may still write, and how many it has.
+func diskOf(dir string) (free, size uint64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, err
+	}
+	block := uint64(s.Bsize)                                       //nolint:unconvert // other types on other systems
+	return uint64(max(s.Bavail, 0)) * block, s.Blocks * block, nil //nolint:unconvert // likewise; below 0 where only root may write
+}
