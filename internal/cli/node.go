@@ -241,7 +241,10 @@ func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, o *jetstore
 	if who.Limited() {
 		err = whileAway(ctx, err, open)
 	}
-	if who.Limited() && errors.Is(err, transport.ErrUnavailable) {
+	switch {
+	case who.Limited() && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		err = unanswered(l.url, l.sender, err)
+	case who.Limited() && errors.Is(err, transport.ErrUnavailable):
 		err = l.absent
 	}
 	if err != nil {

@@ -56,16 +56,22 @@ type announced interface {
 	Announced(ctx context.Context, tenant, agent string) (bool, error)
 }
 
-// appears reports whether an orchestrator has announced itself, or does so before people stop waiting for it.
+// appears reports whether an orchestrator has announced itself, or does so before people stop waiting for it. The error is ErrUnavailable when
+// that cannot be told, since nothing was answered in time.
 func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, error) {
+	var unheard error                    // why it is not known who has
 	if board, ok := tr.(announced); ok { // else, and while none is there, all cards are read
 		there := false
 		ask := func() (err error) {
 			there, err = board.Announced(ctx, tenant, transport.Cortex)
 			return err
 		}
-		if err := whileAway(ctx, ask(), ask); err == nil && there {
+		err := whileAway(ctx, ask(), ask)
+		if err == nil && there {
 			return true, nil
+		}
+		if errors.Is(err, transport.ErrUnavailable) {
+			unheard = err
 		}
 	}
 	sub, err := tr.Subscribe(ctx, transport.Cards(tenant), nil)
@@ -84,6 +90,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 				cancel(errDone)
 			}
 		case *transport.Synced:
+			unheard = nil
 			late.Reset(2 * behindGateway) // all who are there were seen, but for one whose server is very busy
 		}
 		return nil
@@ -92,7 +99,7 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 	case errors.Is(cause, errDone):
 		return true, nil
 	case errors.Is(cause, errNoCortex):
-		return false, nil
+		return false, unheard
 	}
 	return false, err
 }
@@ -101,10 +108,19 @@ func appears(ctx context.Context, tr transport.Transport, tenant string) (bool, 
 // there, and by which rules, is not for a chat or a question to decide: what waits in its inbox is other people's.
 func (l *link) awaitCortex(ctx context.Context) error {
 	runs, err := appears(ctx, l.bus, l.tenant)
-	if err == nil && !runs {
-		err = l.absent
+	switch {
+	case err == nil && !runs:
+		return l.absent
+	case l.sender != "" && errors.Is(err, transport.ErrUnavailable):
+		return unanswered(l.url, l.sender, err)
 	}
 	return err
+}
+
+// unanswered is the error for who is heard by a Cortex too late, or not at all.
+func unanswered(url, who string, err error) error {
+	return fmt.Errorf("the cortex at %s does not answer %s in time: it has too much to do, or too much was sent with this key, by this program or another: end what sends so much, and try again: %w",
+		url, who, err)
 }
 
 var errNoCortex = errors.New("no cortex runs")

@@ -235,3 +235,42 @@ func TestSpeakerDoesNotWait(t *testing.T) {
 		}
 	})
 }
+
+// unasked is a server on which nothing is answered in time.
+type unasked struct{ transport.Transport }
+
+func (unasked) Announced(context.Context, string, string) (bool, error) {
+	return false, fmt.Errorf("%w: %w", transport.ErrUnavailable, context.DeadlineExceeded)
+}
+
+// silent is unasked, and no card arrives either.
+type silent struct{ unasked }
+
+func (s silent) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
+	sub, err := s.unasked.Subscribe(ctx, t, o)
+	return quiet{sub}, err
+}
+
+type quiet struct{ transport.Subscription }
+
+func (quiet) Serve(ctx context.Context, _ transport.Handler) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestUnheardIsNotAbsent has nothing answered: that is not told as if no orchestrator ran. Once all cards have come, it is known.
+func TestUnheardIsNotAbsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := memory.New(nil)
+		defer bus.Close()
+		if got, err := appears(t.Context(), silent{unasked{bus}}, ""); got || !errors.Is(err, transport.ErrUnavailable) {
+			t.Errorf("appears = %v, %v, want %v", got, err, transport.ErrUnavailable)
+		}
+		if got, err := appears(t.Context(), unasked{bus}, ""); got || err != nil {
+			t.Errorf("appears = %v, %v, want nobody", got, err)
+		}
+	})
+	if text := unanswered("nats://h:4222", "user:ada", transport.ErrUnavailable).Error(); strings.Contains(text, "no cortex runs") || !strings.Contains(text, "too much was sent with this key") {
+		t.Errorf("unanswered: %s", text)
+	}
+}
