@@ -115,7 +115,7 @@ func dialError(o *Options, err error, reached bool) error {
 	}
 	switch {
 	case isFull(o, err):
-		return unavailable("it is full, or ends connections at once: try again later, or allow it more files (`ulimit -n`)")
+		return unavailable("it is full, or ends connections at once: try again later, end some of those that use the same key, or allow it more files (`ulimit -n`)")
 	case errors.Is(err, errUnasked):
 		return fmt.Errorf("%w: NATS server %s asks nobody for credentials: it is not the one that %s is for; leave --creds out if it is to be joined", transport.ErrForbidden, addr, o.Creds)
 	case refusesLogin(err) && o.Creds == "":
