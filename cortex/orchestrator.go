@@ -192,7 +192,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return inbox.Serve(gctx, o.handle) })
-	g.Go(func() error { return control.Serve(gctx, o.interrupt) })
+	g.Go(func() error { return control.Serve(gctx, o.controlled) })
 	if queue != nil {
 		g.Go(func() error { return queue.Serve(gctx, o.queued) })
 		g.Go(func() error {

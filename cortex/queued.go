@@ -100,7 +100,7 @@ func (o *Orchestrator) holder(ctx context.Context, t *queuedTask, sent time.Time
 	return "", nil
 }
 
-// queued handles a task in the queue: it waits for its turn, and goes to its agent's inbox.
+// queued handles a task in the queue: it waits until its requester's tasks are next, and goes to its agent's inbox.
 func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok || e.From != transport.Cortex || e.TaskID == "" {
@@ -130,7 +130,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	return o.sendQueued(ctx, t)
 }
 
-// sendQueued sends a task whose turn it is, unless it is not to be done any more.
+// sendQueued sends a task that has waited, unless it is not to be done any more.
 func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	if err != nil {

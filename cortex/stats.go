@@ -15,7 +15,7 @@ type Stats struct {
 	Tasks     int64 // tasks sent, repetitions included
 	Retries   int64 // attempts at tasks after the first one
 	Ignored   int64 // events that changed nothing: unknown task, second or late result, result from another agent
-	Refused   int64 // events that were given up, now dead letters
+	Refused   int64 // events that were given up, now dead letters, and messages that were refused
 	Conflicts int64 // appends that came second
 }
 

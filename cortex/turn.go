@@ -23,13 +23,14 @@ const maxRounds = 16
 type delivery struct {
 	event      *transport.Event
 	instead    string               // what the turn ends with instead of a decision; "": it is decided
-	conflictAt conversation.Version // behind which an entry came second; 0: none has
-	lost       *decide.Lost         // that came second
+	conflictAt conversation.Version // behind this one an entry for the event was to be appended, and another one was faster; 0: no conflict yet
+	lost       *decide.Lost         // the entry that came second then: its decision is kept if it still fits
 	spent      llm.Usage            // on decisions of entries that were not stored
-	kept       cache.Cause          // of an entry that could not be stored at an earlier delivery
+	unstored   cache.Cause          // under which o.unstored has the entry of an earlier delivery, if the store did not take it
 }
 
-// handle takes one event of a conversation through a turn: load, plan, decide, append, apply, dispatch. It returns nil, which
+// handle does what one event of a conversation leads to: load the conversation, plan what the event does, apply the event (Begin), decide
+// if its turn waits for nothing else, append the entry to the log, apply the decision (Finish), dispatch what follows. It returns nil, which
 // acknowledges the event, only after everything that follows from it has been sent.
 func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	return o.take(ctx, e, "")
@@ -41,7 +42,7 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 		return transport.Permanent(err) // see givenUp
 	}
 	e = original(e)
-	d := &delivery{event: e, instead: instead, kept: cache.Cause{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
+	d := &delivery{event: e, instead: instead, unstored: cache.Cause{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {
 			return err
@@ -53,7 +54,8 @@ func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead str
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
 
-// round takes the event once from load to dispatch. It returns false when the log has gone on, and the event is to be looked at anew.
+// round takes the event once from load to dispatch. It returns false when that is to be done anew: the log has gone on, or the turn is to
+// end with d.instead, since what was decided cannot be used.
 func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err error) {
 	e := d.event
 	conv, err := o.load(ctx, e)
@@ -79,7 +81,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	}
 	switch plan.Do {
 	case conversation.Repeat:
-		o.unstored.Take(d.kept) // it was stored after all, or another one was
+		o.unstored.Take(d.unstored) // it was stored after all, or another one was
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
 		o.folds.Put(conv)
@@ -87,14 +89,14 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	case conversation.Refuse:
 		return true, o.bar(ctx, conv, e, plan.Why, now)
 	case conversation.Ignore:
-		o.unstored.Take(d.kept)
+		o.unstored.Take(d.unstored)
 		return true, o.ignore(ctx, conv, e, plan.Why, now)
 	}
 	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: d.instead, Usage: d.spent}
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
-	if kept := o.unstored.Take(d.kept); kept != nil && kept.After == conv.Version && d.instead == "" {
+	if kept := o.unstored.Take(d.unstored); kept != nil && kept.After == conv.Version && d.instead == "" {
 		entry = kept.Entry // only to be stored
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
@@ -149,7 +151,8 @@ func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64)
 	return o.send(ctx, conv, seq)
 }
 
-// original returns e, or what it is once more.
+// original returns e under the id that its message came with first. Who sends a message once more, as an agent does that was restarted, gives the
+// event another id (see [transport.AgainID]), and both are one event to Cortex.
 func original(e *transport.Event) *transport.Event {
 	id := transport.MessageEventID(e)
 	if id == e.ID {
@@ -163,8 +166,8 @@ func original(e *transport.Event) *transport.Event {
 // errUnstorable marks an entry that no store will keep.
 var errUnstorable = errors.New("entry cannot be stored")
 
-// advance completes the entry for an event, adds it to the log and sends what follows from it. With a failure nothing is
-// decided: the turn ends with it. Nor with a decision, which an entry has that could not be stored at first.
+// advance completes the entry for an event, adds it to the log and sends what follows from it. An entry that has a Failure or a Decision
+// already is not decided: the turn ends with the one, and an entry with the other was decided at an earlier delivery, and not stored.
 // now is later than entry.Time if an earlier attempt to store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
 func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
 	after, e := conv.Version, entry.Cause

@@ -16,12 +16,13 @@ type Decider interface {
 	Decide(ctx context.Context, t *Turn, stream func(text string)) (*Decision, error)
 }
 
-// Turn is what a Decider decides about. It is not retained and not changed.
+// Turn is what a Decider is shown of a turn, to decide about its next step. It is not retained and not changed. The turn itself is a
+// conversation.Turn of package cortex/conversation.
 type Turn struct {
 	prompt.Input
 	Tenant    string
 	ContextID string // the conversation
-	ID        string // the id of the user's message
+	ID        string // of the turn: what transport.TurnID gives; in old logs the id of the user's message
 	// Budget is what the decision may spend.
 	Budget Budget
 	// Search returns the agents that fit words best, of all that may be given work, the best first; at most 20. nil when there

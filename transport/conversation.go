@@ -12,13 +12,14 @@ import (
 //	from → topic              payload                     meaning
 //	user → Inbox(cortex)      Message, role user          what the user says; Event.ID = Message.ID, see [TurnID]
 //	cortex → Live(context)    Delta                       the answer while it is written
-//	cortex → Inbox(agent)     Message, role user          a task: TaskID set, metadata as below
+//	cortex → Inbox(agent)     Message, role user          a task: TaskID set, metadata as below; by way of Inbox([Queue]) when it has to wait
 //	cortex → Live(context)    Task, SUBMITTED             the same task was given; History[0] is its message
 //	agent → Live(context)     TaskStatusUpdate, WORKING   progress; Status.Message has the words
 //	agent → Live(context)     TaskArtifactUpdate          an output while it is made, or, as [TextArtifact], the text of the result
 //	agent → Inbox(cortex)     Task                        the result (terminal), or a question (INPUT_REQUIRED)
 //	cortex → Live(context)    TaskStatusUpdate            the task is settled: state and result as logged
-//	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) when an agent asked
+//	cortex → Live(context)    Message, role agent         the answer; ends the turn. To Inbox(From) and Control(From) when an agent asked
+//	cortex → Inbox(cortex)    Deadline                    the conversation's timer; or the receipt of a question for a yes
 //	user → Inbox(cortex) and Control(cortex)   Cancel     stop a turn or a task
 //	user → Inbox(cortex)      Share                       others may speak in the conversation, or no longer
 //	cortex → Control(agent)   Cancel, TaskID set          stop that task

@@ -115,7 +115,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
 			if t.Phase == Held { // a question is about all of its tasks or none
-				c.withdraw(e, c.askedIn(t.Turn), reason)
+				c.cancelHeld(e, c.askedIn(t.Turn), reason)
 			}
 			c.settle(e, t, Canceled, reason, nil)
 		}

@@ -257,7 +257,7 @@ func (o effects) timer(at, due time.Time) {
 	})
 }
 
-// delivered notes, behind the question of a turn, that it was delivered: it comes back to Cortex before everything that is said after it.
+// delivered sends the receipt of a turn's question, behind the question (see reply.go): it comes back to Cortex before everything that is said after it.
 func (o effects) delivered(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
 		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{

@@ -130,7 +130,7 @@ func TestFilesOfAYes(t *testing.T) {
 	}
 }
 
-// deliveredID returns the id of the note that the last question was delivered.
+// deliveredID returns the id of the receipt of the last question.
 func (s *script) deliveredID() string {
 	for _, out := range s.conv.Effects(s.conv.Seq) {
 		if _, ok := out.Event.Payload.(*transport.Deadline); ok && out.Event.DeliverAt.IsZero() {

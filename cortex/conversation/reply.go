@@ -16,12 +16,12 @@ import (
 // A decision that gives work to an agent which the policy wants a yes for is not carried out: its tasks wait, all of them, with
 // the state auth-required, and the turn is answered with a question. These hold, by the log alone:
 //
-//   - At most one question is open for each person in a conversation: a new one withdraws the earlier one.
+//   - At most one question is open for each person in a conversation: a new one cancels what the earlier one was about.
 //   - Whatever that person says next closes it. Exactly a yes lets the tasks go, in a turn of its own and as they were shown;
 //     everything else cancels them. So a yes to something else never lets them go.
 //   - A yes counts when it was said after the question was delivered and nothing was answered to that person since. Else the question
 //     is asked once more, under the same tasks. What was said when is known by the order in the inbox, and not by anybody's clock:
-//     behind the question Cortex sends itself a note, and only what comes after the note was said after the question.
+//     behind the question Cortex sends itself a receipt, a Deadline by its type, and only what comes after the receipt was said after the question.
 //   - What others say, people and agents, leaves it open. A cancellation, or the end of its time, closes it.
 //   - A task leaves this state in the very entry that closes the question, and nothing but a yes has it sent.
 
@@ -67,18 +67,18 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	word := wordOf(turn.User)
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
-		c.withdraw(e, tasks, noYes)
+		c.cancelHeld(e, tasks, noYes)
 	case turn.Direct != nil: // it is said to somebody else
-		c.withdraw(e, tasks, "not confirmed")
+		c.cancelHeld(e, tasks, "not confirmed")
 	case slices.Contains(yesWords, word):
 		r.Yes, r.Unclear = true, c.unclear(asked)
 		turn.Reply, turn.Direct = r, asked.Direct
 		turn.Files = slices.Concat(asked.Files, turn.Files)
 	case slices.Contains(noWords, word):
 		turn.Reply = r
-		c.withdraw(e, tasks, "the user said no")
+		c.cancelHeld(e, tasks, "the user said no")
 	default:
-		c.withdraw(e, tasks, "not confirmed")
+		c.cancelHeld(e, tasks, "not confirmed")
 	}
 }
 
@@ -92,7 +92,7 @@ func (c *Conversation) unclear(asked *Turn) bool {
 	})
 }
 
-// delivered returns the turn whose open question was delivered before e was sent, if e is the note that says so; else nil.
+// delivered returns the turn whose open question was delivered before e was sent, if e is the receipt that says so; else nil.
 func (c *Conversation) delivered(e *transport.Event) *Turn {
 	if _, ok := e.Payload.(*transport.Deadline); !ok {
 		return nil
@@ -105,7 +105,7 @@ func (c *Conversation) delivered(e *transport.Event) *Turn {
 	return nil
 }
 
-// deliveredID is the id of the note that turn's question was delivered.
+// deliveredID is the id of the receipt that says that turn's question was delivered.
 func (c *Conversation) deliveredID(turn *Turn) string {
 	return c.ID(turn.AnswerSeq, "told:"+turn.ID, 0)
 }
@@ -121,8 +121,8 @@ func wordOf(text string) string {
 	})
 }
 
-// withdraw cancels tasks that wait for a yes.
-func (c *Conversation) withdraw(e *Entry, tasks []*Task, why string) {
+// cancelHeld cancels tasks that wait for a yes.
+func (c *Conversation) cancelHeld(e *Entry, tasks []*Task, why string) {
 	for _, t := range tasks {
 		if t.Phase == Held {
 			c.settle(e, t, Canceled, why, nil)
@@ -141,11 +141,11 @@ func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
 	c.answer(e, turn, e.Consent)
 	for _, t := range c.Asked() {
 		if before := c.Turn(t.Turn); before == nil || (before != turn && before.From == turn.From) {
-			c.withdraw(e, []*Task{t}, "not confirmed before something else was asked")
+			c.cancelHeld(e, []*Task{t}, "not confirmed before something else was asked")
 		}
 	}
 	for asked := c.Asked(); len(asked) > maxAsked; asked = c.Asked() {
-		c.withdraw(e, c.askedIn(asked[0].Turn), "too many questions wait for an answer")
+		c.cancelHeld(e, c.askedIn(asked[0].Turn), "too many questions wait for an answer")
 	}
 }
 
@@ -167,7 +167,7 @@ func (c *Conversation) closeReply(e *Entry, turn *Turn) {
 	}
 	for _, id := range turn.Reply.Tasks {
 		if t := c.Tasks[id]; t != nil && t.Turn != turn.ID {
-			c.withdraw(e, []*Task{t}, why)
+			c.cancelHeld(e, []*Task{t}, why)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// View returns what a decider is shown to decide about the turn with this id: everything but the agents and the limits. Its History is
+// View returns what a decider is shown to decide about turn: everything but the agents and the limits. Its History is
 // the conversation's own: who changes anything in it changes a copy.
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}

@@ -73,7 +73,7 @@ func newInFlight(cfg *Config) *inFlight {
 }
 
 // enter waits until a decision may be made that e has asked for, of a turn whose chain sender began. The caller then ends it with leave; waited
-// says that time has gone by. It returns the cause of ctx when that ends before, or a [failure] when the sender has too much: not for an
+// says that time has gone by. It returns the cause of ctx when that ends before, or a [conversation.Failure] when the sender has too much: not for an
 // event that comes again, since it was let in before.
 func (f *inFlight) enter(ctx context.Context, sender string, e *transport.Event, now time.Time) (leave func(), waited bool, err error) {
 	t := &flight{since: now, begun: make(chan struct{})}

@@ -7,10 +7,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// interrupt handles what comes on the orchestrator's control topic. A Cancel ends the decision that its turn waits for; the same
+// controlled handles what comes on the orchestrator's control topic. A Cancel ends the decision that its turn waits for; the same
 // Cancel comes through the inbox too, and cancels the turn's tasks. A Forget says what the store has no longer: its conversation, or
 // what was learned of an agent.
-func (o *Orchestrator) interrupt(_ context.Context, e *transport.Event) error {
+func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Forget:
 		if p.AgentID == "" {

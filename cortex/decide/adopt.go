@@ -1,0 +1,78 @@
+package decide
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Lost is an entry that was paid for and came second, with the fold that it was made for.
+type Lost struct {
+	Entry *conversation.Entry
+	Conv  *conversation.Conversation
+}
+
+// adopt gives the entry the decision of one that was lost, or its failure, if that still fits: what the log has gained since is nothing
+// that the decider was shown. It returns false when there is to be decided anew.
+func (d *decision) adopt(lost *Lost) bool {
+	if lost == nil || lost.Entry.Decision == nil && lost.Entry.Failure == "" {
+		return false
+	}
+	before := lost.Conv.Turn(d.turn.ID)
+	if before == nil {
+		return false
+	}
+	then, now := ground(lost.Conv, before), ground(d.conv, d.turn)
+	if then == nil || !bytes.Equal(then, now) {
+		return false
+	}
+	if decided := lost.Entry.Decision; decided != nil {
+		for i := range decided.Delegations {
+			if d.veto(decided.Delegations[i].Agent, decided.Delegations[i].Skill) != "" {
+				return false
+			}
+		}
+		if len(d.take(decided, lost.Entry.Consent == "")) > 0 { // what it counted for were its tasks, which have other ids now
+			return false
+		}
+	}
+	e, was := d.entry, lost.Entry
+	e.Decision, e.Failure, e.Usage = was.Decision, was.Failure, was.Usage
+	e.Roster, e.Shortlist, e.Terms, e.Consent = was.Roster, was.Shortlist, was.Terms, was.Consent
+	e.Summary, e.Omitted = was.Summary, was.Omitted
+	return true
+}
+
+// ground is what a decision about turn is made of, for comparing; nil when it cannot be compared.
+func ground(c *conversation.Conversation, turn *conversation.Turn) []byte {
+	shown := c.View(turn, time.Time{})
+	g := struct {
+		User, Summary string
+		Omitted       int
+		History       []prompt.Turn
+		Steps         []prompt.Step
+		Waiting       []prompt.Task
+		Asked         []prompt.Task
+		Reply         any
+		Decisions     int
+		Listed        []prompt.Agent
+		Changes       []conversation.Change
+		Relist        bool
+		Choice        bool
+		ListedSize    int
+	}{
+		User: shown.User, Summary: shown.Summary, Omitted: shown.Omitted, History: shown.History, Steps: shown.Steps, Waiting: shown.Waiting,
+		Reply: turn.Reply, Decisions: turn.Decisions, Listed: c.Listed, Changes: c.Changes, Relist: c.Relist, Choice: c.Choice, ListedSize: c.ListedSize,
+	}
+	for _, t := range c.Asked() {
+		g.Asked = append(g.Asked, conversation.PromptTask(t))
+	}
+	b, err := json.Marshal(g)
+	if err != nil {
+		return nil
+	}
+	return b
+}
