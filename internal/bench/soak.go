@@ -215,8 +215,12 @@ func (s *soak) finish(ctx context.Context, u *user) error {
 	}
 	s.mu.Unlock()
 	if erases {
-		_, err := erase.Conversation(ctx, s.n.store, s.n.bus, "", u.contextID)
-		return err
+		for { // a server that is busy answers too late; what is interrupted is done again
+			_, err := erase.Conversation(ctx, s.n.store, s.n.bus, "", u.contextID)
+			if !errors.Is(err, transport.ErrUnavailable) || ctx.Err() != nil {
+				return err
+			}
+		}
 	}
 	return s.forget(ctx, now)
 }
