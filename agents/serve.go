@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/uuid"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -51,7 +53,7 @@ type Options struct {
 	Tenant string
 	// Instance tells this process from others that serve the same agent; "" is a random id.
 	Instance string
-	// Concurrency bounds the tasks that are worked on at once; 0 is DefaultConcurrency.
+	// Concurrency bounds the tasks that are worked on at once; 0 is what the card says (max_concurrent_tasks), or DefaultConcurrency.
 	Concurrency int
 	// Heartbeat is the time between two announcements of the card; 0 is DefaultHeartbeat. An announcement holds for
 	// three heartbeats, and for a second at least.
@@ -152,7 +154,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 		return nil, fmt.Errorf("instance %w", err)
 	}
 	if a.o.Concurrency <= 0 {
-		a.o.Concurrency = DefaultConcurrency
+		a.o.Concurrency = cmp.Or(agentcard.SpecOf(card).Limits.MaxConcurrentTasks, DefaultConcurrency)
 	}
 	if a.o.Deliveries == 0 {
 		a.o.Deliveries = MaxDeliveries

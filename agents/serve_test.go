@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
@@ -76,10 +77,14 @@ func (b *bench) serve(h agents.Handler, o *agents.Options) (stop func() error) {
 }
 
 func (b *bench) execute(x agents.Executor, o *agents.Options) (stop func() error) {
+	return b.executeAs(card(), x, o)
+}
+
+func (b *bench) executeAs(card *a2a.AgentCard, x agents.Executor, o *agents.Options) (stop func() error) {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	done := make(chan error, 1)
 	tr := b.bus.Dial()
-	go func() { done <- agents.Serve(ctx, tr, card(), x, o) }()
+	go func() { done <- agents.Serve(ctx, tr, card, x, o) }()
 	synctest.Wait()
 	return sync.OnceValue(func() error {
 		cancel()
@@ -408,16 +413,17 @@ func TestUnknownPayloadIsNotTriedAgain(t *testing.T) {
 }
 
 func TestConcurrency(t *testing.T) {
-	for _, tt := range []struct{ limit, want int }{{0, agents.DefaultConcurrency}, {3, 3}} {
+	for _, tt := range []struct{ limit, said, want int }{{0, 0, agents.DefaultConcurrency}, {3, 0, 3}, {0, 5, 5}, {3, 5, 3}} { // said: by the card
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			h := newHold()
-			defer b.serve(h.handle, &agents.Options{Concurrency: tt.limit})()
+			says := agentcard.Attach(card(), &agentcard.Spec{Limits: agentcard.Limits{MaxConcurrentTasks: tt.said}})
+			defer b.executeAs(says, agents.Handler(h.handle), &agents.Options{Concurrency: tt.limit})()
 			for i := range 20 {
 				b.give(task(fmt.Sprint("t", i), "hello", nil))
 			}
 			if n := int(h.started.Load()); n != tt.want {
-				t.Errorf("with Concurrency %d, %d tasks run at once, want %d", tt.limit, n, tt.want)
+				t.Errorf("with Concurrency %d and %d in the card, %d tasks run at once, want %d", tt.limit, tt.said, n, tt.want)
 			}
 			close(h.release)
 			if n := len(b.got()); n != 20 {

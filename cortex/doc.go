@@ -33,7 +33,7 @@
 //   - direct request: a message that names its agent; no model decides.
 //   - candidates: the agents that a turn may give work to. Shortlist: those that its prompt shows, when they are too many.
 //   - in-flight limit: how much may be under way at a time: tasks of an agent (at_once of the policy), undecided turns, decisions. Others are
-//     limits of their own: max_concurrent_tasks of a card is what `cortex agent` takes at a time, and MaxParallel how many delegations one decision may have.
+//     limits of their own: max_concurrent_tasks of a card is what its agent takes at a time, and MaxParallel how many delegations one decision may have.
 //   - learner: what keeps in mind which agents were good for what. Evidence: one such case.
 //   - spend log: what was spent on models each day, which a store keeps beside the logs.
 //   - settled: of a task, over, or waiting for the user. When none of a turn's tasks is with its agent (Outstanding), the next decision is made.

@@ -168,7 +168,7 @@ func sameWhenLogged(d *llm.Decision) *llm.Decision {
 	ok := valid(string(d.Kind), d.Say, d.Reason, d.Model) && valid(d.Searches...)
 	for i := range d.Delegations {
 		w := &d.Delegations[i]
-		ok = ok && len(w.Input) == 0 && valid(w.ID, w.Agent, w.Skill, w.Task) && valid(w.DependsOn...)
+		ok = ok && len(w.Input) == 0 && valid(w.ID, w.Agent, w.Skill, w.Task) && valid(w.DependsOn...) && valid(w.Files...)
 	}
 	if !ok {
 		return nil
@@ -177,7 +177,7 @@ func sameWhenLogged(d *llm.Decision) *llm.Decision {
 	same.Searches, same.Delegations = filled(d.Searches), filled(d.Delegations)
 	for i := range same.Delegations {
 		w := &same.Delegations[i]
-		w.Input, w.DependsOn = nil, filled(w.DependsOn)
+		w.Input, w.DependsOn, w.Files = nil, filled(w.DependsOn), slices.Clone(w.Files) // no files are not the same as none named
 	}
 	return &same
 }

@@ -22,6 +22,7 @@ func FuzzSameWhenLogged(f *testing.F) {
 		{text: "a", id: "1", input: `{"b" : 1}`, n: 1},
 		{n: 4},
 		{text: "null", input: "null", n: 7},
+		{text: "a", id: "1", n: 3},
 	} {
 		f.Add(seed.text, seed.id, seed.input, seed.n)
 	}
@@ -34,6 +35,10 @@ func FuzzSameWhenLogged(f *testing.F) {
 			w := llm.Delegation{ID: id, Agent: text, Skill: id, Task: text, Input: json.RawMessage(input), DependsOn: []string{}}
 			if i > 0 {
 				w.DependsOn, d.Searches = append(w.DependsOn, id, text), append(d.Searches, text)
+				w.Files = []string{}
+			}
+			if i > 1 {
+				w.Files = append(w.Files, id)
 			}
 			d.Delegations = append(d.Delegations, w)
 		}
@@ -55,6 +60,11 @@ func FuzzSameWhenLogged(f *testing.F) {
 		if len(d.Delegations) > 0 && &d.Delegations[0] == &got.Delegations[0] {
 			t.Error("the copy shares its delegations with the decider's")
 		}
+		for i, w := range d.Delegations {
+			if len(w.Files) > 0 && &w.Files[0] == &got.Delegations[i].Files[0] {
+				t.Error("the copy shares its files with the decider's")
+			}
+		}
 	})
 }
 
@@ -63,7 +73,7 @@ func TestSameWhenLogged(t *testing.T) {
 	if sameWhenLogged(&llm.Decision{Kind: llm.KindRespond, Say: "<Hello>"}) == nil {
 		t.Error("an answer takes the long way")
 	}
-	for _, w := range []llm.Delegation{{Task: "\xff"}, {Input: json.RawMessage(`{"a" : 1}`)}} {
+	for _, w := range []llm.Delegation{{Task: "\xff"}, {Files: []string{"\xff"}}, {Input: json.RawMessage(`{"a" : 1}`)}} {
 		if got := sameWhenLogged(&llm.Decision{Delegations: []llm.Delegation{w}}); got != nil {
 			t.Errorf("SameWhenLogged(%+v) = %+v, want nil: JSON changes it", w, got)
 		}

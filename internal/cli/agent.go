@@ -212,10 +212,6 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 	if f.concurrency < 0 {
 		return e.settings.wrong("concurrency", " %d: it must not be negative", f.concurrency)
 	}
-	concurrency := f.concurrency
-	if concurrency == 0 {
-		concurrency = agentcard.SpecOf(card).Limits.MaxConcurrentTasks
-	}
 	name := prompt.Clean(card.Name, 64)
 	log := e.settings.logger(e.stderr, slog.LevelWarn) // such as for what it waits
 	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
@@ -260,7 +256,7 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 	conn.Transport = l.bus
 	conn.joins = func() { fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card)) }
 	err = agents.Serve(ctx, conn.whole(), card, x, &agents.Options{
-		Tenant: e.settings.tenant, Concurrency: concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
+		Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
 	})
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause // it was shut out
