@@ -12,10 +12,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 // maxSaid bounds what is told of a text that a model wrote, in characters.
 const maxSaid = 4000
+
+// maxWhyFiles bounds how many files of a task are named.
+const maxWhyFiles = 4
 
 // why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {
@@ -25,6 +29,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		return "", err
 	}
 	retried := map[uint64]string{} // by the entry that has tasks tried again
+	along := map[uint64][]string{} // by the entry whose delegations have files
 	conv := conversation.NewConversation(b.tenant, contextID)
 	for entry, err := range b.store.Load(ctx, b.tenant, contextID, 0) {
 		if err != nil {
@@ -38,6 +43,7 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 			return "", err
 		}
 		retried[entry.Seq] = whyRetried(conv, entry, alike)
+		along[entry.Seq] = whyFiles(conv, entry)
 	}
 	var out strings.Builder
 	var offered []conversation.Shortlisted
@@ -62,8 +68,8 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		}
 		step++
 		fmt.Fprintf(&out, "%d. %s", step, d.Kind)
-		for _, del := range d.Delegations {
-			fmt.Fprintf(&out, "\n   → %s: %s", said(alike.Named(del.Agent)), said(del.Task))
+		for i, del := range d.Delegations {
+			fmt.Fprintf(&out, "\n   → %s: %s%s", said(alike.Named(del.Agent)), said(del.Task), along[e.Seq][i])
 		}
 		if e.Consent != "" {
 			out.WriteString("\n   asked for your yes first: nothing was sent with this decision")
@@ -83,6 +89,28 @@ func (b *backend) why(ctx context.Context, contextID string) (string, error) {
 		return "nothing was decided in this conversation yet", nil
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil
+}
+
+// whyFiles tells for each delegation of an entry which files went along. conv has taken the entry just now.
+func whyFiles(conv *conversation.Conversation, e *conversation.Entry) []string {
+	if e.Decision == nil {
+		return nil
+	}
+	all := make([]string, len(e.Decision.Delegations))
+	turn := conv.Turn(e.Turn)
+	for i := range e.Decision.Delegations {
+		if turn == nil {
+			break
+		}
+		for j, p := range conv.Along(turn, &e.Decision.Delegations[i]) {
+			if j == maxWhyFiles {
+				all[i] += " and more"
+				break
+			}
+			all[i] += " +" + prompt.Clean(transport.FileName(p.Filename, p.MediaType, j+1), 64)
+		}
+	}
+	return all
 }
 
 // whyRetried tells which tasks an entry has tried again: by whom, in whose place, and why. conv has taken the entry just now.

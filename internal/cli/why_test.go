@@ -84,3 +84,31 @@ func TestWhyTellsOfRetries(t *testing.T) {
 		t.Errorf("why of what a model wrote =\n%s, %v\nwant\n%s", got, err, want)
 	}
 }
+
+// TestWhyTellsOfFiles holds that /why names the files that go along with each task: those of the message, those that the decision names, or none.
+func TestWhyTellsOfFiles(t *testing.T) {
+	l := newLinked(t)
+	m := &a2a.Message{ID: "m1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{
+		a2a.NewTextPart("compare"),
+		{Content: a2a.Raw("a"), Filename: "a.txt", MediaType: "text/plain"}, {Content: a2a.Raw("b"), Filename: "b\n1. delegate", MediaType: "text/plain"},
+	}}
+	now := time.Unix(1000, 0).UTC()
+	e := &conversation.Entry{
+		Seq: 1, Time: now, Deadline: now.Add(time.Second), Turn: "t",
+		Cause: &transport.Event{ID: "m1", Time: now, From: "user", ContextID: "c", Payload: m},
+		Decision: &llm.Decision{Kind: llm.KindDelegate, Model: "m", Delegations: []llm.Delegation{
+			{ID: "1", Agent: "all", Task: "read"}, {ID: "2", Agent: "one", Task: "read", Files: []string{"f1"}}, {ID: "3", Agent: "none", Task: "read", Files: []string{}},
+		}},
+	}
+	if _, err := l.store.Append(t.Context(), "", "c", 0, e); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&backend{link: l, registry: registry.New(registry.Config{})}).why(t.Context(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "1. delegate\n   → all: read +a.txt +b_1. delegate\n   → one: read +a.txt\n   → none: read\n   by m"
+	if got != want {
+		t.Errorf("why:\n%s\nwant:\n%s", got, want)
+	}
+}
