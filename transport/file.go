@@ -34,8 +34,8 @@ const (
 // id, each escaped, with slashes between them.
 const fileScheme = "cortex-file:"
 
-// The keys of a reference's metadata. Who has the key can read the file, so that these stand in messages and in the log of the
-// conversation only, and are not shown to anybody.
+// The keys of a reference's metadata. Who has the key can read the file, so that these stand in messages, the answer among them, and in the
+// log of the conversation, which the tenant's people can read. Agents have those of the files that they are given, and no screen shows one.
 const (
 	metaFileKey  = "file_key"    // base64 (RFC 4648 section 5, without padding)
 	metaFileSize = "file_size"   // bytes
