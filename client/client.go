@@ -67,7 +67,7 @@ var ErrUnsent = errors.New("send the message")
 // Send says m and returns the turn that this begins, as soon as the message is safe with the transport. Errors wrap
 // [transport.ErrInvalid] when m cannot be said, and [ErrUnsent] else.
 func (c *Client) Send(ctx context.Context, m *Message) (Turn, error) {
-	say, err := c.message(m)
+	say, err := c.message(ctx, m)
 	if err != nil {
 		return Turn{}, err
 	}
@@ -113,8 +113,9 @@ func (c *Client) send(ctx context.Context, say *transport.Event) error {
 	return nil
 }
 
-// message returns the event that says m, or an error that wraps transport.ErrInvalid.
-func (c *Client) message(m *Message) (*transport.Event, error) {
+// message returns the event that says m, or an error that wraps transport.ErrInvalid. Files that are too many for a message are stored with
+// the transport, whose errors it may return.
+func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, error) {
 	if m.ContextID == "" {
 		return nil, fmt.Errorf("%w: no conversation to speak in", transport.ErrInvalid)
 	}
@@ -124,6 +125,12 @@ func (c *Client) message(m *Message) (*transport.Event, error) {
 	}
 	if m.To != nil {
 		if err := m.To.Address(said); err != nil {
+			return nil, err
+		}
+	}
+	if files, ok := c.Transport.(transport.Files); ok {
+		var err error
+		if said.Parts, err = transport.PackFiles(ctx, files, c.Tenant, m.ContextID, c.user(), said.Parts); err != nil {
 			return nil, err
 		}
 	}

@@ -2,7 +2,9 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,5 +94,45 @@ func TestAttachRefuses(t *testing.T) {
 	part, err := client.Attach(t.Context(), c, "c", path, 300<<10)
 	if err != nil || !transport.IsFileRef(part) || part.Filename != "a.bin" {
 		t.Errorf("Attach = %+v, %v, want a reference to a.bin", part, err)
+	}
+}
+
+// TestManySmallFiles has a message bring as many files as it may, each small enough to be in it: those for which it has no room are stored.
+func TestManySmallFiles(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	c := &client.Client{Transport: bus}
+	inbox, err := bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan *a2a.Message, 1)
+	go inbox.Serve(t.Context(), func(_ context.Context, e *transport.Event) error { //nolint:errcheck // it ends with the test
+		got <- e.Payload.(*a2a.Message)
+		return nil
+	})
+	parts := a2a.ContentParts{a2a.NewTextPart("read")}
+	for i := range transport.MaxFiles {
+		parts = append(parts, &a2a.Part{Content: a2a.Raw(bytes.Repeat([]byte{byte(i)}, 120<<10)), Filename: "f"})
+	}
+	if _, err := c.Send(t.Context(), &client.Message{ContextID: "c", Parts: parts}); err != nil {
+		t.Fatal(err)
+	}
+	stored := 0
+	for i, p := range (<-got).Parts[1:] {
+		if _, err := transport.RefOf("", p); err == nil {
+			stored++
+		}
+		r, err := transport.OpenPart(t.Context(), bus, "", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(r); err != nil || !bytes.Equal(b, bytes.Repeat([]byte{byte(i)}, 120<<10)) {
+			t.Errorf("file %d is %d bytes, %v", i, len(b), err)
+		}
+		r.Close()
+	}
+	if want := transport.MaxFiles - transport.MaxInlineFiles/(120<<10); stored != want {
+		t.Errorf("%d files are stored, want %d", stored, want)
 	}
 }

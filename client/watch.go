@@ -23,7 +23,7 @@ import (
 // being watched.
 func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
-		say, err := c.message(m)
+		say, err := c.message(ctx, m)
 		if err == nil {
 			err = c.follow(ctx, turnOf(say), say, func(e *transport.Event) bool { return yield(e, nil) })
 		}

@@ -250,6 +250,35 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// TestOlderList has a server end without writing its list anew, as it does when it finds it at odds with itself. Messages that were removed since
+// the older one are not said to be gone.
+func TestOlderList(t *testing.T) {
+	dir := store(t, 6, 10)
+	list := filepath.Join(filepath.Dir(blockFile(dir, 1)), indexState)
+	older, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, stop := serve(t, dir)
+	s, err := js.Stream(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.DeleteMsg(t.Context(), 4), s.DeleteMsg(t.Context(), 5), s.DeleteMsg(t.Context(), 6)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "test.7", []byte("w")); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if err := os.WriteFile(list, older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := examine(t, dir, Options{Memory: remembered(t, dir, 7, true), Aside: t.TempDir()}); len(r.Findings) > 0 {
+		t.Errorf("the check finds %+v, want nothing", r.Findings)
+	}
+}
+
 // TestForgotten cuts the end off a stream of which nothing is remembered. What was in it is not said to be nobody's, and what the server
 // has listed is said to be gone.
 func TestForgotten(t *testing.T) {

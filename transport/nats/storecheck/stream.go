@@ -328,7 +328,8 @@ func (s *checking) end() error {
 		return nil
 	}
 	was, level := s.remembered.Last, Lost
-	if s.clean && !s.mend && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum { // what the server had when it ended
+	// What the server had when it ended. It may have left an older list in its place: then its end is compared.
+	if s.clean && !s.mend && s.lists.last >= was && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum {
 		lacks := s.tally.lacks(s.lists.messages, s.lists.first, s.lists.last, s.queue)
 		if lacks == "" {
 			return nil
