@@ -90,7 +90,8 @@ func TestWhyTellsOfFiles(t *testing.T) {
 	l := newLinked(t)
 	m := &a2a.Message{ID: "m1", Role: a2a.MessageRoleUser, Parts: a2a.ContentParts{
 		a2a.NewTextPart("compare"),
-		{Content: a2a.Raw("a"), Filename: "a.txt", MediaType: "text/plain"}, {Content: a2a.Raw("b"), Filename: "b\n1. delegate", MediaType: "text/plain"},
+		{Content: a2a.Raw("a"), Filename: "a.txt", MediaType: "text/plain"},
+		{Content: a2a.Raw("b"), Filename: "b\n1. delegate", MediaType: "text/plain"},
 	}}
 	now := time.Unix(1000, 0).UTC()
 	e := &conversation.Entry{
