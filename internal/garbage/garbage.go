@@ -17,7 +17,7 @@ const (
 
 	leastLimit = 768 << 20 // bytes of memory beyond which Go collects all the time, rather than take more
 	busy       = 0.25      // share of the processors' time for collecting that says the limit is too low
-	busyFor    = 10        // ticks of that until the limit is raised by a quarter
+	busyFor    = 10        // such ticks in a row until the limit is raised by a quarter
 	idleFor    = 60        // ticks of which half the limit would do, until it is lowered again
 )
 
@@ -47,7 +47,11 @@ func Gather(ctx context.Context) {
 			debug.SetGCPercent(p)
 		}
 		c, a := read[1].Value.Float64(), read[2].Value.Float64()
-		if bound.follow(inUse, (c-collecting)/max(a-all, 1e-9)) {
+		share := -1.0 // Go counts the time when it has collected
+		if a > all {
+			share = (c - collecting) / (a - all)
+		}
+		if bound.follow(inUse, share) {
 			debug.SetMemoryLimit(bound.bytes)
 		}
 		collecting, all = c, a
@@ -68,11 +72,13 @@ type limit struct {
 	tight, loose int // ticks in a row
 }
 
-// follow takes note of what is in use, and of the share of time that went into collecting since it was called last. It reports whether
-// the limit has changed.
+// follow takes note of what is in use, and of the share of time that went into collecting since it was called last; less than 0 where that
+// is not known, such as in the middle of a long collection. It reports whether the limit has changed.
 func (l *limit) follow(inUse uint64, share float64) bool {
-	l.tight, l.loose = l.tight+1, l.loose+1
-	if share < busy {
+	l.loose++
+	if share >= busy {
+		l.tight++
+	} else if share >= 0 {
 		l.tight = 0
 	}
 	if l.bytes == leastLimit || int64(inUse) > l.bytes/2 {

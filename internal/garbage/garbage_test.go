@@ -43,6 +43,17 @@ func TestLimitFollows(t *testing.T) {
 	if n := changes(3*busyFor, leastLimit, 2*busy); n != 3 || l.bytes < 3*leastLimit/2 {
 		t.Errorf("%d changes to %d bytes, want 3 to nearly twice as much", n, l.bytes)
 	}
+	was := l.bytes
+	for range busyFor { // collections that take longer than a tick
+		changes(1, leastLimit, 2*busy)
+		changes(3, leastLimit, -1)
+	}
+	if l.bytes <= was {
+		t.Errorf("%d bytes after long collections, want more than %d", l.bytes, was)
+	}
+	if n := changes(10*busyFor, uint64(l.bytes), -1); n != 0 {
+		t.Errorf("%d changes while nothing is collected, want none", n)
+	}
 	if n := changes(10*idleFor, uint64(l.bytes), 0); n != 0 {
 		t.Errorf("%d changes while all of it is in use, want none", n)
 	}
