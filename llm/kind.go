@@ -14,20 +14,25 @@ const (
 	KindSearch Kind = "search"
 )
 
-// kinds are the kinds, in the order in which a model is told of them. [DecisionSchema], [Check], what is streamed and what of an answer is shown
-// again follow from a row. What else a kind needs, a line in prompt/templates/system.tmpl and what it does in cortex/conversation, a
-// test of that place asks for.
-var kinds = []struct {
+// kindRow is what there is to know of a kind.
+type kindRow struct {
 	Kind
-	answers bool                         // it ends the turn, with Say as the answer
-	offered func(*Turn) bool             // a model may write it
-	check   func(*Turn, *Decision) error // see [Check]; nil: Decide does not return it
-}{
-	{KindRespond, true, always, checkAnswer},
-	{KindDelegate, false, func(t *Turn) bool { return !t.Last }, checkDelegations},
-	{KindClarify, true, always, checkAnswer},
-	{KindRefuse, true, always, checkAnswer},
-	{KindSearch, false, func(t *Turn) bool { return t.Choice && !t.Last }, nil},
+	answers   bool                         // it ends the turn, with Say as the answer
+	fulfils   bool                         // it does what was asked for: the router learns from its turn
+	delegates bool                         // each of Delegations becomes a task
+	offered   func(*Turn) bool             // a model may write it
+	check     func(*Turn, *Decision) error // see [Check]; nil: Decide does not return it
+}
+
+// kinds are the kinds, in the order in which a model is told of them. [DecisionSchema], [Check], what is streamed, what of an answer is shown
+// again, the rules for those who get work, and what is learned follow from a row. What else a kind needs, a line in
+// prompt/templates/system.tmpl and what it does in cortex/conversation, a test of that place asks for.
+var kinds = []kindRow{
+	{Kind: KindRespond, answers: true, fulfils: true, offered: always, check: checkAnswer},
+	{Kind: KindDelegate, delegates: true, offered: func(t *Turn) bool { return !t.Last }, check: checkDelegations},
+	{Kind: KindClarify, answers: true, offered: always, check: checkAnswer},
+	{Kind: KindRefuse, answers: true, offered: always, check: checkAnswer},
+	{Kind: KindSearch, offered: func(t *Turn) bool { return t.Choice && !t.Last }},
 }
 
 func always(*Turn) bool { return true }
@@ -43,12 +48,21 @@ func Kinds() []Kind {
 	return all
 }
 
-// Answers reports whether a decision of this kind ends the turn, with Say as the answer.
-func (k Kind) Answers() bool {
+// row returns what there is to know of k; nothing of an unknown kind, such as one in the log of a newer build.
+func (k Kind) row() kindRow {
 	for _, row := range kinds {
 		if row.Kind == k {
-			return row.answers
+			return row
 		}
 	}
-	return false
+	return kindRow{Kind: k}
 }
+
+// Answers reports whether a decision of this kind ends the turn, with Say as the answer.
+func (k Kind) Answers() bool { return k.row().answers }
+
+// Fulfils reports whether a decision of this kind does what was asked for.
+func (k Kind) Fulfils() bool { return k.row().fulfils }
+
+// Delegates reports whether a decision of this kind gives work to agents: each of its Delegations becomes a task.
+func (k Kind) Delegates() bool { return k.row().delegates }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -89,7 +88,7 @@ func (c *Conversation) Finish(e *Entry) {
 	if d := e.Decision; d != nil {
 		turn.Decisions++
 		turn.Model = d.Model
-		if d.Kind == llm.KindDelegate {
+		if d.Kind.Delegates() {
 			c.delegate(e, turn, d)
 			if e.Consent != "" {
 				c.ask(e, turn, d)

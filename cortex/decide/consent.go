@@ -26,7 +26,7 @@ const policyModel = "policy"
 // consent returns what the user is asked before the delegations of a decision are sent, or "" when that needs no yes.
 func (d *decision) consent(decided *llm.Decision) string {
 	needed := func(del llm.Delegation) bool { return d.confirms(del.Agent, del.Skill) }
-	if decided.Kind != llm.KindDelegate || !slices.ContainsFunc(decided.Delegations, needed) {
+	if !decided.Kind.Delegates() || !slices.ContainsFunc(decided.Delegations, needed) {
 		return ""
 	}
 	return d.question(decided.Delegations)

@@ -208,7 +208,7 @@ func (d *decision) busy(agent string, more int) string {
 // take counts a decision's tasks against the limits of their agents; tasks that wait for the user's yes are checked, and not counted. For each agent
 // whose limit would be exceeded it returns the reason, and then nothing is counted.
 func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
-	if d.policy == nil || decided.Kind != llm.KindDelegate {
+	if d.policy == nil || !decided.Kind.Delegates() {
 		return nil
 	}
 	full, given := map[string]string{}, map[string]int{}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
-	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -21,7 +20,7 @@ func (s *Learner) Learn(conv *conversation.Conversation, entry *conversation.Ent
 	if _, ok := transport.Request(entry.Cause); ok && corrects(turn.User) {
 		s.retract(turnBefore(conv, turn))
 	}
-	if turn.AnswerSeq != entry.Seq || turn.Kind != llm.KindRespond || turn.Past == nil {
+	if turn.AnswerSeq != entry.Seq || !turn.Kind.Fulfils() || turn.Past == nil {
 		return
 	}
 	tasks := completed(turn)
