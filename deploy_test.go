@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"sigs.k8s.io/yaml"
 
-	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/app"
 )
 
 // object is a node of a YAML document.
@@ -79,7 +79,7 @@ func acceptsCommand(t *testing.T, where string, args []string) {
 	}
 	var out, errs bytes.Buffer
 	args = append(slices.Clone(args), "--help")
-	if code := cli.Run(t.Context(), args, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), "cortex "+args[0]) {
+	if code := app.Run(t.Context(), app.Options{}, args, strings.NewReader(""), &out, &errs); code != 0 || !strings.Contains(out.String(), "cortex "+args[0]) {
 		t.Errorf("%s: cortex %s: exit %d\n%s", where, strings.Join(args, " "), code, errs.String())
 	}
 }
@@ -159,7 +159,7 @@ func TestDeploySettings(t *testing.T) {
 		}
 	}
 	var help bytes.Buffer
-	if code := cli.Run(t.Context(), []string{"serve", "--help"}, strings.NewReader(""), &help, &help); code != 0 {
+	if code := app.Run(t.Context(), app.Options{}, []string{"serve", "--help"}, strings.NewReader(""), &help, &help); code != 0 {
 		t.Fatalf("serve --help: exit %d", code)
 	}
 	names := map[string]bool{}

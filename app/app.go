@@ -25,6 +25,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 	"github.com/cortex-orchestrator/cortex/llm/provider"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -90,7 +91,7 @@ func Run(ctx context.Context, o Options, args []string, stdin io.Reader, stdout,
 		fmt.Fprintf(stderr, "cortex: %v\n", err)
 		return 2
 	}
-	p := &cli.Program{Providers: o.Providers, Agents: o.Agents, Transports: o.Transports, Stores: o.Stores}
+	p := &cli.Program{Home: nats.Home{}, Providers: o.Providers, Agents: o.Agents, Transports: o.Transports, Stores: o.Stores}
 	return p.Run(ctx, args, stdin, stdout, stderr)
 }
 

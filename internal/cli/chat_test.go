@@ -122,7 +122,7 @@ func TestEntrance(t *testing.T) {
 		if err := leaveAddress(data, address{URL: server.URL()}); err != nil {
 			t.Fatal(err)
 		}
-		s := &settings{data: data, node: newNodeSettings(new(Program), ownAgents...)}
+		s := &settings{program: self, data: data, node: newNodeSettings(self, ownAgents...)}
 		joining, end := context.WithCancel(t.Context())
 		defer end()
 		in, told := &entrance{end: end}, make(chan bool, 10)

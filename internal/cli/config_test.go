@@ -24,7 +24,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil {
 			return
 		}
-		values, err := (&settings{}).readKeys(d.JSON, known)
+		values, err := (&settings{program: self}).readKeys(d.JSON, known)
 		if err != nil {
 			if err = d.Explain(err); oneLine(err) == "" {
 				t.Errorf("%q: an error without words", text)

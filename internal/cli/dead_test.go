@@ -12,24 +12,29 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
-	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // newListening returns what newLinked does, at an address for commands.
 func newListening(t *testing.T) *link {
 	t.Helper()
-	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	server, err := own.Start(t.Context(), &home.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Shutdown)
-	bus, err := nats.Dial(t.Context(), &nats.Options{Server: server})
+	return dialed(t, server, "")
+}
+
+// dialed returns what leads to a server.
+func dialed(t *testing.T, server home.Server, creds string) *link {
+	t.Helper()
+	conn, err := server.Dial(t.Context(), &home.Options{Creds: creds})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := newLink(t.Context(), bus, server.URL(), "", &jetstore.Options{})
+	l, err := (&settings{program: self}).connect(t.Context(), conn, server.URL(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
@@ -83,7 +82,7 @@ type repaired struct {
 func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	data := e.settings.data
 	if _, err := os.Stat(storeDir(data)); err != nil {
-		if missing := missingStore(data); missing != nil {
+		if missing := e.settings.missingStore(); missing != nil {
 			return missing
 		}
 		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
@@ -93,7 +92,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	case errors.Is(err, errLocked) && repair:
 		return fmt.Errorf("a cortex runs on %s: stop it first", data)
 	case errors.Is(err, errLocked):
-		d, err := known(data)
+		d, err := e.settings.known()
 		if err != nil {
 			return err
 		}
@@ -101,10 +100,10 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	case err != nil:
 		return err
 	}
-	d, err := examine(ctx, data)
-	if missing := missingStore(data); missing != nil {
+	d, err := e.settings.examine(ctx)
+	if missing := e.settings.missingStore(); missing != nil {
 		err = missing
-	} else if gone := goneStore(data); gone != "" {
+	} else if gone := e.settings.goneStore(); gone != "" {
 		err = errors.New(gone)
 	}
 	c.release()
@@ -117,62 +116,41 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	return e.tellDiagnosis(d, asJSON)
 }
 
-// known returns what the service that runs on a data folder knows.
-func known(data string) (*diagnosis, error) {
-	m, err := nats.ReadMemory(storeDir(data))
+// known returns what the service that runs on the data folder knows.
+func (s *settings) known() (*diagnosis, error) {
+	r, err := s.folder().Known()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("what the cortex that runs on %s says of its store cannot be read: %w", s.data, err)
 	}
-	if m == nil {
-		return nil, fmt.Errorf("the cortex that runs on %s has not said anything of its store yet: try again", data)
+	if r == nil {
+		return nil, fmt.Errorf("the cortex that runs on %s has not said anything of its store yet: try again", s.data)
 	}
-	d := &diagnosis{Running: true, Findings: m.Found}
-	if len(m.Notes) > 0 {
-		if err := json.Unmarshal(m.Notes, &d.Conversations); err != nil {
-			return nil, fmt.Errorf("what the cortex that runs on %s says of its store cannot be read: %w", data, err)
-		}
-	}
-	d.conclude(m)
+	d := diagnose(r)
+	d.Running = true
 	return d, nil
 }
 
 // examine reads the whole store.
-func examine(ctx context.Context, data string) (*diagnosis, error) {
-	health := newStoreHealth()
-	report, err := nats.CheckStore(ctx, storeDir(data), "", health.inspect)
-	if err != nil && !errors.Is(err, storecheck.ErrForgotten) {
+func (s *settings) examine(ctx context.Context) (*diagnosis, error) {
+	r, err := s.folder().Check(ctx)
+	if err != nil {
 		return nil, err
 	}
-	d := &diagnosis{Findings: report.Memory.Found, Conversations: health.end(), forgotten: report.Forgotten}
-	d.conclude(report.Memory)
-	damaged := map[string]bool{}
-	for _, f := range d.Findings {
-		if f.Level == storecheck.Lost {
-			damaged[f.Account] = true
-		}
-	}
-	for account, found := range health.ended {
-		if found.Lost > 0 || len(found.Damaged) > 0 {
-			damaged[account] = true
-		}
-	}
-	d.accounts = slices.Sorted(maps.Keys(damaged))
-	return d, nil
+	return diagnose(r), nil
 }
 
-// conclude fills in what follows from the rest.
-func (d *diagnosis) conclude(m *storecheck.Memory) {
+// diagnose says what a report means.
+func diagnose(r *home.Report) *diagnosis {
+	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
 	if d.Findings == nil {
 		d.Findings = []storecheck.Finding{}
 	}
 	if d.Conversations.Damaged == nil {
 		d.Conversations.Damaged = []jetstore.Damaged{}
 	}
-	for _, f := range d.Findings {
-		d.Damaged = d.Damaged || f.Level == storecheck.Lost
-	}
-	d.Damaged = d.Damaged || len(d.Conversations.Damaged) > 0 || d.Conversations.Lost > 0
-	d.Streams = m.Names()
+	lost := func(f storecheck.Finding) bool { return f.Level == storecheck.Lost }
+	d.Damaged = slices.ContainsFunc(d.Findings, lost) || len(d.Conversations.Damaged) > 0 || d.Conversations.Lost > 0
+	return d
 }
 
 // keyless is the account of a server that has no keys.

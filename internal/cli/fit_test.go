@@ -199,7 +199,7 @@ func TestPagesKeepWidth(t *testing.T) {
 		for _, columns := range []uint16{80, 40} {
 			t.Run(fmt.Sprint(what, columns), func(t *testing.T) {
 				out := screen(t, columns, func(tty *os.File) {
-					if err := print(&env{stdout: tty, stderr: tty, settings: settings{node: &nodeSettings{}}}); err != nil {
+					if err := print(&env{stdout: tty, stderr: tty, settings: settings{program: self, node: &nodeSettings{}}}); err != nil {
 						t.Error(err)
 					}
 				})

@@ -20,7 +20,7 @@ var notHandedOver = []string{"data", "nats", "log-format", "log-level"}
 
 // TestNodeIsHandedOverWhole gives each setting of a chat a value, and wants it in the node that takes over from it.
 func TestNodeIsHandedOverWhole(t *testing.T) {
-	e := &env{settings: settings{node: new(nodeSettings)}}
+	e := &env{settings: settings{program: self, node: new(nodeSettings)}}
 	chat, _, err := e.newRoot().Find([]string{"chat"})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 	if err := json.Unmarshal(b, &read); err != nil {
 		t.Fatal(err)
 	}
-	heir := &settings{data: "/data", logFormat: "json", tenant: "own", creds: "own", node: &nodeSettings{policy: "own", tell: func(string) {}}}
+	heir := &settings{program: self, data: "/data", logFormat: "json", tenant: "own", creds: "own", node: &nodeSettings{policy: "own", tell: func(string) {}}}
 	next, own, err := heir.successor(&read)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestNodeIsHandedOverWhole(t *testing.T) {
 // TestHeirHasItsOwn has a chat take over that was given settings: these are its own, with what they name, and the rest, keys among them, are as
 // they were.
 func TestHeirHasItsOwn(t *testing.T) {
-	heir := &settings{node: newNodeSettings(nil, ownAgents...), llms: map[string]*endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
+	heir := &settings{program: self, node: newNodeSettings(self, ownAgents...), llms: map[string]*endpoint{"mine": {Provider: "ollama", Model: "m"}}, budget: budget.Limits{Turn: llm.Budget{Tokens: 5}}}
 	heir.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 	heir.flags.AddFlagSet(heir.node.flags)
 	t.Setenv("CORTEX_POLICY", "/own")
@@ -121,7 +121,7 @@ func TestHeirHasItsOwn(t *testing.T) {
 
 // TestHandoverOfAnotherVersion holds that nothing is left out that a chat does not understand: an --auth of tomorrow, for example.
 func TestHandoverOfAnotherVersion(t *testing.T) {
-	s := &settings{node: newNodeSettings(nil)}
+	s := &settings{program: self, node: newNodeSettings(self)}
 	for flags, want := range map[string]string{"none": "does not know", "sync": "", "retain": "--retain"} {
 		_, _, err := s.successor(&handover{Flags: map[string]string{flags: "strange"}})
 		if got := err == nil; got != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -133,7 +133,7 @@ func TestHandoverOfAnotherVersion(t *testing.T) {
 // TestPathsAreHandedOverWhole: who takes over may be somewhere else.
 func TestPathsAreHandedOverWhole(t *testing.T) {
 	for _, name := range pathFlags {
-		s := &settings{node: newNodeSettings(nil)}
+		s := &settings{program: self, node: newNodeSettings(self)}
 		s.common(pflag.NewFlagSet("", pflag.ContinueOnError))
 		s.nodeFlags(func(f *pflag.Flag) {
 			if f.Name == name {
@@ -147,7 +147,7 @@ func TestPathsAreHandedOverWhole(t *testing.T) {
 			t.Errorf("--%s is handed over as %q, %v", name, h.of(name), err)
 		}
 	}
-	newNodeSettings(nil).flags.VisitAll(func(f *pflag.Flag) {
+	newNodeSettings(self).flags.VisitAll(func(f *pflag.Flag) {
 		what, usage := pflag.UnquoteUsage(f)
 		if (what == "FILE" || what == "DIR") != slices.Contains(pathFlags, f.Name) {
 			t.Errorf("--%s %s, %s: is it a path?", f.Name, what, usage)
@@ -186,7 +186,7 @@ func TestUnusedSettingsAreNamed(t *testing.T) {
 			if err := leaveAddress(data, address{URL: "nats://h:1", PID: 7, Passing: true, Node: &handover{Flags: test.running}}); err != nil {
 				t.Fatal(err)
 			}
-			s := &settings{data: data, node: newNodeSettings(nil, ownAgents...)}
+			s := &settings{program: self, data: data, node: newNodeSettings(self, ownAgents...)}
 			s.common(pflag.NewFlagSet("chat", pflag.ContinueOnError))
 			s.data = data
 			s.flags.AddFlagSet(s.node.flags)

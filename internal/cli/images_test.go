@@ -23,7 +23,7 @@ func TestImagesSetting(t *testing.T) {
 		`{"provider":"vertex","project":"p"}`:                              true,
 		`{"provider":"vertex","project":"p","images":false,"model":"old"}`: false,
 	} {
-		ep, err := readEndpoint("mine", json.RawMessage(entry), new(settings).providers())
+		ep, err := readEndpoint("mine", json.RawMessage(entry), (&settings{program: self}).providers())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,14 +39,14 @@ func TestImagesSetting(t *testing.T) {
 		}
 	}
 	t.Setenv("OPENAI_BASE_URL", "http://localhost:1")
-	ep, err := readEndpoint("openai", json.RawMessage(`{"api_key_env":"A_KEY"}`), new(settings).providers())
+	ep, err := readEndpoint("openai", json.RawMessage(`{"api_key_env":"A_KEY"}`), (&settings{program: self}).providers())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r, _, err := ep.resolved(); err != nil || *r.Images {
 		t.Errorf("with OPENAI_BASE_URL: %+v, %v, want no images", r, err)
 	}
-	if _, err := readEndpoint("mine", json.RawMessage(`{"provider":"openai","images":"yes"}`), new(settings).providers()); err == nil || err.Error() != `llms.mine.images: want true or false, not a string` {
+	if _, err := readEndpoint("mine", json.RawMessage(`{"provider":"openai","images":"yes"}`), (&settings{program: self}).providers()); err == nil || err.Error() != `llms.mine.images: want true or false, not a string` {
 		t.Errorf(`images: "yes" gives %v`, err)
 	}
 }

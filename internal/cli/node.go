@@ -21,15 +21,14 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex"
-	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/internal/garbage"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -60,13 +59,13 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 	if s.transport != "" {
 		return s.plugIn(ctx, log, onConn)
 	}
-	o, store := &nats.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}, s.store
+	o, store := &home.Options{URL: s.nats, Name: name, Logger: log, OnConn: onConn}, s.store
 	if s.nats == "" {
 		a, ok, err := findAddress(ctx, s.data)
 		if err != nil || !ok {
 			return nil, err
 		}
-		o.URL, o.Locate = a.URL, func() (nats.Place, error) { return whereNow(s.data) }
+		o.URL, o.Locate = a.URL, func() (home.Place, error) { return whereNow(s.data) }
 		if store, err = s.storeOf(a); err != nil {
 			return nil, err
 		}
@@ -79,15 +78,15 @@ func (s *settings) join(ctx context.Context, name string, log *slog.Logger, onCo
 		}
 	}
 	o.Creds, o.TLS = s.creds, s.tls
-	bus, err := nats.Dial(ctx, o)
+	conn, err := s.program.Home.Dial(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if who := bus.Identity(); who != nil && who.Role == auth.Agent && s.agent == "" {
-		bus.Close()
-		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, who)
+	if conn.Who != nil && conn.Who.Role == auth.Agent && s.agent == "" {
+		conn.Bus.Close()
+		return nil, fmt.Errorf("%w: the credentials are for %s: give a person's with --creds", transport.ErrForbidden, conn.Who)
 	}
-	return s.connect(ctx, bus, o.URL, store, &jetstore.Options{Logger: log})
+	return s.connect(ctx, conn, o.URL, store, log)
 }
 
 // refusesTLS reports whether err says that one side does not accept the other's TLS: trying again does not help.
@@ -207,52 +206,40 @@ func tenantName(tenant string) string {
 	return fmt.Sprintf("tenant %q", tenant)
 }
 
-// natsLink returns a link without a store. After an error the bus is closed.
-func natsLink(bus *nats.Bus, url, tenant string) (*link, error) {
-	who := bus.Identity()
-	if who != nil && who.Tenant != tenant {
-		bus.Close()
-		return nil, fmt.Errorf("%w: the credentials are for %s, not for %s: give others with --creds, or another --tenant", transport.ErrForbidden, who, tenantName(tenant))
+// newLink returns a link without a store. After an error the connection is closed.
+func newLink(conn *home.Conn, url, tenant string) (*link, error) {
+	if conn.Who != nil && conn.Who.Tenant != tenant {
+		conn.Bus.Close()
+		return nil, fmt.Errorf("%w: the credentials are for %s, not for %s: give others with --creds, or another --tenant", transport.ErrForbidden, conn.Who, tenantName(tenant))
 	}
-	l := &link{bus: bus, url: shownURL(url), tenant: tenant}
-	_, l.sender = bus.Sender()
-	l.absent = noCortex(tenant, l.url, who)
+	l := &link{bus: conn.Bus, url: shownURL(url), tenant: tenant, absent: noCortex(tenant, shownURL(url), conn.Who)}
+	if conn.Who != nil {
+		l.sender = conn.Who.ID
+	}
 	return l, nil
 }
 
-// newLink returns a link with Cortex's own store. After an error the bus is closed.
-func newLink(ctx context.Context, bus *nats.Bus, url, tenant string, o *jetstore.Options) (*link, error) {
-	l, err := natsLink(bus, url, tenant)
-	if err != nil {
-		return nil, err
+// openOwnStore opens the store that is at the server itself. Conversations are none of the business of an agent with keys.
+func (l *link) openOwnStore(ctx context.Context, conn *home.Conn) error {
+	if conn.Who != nil && conn.Who.Role == auth.Agent {
+		return nil
 	}
-	who := bus.Identity()
-	if who != nil && who.Role == auth.Agent {
-		return l, nil // conversations are none of an agent's business
-	}
-	var store *jetstore.Store
-	opts := *o
-	opts.API = bus.API()
 	open := func() (err error) {
-		store, err = jetstore.Open(ctx, bus.Conn(), &opts)
+		l.store, err = conn.Store(ctx)
 		return err
 	}
-	err = open()
-	if who.Limited() {
-		err = whileAway(ctx, err, open)
+	err := open()
+	if !conn.Who.Limited() {
+		return err
 	}
+	err = whileAway(ctx, err, open)
 	switch {
-	case who.Limited() && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		err = unanswered(l.url, l.sender, err)
-	case who.Limited() && errors.Is(err, transport.ErrUnavailable):
-		err = l.absent
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return unanswered(l.url, l.sender, err)
+	case errors.Is(err, transport.ErrUnavailable):
+		return l.absent
 	}
-	if err != nil {
-		bus.Close()
-		return nil, err
-	}
-	l.store = store
-	return l, nil
+	return err
 }
 
 // node is a running Cortex: the server, when it is embedded, and the orchestrator with its registry and built-in agents.
@@ -260,8 +247,7 @@ type node struct {
 	*link
 	*directory.Directory
 	orchestrator *cortex.Orchestrator
-	server       *nats.Server          // nil with --nats
-	health       *storeHealth          // of its store; nil with --nats
+	server       home.Server           // nil with --nats
 	claim        *claim                // likewise
 	broken       atomic.Pointer[error] // why the server has given up its store, after which it may not even end
 	release      func()
@@ -395,6 +381,10 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	if n.server != nil {
 		n.work.Go(func() error {
+			n.server.Watch(workCtx, n.store)
+			return nil
+		})
+		n.work.Go(func() error {
 			select {
 			case err := <-n.server.Broken(): // whoever watches over this process starts it again
 				err = whyBroken(err)
@@ -403,12 +393,6 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			case <-workCtx.Done():
 				return nil
 			}
-		})
-	}
-	if n.health != nil {
-		n.work.Go(func() error {
-			n.health.watch(workCtx, n.server, n.jetstore())
-			return nil
 		})
 	}
 	if keeper, ok := n.bus.(transport.FileKeeper); ok {
@@ -453,38 +437,42 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	if s.transport != "" {
 		return n.openOwn(ctx, s, onConn)
 	}
-	o := &nats.Options{URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Replicas: int(s.node.replicas), MaxFile: int64(s.node.maxFile), Logger: n.log, OnConn: onConn}
+	o := &home.Options{
+		URL: s.nats, Name: "cortex", Creds: s.creds, Tenant: s.tenant, Logger: n.log, OnConn: onConn,
+		Runs: true, Replicas: int(s.node.replicas), MaxFile: int64(s.node.maxFile),
+	}
+	dial := s.program.Home.Dial
 	if s.nats == "" {
 		c, err := claimData(ctx, s.data)
 		if err != nil {
 			return err
 		}
-		n.claim, n.release, n.health = c, c.release, newStoreHealth()
+		n.claim, n.release = c, c.release
 		if err := s.keepKeys(); err != nil {
 			return err
 		}
-		if err := missingStore(s.data); err != nil {
+		if err := s.missingStore(); err != nil {
 			return err
 		}
-		if gone := goneStore(s.data); gone != "" {
+		if gone := s.goneStore(); gone != "" {
 			n.log.Error("the store is lost: an empty one is begun", "what", gone)
 		}
-		so := &nats.ServerOptions{
+		so := &home.ServerOptions{
 			Dir: storeDir(s.data), Listen: sameListen(ctx, s.data, s.node.listen), Sync: s.node.sync, Logger: n.log,
-			Auth: s.node.auth, TLS: s.tls, Inspect: n.health.inspect,
+			Auth: s.node.auth, TLS: s.tls,
 		}
-		if n.server, err = startServer(ctx, so, s.node.listen); err != nil {
+		if n.server, err = startServer(ctx, s.program.Home, so, s.node.listen); err != nil {
 			return err
 		}
 		markStore(s.data, n.log)
 		if err := c.keep(storeDir(s.data)); err != nil {
 			return err
 		}
-		o.Server, o.Tenant = n.server, s.tenant
+		dial = n.server.Dial
 	} else {
 		o.TLS = s.tls // else it is the server's own
 	}
-	bus, err := nats.Dial(ctx, o)
+	conn, err := dial(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -492,30 +480,22 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	if n.server != nil {
 		url = n.server.URL()
 	}
-	if who := bus.Identity(); who.Limited() {
-		bus.Close()
+	if who := conn.Who; who.Limited() {
+		conn.Bus.Close()
 		return fmt.Errorf("%w: the credentials are for %s: to run Cortex, give those of the orchestrator of %s with --creds", transport.ErrForbidden, who, tenantName(s.tenant))
 	}
-	reads, err := bus.Reads()
-	if err != nil {
-		bus.Close()
-		return err
-	}
-	n.link, err = s.connect(ctx, bus, url, s.store, &jetstore.Options{Replicas: int(s.node.replicas), Reads: reads, Logger: n.log})
-	if err == nil && n.health != nil {
-		n.health.tell(n.log, n.jetstore())
-	}
+	n.link, err = s.connect(ctx, conn, url, s.store, n.log)
 	return err
 }
 
 // startServer starts a server, at another address when the first one is taken.
-func startServer(ctx context.Context, o *nats.ServerOptions, other string) (*nats.Server, error) {
-	srv, err := nats.StartServer(ctx, o)
+func startServer(ctx context.Context, b home.Home, o *home.ServerOptions, other string) (home.Server, error) {
+	srv, err := b.Start(ctx, o)
 	if !errors.Is(err, syscall.EADDRINUSE) || o.Listen == other {
 		return srv, err
 	}
 	o.Listen = other // the port of the last time is only a convenience, and was free just now
-	return nats.StartServer(ctx, o)
+	return b.Start(ctx, o)
 }
 
 // await waits until the built-in agents can be given work, so that a first question finds them.

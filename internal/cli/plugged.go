@@ -13,19 +13,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
-	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // A program may have transports and stores of its own, in place of NATS. They are named by --transport and --store.
 
 // plugs adds the flags for what the program has of its own. Cortex itself has nothing to choose from.
 func (s *settings) plugs(f *pflag.FlagSet) {
-	if s.program == nil {
-		return
-	}
 	if names := slices.Sorted(maps.Keys(s.program.Transports)); len(names) > 0 {
 		f.StringVar(&s.transport, "transport", "", "`URL` of a transport in place of NATS: "+strings.Join(names, ", ")+", or what goes on behind that, as in NAME://HOST")
 		setting(f, "transport")
@@ -148,7 +144,7 @@ func (s *settings) prove(bus transport.Transport) (sender string, err error) {
 
 // openStore opens a store of the program for l.
 func (s *settings) openStore(ctx context.Context, l *link, url string, log *slog.Logger) error {
-	own, err := lookup(s, "store", url, s.program.stores())
+	own, err := lookup(s, "store", url, s.program.Stores)
 	if err != nil {
 		return err
 	}
@@ -162,18 +158,19 @@ func (s *settings) openStore(ctx context.Context, l *link, url string, log *slog
 	return nil
 }
 
-// connect returns what leads to a Cortex over NATS, with Cortex's own store, or the one of the program that store names.
-func (s *settings) connect(ctx context.Context, bus *nats.Bus, url, store string, o *jetstore.Options) (*link, error) {
-	if store == "" {
-		return newLink(ctx, bus, url, s.tenant, o)
+// connect returns what leads to a Cortex at its home, with the store there, or the one of the program that store names.
+func (s *settings) connect(ctx context.Context, conn *home.Conn, url, store string, log *slog.Logger) (*link, error) {
+	l, err := newLink(conn, url, s.tenant)
+	if err != nil {
+		return nil, err
 	}
-	l, err := natsLink(bus, url, s.tenant)
-	if err == nil && s.agent == "" {
-		if err = s.openStore(ctx, l, store, o.Logger); err != nil {
-			l.Close()
-		}
+	if store == "" {
+		err = l.openOwnStore(ctx, conn)
+	} else if s.agent == "" {
+		err = s.openStore(ctx, l, store, log)
 	}
 	if err != nil {
+		l.Close()
 		return nil, err
 	}
 	return l, nil
@@ -182,7 +179,7 @@ func (s *settings) connect(ctx context.Context, bus *nats.Bus, url, store string
 // storeOf returns which store the Cortex that left a in the data folder keeps its conversations in: whoever joins reads the same.
 func (s *settings) storeOf(a address) (string, error) {
 	store := a.Node.of("store")
-	_, known := s.program.stores()[scheme(store)]
+	_, known := s.program.Stores[scheme(store)]
 	switch {
 	case s.store != "" && s.store != store:
 		return "", s.wrong("store", ": the cortex that runs on %s keeps its conversations elsewhere: leave it out", s.data)

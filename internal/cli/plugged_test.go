@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/cli"
+	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
@@ -56,6 +57,7 @@ func newPlugged(t *testing.T) *plugged {
 		}}
 	}
 	p.Program = &cli.Program{
+		Home: nats.Home{},
 		Transports: map[string]cli.Transport{
 			"loft":  dial(func(b *memory.Bus, _ *cli.Target) transport.Transport { return b }),
 			"plain": dial(func(b *memory.Bus, _ *cli.Target) transport.Transport { return plainTransport{b} }),

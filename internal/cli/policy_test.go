@@ -26,7 +26,7 @@ func newPolicyAt(t *testing.T, text string) *policyAt {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &settings{node: &nodeSettings{policy: path, tell: func(line string) { p.told = append(p.told, strings.ReplaceAll(line, path, "FILE")) }}}
+	s := &settings{program: self, node: &nodeSettings{policy: path, tell: func(line string) { p.told = append(p.told, strings.ReplaceAll(line, path, "FILE")) }}}
 	var err error
 	if p.policyFile, err = s.loadPolicy(slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestPolicyAtStart(t *testing.T) {
 		filepath.Join(dir, "nobody"): "--policy: FILE: no such file or directory",
 		dir:                          "--policy: FILE is not a file",
 	} {
-		s := &settings{node: &nodeSettings{policy: path}}
+		s := &settings{program: self, node: &nodeSettings{policy: path}}
 		_, err := s.loadPolicy(slog.New(slog.DiscardHandler))
 		var usage usageError
 		if err == nil || !errors.As(err, &usage) {
@@ -144,7 +144,7 @@ func TestPolicyAtStart(t *testing.T) {
 			t.Errorf("loadPolicy() = %q, want %q", got, want)
 		}
 	}
-	if f, err := (&settings{node: &nodeSettings{}}).loadPolicy(nil); f != nil || err != nil || f.inForce() != nil {
+	if f, err := (&settings{program: self, node: &nodeSettings{}}).loadPolicy(nil); f != nil || err != nil || f.inForce() != nil {
 		t.Errorf("without --policy: %v, %v", f, err)
 	}
 }

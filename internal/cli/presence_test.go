@@ -211,7 +211,7 @@ func TestSpeakerDoesNotWait(t *testing.T) {
 	}
 	began := make(chan *backend, 1)
 	go func() {
-		b, _, err := (&settings{node: &nodeSettings{}}).watch(t.Context(), l, slog.New(slog.DiscardHandler))
+		b, _, err := (&settings{program: self, node: &nodeSettings{}}).watch(t.Context(), l, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Error(err)
 		}

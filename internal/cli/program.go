@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -11,12 +10,16 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	plug "github.com/cortex-orchestrator/cortex/llm/provider"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Program is what a program adds to the commands of cortex. Nil is cortex itself.
+// Program is what the commands of a program work with.
 type Program struct {
+	Home home.Home // where its processes meet and what is said is kept, unless --transport and --store name others
+
+	// What it adds to cortex.
 	Providers  map[string]plug.Provider // by the name that --llm takes
 	Agents     []Agent
 	Transports map[string]Transport // by the scheme of the URL that --transport takes
@@ -58,28 +61,13 @@ type Agent struct {
 	Executor agents.Executor
 }
 
-// Run runs one command line of cortex itself, see [Program.Run].
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return new(Program).Run(ctx, args, stdin, stdout, stderr)
-}
-
 // agentNames are the short names of the agents that the program has of its own.
 func (p *Program) agentNames() []string {
 	var names []string
-	if p != nil {
-		for _, a := range p.Agents {
-			names = append(names, strings.TrimPrefix(a.Card.Name, "agent_"))
-		}
+	for _, a := range p.Agents {
+		names = append(names, strings.TrimPrefix(a.Card.Name, "agent_"))
 	}
 	return names
-}
-
-// stores returns the stores that the program has of its own.
-func (p *Program) stores() map[string]Store {
-	if p == nil {
-		return nil
-	}
-	return p.Stores
 }
 
 // builtin returns the short names of all agents that are built in.
@@ -91,11 +79,9 @@ func (p *Program) builtin() []string {
 
 // lookup returns a built-in agent by its short name or its id. One of the program stands before one of cortex.
 func (p *Program) lookup(name string) (*a2a.AgentCard, agents.Executor, bool) {
-	if p != nil {
-		for _, a := range p.Agents {
-			if strings.TrimPrefix(a.Card.Name, "agent_") == strings.TrimPrefix(name, "agent_") {
-				return a.Card, a.Executor, true
-			}
+	for _, a := range p.Agents {
+		if strings.TrimPrefix(a.Card.Name, "agent_") == strings.TrimPrefix(name, "agent_") {
+			return a.Card, a.Executor, true
 		}
 	}
 	card, handler, ok := agents.Lookup(name)

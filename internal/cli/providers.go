@@ -63,10 +63,8 @@ func builtinProviders() map[string]*provider {
 // providers are what can be named: the built-in ones, and those of the program in their place.
 func (s *settings) providers() map[string]*provider {
 	all := builtinProviders()
-	if s.program != nil {
-		for name, own := range s.program.Providers {
-			all[name] = ownProvider(own)
-		}
+	for name, own := range s.program.Providers {
+		all[name] = ownProvider(own)
 	}
 	for name, p := range all {
 		p.preset.Name, p.preset.Provider, p.preset.by = name, name, p

@@ -10,7 +10,7 @@ import (
 // TestNodeReadsBeside holds that a node reads conversations on a connection of their own, which ends with the node's.
 func TestNodeReadsBeside(t *testing.T) {
 	n := &node{log: slog.New(slog.DiscardHandler), release: func() {}}
-	if err := n.open(t.Context(), &settings{data: t.TempDir(), node: new(nodeSettings)}, nil); err != nil {
+	if err := n.open(t.Context(), &settings{program: self, data: t.TempDir(), node: new(nodeSettings)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -15,10 +15,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
@@ -54,28 +54,16 @@ func TestRefusalNobodyHeard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: dir})
+		server, err := own.Start(t.Context(), &home.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(server.Shutdown)
-		join := func(creds string) *link {
-			bus, err := nats.Dial(t.Context(), &nats.Options{Server: server, Creds: creds})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := newLink(t.Context(), bus, server.URL(), "", &jetstore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(l.Close)
-			return l
-		}
-		engine := join("")
+		engine := dialed(t, server, "")
 		if _, err := engine.bus.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that lets people in
 			t.Fatal(err)
 		}
-		refuse(t, engine, join(creds), cortex.Config{Store: tiny{engine.store.(*jetstore.Store)}, Decider: nobody{}}, "too large to be kept")
+		refuse(t, engine, dialed(t, server, creds), cortex.Config{Store: tiny{engine.store.(*jetstore.Store)}, Decider: nobody{}}, "too large to be kept")
 	})
 }
 

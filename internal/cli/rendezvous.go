@@ -10,12 +10,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 )
 
 // A running chat or serve holds the lock of its data folder and leaves its address there, so that other commands find it.
@@ -147,7 +146,7 @@ func (s *settings) keepKeys() error {
 	if dir := last.Node.of("auth"); dir != "" {
 		keys = dir
 	}
-	stored := keyed(storeDir(s.data))
+	stored := s.folder().Keyed()
 	_, gone := os.Lstat(keys)
 	switch {
 	case s.node.keyless && errors.Is(gone, fs.ErrNotExist): // nobody has credentials any more, or they are for another folder
@@ -162,15 +161,6 @@ func (s *settings) keepKeys() error {
 		return fmt.Errorf("whether the cortex that ran last on %s %w cannot be read in %s (%w): give --auth DIR, or, if it had none, remove that file", s.data, errKeyed, lastFile(s.data), err)
 	}
 	return nil
-}
-
-// keyed reports whether a store has conversations of a server with keys: each of their accounts has a folder of its own.
-func keyed(store string) bool {
-	found, _ := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "CORTEX_INBOX")) // the pattern is a good one
-	return slices.ContainsFunc(found, func(path string) bool {
-		account := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		return account != "$G"
-	})
 }
 
 // findAddress returns where the process that holds the data folder can be reached, or false when none runs. It waits
@@ -202,16 +192,16 @@ func findAddress(caller context.Context, data string) (address, bool, error) {
 
 // whereNow returns where a process can be reached that has joined the data folder before, and was lost. It does not wait, nor ask for
 // the lock, which many who do so at the same time would keep from whoever wants to run.
-func whereNow(data string) (nats.Place, error) {
+func whereNow(data string) (home.Place, error) {
 	var a address
 	b, err := readLeft(addressFile(data))
 	if err == nil {
 		err = json.Unmarshal(b, &a)
 	}
 	if err != nil {
-		return nats.Place{}, fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
+		return home.Place{}, fmt.Errorf("%w on %s: %w", errNoCortex, data, err)
 	}
-	return nats.Place{URL: a.URL, Server: a.Server}, nil
+	return home.Place{URL: a.URL, Server: a.Server}, nil
 }
 
 // held reports whether a running process holds the data folder.

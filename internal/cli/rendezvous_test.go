@@ -4,17 +4,18 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 )
 
 // TestPortIsKept starts a server after another one on the same data folder. With TLS its address begins otherwise, and so its port was a new one
 // each time.
 func TestPortIsKept(t *testing.T) {
 	own := certify(t, "server")
-	for name, tls := range map[string]nats.TLS{"plain": {}, "TLS": {Cert: own.Cert, Key: own.Key}} {
+	for name, tls := range map[string]home.TLS{"plain": {}, "TLS": {Cert: own.Cert, Key: own.Key}} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
-			server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: storeDir(data), Listen: sameListen(t.Context(), data, "127.0.0.1:0"), TLS: tls})
+			server, err := nats.Home{}.Start(t.Context(), &home.ServerOptions{Dir: storeDir(data), Listen: sameListen(t.Context(), data, "127.0.0.1:0"), TLS: tls})
 			if err != nil {
 				t.Fatal(err)
 			}

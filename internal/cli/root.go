@@ -1,5 +1,5 @@
-// Package cli is the command line: it reads settings, wires the packages together and shows results. Everything that
-// names an implementation — NATS, a store, a provider — is named here and nowhere else.
+// Package cli is the command line: it reads settings, wires the packages together and shows results. Where its processes meet and what is
+// said is kept is behind package home; package app says which. Models are named here and nowhere else.
 package cli
 
 import (

@@ -23,16 +23,16 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/budget"
 	"github.com/cortex-orchestrator/cortex/cortex/decide/catalog"
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
 // settings are the values of the flags. A flag of the node that is not given, see setting, is taken from the environment (CORTEX_ and
 // its name), else from the file that --config names, where its key is its name with underscores.
 type settings struct {
-	program *Program           // that this is part of; nil is cortex itself
+	program *Program           // that this is part of
 	flags   *pflag.FlagSet     // those of every command
 	given   map[string]source  // by the name of the flag
 	aside   string             // where a model was given that is not asked, since it is meant for another llm; "" is nowhere
@@ -48,7 +48,7 @@ type settings struct {
 	logLevel  string
 	agent     string // not a setting: the id of the agent that this process is
 	creds     string // file of the credentials that the server wants
-	tls       nats.TLS
+	tls       home.TLS
 
 	// Only in the file: they have a form that no flag has.
 	llms   map[string]*endpoint

@@ -1,18 +1,13 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/google/uuid"
-
-	"github.com/cortex-orchestrator/cortex/transport/nats"
-	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 // A data folder says which store was in it: one whose disk is not mounted looks like a new one.
@@ -21,8 +16,9 @@ func markFile(data string) string    { return filepath.Join(data, "store") }
 func storeIDFile(data string) string { return filepath.Join(storeDir(data), "id") }
 
 // missingStore returns an error when the data folder has had a store and has none now.
-func missingStore(data string) error {
-	if _, err := os.Lstat(markFile(data)); err != nil || !emptyStore(data) {
+func (s *settings) missingStore() error {
+	data := s.data
+	if _, err := os.Lstat(markFile(data)); err != nil || !s.folder().Empty() {
 		return nil // it never had one, or its last build made no mark: see goneStore
 	}
 	return fmt.Errorf("the store that was in %s is not there: if it is on another disk, mount that; if it is gone for good, remove %s and start again with an empty one",
@@ -30,8 +26,9 @@ func missingStore(data string) error {
 }
 
 // goneStore says that an empty store is begun where something else than the mark tells of one before, "" when nothing does.
-func goneStore(data string) string {
-	if !emptyStore(data) {
+func (s *settings) goneStore() string {
+	data := s.data
+	if !s.folder().Empty() {
 		return ""
 	}
 	for _, left := range []string{storeIDFile(data), addressFile(data), lastFile(data)} {
@@ -40,23 +37,6 @@ func goneStore(data string) string {
 		}
 	}
 	return ""
-}
-
-// emptyStore reports whether there is no stream in the store, and nothing is remembered of one. What cannot be looked at is not empty: whoever
-// needs it says why it cannot be used.
-func emptyStore(data string) bool {
-	if m, err := nats.ReadMemory(storeDir(data)); m != nil || err != nil && !errors.Is(err, storecheck.ErrForgotten) {
-		return false
-	}
-	root := filepath.Join(storeDir(data), "jetstream")
-	accounts, err := os.ReadDir(root)
-	for _, account := range accounts {
-		streams, serr := os.ReadDir(filepath.Join(root, account.Name(), "streams"))
-		if len(streams) > 0 || serr != nil && !errors.Is(serr, fs.ErrNotExist) {
-			return false
-		}
-	}
-	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 // markStore leaves the mark of the store that is in the data folder, and says when it is another one than before.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
@@ -17,12 +17,13 @@ import (
 func TestMarkStore(t *testing.T) {
 	var log bytes.Buffer
 	data := t.TempDir()
+	set := &settings{program: self, data: data}
 	mark := func() {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Join(storeDir(data), "jetstream", "$G", "streams", "CORTEX_LOG"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := missingStore(data); err != nil {
+		if err := set.missingStore(); err != nil {
 			t.Fatal(err)
 		}
 		markStore(data, slog.New(slog.NewTextHandler(&log, nil)))
@@ -35,7 +36,7 @@ func TestMarkStore(t *testing.T) {
 	if err := os.RemoveAll(storeDir(data)); err != nil {
 		t.Fatal(err)
 	}
-	if err := missingStore(data); err == nil || !strings.Contains(err.Error(), "is not there") {
+	if err := set.missingStore(); err == nil || !strings.Contains(err.Error(), "is not there") {
 		t.Errorf("missingStore = %v, want that it is not there", err)
 	}
 	mark()
@@ -47,6 +48,7 @@ func TestMarkStore(t *testing.T) {
 // TestEmptyStore takes what is in the folder of the server's store, and what is remembered of it, in turn more of what tells that there was one.
 func TestEmptyStore(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data [1]")
+	set := &settings{program: self, data: data}
 	for _, dir := range []string{"jetstream/$G/streams/CORTEX_LOG", "jetstream/ACCOUNT"} {
 		if err := os.MkdirAll(filepath.Join(storeDir(data), dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -58,10 +60,10 @@ func TestEmptyStore(t *testing.T) {
 	markStore(data, slog.New(slog.DiscardHandler))
 	check := func(when string, missing bool, gone string) {
 		t.Helper()
-		if err := missingStore(data); (err != nil) != missing {
+		if err := set.missingStore(); (err != nil) != missing {
 			t.Errorf("%s: missingStore = %v", when, err)
 		}
-		if got := goneStore(data); got == "" != (gone == "") || !strings.HasSuffix(got, gone+" is left") && gone != "" {
+		if got := set.goneStore(); got == "" != (gone == "") || !strings.HasSuffix(got, gone+" is left") && gone != "" {
 			t.Errorf("%s: goneStore = %q, want that %q is left", when, got, gone)
 		}
 	}
@@ -100,7 +102,7 @@ func TestPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	srv, err := startServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: l.Addr().String()}, "127.0.0.1:0")
+	srv, err := startServer(t.Context(), own, &home.ServerOptions{Dir: t.TempDir(), Listen: l.Addr().String()}, "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("startServer = %v, want another port", err)
 	}
@@ -108,10 +110,10 @@ func TestPortTaken(t *testing.T) {
 		t.Errorf("URL = %s, which is taken", srv.URL())
 	}
 	srv.Shutdown()
-	if _, err := startServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: l.Addr().String()}, l.Addr().String()); err == nil {
+	if _, err := startServer(t.Context(), own, &home.ServerOptions{Dir: t.TempDir(), Listen: l.Addr().String()}, l.Addr().String()); err == nil {
 		t.Error("startServer takes another port than the one that was asked for")
 	}
-	if err := missingStore(filepath.Join(t.TempDir(), "none")); err != nil {
+	if err := (&settings{program: self, data: filepath.Join(t.TempDir(), "none")}).missingStore(); err != nil {
 		t.Errorf("missingStore of a new folder = %v", err)
 	}
 }

@@ -20,11 +20,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 )
 
 // certify writes a certificate for this machine that is its own authority, and its key.
-func certify(t *testing.T, name string) nats.TLS {
+func certify(t *testing.T, name string) home.TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -43,7 +44,7 @@ func certify(t *testing.T, name string) nats.TLS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := nats.TLS{Cert: filepath.Join(t.TempDir(), name+".pem"), Key: filepath.Join(t.TempDir(), name+".key")}
+	files := home.TLS{Cert: filepath.Join(t.TempDir(), name+".pem"), Key: filepath.Join(t.TempDir(), name+".key")}
 	for file, b := range map[string]*pem.Block{files.Cert: {Type: "CERTIFICATE", Bytes: der}, files.Key: {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
 			t.Fatal(err)
@@ -99,19 +100,19 @@ func counting(t *testing.T, server string, n *atomic.Int64) string {
 func TestTLSMistakesAreSaidAtOnce(t *testing.T) {
 	own, other := certify(t, "server"), certify(t, "other")
 	for name, test := range map[string]struct {
-		server nats.TLS
+		server home.TLS
 		flags  []string
 		want   string
 	}{
 		"no authority":   {own, nil, "not trusted here"},
 		"another one":    {own, []string{"--tls-ca", other.Cert}, "not trusted here"},
-		"no certificate": {nats.TLS{Cert: own.Cert, Key: own.Key, CA: own.Cert}, []string{"--tls-ca", own.Cert}, "does it want a certificate"},
-		"no TLS":         {nats.TLS{}, []string{"--tls-ca", own.Cert}, "it does not speak TLS"},
+		"no certificate": {home.TLS{Cert: own.Cert, Key: own.Key, CA: own.Cert}, []string{"--tls-ca", own.Cert}, "does it want a certificate"},
+		"no TLS":         {home.TLS{}, []string{"--tls-ca", own.Cert}, "it does not speak TLS"},
 	} {
 		for _, command := range []string{"ask", "chat"} {
 			t.Run(name+", "+command, func(t *testing.T) {
 				t.Parallel()
-				server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: test.server})
+				server, err := nats.Home{}.Start(t.Context(), &home.ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", TLS: test.server})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,0 +1,87 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
+)
+
+// folder is the folder of a server's store.
+type folder string
+
+// Folder implements [home.Home].
+func (Home) Folder(dir string) home.Folder { return folder(dir) }
+
+// Empty implements [home.Folder]: there is no stream.
+func (dir folder) Empty() bool {
+	if m, err := nats.ReadMemory(string(dir)); m != nil || err != nil && !errors.Is(err, storecheck.ErrForgotten) {
+		return false
+	}
+	root := filepath.Join(string(dir), "jetstream")
+	accounts, err := os.ReadDir(root)
+	for _, account := range accounts {
+		streams, serr := os.ReadDir(filepath.Join(root, account.Name(), "streams"))
+		if len(streams) > 0 || serr != nil && !errors.Is(serr, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return err == nil || errors.Is(err, fs.ErrNotExist)
+}
+
+// Keyed implements [home.Folder]: each account of a server with keys has a folder of its own.
+func (dir folder) Keyed() bool {
+	found, _ := filepath.Glob(filepath.Join(string(dir), "jetstream", "*", "streams", "CORTEX_INBOX")) // the pattern is a good one
+	return slices.ContainsFunc(found, func(path string) bool {
+		return filepath.Base(filepath.Dir(filepath.Dir(path))) != "$G"
+	})
+}
+
+// Known implements [home.Folder].
+func (dir folder) Known() (*home.Report, error) {
+	m, err := nats.ReadMemory(string(dir))
+	if m == nil || err != nil {
+		return nil, err
+	}
+	r := &home.Report{Streams: m.Names(), Findings: m.Found}
+	if len(m.Notes) > 0 {
+		if err := json.Unmarshal(m.Notes, &r.Conversations); err != nil {
+			return nil, fmt.Errorf("its notes of conversations: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// Check implements [home.Folder].
+func (dir folder) Check(ctx context.Context) (*home.Report, error) {
+	check := newChecks()
+	found, err := nats.CheckStore(ctx, string(dir), "", check.inspect)
+	if err != nil && !errors.Is(err, storecheck.ErrForgotten) {
+		return nil, err
+	}
+	damaged := map[string]bool{}
+	for _, f := range found.Memory.Found {
+		if f.Level == storecheck.Lost {
+			damaged[f.Account] = true
+		}
+	}
+	audit := check.end()
+	for account, a := range audit {
+		if a.Lost > 0 || len(a.Damaged) > 0 {
+			damaged[account] = true
+		}
+	}
+	return &home.Report{
+		Streams: found.Memory.Names(), Findings: found.Memory.Found, Conversations: audit.all(), Accounts: slices.Sorted(maps.Keys(damaged)),
+		Forgotten: found.Forgotten,
+	}, nil
+}

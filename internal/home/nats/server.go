@@ -1,0 +1,86 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/transport/nats"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
+)
+
+// server is a server of this process, with what is known of the conversations in it.
+type server struct {
+	*nats.Server
+	audit audit
+}
+
+// Start implements [home.Home].
+func (Home) Start(ctx context.Context, o *home.ServerOptions) (home.Server, error) {
+	check := newChecks()
+	srv, err := nats.StartServer(ctx, &nats.ServerOptions{
+		Dir: o.Dir, Listen: o.Listen, Sync: o.Sync, Auth: o.Auth, TLS: nats.TLS(o.TLS), Inspect: check.inspect, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{srv, check.end()}
+	if all := s.audit.all(); all.Lost > 0 && o.Logger != nil {
+		o.Logger.Error("entries of conversations are lost: see cortex doctor", "lost", all.Lost, "damaged", len(all.Damaged))
+	}
+	return s, nil
+}
+
+// Dial implements [home.Server].
+func (s *server) Dial(ctx context.Context, o *home.Options) (*home.Conn, error) {
+	return dial(ctx, o, s)
+}
+
+// Watch implements [home.Server].
+func (s *server) Watch(ctx context.Context, store storage.Store) {
+	known, tick := -1, time.NewTicker(time.Second)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		all := s.audit.all()
+		if own, ok := store.(*jetstore.Store); ok {
+			all.Damaged = own.Damaged()
+		}
+		if len(all.Damaged) != known {
+			known = len(all.Damaged)
+			if b, err := json.Marshal(all); err == nil {
+				s.Note(b)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Damage implements [home.Server].
+func (s *server) Damage() []string {
+	var lines []string
+	if _, err := s.Missing(); err != nil {
+		lines = append(lines, "missing: "+err.Error())
+	}
+	if lost := s.audit.all().Lost; lost > 0 {
+		lines = append(lines, fmt.Sprintf("lost: %d entries of conversations; see `cortex doctor`", lost))
+	}
+	var streams []string
+	for _, f := range s.Found() {
+		if f.Level == storecheck.Lost && !slices.Contains(streams, f.Stream) {
+			streams = append(streams, f.Stream)
+		}
+	}
+	if len(streams) > 0 {
+		lines = append(lines, fmt.Sprintf("damaged: what was found in %s at a start was set aside; see `cortex doctor`", strings.Join(streams, ", ")))
+	}
+	return lines
+}
