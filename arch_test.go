@@ -22,9 +22,10 @@ const module = "github.com/cortex-orchestrator/cortex"
 // architecture: a line that has to be added here is a decision.
 var allowed = map[string][]string{
 	"":                               {"app"},
-	"app":                            {"internal/home/nats", "internal/cli", "llm/provider", "transport"},
+	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
+	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
-	"internal/cli":                   {"agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
+	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
 	"internal/home":                  {"transport", "transport/nats/auth", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage"},
 	"internal/home/nats":             {"internal/home", "transport/nats", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},

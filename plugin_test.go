@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -72,6 +76,64 @@ func TestPlugin(t *testing.T) {
 	run("cortex: --transport loft: Cortex's own store lies on a NATS server: name another one with --store", "ask", "--transport", "loft", "hello")
 	run(`cortex: --transport: there is no "pigeons": it is one of loft`, "ask", "--transport", "pigeons://roof", "hello")
 	run("Polly wants a cracker.", "ask", "--llm", "parrot", "--store", "diary", "hello") // over NATS
+
+	// Beside a service, passers-by ask by HTTP. The flag of that is a setting as all are.
+	run("perch passers-by ask by HTTP", "serve", "--help")
+	write("llm: parrot\nperch: nowhere\n")
+	run("cortex: perch: listen tcp: address nowhere: missing port in address", "serve", "--config", config, "--http", "none")
+	write("llm: parrot\nhttp: none\nperch: 127.0.0.1:0\n")
+	if got := askPerch(t, parrot, "--config", config, "--data", data); got != "Polly wants a cracker." {
+		t.Errorf("passers-by are told %q", got)
+	}
+}
+
+// askPerch runs a service, and asks it by HTTP.
+func askPerch(t *testing.T, parrot string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, parrot, append([]string{"serve"}, args...)...)
+	c.Env = append(os.Environ(), "PARROT_KEY=secret")
+	log, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, said := bufio.NewScanner(log), ""
+	for url := regexp.MustCompile(`msg=perch role=perch url=(\S+)`); lines.Scan(); {
+		if found := url.FindStringSubmatch(lines.Text()); found != nil {
+			said = post(t, found[1], "hello")
+			break
+		}
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, log); err != nil { // until it ends
+		t.Error(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("the service ends with %v", err)
+	}
+	return said
+}
+
+// post returns what is answered.
+func post(t *testing.T, url, body string) string {
+	t.Helper()
+	res, err := http.Post(url, "text/plain", strings.NewReader(body)) //nolint:noctx // the service ends in time
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(b)
 }
 
 // TestPluginConforms runs the suites of transports and stores on those of another module.

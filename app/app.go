@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/internal/cli"
 	"github.com/cortex-orchestrator/cortex/internal/home/nats"
 	"github.com/cortex-orchestrator/cortex/llm/provider"
@@ -65,6 +66,12 @@ type Store = cli.Store
 //	OnConn is for a transport to call when its connection is lost, with the reason, and when it is back. It is never nil, and does not block.
 type Target = cli.Target
 
+// Role is something that runs beside `cortex serve`, see package role.
+type Role = role.Role
+
+// Site is what a Role has to work with.
+type Site = role.Site
+
 // Options is what a program adds to Cortex. The zero value is Cortex itself.
 type Options struct {
 	// Providers are those that --llm can name, and `provider` in an entry of `llms` in the config file. One with the name of a built-in one
@@ -76,6 +83,8 @@ type Options struct {
 	// flags. Cortex's own store lies on a NATS server, so another transport needs another store; another store goes with NATS, too.
 	Transports map[string]Transport
 	Stores     map[string]Store
+	// Roles run beside `cortex serve`: what listens for others who ask Cortex, and bridges to agents elsewhere.
+	Roles []Role
 }
 
 // Main runs the command line of the process, and ends it with the status of the command. It does not return.
@@ -91,7 +100,7 @@ func Run(ctx context.Context, o Options, args []string, stdin io.Reader, stdout,
 		fmt.Fprintf(stderr, "cortex: %v\n", err)
 		return 2
 	}
-	p := &cli.Program{Home: nats.Home{}, Providers: o.Providers, Agents: o.Agents, Transports: o.Transports, Stores: o.Stores}
+	p := &cli.Program{Home: nats.Home{}, Providers: o.Providers, Agents: o.Agents, Transports: o.Transports, Stores: o.Stores, Roles: o.Roles}
 	return p.Run(ctx, args, stdin, stdout, stderr)
 }
 
@@ -115,6 +124,11 @@ func (o *Options) check() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Stores)) {
 		if err := checkScheme("store", name, o.Stores[name].Open != nil); err != nil {
 			return err
+		}
+	}
+	for i, r := range o.Roles {
+		if transport.CheckID(r.Name) != nil || r.Open == nil {
+			return fmt.Errorf("role %d of the program, %q, has no good name, or no Open", i+1, r.Name)
 		}
 	}
 	for i, a := range o.Agents {

@@ -254,6 +254,7 @@ type node struct {
 	closeLLM     func() error
 	log          *slog.Logger
 	set          *handover // how it is set
+	roles        *besides  // of a service
 
 	work, agents, watch *errgroup.Group // ended one after the other, in this order
 	stopWork            context.CancelFunc
@@ -265,7 +266,7 @@ type node struct {
 // unless an external server is used; then errLocked says that another process has it.
 func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func(registry.Event)) (_ *node, err error) {
 	n := &node{
-		log: log, release: func() {}, closeLLM: func() error { return nil },
+		log: log, roles: new(besides), release: func() {}, closeLLM: func() error { return nil },
 		work: new(errgroup.Group), agents: new(errgroup.Group), watch: new(errgroup.Group),
 	}
 	if err := s.checkLLM(); err != nil {
@@ -537,6 +538,7 @@ func (n *node) Close() error {
 	n.stopWork()
 	err := n.work.Wait()
 	n.stopAgents()
+	n.roles.end(n.log) // what is asked by them is in the inbox; agents of theirs are there until Cortex gives no more work
 	err = errors.Join(err, n.agents.Wait(), n.closeLLM())
 	n.stopWatch()
 	n.watch.Wait() //nolint:errcheck // the work was told

@@ -9,6 +9,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/app/role"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	plug "github.com/cortex-orchestrator/cortex/llm/provider"
@@ -24,6 +25,7 @@ type Program struct {
 	Agents     []Agent
 	Transports map[string]Transport // by the scheme of the URL that --transport takes
 	Stores     map[string]Store     // likewise, of --store
+	Roles      []role.Role
 }
 
 // Transport is a transport of a program.

@@ -31,6 +31,7 @@ const (
 
 func (e *env) newServe() *cobra.Command {
 	var addr string
+	var roles *besides
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run Cortex as a service",
@@ -46,16 +47,17 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 		Example: "  cortex serve\n  cortex serve --listen 127.0.0.1:4222 --http 127.0.0.1:8420 --log-format json\n  cortex serve --nats nats://nats.internal:4222",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.serve(cmd.Context(), addr)
+			return e.serve(cmd.Context(), addr, roles)
 		},
 	}
 	e.settings.addNode(c)
 	c.Flags().StringVar(&addr, "http", "127.0.0.1:8420", "`ADDRESS` for /healthz and /readyz; none for none")
 	setting(c.Flags(), "http")
+	roles = e.settings.addRoles(c)
 	return c
 }
 
-func (e *env) serve(ctx context.Context, addr string) error {
+func (e *env) serve(ctx context.Context, addr string, roles *besides) error {
 	log := e.settings.logger(e.stderr, slog.LevelInfo)
 	if addr != "none" && !isAddress(addr) {
 		return e.settings.wrong("http", " %q: want host:port, such as 127.0.0.1:8420, or none", addr)
@@ -81,7 +83,7 @@ func (e *env) serve(ctx context.Context, addr string) error {
 		g.Go(func() error { return serveHealth(ctx, health, log, n.Load, &waits, owned) })
 	}
 	g.Go(func() error {
-		return e.serveNode(ctx, log, &waits, func(running *node) {
+		return e.serveNode(ctx, log, &waits, roles, func(running *node) {
 			n.Store(running)
 			if health != nil {
 				log.Info("health endpoint", "url", "http://"+health.Addr().String()+"/readyz")
@@ -134,8 +136,8 @@ func (s *starting) Error() string {
 	return "it is starting"
 }
 
-// serveNode runs a node until ctx ends, and tells ready when it takes work.
-func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, ready func(*node)) error {
+// serveNode runs a node, with the roles beside it, until ctx ends, and tells ready when it takes work.
+func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, roles *besides, ready func(*node)) error {
 	n, err := e.settings.claimNode(ctx, log, waits, logEvent(log))
 	if err != nil && ctx.Err() != nil {
 		log.Info("cortex has stopped", "err", oneLine(waits)) // it was told to, before it was ready
@@ -145,6 +147,8 @@ func (e *env) serveNode(ctx context.Context, log *slog.Logger, waits *starting, 
 		return err
 	}
 	log.Info("cortex is ready", "url", n.url, "data", e.settings.data, "llm", e.settings.describeLLM(), "agents", len(n.Routable("")), "version", buildVersion())
+	n.roles = roles
+	roles.start(ctx, n)
 	ready(n)
 	err = n.Wait(ctx)
 	log.Info("cortex is stopping")
@@ -207,6 +211,8 @@ func (n *node) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
+	case err := <-n.roles.failed:
+		return err
 	case err := <-failed:
 		if err == nil {
 			err = errors.New("the orchestrator stopped by itself")
@@ -257,13 +263,14 @@ func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running 
 			http.Error(w, oneLine(waits), http.StatusServiceUnavailable)
 			return
 		}
-		if err := cmp.Or(n.ready(ctx), owned.lost(time.Now())); err != nil {
+		beside, starting := n.roles.trouble()
+		if err := cmp.Or(n.ready(ctx), owned.lost(time.Now()), starting); err != nil {
 			http.Error(w, oneLine(err), http.StatusServiceUnavailable)
 			return
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
-		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), scarce()) {
+		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), beside, scarce()) {
 			fmt.Fprintln(w, line)
 		}
 	})

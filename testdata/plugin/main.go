@@ -1,4 +1,4 @@
-// Parrot is a cortex with a language model, an agent, a transport and a store of its own: what somebody else builds in a module of theirs.
+// Parrot is a cortex with a language model, an agent, a transport, a store and a way to ask of its own: what somebody else builds in a module of theirs.
 package main
 
 import (
@@ -30,6 +30,7 @@ func main() {
 		Agents:     []app.Agent{{Card: wave, Executor: agents.Handler(waveBack)}},
 		Transports: map[string]app.Transport{"loft": {Open: openLoft, Private: true}},
 		Stores:     map[string]app.Store{"diary": {Open: openDiary}},
+		Roles:      []app.Role{{Name: "perch", About: "passers-by ask by HTTP", Open: openPerch}},
 	})
 }
 

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cenkalti/backoff/v5"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// Pauses before a role that has failed is run again.
+const (
+	rolePause    = 500 * time.Millisecond
+	maxRolePause = 30 * time.Second
+)
+
+// besides are the roles of the program, for one command line. Its methods may be called from several goroutines.
+type besides struct {
+	all    []*beside
+	stop   context.CancelFunc
+	group  errgroup.Group
+	failed chan error // of a role for which the service is to end
+}
+
+// beside is one role.
+type beside struct {
+	name string
+	run  role.Run
+
+	mu    sync.Mutex
+	state string // what it waits for or why it has failed; "" when there is nothing to say
+	ready bool   // or it has been, or has failed: the service does not wait for it any more
+}
+
+// addRoles adds what the roles of the program want of a command, and returns them.
+func (s *settings) addRoles(c *cobra.Command) *besides {
+	b := &besides{failed: make(chan error, len(s.program.Roles))}
+	for i, r := range s.program.Roles {
+		own := flag.NewFlagSet(r.Name, flag.ContinueOnError)
+		b.all = append(b.all, &beside{name: r.Name, run: r.Open(own), state: "it is starting"})
+		own.VisitAll(func(f *flag.Flag) {
+			if c.Flags().Lookup(f.Name) != nil || s.flags.Lookup(f.Name) != nil {
+				panic(fmt.Sprintf("the role %q: there is a flag --%s already", r.Name, f.Name))
+			}
+			c.Flags().AddFlag(pflag.PFlagFromGoFlag(f))
+			setting(c.Flags(), f.Name)
+		})
+		if i == 0 {
+			c.Long += "\n\nBeside it run, where their flags are given:\n"
+		}
+		c.Long += fmt.Sprintf("\n    %-12s %s", r.Name, r.About)
+	}
+	return b
+}
+
+// start runs the roles beside a node, until [besides.end].
+func (b *besides) start(ctx context.Context, n *node) {
+	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
+	for _, r := range b.all {
+		log := n.log.With("role", r.name)
+		at := &role.Site{
+			Tenant: n.tenant, Logger: log, Client: n.client(), Transport: n.bus, Store: n.store, Agents: n.online, Leads: n.leads,
+			Ready: func() { r.tell(true, "") }, Listeners: len(b.all) + 1,
+		}
+		b.group.Go(func() error {
+			if err := r.keep(ctx, at, log); err != nil {
+				b.failed <- fmt.Errorf("%s: %w", r.name, err)
+			}
+			return nil
+		})
+	}
+}
+
+// keep runs a role again and again until ctx ends, it has nothing to do, or it cannot go on.
+func (r *beside) keep(ctx context.Context, at *role.Site, log *slog.Logger) error {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: rolePause, MaxInterval: maxRolePause, Multiplier: 2, RandomizationFactor: 0.25}
+	for {
+		began := time.Now()
+		err := r.run(ctx, at)
+		switch {
+		case ctx.Err() != nil:
+			if err != nil && !errors.Is(err, context.Canceled) {
+				log.Warn("role has not ended well", "err", oneLine(err))
+			}
+			return nil
+		case err == nil:
+			r.tell(true, "")
+			return nil
+		case transport.IsPermanent(err):
+			return err
+		}
+		if time.Since(began) > maxRolePause {
+			pauses.Reset()
+		}
+		pause := pauses.NextBackOff()
+		r.tell(true, fmt.Sprintf("it has failed and is run again: %s", oneLine(err)))
+		log.Error("role has failed", "err", oneLine(err), "again_in", pause.Round(time.Millisecond))
+		if rest(ctx, pause) != nil {
+			return nil
+		}
+	}
+}
+
+// tell takes note of what there is to say of a role.
+func (r *beside) tell(ready bool, state string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready, r.state = ready, state
+}
+
+// trouble says what is wrong with the roles, a line for each. The error says that one has not begun yet.
+func (b *besides) trouble() (lines []string, starting error) {
+	for _, r := range b.all {
+		r.mu.Lock()
+		if line := "role " + r.name + ": " + r.state; !r.ready {
+			starting = errors.New(line)
+		} else if r.state != "" {
+			lines = append(lines, line)
+		}
+		r.mu.Unlock()
+	}
+	return lines, starting
+}
+
+// end ends the roles, and waits for them, but not for ever.
+func (b *besides) end(log *slog.Logger) {
+	if b.stop == nil {
+		return // none were started
+	}
+	b.stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.group.Wait() //nolint:errcheck // it has none
+	}()
+	select {
+	case <-ended:
+	case <-time.After(role.Grace):
+		log.Error("a role does not end, and is left behind")
+	}
+}
+
+// online returns the cards of the agents that can be given work.
+func (n *node) online() []*a2a.AgentCard {
+	var cards []*a2a.AgentCard
+	for _, r := range n.Registry.Snapshot().Routable() {
+		cards = append(cards, r.Card)
+	}
+	return cards
+}

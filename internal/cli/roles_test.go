@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/app/role"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestRoleIsRunAgain has a role fail again and again: it is run again after pauses that grow up to a bound, what is wrong is told until it is ready, and
+// one that has worked for long begins with short pauses.
+func TestRoleIsRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began []time.Time
+		ctx, cancel := context.WithCancel(t.Context())
+		r := &beside{name: "ferry", state: "it is starting"}
+		b := &besides{all: []*beside{r}}
+		at := &role.Site{Ready: func() { r.tell(true, "") }}
+		says := func(line, starting string) {
+			t.Helper()
+			lines, err := b.trouble()
+			if got := ""; err != nil {
+				if got = err.Error(); got != starting {
+					t.Errorf("starting: %q, want %q", got, starting)
+				}
+			} else if starting != "" {
+				t.Errorf("it has begun, want %q", starting)
+			}
+			if want := []string{line}; line != "" && !slices.Equal(lines, want) || line == "" && len(lines) > 0 {
+				t.Errorf("it tells %q, want %q", lines, line)
+			}
+		}
+		r.run = func(ctx context.Context, at *role.Site) error {
+			began = append(began, time.Now())
+			switch len(began) {
+			case 1:
+				says("", "role ferry: it is starting")
+				return errors.New("no\nwater")
+			case 10: // works for an hour
+				says("role ferry: it has failed and is run again: no water", "")
+				at.Ready()
+				says("", "")
+				time.Sleep(time.Hour)
+				return errors.New("no water")
+			case 11:
+				cancel()
+				return errors.New("no harbor")
+			}
+			return errors.New("no water")
+		}
+		if err := r.keep(ctx, at, slog.New(slog.DiscardHandler)); err != nil {
+			t.Errorf("keep = %v, want nil", err)
+		}
+		near := func(n int, worked, want time.Duration) {
+			t.Helper()
+			if pause := began[n].Sub(began[n-1]) - worked; pause < want*3/4 || pause > want*5/4 {
+				t.Errorf("the pause before run %d is %v, want about %v", n+1, pause, want)
+			}
+		}
+		near(1, 0, rolePause)
+		near(2, 0, 2*rolePause)
+		near(9, 0, maxRolePause)
+		near(10, time.Hour, rolePause)
+	})
+}
+
+// TestRoleEnds holds which ends of a role are the service's.
+func TestRoleEnds(t *testing.T) {
+	for name, test := range map[string]struct{ err, want error }{
+		"nothing to do": {nil, nil},
+		"for good":      {transport.Permanent(context.DeadlineExceeded), context.DeadlineExceeded},
+	} {
+		r := &beside{state: "it is starting", run: func(context.Context, *role.Site) error { return test.err }}
+		if err := r.keep(t.Context(), nil, slog.New(slog.DiscardHandler)); !errors.Is(err, test.want) {
+			t.Errorf("%s: keep = %v, want %v", name, err, test.want)
+		}
+		if _, starting := (&besides{all: []*beside{r}}).trouble(); starting != nil && test.err == nil {
+			t.Errorf("%s: the service waits for it: %v", name, starting)
+		}
+	}
+}
