@@ -239,7 +239,7 @@ func TestChain(t *testing.T) {
 					t.Errorf("hops %v, want %v; ancestors (-want +got):\n%s", m[transport.MetaHops], test.hops, diff)
 				}
 				conv := w.load()
-				if chain := conv.Chains[turnOf(test.root)]; chain == nil || chain.Given["gamma"] != 1 {
+				if chain := conv.Chains[turnOf(test.root)]; chain == nil || chain.PerAgent["gamma"] != 1 {
 					t.Errorf("the chain of %s is %+v, want it to have gamma's task", test.root, chain)
 				}
 				w.wantFold()

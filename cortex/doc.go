@@ -30,10 +30,12 @@
 //   - window: the latest answered turns, which prompts show. Older ones are summarised or left out.
 //   - file: a part of a message or a result that is not its text. Key: a file's name within its conversation, such as f1.
 //   - partition: a part of the conversations, which one process owns at a time. Epoch: a number that grows with each owner.
+//   - cause: of an entry, the event that it was made for. Along: of a task, the files that go with it to its agent.
 //   - direct request: a message that names its agent; no model decides.
 //   - candidates: the agents that a turn may give work to. Shortlist: those that its prompt shows, when they are too many.
 //   - in-flight limit: how much may be under way at a time: tasks of an agent (at_once of the policy), undecided turns, decisions. Others are
 //     limits of their own: max_concurrent_tasks of a card is what its agent takes at a time, and MaxParallel how many delegations one decision may have.
+//   - admit: to count tasks or requests against their limits, or to say which limit is full. Take: to remove something and return it.
 //   - learner: what keeps in mind which agents were good for what. Evidence: one such case.
 //   - spend log: what was spent on models each day, which a store keeps beside the logs.
 //   - settled: of a task, over, or waiting for the user. When none of a turn's tasks is with its agent (Outstanding), the next decision is made.

@@ -142,7 +142,7 @@ func (o *Orchestrator) endWithout(ctx context.Context, e *transport.Event, reaso
 	case *transport.Cancel, *transport.Share, *transport.AgentEvent:
 		return nil // the deadlines hold
 	}
-	err := transport.Call(ctx, o.log, func(ctx context.Context, e *transport.Event) error { return o.take(ctx, e, saidOfGivenUp) }, e)
+	err := transport.Call(ctx, o.log, func(ctx context.Context, e *transport.Event) error { return o.handleWith(ctx, e, saidOfGivenUp) }, e)
 	if err == nil || transport.IsTemporary(err) {
 		return err
 	}

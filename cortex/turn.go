@@ -26,23 +26,23 @@ type delivery struct {
 	conflictAt conversation.Version // behind this one an entry for the event was to be appended, and another one was faster; 0: no conflict yet
 	lost       *decide.Lost         // the entry that came second then: its decision is kept if it still fits
 	spent      llm.Usage            // on decisions of entries that were not stored
-	unstored   cache.Cause          // under which o.unstored has the entry of an earlier delivery, if the store did not take it
+	unstored   cache.EventKey       // under which o.unstored has the entry of an earlier delivery, if the store did not take it
 }
 
 // handle does what one event of a conversation leads to: load the conversation, plan what the event does, apply the event (Begin), decide
 // if its turn waits for nothing else, append the entry to the log, apply the decision (Finish), dispatch what follows. It returns nil, which
 // acknowledges the event, only after everything that follows from it has been sent.
 func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
-	return o.take(ctx, e, "")
+	return o.handleWith(ctx, e, "")
 }
 
-// take is handle. If instead is not empty, the turn is answered with it, and nothing is decided.
-func (o *Orchestrator) take(ctx context.Context, e *transport.Event, instead string) error {
+// handleWith is handle. If instead is not empty, the turn is answered with it, and nothing is decided.
+func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, instead string) error {
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
 	}
 	e = original(e)
-	d := &delivery{event: e, instead: instead, unstored: cache.Cause{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
+	d := &delivery{event: e, instead: instead, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {
 			return err

@@ -77,7 +77,7 @@ func (w *weight) tasks(all []prompt.Task) {
 		t := &all[i]
 		w.item(string(t.ID), t.Agent, t.Skill, t.Text, string(t.Input))
 		w.item(string(t.ID), t.Agent, string(t.State), t.Result)
-		w.item(t.Given...)
+		w.item(t.Along...)
 		w.files(t.Files)
 		for _, id := range t.DependsOn {
 			w.item(string(id))

@@ -97,8 +97,8 @@ type Task struct {
 	Skill     string          // skill id; may be empty
 	Text      string          // what the agent was asked to do
 	Input     json.RawMessage `json:",omitempty"`
-	Given     []string        `json:",omitzero"`  // keys of the files that the decision gave to it; nil: those of the user's message
-	DependsOn []a2a.TaskID    `json:",omitempty"` // tasks of the same step whose results it got
+	Along     []string        `json:"Given,omitzero"` // keys of the files that the decision gave to it; nil: those of the user's message
+	DependsOn []a2a.TaskID    `json:",omitempty"`     // tasks of the same step whose results it got
 	State     a2a.TaskState
 	Result    string // the agent's words: its result, its question, or the reason why it failed
 	Artifacts []Artifact

@@ -150,7 +150,7 @@ func (t *Templates) execute(name string, data any) (string, error) {
 func samples() []*Input {
 	task := Task{
 		ID: "t", Agent: "a", Skill: "s", Text: "do", Input: []byte(`{"n":1}`), State: a2a.TaskStateCompleted, Result: "done",
-		Artifacts: []Artifact{{Name: "out.txt", Text: "text"}}, Files: []File{{Key: "f2", Name: "plot.png", Type: "image/png", Size: 1}}, Given: []string{"f1"},
+		Artifacts: []Artifact{{Name: "out.txt", Text: "text"}}, Files: []File{{Key: "f2", Name: "plot.png", Type: "image/png", Size: 1}}, Along: []string{"f1"},
 	}
 	card := &a2a.AgentCard{Name: "A", Description: "does", Skills: make([]a2a.AgentSkill, maxSkills+1)}
 	for i := range card.Skills {

@@ -275,10 +275,10 @@ func viewDelegations(s *Step, choice bool) string {
 			input := CleanText(string(t.Input), maxTask)
 			d.Input = &input
 		}
-		if t.Given != nil {
+		if t.Along != nil {
 			d.Files = []string{}
 		}
-		for _, key := range t.Given {
+		for _, key := range t.Along {
 			d.Files = append(d.Files, id(key))
 		}
 		v.Delegations = append(v.Delegations, d)

@@ -22,16 +22,16 @@ const (
 type Unstored struct {
 	mu    sync.Mutex
 	order *list.List // of *Kept, the one that was put last first
-	byKey map[Cause]*list.Element
+	byKey map[EventKey]*list.Element
 	bytes int
 }
 
-// Cause names an event.
-type Cause struct{ Tenant, ContextID, Event string }
+// EventKey names an event.
+type EventKey struct{ Tenant, ContextID, Event string }
 
 // Kept is an entry that was not stored.
 type Kept struct {
-	key   Cause
+	key   EventKey
 	After conversation.Version // that the conversation had
 	Entry *conversation.Entry
 	since time.Time
@@ -40,11 +40,11 @@ type Kept struct {
 
 // NewUnstored returns an empty Unstored.
 func NewUnstored() *Unstored {
-	return &Unstored{order: list.New(), byKey: map[Cause]*list.Element{}}
+	return &Unstored{order: list.New(), byKey: map[EventKey]*list.Element{}}
 }
 
 // Take removes and returns what is kept for an event, or nil.
-func (u *Unstored) Take(k Cause) *Kept {
+func (u *Unstored) Take(k EventKey) *Kept {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	el := u.byKey[k]
@@ -63,7 +63,7 @@ func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Versi
 	if err != nil {
 		return // nor would a store take it
 	}
-	kept := &Kept{Cause{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}, after, e, now, len(b)}
+	kept := &Kept{EventKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}, after, e, now, len(b)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if el := u.byKey[kept.key]; el != nil {

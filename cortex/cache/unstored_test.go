@@ -37,11 +37,11 @@ func TestUnstoredIsBounded(t *testing.T) {
 	if !u.Full(t0.Add(14*time.Minute)) || u.Full(t0.Add(16*time.Minute)) {
 		t.Error("it is not full for a quarter of an hour")
 	}
-	if u.Take(cache.Cause{ContextID: "c0", Event: key}) != nil || u.Take(cache.Cause{ContextID: "c1", Event: key}) == nil {
+	if u.Take(cache.EventKey{ContextID: "c0", Event: key}) != nil || u.Take(cache.EventKey{ContextID: "c1", Event: key}) == nil {
 		t.Error("not the oldest entry made room")
 	}
 	u.Put(conversation.NewConversation("", "c5000"), 0, &conversation.Entry{Seq: 1, Cause: message("m")}, t0)
-	if u.Take(cache.Cause{ContextID: "c5000", Event: key}) != nil {
+	if u.Take(cache.EventKey{ContextID: "c5000", Event: key}) != nil {
 		t.Error("an entry that cost nothing is kept")
 	}
 }

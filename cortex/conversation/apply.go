@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -73,6 +74,17 @@ func (c *Conversation) Begin(e *Entry) error {
 	return nil
 }
 
+// Due sets until when the question of an entry, which is about to be stored, can be answered.
+func (e *Entry) Due(now time.Time, timeout time.Duration) {
+	if e.Consent == "" {
+		return
+	}
+	e.Asked = now
+	if e.ReplyBy.IsZero() {
+		e.ReplyBy = now.Add(timeout)
+	}
+}
+
 // Finish is the second half of Apply.
 func (c *Conversation) Finish(e *Entry) {
 	c.applySummary(e)
@@ -91,7 +103,7 @@ func (c *Conversation) Finish(e *Entry) {
 		if d.Kind.Delegates() {
 			c.delegate(e, turn, d)
 			if e.Consent != "" {
-				c.ask(e, turn, d)
+				c.putQuestion(e, turn, d)
 			}
 			return
 		}

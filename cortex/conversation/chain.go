@@ -24,10 +24,10 @@ const MaxChain = 64
 
 // Chain counts what came of a root turn, as long as a turn of it is open.
 type Chain struct {
-	Agent string         `json:",omitempty"` // that asked for the root; none when a person did
-	Turns int            // that have begun
-	Given map[string]int `json:",omitempty"` // tasks, by the agents that got them
-	Usage llm.Usage
+	Agent    string         `json:",omitempty"` // that asked for the root; none when a person did
+	Turns    int            // that have begun
+	PerAgent map[string]int `json:"Given,omitempty"` // tasks, by the agents that got them
+	Usage    llm.Usage
 }
 
 // join lets turn, which e has just begun, be part of a chain.
@@ -93,10 +93,10 @@ func (c *Conversation) counts(turn *Turn) *Chain {
 // give counts a task that an agent got in the course of turn.
 func (c *Conversation) give(turn *Turn, agent string) {
 	chain := c.counts(turn)
-	if chain.Given == nil {
-		chain.Given = map[string]int{}
+	if chain.PerAgent == nil {
+		chain.PerAgent = map[string]int{}
 	}
-	chain.Given[agent]++
+	chain.PerAgent[agent]++
 }
 
 // unchain lets go of a chain of which no turn is open: nothing can descend from it any more.

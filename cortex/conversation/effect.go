@@ -153,7 +153,7 @@ func (o effects) task(t *Task) {
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
-	files := carried(o.c.given(t))
+	files := carried(o.c.filesFor(t))
 	asked := slices.Clip(m.Parts) // what people are shown
 	for _, p := range files {
 		asked = append(asked, transport.ForgottenFile(p))

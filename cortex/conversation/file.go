@@ -59,11 +59,11 @@ func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {
 	return files[:min(len(files), transport.MaxFiles)]
 }
 
-// given returns the files that go with a task.
-func (c *Conversation) given(t *Task) []*a2a.Part {
+// filesFor returns the files that go with a task.
+func (c *Conversation) filesFor(t *Task) []*a2a.Part {
 	var files []*a2a.Part
-	if turn := c.Turn(t.Turn); t.Given != nil {
-		files = slices.Clone(t.Given)
+	if turn := c.Turn(t.Turn); t.Along != nil {
+		files = slices.Clone(t.Along)
 	} else if turn != nil {
 		files = slices.Clone(turn.Files)
 	}
@@ -212,7 +212,7 @@ func (c *Conversation) Along(turn *Turn, d *llm.Delegation) []*a2a.Part {
 	}
 	all := c.Files(turn, 0)
 	if t := c.Tasks[a2a.TaskID(d.ID)]; t != nil {
-		all = append(slices.Clone(t.Given), all...)
+		all = append(slices.Clone(t.Along), all...)
 	}
 	files := []*a2a.Part{}
 	for _, key := range d.Files[:min(len(d.Files), transport.MaxFiles)] {

@@ -240,10 +240,10 @@ func TestFilesByKey(t *testing.T) {
 		t.Errorf("the prompt shows of the first message (-want +got):\n%s", diff)
 	}
 	task := view.History[0].Steps[0].Tasks[0]
-	if diff := cmp.Diff([]string{"f2"}, task.Given); diff != "" || len(task.Files) != 1 || task.Files[0].Key != "f4" {
+	if diff := cmp.Diff([]string{"f2"}, task.Along); diff != "" || len(task.Files) != 1 || task.Files[0].Key != "f4" {
 		t.Errorf("the prompt shows the task %+v, which was given (-want +got):\n%s", task, diff)
 	}
-	if len(view.Files) != 1 || view.Files[0].Key != "f7" || view.Steps[0].Tasks[0].Given == nil {
+	if len(view.Files) != 1 || view.Files[0].Key != "f7" || view.Steps[0].Tasks[0].Along == nil {
 		t.Errorf("the prompt shows of the last message %+v and %+v", view.Files, view.Steps)
 	}
 
@@ -283,7 +283,7 @@ func TestFilesOfAYesByKey(t *testing.T) {
 	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
 	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // for which those of the request are let go
 	d = gives("alpha")
-	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Given)
+	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Along)
 	s.apply(says("user", "m2", "yes"), d)
 	if got := s.filesTo(transport.Inbox("", "alpha")); len(got) != 1 || conversation.FileKey(got[0]) != "f2" || transport.IsForgotten(got[0]) {
 		t.Errorf("the agent gets %v, want f2", got)

@@ -236,7 +236,7 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 			d.Delegations = nil
 			for _, id := range turn.Reply.Tasks {
 				t := m.conv.Tasks[id]
-				d.Delegations = append(d.Delegations, llm.Delegation{ID: string(id), Agent: t.Agent, Task: t.Text, Files: conversation.Keys(t.Given)})
+				d.Delegations = append(d.Delegations, llm.Delegation{ID: string(id), Agent: t.Agent, Task: t.Text, Files: conversation.Keys(t.Along)})
 			}
 		} else if to := turn.Direct; to != nil { // it may be a reply, or a task of its own
 			del := llm.Delegation{ID: "1", Agent: to.Agent, Skill: to.Skill, Task: to.Text, Input: to.Input}

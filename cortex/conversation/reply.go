@@ -3,7 +3,6 @@ package conversation
 import (
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -135,8 +134,8 @@ func (c *Conversation) askedIn(turnID string) []*Task {
 	return slices.DeleteFunc(c.Asked(), func(t *Task) bool { return t.Turn != turnID })
 }
 
-// ask ends turn with the entry's question about the tasks that were just made.
-func (c *Conversation) ask(e *Entry, turn *Turn, d *llm.Decision) {
+// putQuestion ends turn with the entry's question about the tasks that were just made.
+func (c *Conversation) putQuestion(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Kind, turn.Reason, turn.Asked = llm.KindClarify, d.Reason, e.Asked
 	c.answer(e, turn, e.Consent)
 	for _, t := range c.Asked() {
@@ -196,15 +195,4 @@ func (t *Turn) Request() string {
 		return t.Reply.Request
 	}
 	return t.User
-}
-
-// Due sets until when the question of an entry, which is about to be stored, can be answered.
-func (e *Entry) Due(now time.Time, timeout time.Duration) {
-	if e.Consent == "" {
-		return
-	}
-	e.Asked = now
-	if e.ReplyBy.IsZero() {
-		e.ReplyBy = now.Add(timeout)
-	}
 }

@@ -27,9 +27,9 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 		t.Turn, t.Skill, t.Text, t.Input = turn.ID, del.Skill, strings.ToValidUTF8(del.Task, "\uFFFD"), del.Input
 		t.Result, t.Artifacts, t.Files, t.SentIndex, t.DependsOn = "", nil, nil, i, nil
 		if del.Files == nil {
-			t.Given = nil
+			t.Along = nil
 		} else {
-			t.Given = c.Along(turn, &d.Delegations[i])
+			t.Along = c.Along(turn, &d.Delegations[i])
 		}
 		t.Continued = t.Continued || t.SentSeq != 0
 		for _, dep := range del.DependsOn {

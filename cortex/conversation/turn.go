@@ -89,8 +89,8 @@ type Task struct {
 	Agent     string
 	Skill     string
 	Text      string
-	Input     json.RawMessage `json:",omitempty"` // else a snapshot would turn nil into null
-	Given     []*a2a.Part     `json:",omitzero"`  // the files that the decision names; nil: those of the turn
+	Input     json.RawMessage `json:",omitempty"`     // else a snapshot would turn nil into null
+	Along     []*a2a.Part     `json:"Given,omitzero"` // the files that the decision names; nil: those of the turn
 	DependsOn []a2a.TaskID
 	Terms     Terms
 

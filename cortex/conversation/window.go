@@ -139,10 +139,10 @@ func (c *Conversation) Weight() int {
 		n += 512 + turnWeight(t) + filesWeight(t.Files) + filesWeight(t.Out)
 	}
 	for _, chain := range c.Chains {
-		n += 256 + 64*len(chain.Given)
+		n += 256 + 64*len(chain.PerAgent)
 	}
 	for _, t := range c.Tasks {
-		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files) + filesWeight(t.Given)
+		n += 512 + taskWeight(PromptTask(t)) + len(t.Terms.Output) + 256*len(t.Tried) + filesWeight(t.Files) + filesWeight(t.Along)
 	}
 	return n
 }

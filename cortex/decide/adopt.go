@@ -35,7 +35,7 @@ func (d *decision) adopt(lost *Lost) bool {
 				return false
 			}
 		}
-		if len(d.take(decided, lost.Entry.Consent == "")) > 0 { // what it counted for were its tasks, which have other ids now
+		if len(d.admit(decided, lost.Entry.Consent == "")) > 0 { // what it counted for were its tasks, which have other ids now
 			return false
 		}
 	}

@@ -114,7 +114,7 @@ func (d *decision) answerReply() *llm.Decision {
 	decided := &llm.Decision{Kind: llm.KindDelegate, Reason: "the user said yes", Model: policyModel}
 	for _, id := range r.Tasks {
 		t := d.conv.Tasks[id]
-		del := llm.Delegation{ID: string(id), Agent: t.Agent, Skill: t.Skill, Task: t.Text, Input: t.Input, Files: conversation.Keys(t.Given)}
+		del := llm.Delegation{ID: string(id), Agent: t.Agent, Skill: t.Skill, Task: t.Text, Input: t.Input, Files: conversation.Keys(t.Along)}
 		for _, need := range t.DependsOn {
 			del.DependsOn = append(del.DependsOn, string(need))
 		}
@@ -130,7 +130,7 @@ func (d *decision) answerReply() *llm.Decision {
 	if why := d.refuses(decided); why != "" {
 		return &llm.Decision{Kind: llm.KindRespond, Say: "Nothing was done: " + why + ".", Reason: why, Model: policyModel}
 	}
-	if full := d.take(decided, true); len(full) > 0 {
+	if full := d.admit(decided, true); len(full) > 0 {
 		return again("Not yet done ("+reasons(full)+").", "there is no room for it")
 	}
 	return decided

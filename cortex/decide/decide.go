@@ -155,7 +155,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 		if err != nil {
 			return decided, err
 		}
-		full := d.take(decided, d.consent(decided) == "")
+		full := d.admit(decided, d.consent(decided) == "")
 		switch {
 		case len(full) == 0:
 			return decided, nil

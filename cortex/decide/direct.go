@@ -64,7 +64,7 @@ func (d *decision) address(ctx context.Context) (*llm.Decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	if full := d.take(decided, d.consent(decided) == ""); len(full) > 0 {
+	if full := d.admit(decided, d.consent(decided) == ""); len(full) > 0 {
 		return nil, conversation.Failure("Nothing was done, since the agent has no room for it now (" + reasons(full) + "). Ask again in a while.")
 	}
 	return decided, nil

@@ -193,7 +193,7 @@ func (d *decision) busy(agent string, more int) string {
 		return ""
 	}
 	if limit := d.policy.PerTurn(agent); limit > 0 {
-		if given := d.conv.Chain(d.turn).Given[agent]; given+max(more, 1) > limit {
+		if given := d.conv.Chain(d.turn).PerAgent[agent]; given+max(more, 1) > limit {
 			return fmt.Sprintf("this turn gave it %d of %d tasks", given, limit)
 		}
 	}
@@ -205,9 +205,9 @@ func (d *decision) busy(agent string, more int) string {
 	return ""
 }
 
-// take counts a decision's tasks against the limits of their agents; tasks that wait for the user's yes are checked, and not counted. For each agent
+// admit counts a decision's tasks against the limits of their agents; tasks that wait for the user's yes are checked, and not counted. For each agent
 // whose limit would be exceeded it returns the reason, and then nothing is counted.
-func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
+func (d *decision) admit(decided *llm.Decision, sent bool) map[string]string {
 	if d.policy == nil || !decided.Kind.Delegates() {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (d *decision) take(decided *llm.Decision, sent bool) map[string]string {
 	}
 	now := d.m.cfg.Now()
 	until := now.Add(d.m.cfg.TaskTimeout + countMargin)
-	return d.m.taskLimits.take(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
+	return d.m.taskLimits.admit(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
 }
 
 // shut makes agents unavailable.

@@ -35,8 +35,8 @@ type pace struct {
 
 func newRates() *rates { return &rates{byAgent: map[string]*pace{}} }
 
-// take returns why an agent may not ask at time now, or "". perMinute is what a rule allows it; 0: there is none.
-func (r *rates) take(agent string, perMinute int, now time.Time) string {
+// admit returns why an agent may not ask at time now, or "". perMinute is what a rule allows it; 0: there is none.
+func (r *rates) admit(agent string, perMinute int, now time.Time) string {
 	if perMinute == 0 {
 		perMinute = defaultRequests
 	}
@@ -79,7 +79,7 @@ func (m *Maker) OverRate(conv *conversation.Conversation, e *transport.Event) st
 	if agent == "" || agent == conv.Owner {
 		return ""
 	}
-	return m.rates.take(agent, m.policy().Requests(agent), m.cfg.Now())
+	return m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
 }
 
 // overOwnRate is the same in a conversation that the agent began, for turn, which entry begins.
@@ -88,7 +88,7 @@ func (m *Maker) overOwnRate(conv *conversation.Conversation, turn *conversation.
 	if agent == "" || agent != conv.Owner || entry.Seq == 1 || turn.Seq != entry.Seq {
 		return ""
 	}
-	return m.rates.take(agent, m.policy().Requests(agent), m.cfg.Now())
+	return m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
 }
 
 // forget makes room for another agent.

@@ -12,8 +12,8 @@ func TestRatesAreBounded(t *testing.T) {
 	refused := 0
 	for i := range 10_000 {
 		now = now.Add(time.Microsecond)
-		r.take(fmt.Sprint("agent-", i), 0, now)
-		if i%100 == 0 && r.take("hasty", 0, now) != "" {
+		r.admit(fmt.Sprint("agent-", i), 0, now)
+		if i%100 == 0 && r.admit("hasty", 0, now) != "" {
 			refused++
 		}
 	}

@@ -132,5 +132,5 @@ func (d *decision) count(t *conversation.Task, agent string) map[string]string {
 	now := d.m.cfg.Now()
 	until := now.Add(d.m.cfg.TaskTimeout + countMargin)
 	k := d.conv.Key()
-	return d.m.taskLimits.take(k, d.conv.Requester(d.turn), map[a2a.TaskID]string{t.ID: agent}, until, now, d.policy.AtOnce)
+	return d.m.taskLimits.admit(k, d.conv.Requester(d.turn), map[a2a.TaskID]string{t.ID: agent}, until, now, d.policy.AtOnce)
 }

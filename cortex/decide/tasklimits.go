@@ -17,7 +17,7 @@ const countMargin = time.Minute
 // taskLimits counts the tasks that are under way with each agent, in all conversations of an orchestrator, for the policy's at_once, and
 // knows whom to tell when an agent has gone, how many are of one requester, and how many of them were put into the agent's inbox.
 //
-// A decision is counted before it is in the log (take). Once its entry is stored, the counts of a conversation are those of its fold (follow): a
+// A decision is counted before it is in the log (admit). Once its entry is stored, the counts of a conversation are those of its fold (follow): a
 // decision that was not stored, and a task that has settled, stop counting. After a restart the tasks of a conversation count when it is loaded.
 // taskLimits is safe for concurrent use.
 type taskLimits struct {
@@ -103,9 +103,9 @@ func (p *taskLimits) count(agent string, now time.Time) int {
 	return n
 }
 
-// take counts new tasks of a conversation: all of them, or none when that is above the limit of an agent. Then it returns why,
+// admit counts new tasks of a conversation: all of them, or none when that is above the limit of an agent. Then it returns why,
 // for each such agent. most is how many an agent may have; 0 is any number.
-func (p *taskLimits) take(k conversation.Key, requester string, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
+func (p *taskLimits) admit(k conversation.Key, requester string, tasks map[a2a.TaskID]string, until, now time.Time, most func(agent string) int) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wanted := map[string]int{}

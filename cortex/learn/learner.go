@@ -161,20 +161,20 @@ func (s *Learner) Serve(ctx context.Context, last <-chan struct{}) {
 			s.reread(ctx)
 		case <-learned:
 			learned = nil
-			s.take(ctx)
+			s.write(ctx)
 			pause = time.After(learnEvery)
 		case <-pause:
 			learned = s.learned
 		case <-last:
-			s.take(ctx)
+			s.write(ctx)
 			s.reread(ctx)
 			return
 		}
 	}
 }
 
-// take writes down what is pending.
-func (s *Learner) take(ctx context.Context) {
+// write writes down what is pending.
+func (s *Learner) write(ctx context.Context) {
 	s.mu.Lock()
 	pending := s.pending
 	s.pending, s.size = map[string]*lesson{}, 0
