@@ -1,9 +1,10 @@
 package agentcard
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"sync"
+
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
 // compiled holds the latest schemas. Cards come again and again, every time the same.
@@ -12,10 +13,9 @@ var compiled = newCache(1 << 20)
 // cache keeps results by content, the latest ones, as long as their texts are within a bound. What is compiled can be over a
 // hundred times as large as its text.
 type cache struct {
-	mu    sync.Mutex
-	room  int // bytes that are left
-	order *list.List
-	byKey map[contentHash]*list.Element
+	mu     sync.Mutex
+	room   int // bytes
+	recent recent.Cache[contentHash, result]
 }
 
 type contentHash = [sha256.Size]byte
@@ -25,42 +25,22 @@ type result struct {
 	err    error
 }
 
-type cached struct {
-	key  contentHash
-	size int
-	result
-}
-
 // entryCost is what an entry counts beside its text.
 const entryCost = 1 << 10
 
-func newCache(room int) *cache {
-	return &cache{room: room, order: list.New(), byKey: map[contentHash]*list.Element{}}
-}
+func newCache(room int) *cache { return &cache{room: room} }
 
 func (c *cache) get(key contentHash) (result, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e, ok := c.byKey[key]
-	if !ok {
-		return result{}, false
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(*cached).result, true
+	return c.recent.Get(key)
 }
 
 func (c *cache) put(key contentHash, r result, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.byKey[key]; ok {
-		return // two compiled it at once
+	c.recent.Put(key, r, size+entryCost)
+	for c.recent.Size() > c.room && c.recent.Len() > 1 {
+		c.recent.Drop()
 	}
-	size += entryCost
-	for c.room -= size; c.room < 0 && c.order.Len() > 0; {
-		last := c.order.Back()
-		old := c.order.Remove(last).(*cached)
-		delete(c.byKey, old.key)
-		c.room += old.size
-	}
-	c.byKey[key] = c.order.PushFront(&cached{key: key, size: size, result: r})
 }

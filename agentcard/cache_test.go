@@ -17,15 +17,15 @@ func TestCache(t *testing.T) {
 			t.Errorf("entry %d is there: %v, want %v", b, ok, want)
 		}
 	}
-	if c.order.Len() != len(c.byKey) || c.room != 50 {
-		t.Errorf("%d entries in order, %d by key, room for %d bytes, want 3, 3, 50", c.order.Len(), len(c.byKey), c.room)
+	if c.recent.Len() != 3 || c.room-c.recent.Size() != 50 {
+		t.Errorf("%d entries, room for %d bytes, want 3, 50", c.recent.Len(), c.room-c.recent.Size())
 	}
 	c.put(key(9), result{}, 1<<20)
-	if _, ok := c.get(key(9)); !ok || len(c.byKey) != 1 {
-		t.Errorf("%d entries after one over the bound, want only it", len(c.byKey))
+	if _, ok := c.get(key(9)); !ok || c.recent.Len() != 1 {
+		t.Errorf("%d entries after one over the bound, want only it", c.recent.Len())
 	}
 	c.put(key(8), result{}, 1)
-	if len(c.byKey) != 1 {
-		t.Errorf("%d entries, want only the small one", len(c.byKey))
+	if c.recent.Len() != 1 {
+		t.Errorf("%d entries, want only the small one", c.recent.Len())
 	}
 }

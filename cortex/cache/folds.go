@@ -3,11 +3,11 @@
 package cache
 
 import (
-	"container/list"
 	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
 // foldBytes bounds the folds that are kept, by the estimate of [conversation.Conversation.Weight].
@@ -17,18 +17,15 @@ const foldBytes = 256 << 20
 // for the log again, so that a half-applied one is never seen and no lock is held while a decider works. It is safe for concurrent use.
 type Folds struct {
 	mu    sync.Mutex
-	order *list.List // of *Fold, most recent first
-	byKey map[conversation.Key]*list.Element
-	bytes int
+	folds recent.Cache[conversation.Key, *Fold]
 }
 
 // Fold is a conversation that this process has in memory, and what it knows of it beside the log.
 type Fold struct {
 	*conversation.Conversation
-	Epoch  uint64    // ownership epoch under which it was read, see [transport.Event]
-	Timer  time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
-	Fresh  bool      // it was read just now, for the event that is being handled
-	weight int       // when it was put into the cache, in bytes
+	Epoch uint64    // ownership epoch under which it was read, see [transport.Event]
+	Timer time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
+	Fresh bool      // it was read just now, for the event that is being handled
 }
 
 // Wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one
@@ -38,48 +35,26 @@ func (f *Fold) Wakes(now, due time.Time) bool {
 }
 
 // NewFolds returns an empty Folds.
-func NewFolds() *Folds {
-	return &Folds{order: list.New(), byKey: map[conversation.Key]*list.Element{}}
-}
+func NewFolds() *Folds { return new(Folds) }
 
 // Take removes and returns the fold, or nil. It may have been put there under another epoch.
 func (c *Folds) Take(k conversation.Key) *Fold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el := c.byKey[k]; el != nil {
-		return c.remove(el)
-	}
-	return nil
+	conv, _ := c.folds.Take(k)
+	return conv
 }
 
 // Drop lets a fold go.
-func (c *Folds) Drop(k conversation.Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if el := c.byKey[k]; el != nil {
-		c.remove(el)
-	}
-}
+func (c *Folds) Drop(k conversation.Key) { c.Take(k) }
 
 // Put keeps a fold that stands for the log, and lets the oldest go when they are too many.
 func (c *Folds) Put(conv *Fold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := conv.Key()
-	if el := c.byKey[k]; el != nil {
-		c.remove(el)
+	conv.Fresh = false
+	c.folds.Put(conv.Key(), conv, conv.Conversation.Weight())
+	for c.folds.Size() > foldBytes && c.folds.Len() > 1 {
+		c.folds.Drop()
 	}
-	conv.Fresh, conv.weight = false, conv.Conversation.Weight()
-	c.bytes += conv.weight
-	c.byKey[k] = c.order.PushFront(conv)
-	for c.bytes > foldBytes && c.order.Len() > 1 {
-		c.remove(c.order.Back())
-	}
-}
-
-func (c *Folds) remove(el *list.Element) *Fold {
-	conv := c.order.Remove(el).(*Fold)
-	delete(c.byKey, conv.Key())
-	c.bytes -= conv.weight
-	return conv
 }

@@ -1,12 +1,12 @@
 package cache
 
 import (
-	"container/list"
 	"encoding/json"
 	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -20,10 +20,8 @@ const (
 // Unstored keeps the entries that cost something and could not be stored, until their events come again: what was decided
 // is not paid for a second time. It is safe for concurrent use.
 type Unstored struct {
-	mu    sync.Mutex
-	order *list.List // of *Kept, the one that was put last first
-	byKey map[EventKey]*list.Element
-	bytes int
+	mu   sync.Mutex
+	kept recent.Cache[EventKey, *Kept]
 }
 
 // EventKey names an event.
@@ -31,27 +29,20 @@ type EventKey struct{ Tenant, ContextID, Event string }
 
 // Kept is an entry that was not stored.
 type Kept struct {
-	key   EventKey
 	After conversation.Version // that the conversation had
 	Entry *conversation.Entry
 	since time.Time
-	bytes int
 }
 
 // NewUnstored returns an empty Unstored.
-func NewUnstored() *Unstored {
-	return &Unstored{order: list.New(), byKey: map[EventKey]*list.Element{}}
-}
+func NewUnstored() *Unstored { return new(Unstored) }
 
 // Take removes and returns what is kept for an event, or nil.
 func (u *Unstored) Take(k EventKey) *Kept {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	el := u.byKey[k]
-	if el == nil {
-		return nil
-	}
-	return u.remove(el)
+	kept, _ := u.kept.Take(k)
+	return kept
 }
 
 // Put keeps an entry that a conversation could not be given behind version after. One that cost nothing is as well made anew.
@@ -63,14 +54,10 @@ func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Versi
 	if err != nil {
 		return // nor would a store take it
 	}
-	kept := &Kept{EventKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}, after, e, now, len(b)}
+	key := EventKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if el := u.byKey[kept.key]; el != nil {
-		u.remove(el)
-	}
-	u.byKey[kept.key] = u.order.PushFront(kept)
-	u.bytes += kept.bytes
+	u.kept.Put(key, &Kept{after, e, now}, len(b))
 }
 
 // Full reports whether nothing more may be paid for that may have to be kept. Letting the oldest go instead would have them
@@ -78,19 +65,11 @@ func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Versi
 func (u *Unstored) Full(now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for u.order.Len() >= maxUnstored || u.bytes >= maxUnstoredBytes {
-		oldest := u.order.Back()
-		if now.Sub(oldest.Value.(*Kept).since) < unstoredFor {
+	for u.kept.Len() >= maxUnstored || u.kept.Size() >= maxUnstoredBytes {
+		if now.Sub(u.kept.Oldest().since) < unstoredFor {
 			return true
 		}
-		u.remove(oldest)
+		u.kept.Drop()
 	}
 	return false
-}
-
-func (u *Unstored) remove(el *list.Element) *Kept {
-	kept := u.order.Remove(el).(*Kept)
-	delete(u.byKey, kept.key)
-	u.bytes -= kept.bytes
-	return kept
 }

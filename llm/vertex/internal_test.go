@@ -127,15 +127,15 @@ func TestSignatureBounds(t *testing.T) {
 	key := func(i int) signed { return signed(fmt.Appendf(make([]byte, 0, 32), "%032d", i)) }
 	s.put(key(0), nil)
 	s.put(key(1), make([]byte, maxSignature+1))
-	if len(s.by) != 0 {
-		t.Errorf("%d signatures kept that are none, or too large", len(s.by))
+	if s.by.Len() != 0 {
+		t.Errorf("%d signatures kept that are none, or too large", s.by.Len())
 	}
 	for i := range maxSignatures + 10 {
 		s.put(key(i), []byte{1})
 		s.get(key(0)) // stays in use
 	}
-	if len(s.by) != maxSignatures || s.order.Len() != maxSignatures || s.bytes != maxSignatures {
-		t.Errorf("%d signatures of %d bytes, want %d", len(s.by), s.bytes, maxSignatures)
+	if s.by.Len() != maxSignatures || s.by.Size() != maxSignatures {
+		t.Errorf("%d signatures of %d bytes, want %d", s.by.Len(), s.by.Size(), maxSignatures)
 	}
 	if s.get(key(0)) == nil || s.get(key(1)) != nil {
 		t.Error("what was used last was forgotten first")
@@ -143,15 +143,8 @@ func TestSignatureBounds(t *testing.T) {
 	for i := range 200 {
 		s.put(key(i), bytes.Repeat([]byte{2}, maxSignature))
 	}
-	if s.bytes > maxSignatureBytes || len(s.by) != s.order.Len() {
-		t.Errorf("%d bytes kept, want at most %d", s.bytes, maxSignatureBytes)
-	}
-	sum := 0
-	for e := s.order.Front(); e != nil; e = e.Next() {
-		sum += len(e.Value.(*signature).bytes)
-	}
-	if sum != s.bytes {
-		t.Errorf("%d bytes counted, %d there", s.bytes, sum)
+	if s.by.Size() > maxSignatureBytes {
+		t.Errorf("%d bytes kept, want at most %d", s.by.Size(), maxSignatureBytes)
 	}
 }
 

@@ -1,11 +1,12 @@
 package vertex
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
 	"sync"
+
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
 // Bounds of what is remembered, over all conversations.
@@ -19,19 +20,12 @@ const (
 // again with the history. The zero value is empty. It is safe for concurrent use, and forgets what was not asked for
 // longest.
 type signatures struct {
-	mu    sync.Mutex
-	by    map[signed]*list.Element
-	order list.List // of *signature, the latest first
-	bytes int
+	mu sync.Mutex
+	by recent.Cache[signed, []byte]
 }
 
 // signed stands for a text of a conversation.
 type signed [sha256.Size]byte
-
-type signature struct {
-	of    signed
-	bytes []byte
-}
 
 // newSigned returns a hash to write a text of a conversation to.
 func newSigned(conversation string) hash.Hash {
@@ -47,34 +41,16 @@ func (s *signatures) put(of signed, b []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.by == nil {
-		s.by = make(map[signed]*list.Element)
+	s.by.Put(of, b, len(b))
+	for s.by.Len() > maxSignatures || s.by.Size() > maxSignatureBytes {
+		s.by.Drop()
 	}
-	if e, ok := s.by[of]; ok {
-		s.remove(e)
-	}
-	s.by[of] = s.order.PushFront(&signature{of, b})
-	s.bytes += len(b)
-	for len(s.by) > maxSignatures || s.bytes > maxSignatureBytes {
-		s.remove(s.order.Back())
-	}
-}
-
-// remove needs s.mu.
-func (s *signatures) remove(e *list.Element) {
-	old := s.order.Remove(e).(*signature)
-	delete(s.by, old.of)
-	s.bytes -= len(old.bytes)
 }
 
 // get returns nil when there is none.
 func (s *signatures) get(of signed) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.by[of]
-	if !ok {
-		return nil
-	}
-	s.order.MoveToFront(e)
-	return e.Value.(*signature).bytes
+	b, _ := s.by.Get(of)
+	return b
 }
