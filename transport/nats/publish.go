@@ -178,7 +178,6 @@ func (b *Bus) storeOnce(ctx context.Context, m *natsgo.Msg) error {
 	defer done()
 	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
 	defer cancel()
-	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
 	_, err := puback.Publish(attempt, b.nc.Conn, m)
 	err = cause(expecting, err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
