@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,13 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/app/role"
 )
 
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
 	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
-	http card spec concurrency timeout`)
+	http card spec concurrency timeout own-role`)
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
@@ -34,8 +37,11 @@ var exceptions = map[string]bool{
 	"cortex agent echo --spec": true, "cortex agent clock --spec": true, "cortex agent calc --spec": true,
 }
 
-// chooser is a program with all flags: cortex itself has no transports and stores to choose from.
-var chooser = &Program{Transports: map[string]Transport{"own": {}}, Stores: map[string]Store{"own": {}}}
+// chooser is a program with all flags: cortex itself has no transports and stores to choose from, and no roles.
+var chooser = &Program{Transports: map[string]Transport{"own": {}}, Stores: map[string]Store{"own": {}}, Roles: []role.Role{{Name: "own", Open: func(f *flag.FlagSet) role.Run {
+	f.Bool("own-role", false, "")
+	return nil
+}}}}
 
 // TestFlagsAreClassified walks over the flags of all commands. Whoever adds one says here what it is: a setting of the node, or what an
 // action is about, which nothing but the command line may say.
