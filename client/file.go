@@ -16,6 +16,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/size"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -29,14 +30,12 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	if path == "" {
 		return nil, errors.New("the name of a file is empty")
 	}
-	info, err := os.Stat(path)
+	info, err := document.StatRegular(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: there is no such file", path)
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", path)
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: %w: it has %s, at most %s are sent (--max-file)", path, transport.ErrTooLarge, size.Text(info.Size()), size.Text(limit))
 	}
@@ -44,13 +43,14 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 }
 
 // Attach returns a part that brings the file at path into a conversation: inline when it is small, else stored with the
-// transport. Errors are those of [CheckFile], of reading it, and of the transport.
+// transport. Errors are those of [CheckFile], of reading it, and of the transport. It waits neither for a pipe that has come into the file's place,
+// nor for long for a file that gives nothing, as /proc/kmsg does, and ends with ctx.
 func Attach(ctx context.Context, c *Client, contextID, path string, limit int64) (*a2a.Part, error) {
 	info, err := CheckFile(path, limit)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := document.OpenRegular(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 	head := make([]byte, transport.MaxInlineFile+1)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err
 	}
 	kind := transport.TypeOf(name, "", head[:min(n, 512)])
 	if n <= transport.MaxInlineFile {
@@ -69,8 +69,8 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w: this transport takes files of at most %s", path, transport.ErrTooLarge, size.Text(transport.MaxInlineFile))
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	if err := f.Rewind(); err != nil {
+		return nil, err
 	}
 	ref, err := transport.PutFile(ctx, files, c.Tenant, contextID, c.user(), f, max(limit, info.Size()))
 	if err != nil {

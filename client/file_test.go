@@ -91,6 +91,11 @@ func TestAttachRefuses(t *testing.T) {
 			t.Errorf("Attach of %s with limit %d = %v, want an error", p, limit, part)
 		}
 	}
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("never mind"))
+	if _, err := client.Attach(canceled, c, "c", path, 300<<10); err == nil || err.Error() != "never mind" {
+		t.Errorf("Attach after its context = %v, want its cause", err)
+	}
 	part, err := client.Attach(t.Context(), c, "c", path, 300<<10)
 	if err != nil || !transport.IsFileRef(part) || part.Filename != "a.bin" {
 		t.Errorf("Attach = %+v, %v, want a reference to a.bin", part, err)
