@@ -83,7 +83,7 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 // name already. Nothing is written over, and nothing outside of the folder. It returns the paths of those that were written; an error says
 // which one was not.
 func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files []*a2a.Part) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a folder of the user's, as mkdir makes it
+	if err := MakeFolder(dir); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -104,6 +104,26 @@ func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files
 		saved = append(saved, filepath.Join(dir, name))
 	}
 	return saved, nil
+}
+
+// MakeFolder makes a folder for files of an answer, unless it is there. An error says, for people, what is there instead.
+func MakeFolder(dir string) error {
+	err := os.MkdirAll(dir, 0o755) //nolint:gosec // a folder of the user's, as mkdir makes it
+	var failed *fs.PathError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	path := filepath.Clean(failed.Path)
+	if _, none := os.Lstat(path); none != nil {
+		return err
+	}
+	switch info, lost := os.Stat(path); {
+	case lost != nil:
+		return fmt.Errorf("%s is a link that leads nowhere: remove it, or name another folder", path)
+	case !info.IsDir():
+		return fmt.Errorf("%s is there already, and no folder: name another folder", path)
+	}
+	return err
 }
 
 // SaveAs writes a file to path, where there must be none. In a folder it gets its own name, as [Save] gives it.
@@ -132,7 +152,11 @@ func saveAs(ctx context.Context, tr transport.Transport, tenant string, root *os
 	defer r.Close()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: nothing is written over", filepath.Join(root.Name(), name))
+		path := filepath.Join(root.Name(), name)
+		if _, lost := os.Stat(path); lost != nil {
+			return fmt.Errorf("%s is a link that leads nowhere: nothing is written through it; remove it, or name another file", path)
+		}
+		return fmt.Errorf("%s is there already: nothing is written over", path)
 	}
 	if err != nil {
 		return err

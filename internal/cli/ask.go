@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -72,7 +71,7 @@ With --agent no model decides: that agent gets the text, and the input if there 
 				}
 			}
 			if output != "" { // before anything is asked
-				if err := os.MkdirAll(output, 0o755); err != nil { //nolint:gosec // a folder of the user's, as mkdir makes it
+				if err := client.MakeFolder(output); err != nil {
 					return fmt.Errorf("--output: %w", err)
 				}
 			}
