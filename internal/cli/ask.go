@@ -114,12 +114,14 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	}
 	failed := false
 	out := newJSON(e.stdout)
-	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
-	said, err := cfg.Message(ctx, contextID, text)
-	if err != nil {
-		return err
+	said := false
+	cfg.Client.Said = func(event *transport.Event) {
+		if !said { // it may be tried again
+			said = true
+			out.Encode(event) //nolint:errcheck // the next one says it too
+		}
 	}
-	for event, err := range cfg.Client.Ask(ctx, said) {
+	for event, err := range cfg.Say(ctx, contextID, text) {
 		if err != nil {
 			return err
 		}
