@@ -82,7 +82,7 @@ var allowed = map[string][]string{
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
 	"agents/clock":                             {},
-	"client":                                   {"internal/size", "transport", "cortex/conversation", "cortex/storage"},
+	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
 	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten"},
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -207,7 +208,7 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 		}
 		n++
 		room -= info.Size()
-		r, err := root.Open(e.Name())
+		r, err := document.OpenRegularIn(ctx, root, e.Name()) // what the program has left running may have put a pipe there
 		if err != nil {
 			return notes, fmt.Errorf("read what the program has left: %w", pathless(err))
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/size"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -29,14 +30,12 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	if path == "" {
 		return nil, errors.New("the name of a file is empty")
 	}
-	info, err := os.Stat(path)
+	info, err := document.StatRegular(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: there is no such file", path)
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", path)
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: %w: it has %s, at most %s are sent (--max-file)", path, transport.ErrTooLarge, size.Text(info.Size()), size.Text(limit))
 	}
@@ -44,13 +43,14 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 }
 
 // Attach returns a part that brings the file at path into a conversation: inline when it is small, else stored with the
-// transport. Errors are those of [CheckFile], of reading it, and of the transport.
+// transport. Errors are those of [CheckFile], of reading it, and of the transport. It waits neither for a pipe that has come into the file's place,
+// nor for long for a file that gives nothing, as /proc/kmsg does, and ends with ctx.
 func Attach(ctx context.Context, c *Client, contextID, path string, limit int64) (*a2a.Part, error) {
 	info, err := CheckFile(path, limit)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := document.OpenRegular(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 	head := make([]byte, transport.MaxInlineFile+1)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, err
 	}
 	kind := transport.TypeOf(name, "", head[:min(n, 512)])
 	if n <= transport.MaxInlineFile {
@@ -69,8 +69,8 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 	if !ok {
 		return nil, fmt.Errorf("%s: %w: this transport takes files of at most %s", path, transport.ErrTooLarge, size.Text(transport.MaxInlineFile))
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+	if err := f.Rewind(); err != nil {
+		return nil, err
 	}
 	ref, err := transport.PutFile(ctx, files, c.Tenant, contextID, c.user(), f, max(limit, info.Size()))
 	if err != nil {
@@ -83,7 +83,7 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 // name already. Nothing is written over, and nothing outside of the folder. It returns the paths of those that were written; an error says
 // which one was not.
 func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files []*a2a.Part) ([]string, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a folder of the user's, as mkdir makes it
+	if err := MakeFolder(dir); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -104,6 +104,26 @@ func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files
 		saved = append(saved, filepath.Join(dir, name))
 	}
 	return saved, nil
+}
+
+// MakeFolder makes a folder for files of an answer, unless it is there. An error says, for people, what is there instead.
+func MakeFolder(dir string) error {
+	err := os.MkdirAll(dir, 0o755) //nolint:gosec // a folder of the user's, as mkdir makes it
+	var failed *fs.PathError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	path := filepath.Clean(failed.Path)
+	if _, none := os.Lstat(path); none != nil {
+		return err
+	}
+	switch info, lost := os.Stat(path); {
+	case lost != nil:
+		return fmt.Errorf("%s is a link that leads nowhere: remove it, or name another folder", path)
+	case !info.IsDir():
+		return fmt.Errorf("%s is there already, and no folder: name another folder", path)
+	}
+	return err
 }
 
 // SaveAs writes a file to path, where there must be none. In a folder it gets its own name, as [Save] gives it.
@@ -132,7 +152,11 @@ func saveAs(ctx context.Context, tr transport.Transport, tenant string, root *os
 	defer r.Close()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: nothing is written over", filepath.Join(root.Name(), name))
+		path := filepath.Join(root.Name(), name)
+		if _, lost := os.Stat(path); lost != nil {
+			return fmt.Errorf("%s is a link that leads nowhere: nothing is written through it; remove it, or name another file", path)
+		}
+		return fmt.Errorf("%s is there already: nothing is written over", path)
 	}
 	if err != nil {
 		return err

@@ -57,6 +57,37 @@ func TestSaveStaysInItsFolder(t *testing.T) {
 	}
 }
 
+// TestSaveWhereALinkIs has links to nowhere stand where files are to be written, and a file where a folder is to be: errors say what is there.
+func TestSaveWhereALinkIs(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	dir := t.TempDir()
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	part := &a2a.Part{Content: a2a.Raw("theirs"), Filename: "link"}
+	for path, want := range map[string]string{
+		link:                              link + " is a link that leads nowhere: nothing is written through it; remove it, or name another file",
+		file:                              file + " is there already: nothing is written over",
+		link + string(filepath.Separator): link + " is a link that leads nowhere: remove it, or name another folder",
+		file + string(filepath.Separator): file + " is there already, and no folder: name another folder",
+	} {
+		if _, err := client.SaveAs(t.Context(), bus, "", path, part); err == nil || err.Error() != want {
+			t.Errorf("SaveAs(%s) = %v, want %s", path, err, want)
+		}
+	}
+	if saved, err := client.Save(t.Context(), bus, "", dir, []*a2a.Part{part}); err != nil || saved[0] != filepath.Join(dir, "link-2") {
+		t.Errorf("Save = %q, %v, want a name beside the link", saved, err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
+		t.Error("something was written through the link")
+	}
+}
+
 // TestSaveOfDamaged has a damaged file leave no half of it behind, and an error that names it.
 func TestSaveOfDamaged(t *testing.T) {
 	bus := memory.New(nil)
@@ -90,6 +121,11 @@ func TestAttachRefuses(t *testing.T) {
 		if part, err := client.Attach(t.Context(), c, "c", p, limit); err == nil {
 			t.Errorf("Attach of %s with limit %d = %v, want an error", p, limit, part)
 		}
+	}
+	canceled, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("never mind"))
+	if _, err := client.Attach(canceled, c, "c", path, 300<<10); err == nil || err.Error() != "never mind" {
+		t.Errorf("Attach after its context = %v, want its cause", err)
 	}
 	part, err := client.Attach(t.Context(), c, "c", path, 300<<10)
 	if err != nil || !transport.IsFileRef(part) || part.Filename != "a.bin" {

@@ -114,10 +114,14 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	if t.agent == "" || err != nil {
 		return transport.Permanent(errors.New("the task has no agent, or no deadline"))
 	}
-	if may, err := o.queue.wait(ctx, t, due); err != nil {
+	t.due = due
+	switch end, err := o.queue.wait(ctx, t, lastCall(e.Time, due)); {
+	case err != nil:
 		return transport.Temporary(err)
-	} else if !may {
+	case end == withdrawn:
 		return nil
+	case end == late:
+		return o.overdue(ctx, t)
 	}
 	switch at, err := o.holder(ctx, t, e.Time, t.agent, transport.Cortex); {
 	case err != nil:
@@ -130,6 +134,68 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	return o.sendQueued(ctx, t)
 }
 
+// overdue ends the waiting of a task whose deadline is over, when the log has that: until then the queue has to have it, see markWaited. It ends
+// as well when the task was handed over by a replica that could not say so any more.
+func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
+	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
+	if err != nil {
+		return err
+	}
+	if !conv.Wants(t.task, t.id) || conv.Tasks[t.task].Phase != conversation.Given {
+		return nil
+	}
+	search, ok := o.cfg.Transport.(transport.InboxSearch)
+	if !ok {
+		return nil
+	}
+	handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.agent), workOf(conv, conv.Tasks[t.task]))
+	if err != nil || handed {
+		return transport.Temporary(err)
+	}
+	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
+}
+
+// markWaited notes in the entry for a deadline which of the tasks that are over by it wait in the queue. Since the deadline has come, nobody
+// lets them go any more.
+func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
+	search, ok := o.cfg.Transport.(transport.InboxSearch)
+	if _, deadline := entry.Cause.Payload.(*transport.Deadline); !ok || !deadline || o.queue.backlog == nil {
+		return nil
+	}
+	for _, t := range conv.Lapsing(entry) {
+		if t.Gone || t.Phase != conversation.Given {
+			continue
+		}
+		work := workOf(conv, t)
+		waits, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue), work)
+		if err != nil {
+			return err
+		}
+		if !waits {
+			continue
+		}
+		handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.Agent), work) // it comes there before it leaves the queue
+		if err != nil {
+			return err
+		}
+		if !handed {
+			entry.Waited = append(entry.Waited, t.ID)
+		}
+	}
+	return nil
+}
+
+// workOf is how inboxes know the event that sends a task.
+func workOf(conv *conversation.Conversation, t *conversation.Task) *transport.Event {
+	return &transport.Event{ID: conv.WorkID(t), From: transport.Cortex, ContextID: conv.ContextID, TaskID: t.ID}
+}
+
+// lastCall returns until when a task that was given at a time and is due at another is let go by the queue: early enough for it to be in its
+// agent's inbox, or not, when it is due.
+func lastCall(given, due time.Time) time.Time {
+	return due.Add(-max(0, min(due.Sub(given)/8, time.Second)))
+}
+
 // sendQueued sends a task that has waited, unless it is not to be done any more.
 func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
@@ -139,6 +205,9 @@ func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	out, ok := conv.Sending(t.task, t.id)
 	if !ok {
 		return nil // another replica has canceled it, or given it to somebody else, or it is erased
+	}
+	if !o.cfg.Now().Before(t.due) {
+		return transport.Temporary(fmt.Errorf("task %s: its time was over before it could be sent to %s", t.task, t.agent))
 	}
 	err = o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	switch {

@@ -39,6 +39,9 @@ const (
 	// comingFor is how long a task is counted that was put into the queue's inbox and has not come out of it here: it may be at another replica.
 	comingFor = time.Second
 
+	// lateFor is how long a task whose time is over waits for being withdrawn, before the log is asked.
+	lateFor = 2 * time.Second
+
 	// ownShare bounds what one requester, and one agent, may have of these, as a multiple of what is free: three quarters when nobody else has
 	// any. Of what is free to an agent one requester has as much.
 	ownShare = 3
@@ -61,6 +64,7 @@ type taskQueue struct {
 	by     map[string]int // of all, by requester
 	all    int            // tasks that wait here, or come
 	coming map[string]*queuedTask
+	late   map[string]*queuedTask // whose time is over: they are let go no more, and wait for the log to have that
 
 	inbox    int // tasks in the queue's inbox, when that was counted, and those that were put there since
 	counted  time.Time
@@ -89,6 +93,7 @@ type queuedTask struct {
 	contextID        string
 	task             a2a.TaskID
 	id               string // of its event
+	due              time.Time
 	since            time.Time
 	withdrawn        bool
 	over             chan struct{} // closed when it waits no more
@@ -99,7 +104,7 @@ func newTaskQueue(cfg *Config, maker *decide.Maker) *taskQueue {
 	depth, _ := cfg.Transport.(transport.InboxDepth)
 	return &taskQueue{
 		backlog: backlog, depth: depth, tenant: cfg.Tenant, maker: maker, now: cfg.Now, wake: make(chan struct{}, 1), looks: make(chan struct{}, maxLooks),
-		agents: map[string]*agentQueue{}, by: map[string]int{}, coming: map[string]*queuedTask{},
+		agents: map[string]*agentQueue{}, by: map[string]int{}, coming: map[string]*queuedTask{}, late: map[string]*queuedTask{},
 	}
 }
 
@@ -259,24 +264,54 @@ func (q *taskQueue) count(ctx context.Context) {
 	}
 }
 
-// wait waits until t may be sent, and reports whether it may: not when it was withdrawn, or due is over. It returns the cause of ctx when
-// that ends before.
-func (q *taskQueue) wait(ctx context.Context, t *queuedTask, due time.Time) (bool, error) {
+// waitEnd is how the waiting of a task ends.
+type waitEnd int
+
+const (
+	mayGo waitEnd = iota // it may be sent
+	withdrawn
+	late // nobody lets it go any more
+)
+
+// wait waits until t may be sent, and at most until last: then, for a while, until it is withdrawn, which who stops it does. It returns the cause
+// of ctx when that ends before.
+func (q *taskQueue) wait(ctx context.Context, t *queuedTask, last time.Time) (waitEnd, error) {
 	t.since, t.over = q.now(), make(chan struct{})
 	q.join(t)
 	defer q.leave(t)
-	late := time.NewTimer(due.Sub(t.since))
-	defer late.Stop()
-	select {
-	case <-t.over:
-	case <-late.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
+	timer := time.NewTimer(last.Sub(t.since))
+	defer timer.Stop()
+	expired := false
+	for {
+		select {
+		case <-t.over:
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if t.withdrawn {
+				return withdrawn, nil
+			}
+			return mayGo, nil
+		case <-timer.C:
+			if expired {
+				return late, nil
+			}
+			expired = q.expire(t)
+			timer.Reset(max(0, t.due.Sub(q.now())) + lateFor)
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		}
 	}
+}
+
+// expire has nobody let t go any more, and reports whether nobody has.
+func (q *taskQueue) expire(t *queuedTask) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !t.withdrawn, nil
+	if !q.remove(t) {
+		return false
+	}
+	q.late[t.id] = t
+	return true
 }
 
 func (q *taskQueue) join(t *queuedTask) {
@@ -300,42 +335,53 @@ func (q *taskQueue) leave(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.remove(t)
+	if q.late[t.id] == t {
+		delete(q.late, t.id)
+	}
 	q.add(t, -1)
 }
 
-// remove takes t out of the order, if it is in it.
-func (q *taskQueue) remove(t *queuedTask) {
+// remove takes t out of the order, and reports whether it was in it.
+func (q *taskQueue) remove(t *queuedTask) bool {
 	a := q.of(t.agent)
 	list := a.waiting[t.requester]
 	i := slices.Index(list, t)
 	if i < 0 {
-		return
+		return false
 	}
 	a.waiting[t.requester] = slices.Delete(list, i, i+1)
 	if len(list) == 1 {
 		delete(a.waiting, t.requester)
 		a.order = slices.DeleteFunc(a.order, func(r string) bool { return r == t.requester })
 	}
+	return true
 }
 
 // withdraw ends the waiting of the tasks of a conversation, of one by the id of its event, or of all.
 func (q *taskQueue) withdraw(contextID, id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	end := func(t *queuedTask) {
+		if t.contextID == contextID && (id == "" || t.id == id) {
+			t.withdrawn = true
+			q.end(t)
+		}
+	}
 	for _, a := range q.agents {
 		for _, requester := range slices.Clone(a.order) {
 			for _, t := range slices.Clone(a.waiting[requester]) {
-				if t.contextID == contextID && (id == "" || t.id == id) {
-					t.withdrawn = true
-					q.end(t)
-				}
+				end(t)
 			}
 		}
+	}
+	for _, t := range q.late {
+		end(t)
 	}
 }
 
 func (q *taskQueue) end(t *queuedTask) {
 	q.remove(t)
+	delete(q.late, t.id)
 	close(t.over)
 }
 

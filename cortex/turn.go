@@ -176,6 +176,9 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
 	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
+		if err := o.markWaited(ctx, conv.Conversation, entry); err != nil {
+			return transport.Temporary(err)
+		}
 		o.maker.Judge(conv.Conversation, entry)
 	}
 	if err := conv.Begin(entry); err != nil {

@@ -44,7 +44,10 @@ func Report(tasks []prompt.Task) *Decision {
 			}
 			lone = line
 		case a2a.TaskStateCanceled:
-			line = fmt.Sprintf("The task of %s was canceled.", t.Agent)
+			line = fmt.Sprintf("The task of %s was canceled: %s", t.Agent, text)
+			if strings.TrimSpace(text) == "" {
+				line = fmt.Sprintf("The task of %s was canceled.", t.Agent)
+			}
 			lone = line
 		default:
 			line = fmt.Sprintf("%s is still at work.", t.Agent)

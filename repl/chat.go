@@ -269,7 +269,13 @@ func (c *chat) turn(ctx context.Context, text string) {
 	c.To = addressee(ctx, list, text)
 	said, failed := c.Message(ctx, c.contextID, text)
 	var answer *a2a.Message
-	ask := c.Client.Ask(ctx, said)
+	sent, asker := false, *c.Client
+	asker.Said = func(e *transport.Event) {
+		if sent = true; c.Client.Said != nil {
+			c.Client.Said(e)
+		}
+	}
+	ask := asker.Ask(ctx, said)
 	if failed != nil {
 		ask = func(func(*transport.Event, error) bool) {}
 	}
@@ -284,7 +290,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	close(ended)
 	clock.Wait()
 	v.end()
-	if failed == nil || !errors.Is(failed, client.ErrUnsent) && said != nil {
+	if sent && !errors.Is(failed, client.ErrUnsent) {
 		c.Files = nil // they were said
 	}
 	if answer != nil {
@@ -302,6 +308,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	default:
 		c.fail(failed)
 	}
+	c.remind()
 }
 
 // unreachable is what people are told when nothing can be sent or read, rather than the words of a library.

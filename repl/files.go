@@ -82,6 +82,19 @@ func (c *chat) attach(_ context.Context, path string) error {
 	return nil
 }
 
+// remind says which files still go with the next message.
+func (c *chat) remind() {
+	if len(c.Files) == 0 {
+		return
+	}
+	line := oneName(filepath.Base(c.Files[0])) + " is still attached: it goes with your next message; /attach alone takes it back"
+	if more := len(c.Files) - 1; more > 0 {
+		line = fmt.Sprintf("%s and %d more are still attached: they go with your next message; /attach alone takes them back",
+			oneName(filepath.Base(c.Files[0])), more)
+	}
+	c.ui.Print(c.ui.style.dim(line))
+}
+
 // save writes a file of an answer.
 func (c *chat) save(ctx context.Context, args string) error {
 	number, path, _ := strings.Cut(args, " ")

@@ -32,7 +32,7 @@ func Pipe(ctx context.Context, cfg Config) error {
 
 // Ask says text in the conversation and writes the answer to Stdout, and nothing else. Progress goes to Stderr when
 // that is a terminal, or Verbose is set. It returns ErrFailed when the answer, written all the same, reports a failure;
-// ctx's error, with nothing written, when ctx ended before; the errors of [client.Client.Ask] otherwise.
+// ctx's error, with nothing written, when ctx ended before; the errors of [Config.Say] otherwise.
 func Ask(ctx context.Context, cfg Config, text string) error {
 	cfg = cfg.withDefaults()
 	if cfg.Client == nil {
@@ -46,11 +46,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 	if !cfg.Verbose && !isTerminal(cfg.Stderr) {
 		log.w = io.Discard
 	}
-	said, err := cfg.Message(ctx, contextID, text)
-	if err != nil {
-		return err
-	}
-	for e, err := range cfg.Client.Ask(ctx, said) {
+	for e, err := range cfg.Say(ctx, contextID, text) {
 		if err != nil {
 			return err
 		}

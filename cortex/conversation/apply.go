@@ -61,7 +61,7 @@ func (c *Conversation) Begin(e *Entry) error {
 			case Held:
 				c.settle(e, t, Canceled, noYes, nil)
 			default:
-				c.lapse(e, t, t.Missing(), nil)
+				c.lapse(e, t, e.Missing(t), nil)
 			}
 		}
 	case *transport.AgentEvent:

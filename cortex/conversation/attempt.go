@@ -17,6 +17,8 @@ import (
 //
 //   - The same agent gets it again while it is there and has not had it more often than its card allows (max_retries). A card that
 //     says nothing allows nothing: who let a deadline pass would do so again.
+//   - What an agent never got, since it waited in the orchestrator's queue until its deadline, nobody has begun: others come first then,
+//     no rule about that agent keeps them from it, and it is no attempt that a rule counts.
 //   - Then others get it, one after the other: those that run, have a skill with that id, take the task's input, may be asked for it
 //     by whoever asks, without a yes, have room for it, and were not tried. The more confident ones come first.
 //   - Only a task that names a skill goes to others: one without is for its agent. So is one that went on after a question, which
@@ -46,6 +48,7 @@ type Attempt struct {
 	SentIndex int
 	EndedSeq  uint64 // the entry that gave it up
 	Why       string
+	Waited    bool `json:",omitempty"` // the agent never got it
 }
 
 // TriedBy returns an earlier attempt of an agent, or nil.
@@ -102,13 +105,23 @@ func (t *Task) moves(now time.Time) bool {
 	return by > 0 && (by >= t.Timeout/4 || at.Equal(t.Latest))
 }
 
-// Missing says what became of t at its deadline.
-func (t *Task) Missing() string {
-	if t.Gone {
+// HasWaited reports whether the time of t ends with the entry while it waits in the queue.
+func (e *Entry) HasWaited(t *Task) bool { return slices.Contains(e.Waited, t.ID) }
+
+// Missing says what became of t at its deadline, which is the cause of the entry.
+func (e *Entry) Missing(t *Task) string {
+	took := t.Deadline.Sub(t.Sent).Round(time.Millisecond).String()
+	switch {
+	case e.HasWaited(t):
+		return "it waited " + took + " and was never handed to " + prompt.Clean(t.Agent, maxTriedAgent) + ", which has more to do than it can take"
+	case t.Gone:
 		return "the agent has gone"
 	}
-	return "no result within " + t.Deadline.Sub(t.Sent).Round(time.Millisecond).String()
+	return "no result within " + took
 }
+
+// afterWaiting is what to do about a task that its agent never got.
+const afterWaiting = "; ask again later, raise the agent's max_concurrent_tasks, or start one more of it"
 
 // result takes what t's agent says.
 func (c *Conversation) result(e *Entry, t *Task, r result) {
@@ -130,13 +143,17 @@ func (c *Conversation) result(e *Entry, t *Task, r result) {
 func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.Artifact) {
 	r, ok := e.Retries[t.ID]
 	if !ok || !t.Running() {
-		c.settle(e, t, Failed, t.explained(why), artifacts)
+		to := Failed
+		if e.HasWaited(t) { // it is no failure of the agent's
+			to, why = Canceled, why+afterWaiting
+		}
+		c.settle(e, t, to, t.explained(why), artifacts)
 		return
 	}
 	if turn := c.Turn(t.Turn); turn != nil && r.Agent != t.Agent && t.TriedBy(r.Agent) == nil {
 		c.give(turn, r.Agent)
 	}
-	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why})
+	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why, Waited: e.HasWaited(t)})
 	t.Agent, t.Terms = r.Agent, r.Terms
 	t.Attempt++
 	c.send(e, t)

@@ -351,8 +351,11 @@ func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
 // Wants reports whether the event of that id sends a task that is still to be done by who gets it.
 func (c *Conversation) Wants(id a2a.TaskID, eventID string) bool {
 	t := c.Tasks[id]
-	return t != nil && t.Running() && c.ID(t.SentSeq, "work", t.SentIndex) == eventID
+	return t != nil && t.Running() && c.WorkID(t) == eventID
 }
+
+// WorkID returns the id of the event that sends t, which is with its agent or waits for it in the queue.
+func (c *Conversation) WorkID(t *Task) string { return c.ID(t.SentSeq, "work", t.SentIndex) }
 
 // Sending returns what sends a task, if the event of that id is still to do so.
 func (c *Conversation) Sending(id a2a.TaskID, eventID string) (Effect, bool) {

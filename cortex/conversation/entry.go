@@ -54,6 +54,8 @@ type Entry struct {
 	Consent string `json:"consent,omitempty"`
 	// Withheld says why tasks are not given that could be now, since what they waited for is done: the rules have changed.
 	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
+	// Waited are the tasks whose time ends here while they wait in the orchestrator's queue: their agents never got them.
+	Waited []a2a.TaskID `json:"waited,omitempty"`
 	// Retries are the tasks that end here without a result and are tried again.
 	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
 	// Rejected says why the result that is the cause was not taken for one: its task fails.

@@ -35,7 +35,7 @@ func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Ent
 		if !ok {
 			continue
 		}
-		if r.Why = prompt.Clean(t.Missing(), conversation.MaxWhy); !t.Gone {
+		if r.Why = prompt.Clean(entry.Missing(t), conversation.MaxWhy); !t.Gone {
 			if res, ok := conversation.ResultOf(entry.Cause); ok {
 				r.Why = prompt.Clean("it failed: "+res.Text, conversation.MaxWhy)
 			}
@@ -52,36 +52,41 @@ func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Ent
 // retry returns who is to try t again. due are the tasks that end with it, whose agents are no help, and given is how many the entry
 // has given to each agent so far.
 func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given map[string]int) (conversation.Retry, bool) {
+	waited := d.entry.HasWaited(t)
 	most, others := policy.MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.Confirms(t.ID)
-	had := 1 // attempts of the agent that has it
-	look := func(agent string) {
+	had, all := 0, 0 // attempts of the agent that has it, and of all that got it
+	look := func(agent string, waited bool) {
+		if agent == t.Agent {
+			had++
+		}
+		if waited {
+			return
+		}
+		all++
 		most = min(most, d.policy.Attempts(d.turn.From, agent, t.Skill))
 		others = others && d.policy.Others(d.turn.From, agent, t.Skill)
 	}
-	look(t.Agent)
+	look(t.Agent, waited)
 	for _, a := range t.Tried {
-		look(a.Agent)
-		if a.Agent == t.Agent {
-			had++
-		}
+		look(a.Agent, a.Waited)
 	}
-	if t.Attempt >= most {
+	if all >= most || t.Attempt >= policy.MaxAttempts {
 		return conversation.Retry{}, false
 	}
-	if had <= t.Terms.Retries && d.mayGoOn(t) {
+	again := had <= t.Terms.Retries && d.mayGoOn(t)
+	if again && !waited {
 		return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, true
 	}
-	if !others {
-		return conversation.Retry{}, false
-	}
-	for _, a := range d.substitutes(t) {
-		silent := slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID })
-		if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.count(t, a.ID)) > 0 {
-			continue
+	if others {
+		for _, a := range d.substitutes(t) {
+			silent := slices.ContainsFunc(due, func(t *conversation.Task) bool { return t.Agent == a.ID })
+			if silent || d.busy(a.ID, 1+given[a.ID]) != "" || len(d.count(t, a.ID)) > 0 {
+				continue
+			}
+			return conversation.Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
 		}
-		return conversation.Retry{Agent: a.ID, Terms: termsOf(a.Card, d.delegationOf(t, a.ID))}, true
 	}
-	return conversation.Retry{}, false
+	return conversation.Retry{Agent: t.Agent, Terms: t.Terms}, again
 }
 
 // mayGoOn reports whether t's agent is there, and may still be asked.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -72,7 +71,7 @@ With --agent no model decides: that agent gets the text, and the input if there 
 				}
 			}
 			if output != "" { // before anything is asked
-				if err := os.MkdirAll(output, 0o755); err != nil { //nolint:gosec // a folder of the user's, as mkdir makes it
+				if err := client.MakeFolder(output); err != nil {
 					return fmt.Errorf("--output: %w", err)
 				}
 			}
@@ -115,12 +114,14 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	}
 	failed := false
 	out := newJSON(e.stdout)
-	cfg.Client.Said = func(event *transport.Event) { out.Encode(event) } //nolint:errcheck // the next one says it too
-	said, err := cfg.Message(ctx, contextID, text)
-	if err != nil {
-		return err
+	said := false
+	cfg.Client.Said = func(event *transport.Event) {
+		if !said { // it may be tried again
+			said = true
+			out.Encode(event) //nolint:errcheck // the next one says it too
+		}
 	}
-	for event, err := range cfg.Client.Ask(ctx, said) {
+	for event, err := range cfg.Say(ctx, contextID, text) {
 		if err != nil {
 			return err
 		}

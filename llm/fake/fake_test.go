@@ -45,7 +45,7 @@ func TestAnswer(t *testing.T) {
 		{"rejected", []prompt.Task{task("agent_x", a2a.TaskStateRejected, "busy")}, llm.KindRespond, "agent_x could not do it: busy"},
 		{"failed silently", []prompt.Task{task("agent_x", failed, "")}, llm.KindRespond, "agent_x could not do it, and gave no reason."},
 		{"one of two failed", []prompt.Task{task("a", completed, "1"), task("b", failed, "why")}, llm.KindRespond, "a: 1\nb could not do it: why"},
-		{"canceled", []prompt.Task{task("a", a2a.TaskStateCanceled, "x")}, llm.KindRespond, "The task of a was canceled."},
+		{"canceled", []prompt.Task{task("a", a2a.TaskStateCanceled, "x")}, llm.KindRespond, "The task of a was canceled: x"},
 		{"asks", []prompt.Task{task("a", a2a.TaskStateInputRequired, "Which one?")}, llm.KindClarify, "Which one?"},
 		{"asks silently", []prompt.Task{task("a", a2a.TaskStateInputRequired, "")}, llm.KindClarify, "a needs to know more to go on."},
 		{"asks for a login", []prompt.Task{task("a", a2a.TaskStateAuthRequired, "Log in")}, llm.KindClarify, "Log in"},

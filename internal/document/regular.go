@@ -1,0 +1,159 @@
+package document
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Patience is how long one read of a [Regular] may take. Some files say that they are regular and have their readers wait, such as
+// /proc/kmsg, and so does a disk behind a network that is gone.
+const Patience = 10 * time.Second
+
+// regularPiece is how much is read of a Regular at a time.
+const regularPiece = 256 << 10
+
+// Regular is a regular file that is read from its beginning, by one reader, who waits neither for a pipe nor for long. See [OpenRegular].
+type Regular struct {
+	f    waiting
+	info fs.FileInfo
+	path string
+	ctx  context.Context //nolint:containedctx // of its reader: an io.Reader is given none
+
+	piece []byte
+	rest  []byte // of piece, which is read already
+	err   error  // of the last read
+	left  bool   // a read was left behind, which has piece
+}
+
+// waiting is a file whose reads may wait.
+type waiting interface {
+	io.ReadSeekCloser
+}
+
+// OpenRegular opens a file for reading that has to be regular: of a pipe or a device, also one that has come into its place just now,
+// nothing is read, and nobody waits for it. Reading ends with ctx, and fails when nothing comes for [Patience]. Errors name the file.
+func OpenRegular(ctx context.Context, path string) (*Regular, error) {
+	if _, err := StatRegular(path); err != nil { // to open a device may do something
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	return checked(ctx, path, f, err)
+}
+
+// OpenRegularIn is OpenRegular for a file in a folder. No link is followed out of it.
+func OpenRegularIn(ctx context.Context, root *os.Root, name string) (*Regular, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	return checked(ctx, name, f, err)
+}
+
+func checked(ctx context.Context, path string, f *os.File, err error) (*Regular, error) {
+	if err != nil {
+		return nil, plain(path, err)
+	}
+	info, err := f.Stat()
+	if err = plain(path, err); err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
+		_ = f.Close() // nothing was read
+		return nil, err
+	}
+	return &Regular{f: f, info: info, path: path, ctx: ctx}, nil
+}
+
+// StatRegular returns what is known of a file, and an error unless it is a regular one.
+func StatRegular(path string) (fs.FileInfo, error) {
+	info, err := stat(path)
+	if err == nil {
+		err = regular(path, info)
+	}
+	return info, err
+}
+
+// regular returns an error that says what is there instead of a regular file.
+func regular(path string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return fmt.Errorf("%s is a folder, not a file", path)
+	default:
+		return fmt.Errorf("%s is no file but a pipe, a socket or a device: name a file", path)
+	}
+}
+
+// Info returns what is known of the file that was opened.
+func (r *Regular) Info() fs.FileInfo { return r.info }
+
+// Read implements [io.Reader].
+func (r *Regular) Read(b []byte) (int, error) {
+	if len(r.rest) == 0 && r.err == nil {
+		r.fill()
+	}
+	n := copy(b, r.rest)
+	if r.rest = r.rest[n:]; n > 0 || len(b) == 0 {
+		return n, nil
+	}
+	return 0, r.err
+}
+
+// fill reads the next piece. A read that takes too long is left behind: nothing ends it, but for some files their being closed.
+func (r *Regular) fill() {
+	if r.err = context.Cause(r.ctx); r.err != nil {
+		return
+	}
+	if r.piece == nil {
+		r.piece = make([]byte, regularPiece)
+	}
+	type read struct {
+		n   int
+		err error
+	}
+	done := make(chan read, 1)
+	go func() {
+		n, err := r.f.Read(r.piece)
+		done <- read{n, err}
+	}()
+	late := time.NewTimer(Patience)
+	defer late.Stop()
+	select {
+	case got := <-done:
+		r.rest = r.piece[:got.n]
+		if r.err = got.err; r.err != nil && !errors.Is(r.err, io.EOF) {
+			r.err = fmt.Errorf("read %w", plain(r.path, r.err))
+		}
+		return
+	case <-r.ctx.Done():
+		r.err = context.Cause(r.ctx)
+	case <-late.C:
+		r.err = fmt.Errorf("read %s: nothing came of it for %s: it is no plain file, or its disk does not answer", r.path, Patience)
+	}
+	r.left = true
+	_ = r.f.Close() // it was only read
+}
+
+// Rewind goes back to the beginning.
+func (r *Regular) Rewind() error {
+	if r.left {
+		return r.err
+	}
+	if _, err := r.f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read %w", plain(r.path, err))
+	}
+	r.rest, r.err = nil, nil
+	return nil
+}
+
+// Close ends the reading. It waits for nothing.
+func (r *Regular) Close() error {
+	if r.left {
+		return nil
+	}
+	return r.f.Close()
+}
