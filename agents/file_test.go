@@ -188,7 +188,7 @@ func TestFilesOfAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		task, files := brought()
-		packed, err := transport.PackFiles(t.Context(), b.bus, "", "ctx", "user", task.Message.Parts)
+		packed, err := transport.PackFiles(t.Context(), b.bus, "", "ctx", "user", task.Message.Parts, nil)
 		if err != nil || !transport.IsFileRef(packed[1]) {
 			t.Fatalf("PackFiles = %v, %v", packed, err)
 		}
