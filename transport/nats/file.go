@@ -74,8 +74,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	err := b.store(ctx, chunkMessage(o, n, sealed))
 	if hasNoRoom(err) {
-		return fmt.Errorf("%w: the NATS server stores no more: make room on its disk or raise its limits, or delete conversations that have files (`cortex sessions delete`): %w",
-			transport.ErrFilesFull, err)
+		return fmt.Errorf("%w: the NATS server stores no more: %s: %w", transport.ErrFilesFull, roomAdvice, err)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package nats
 import (
 	"bytes"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,8 +57,10 @@ func TestFilesThroughGateway(t *testing.T) {
 func TestFilesOfOneAreBounded(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
-	o := transport.Object{ContextID: "c1", From: "user:ada", ID: "1"}
-	put := func(n int) error { return person.PutChunk(t.Context(), o, n, make([]byte, 100)) }
+	put := func(n int) error {
+		o := transport.Object{ContextID: "c1", From: "user:ada", ID: strconv.Itoa(n)}
+		return person.PutChunk(t.Context(), o, 0, make([]byte, 100))
+	}
 	for n := range 3 {
 		if err := put(n); err != nil {
 			t.Fatal(err)
@@ -115,7 +118,7 @@ func TestUncountedIsNotNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := g.fileRoom(c); !errors.Is(err, transport.ErrUnavailable) || c.counted {
+	if err := g.fileRoom(c); !errors.Is(err, transport.ErrUnavailable) || !c.counted.IsZero() {
 		t.Errorf("fileRoom, when nothing can be counted: %v, counted %v, want ErrUnavailable", err, c.counted)
 	}
 	const request = jsAPI + "STREAM.INFO." + logStream
