@@ -36,8 +36,8 @@ const FileChunk = 256 << 10
 // Files is implemented by transports that keep files. [PutFile], [OpenFile] and the functions of parts are made of it: nobody else needs it. What it
 // is given is sealed, so that a transport need not hide it from anybody who knows where it is.
 type Files interface {
-	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. To store one again is
-	// harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
+	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. They are stored in their
+	// order; one before which there is none may be refused. To store one again is harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
 	PutChunk(ctx context.Context, o Object, n int, sealed []byte) error
 	// Chunk returns it, or an error that wraps ErrNotFound.
 	Chunk(ctx context.Context, o Object, n int) ([]byte, error)
@@ -47,8 +47,11 @@ type Files interface {
 type FileKeeper interface {
 	// Objects yields what is stored of a tenant, in any order.
 	Objects(ctx context.Context, tenant string) iter.Seq2[Object, error]
-	// Stored returns when the first chunk of an object was stored, by the clock of the transport, or an error that wraps ErrNotFound.
-	Stored(ctx context.Context, o Object) (time.Time, error)
+	// Stored returns when a chunk of an object was stored last, by the clock of the transport, and about how many bytes are stored of it, or an
+	// error that wraps ErrNotFound.
+	Stored(ctx context.Context, o Object) (last time.Time, bytes int64, err error)
+	// Awaited returns the objects of which events of a conversation speak that are in an inbox, also delayed or delivered ones, or dead letters.
+	Awaited(ctx context.Context, tenant, contextID string) (map[Object]bool, error)
 	// RemoveObject removes all of an object. One that is not there is no error.
 	RemoveObject(ctx context.Context, o Object) error
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
@@ -63,6 +65,7 @@ type diagnosis struct {
 	Damaged       bool                 `json:"damaged"`
 	Findings      []storecheck.Finding `json:"findings"`
 	Conversations jetstore.Audited     `json:"conversations"`
+	Loose         []erase.Loose        `json:"loose_files"` // of which nothing speaks
 	Streams       []string             `json:"streams"`
 	Accepted      bool                 `json:"accepted,omitempty"` // what is missing is not told again
 	Repaired      []repaired           `json:"repaired,omitempty"`
@@ -128,9 +131,11 @@ func known(data string) (*diagnosis, error) {
 	}
 	d := &diagnosis{Running: true, Findings: m.Found}
 	if len(m.Notes) > 0 {
-		if err := json.Unmarshal(m.Notes, &d.Conversations); err != nil {
+		var notes storeNotes
+		if err := json.Unmarshal(m.Notes, &notes); err != nil {
 			return nil, fmt.Errorf("what the cortex that runs on %s says of its store cannot be read: %w", data, err)
 		}
+		d.Conversations, d.Loose = notes.Audited, notes.Loose
 	}
 	d.conclude(m)
 	return d, nil
@@ -143,7 +148,7 @@ func examine(ctx context.Context, data string) (*diagnosis, error) {
 	if err != nil && !errors.Is(err, storecheck.ErrForgotten) {
 		return nil, err
 	}
-	d := &diagnosis{Findings: report.Memory.Found, Conversations: health.end(), forgotten: report.Forgotten}
+	d := &diagnosis{Findings: report.Memory.Found, Conversations: health.end(), Loose: health.looseFiles(), forgotten: report.Forgotten}
 	d.conclude(report.Memory)
 	damaged := map[string]bool{}
 	for _, f := range d.Findings {
@@ -167,6 +172,9 @@ func (d *diagnosis) conclude(m *storecheck.Memory) {
 	}
 	if d.Conversations.Damaged == nil {
 		d.Conversations.Damaged = []jetstore.Damaged{}
+	}
+	if d.Loose == nil {
+		d.Loose = []erase.Loose{}
 	}
 	for _, f := range d.Findings {
 		d.Damaged = d.Damaged || f.Level == storecheck.Lost
@@ -358,6 +366,16 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("")
 		}
 		line("conversation %s: %d entries are good, %d behind them are not: %s", prompt.Clean(c.ContextID, 200), c.Good, c.Rest, prompt.Clean(c.Why, 300))
+	}
+	for i, l := range d.Loose {
+		if i == 0 {
+			line("\nfiles that no conversation has, and that a service removes when nothing has spoken of them for a while:")
+		}
+		of := prompt.Clean(l.From, 200)
+		if l.Tenant != "" {
+			of += " of tenant " + prompt.Clean(l.Tenant, 200)
+		}
+		line("  %d of %s, %s", l.Files, of, transport.SizeText(l.Bytes))
 	}
 	for i, r := range d.Repaired {
 		if i == 0 {

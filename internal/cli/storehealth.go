@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
@@ -21,25 +25,68 @@ func storeDir(data string) string { return filepath.Join(data, "nats") }
 // storeHealth is what is known of the conversations in an embedded server's store.
 type storeHealth struct {
 	audits map[string]*jetstore.Audit // by account
+	files  map[string]*nats.FileAudit // likewise
 	ended  map[string]jetstore.Audited
+
+	mu    sync.Mutex
+	loose []erase.Loose // files of which nothing speaks
+	swept bool          // loose is what was left
 }
 
-func newStoreHealth() *storeHealth { return &storeHealth{audits: map[string]*jetstore.Audit{}} }
+func newStoreHealth() *storeHealth {
+	return &storeHealth{audits: map[string]*jetstore.Audit{}, files: map[string]*nats.FileAudit{}}
+}
+
+// storeNotes is what a service says of its store to `cortex doctor`.
+type storeNotes struct {
+	jetstore.Audited
+	Loose []erase.Loose `json:"loose_files,omitempty"`
+}
 
 // inspect is a [nats.Inspector].
 func (h *storeHealth) inspect(account, stream string, since uint64) func(*storecheck.Record) {
+	if h.files[account] == nil {
+		h.files[account] = &nats.FileAudit{}
+	}
+	files := h.files[account].Inspect(stream)
 	if stream != jetstore.Stream {
-		return nil
+		return files
 	}
 	a := jetstore.NewAudit(since)
 	h.audits[account] = a
 	return func(r *storecheck.Record) {
+		files(r)
 		if r.Gone {
 			a.Gone(r.Seq)
 		} else {
 			a.Message(r.Seq, r.Subject, r.Header, r.Data)
 		}
 	}
+}
+
+// looseFiles returns whose files those are of which nothing speaks: what was left when they were looked at last, before that those that the check at
+// the start has found.
+func (h *storeHealth) looseFiles() []erase.Loose {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.swept && h.files != nil {
+		sizes := map[transport.Object]int64{}
+		for _, a := range h.files {
+			maps.Copy(sizes, a.Silent())
+		}
+		h.loose, h.files = erase.LooseOf(sizes), nil
+	}
+	return h.loose
+}
+
+// left takes in what was left when files were looked at; nobody needs it where the store is elsewhere.
+func (h *storeHealth) left(loose []erase.Loose) {
+	if h == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.loose, h.swept, h.files = loose, true, nil
 }
 
 // end ends the audits, and returns all of them as one.
@@ -79,16 +126,16 @@ func (h *storeHealth) tell(log *slog.Logger, store *jetstore.Store) {
 	}
 }
 
-// watch keeps what is known of damaged conversations where `cortex doctor` finds it, until ctx ends.
+// watch keeps what is known of damaged conversations, and of files of which nothing speaks, where `cortex doctor` finds it, until ctx ends.
 func (h *storeHealth) watch(ctx context.Context, server *nats.Server, store *jetstore.Store) {
-	known := -1
+	known, loose := -1, []erase.Loose(nil)
 	for ctx.Err() == nil {
-		all := h.end()
+		all := storeNotes{h.end(), h.looseFiles()}
 		if store != nil {
 			all.Damaged = store.Damaged()
 		}
-		if len(all.Damaged) != known {
-			known = len(all.Damaged)
+		if len(all.Damaged) != known || !slices.Equal(all.Loose, loose) {
+			known, loose = len(all.Damaged), all.Loose
 			if b, err := json.Marshal(all); err == nil {
 				server.Note(b)
 			}

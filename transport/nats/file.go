@@ -164,12 +164,43 @@ func (b *Bus) chunkSubjects(ctx context.Context, filter string) iter.Seq2[string
 }
 
 // Stored implements [transport.FileKeeper].
-func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, error) {
-	m, err := b.message(ctx, fileStream, objectSubject(o)+".*", 1)
+func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, int64, error) {
+	m, err := b.get(ctx, fileStream, map[string]any{"last_by_subj": objectSubject(o) + ".*"})
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, 0, err
 	}
-	return m.Time, nil
+	_, n, err := parseChunkSubject(m.Subject)
+	return m.Time, int64(n)*transport.FileChunk + int64(len(m.Data)), err
+}
+
+// Awaited implements [transport.FileKeeper]. Dead letters are read before and behind the inboxes: events go from either to the other.
+func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
+	if b.isClosed() {
+		return nil, transport.ErrClosed
+	}
+	t, c := transport.Escape(tenant), transport.Escape(contextID)
+	named := map[transport.Object]bool{}
+	for _, where := range []struct{ stream, filter string }{
+		{deadStream, deadPrefix + t + ".*." + c},
+		{inboxStream, timerPrefix + t + ".*." + c},
+		{inboxStream, inboxPrefix + t + ".*." + strconv.Itoa(transport.Partition(tenant, contextID)) + "." + c + ".*"},
+		{deadStream, deadPrefix + t + ".*." + c},
+	} {
+		for seq := uint64(1); ; {
+			m, err := b.message(ctx, where.stream, where.filter, seq)
+			if errors.Is(err, transport.ErrNotFound) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read what waits in %s: %w", contextID, err)
+			}
+			for _, o := range transport.NamedFiles(tenant, m.Data) {
+				named[o] = true
+			}
+			seq = m.Sequence + 1
+		}
+	}
+	return named, nil
 }
 
 // RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may not.
