@@ -42,9 +42,9 @@ type Orphans struct {
 
 // silence is what is known of a file of which nothing speaks, as far as is known.
 type silence struct {
-	active time.Time // when it was stored last, or first seen
+	active time.Time // when it was stored last
 	due    time.Time // when to look at it
-	bytes  int64     // once it was looked at
+	bytes  int64     // 0 when it was not looked at yet
 }
 
 // Loose is how much somebody has stored of which nothing speaks.
@@ -59,11 +59,10 @@ type Loose struct {
 // others are not held up. Who is interrupted does it again.
 func (f *Orphans) Sweep(ctx context.Context) ([]Loose, error) {
 	now := f.now()
-	first := f.silent == nil
-	if first {
+	if f.silent == nil {
 		f.began, f.seed, f.silent = now, maphash.MakeSeed(), map[transport.Object]*silence{}
 	}
-	files, due, err := f.list(ctx, now, first)
+	files, due, err := f.list(ctx, now)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func (f *Orphans) now() time.Time {
 }
 
 // list returns the files of which nothing speaks as far as is known, by conversation, and those of them that are due.
-func (f *Orphans) list(ctx context.Context, now time.Time, first bool) (files, due map[string][]transport.Object, err error) {
+func (f *Orphans) list(ctx context.Context, now time.Time) (files, due map[string][]transport.Object, err error) {
 	spoken, silent := map[uint64]struct{}{}, map[transport.Object]*silence{}
 	files, due = map[string][]transport.Object{}, map[string][]transport.Object{}
 	for o, err := range f.Bus.Objects(ctx, f.Tenant) {
@@ -137,10 +136,7 @@ func (f *Orphans) list(ctx context.Context, now time.Time, first bool) (files, d
 		}
 		is := f.silent[o]
 		if is == nil {
-			is = &silence{active: now, due: now.Add(looseFor)}
-			if first { // it may be from before this process, and have waited since
-				is = &silence{due: now}
-			}
+			is = &silence{due: now}
 		}
 		silent[o] = is
 		files[o.ContextID] = append(files[o.ContextID], o)

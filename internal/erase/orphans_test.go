@@ -119,8 +119,8 @@ func TestOrphans(t *testing.T) {
 			"late": s.put("l", "user"), "dead": s.put("d", "user"), "damaged": s.put("x", "user"),
 		}
 		s.log(said("c", files["said"]))
-		s.sweep(f)
 		s.damaged["x"] = true
+		s.sweep(f)
 		inbox := transport.Inbox("", transport.Cortex)
 		late := said("l", files["late"])
 		late.DeliverAt = time.Now().Add(100 * 24 * time.Hour)

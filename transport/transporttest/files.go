@@ -211,7 +211,9 @@ var fileCases = []testCase{
 			m.Parts = append(m.Parts, ref.Part("a.txt", ""))
 			return ev
 		}
-		put := func(contextID string) transport.FileRef { return e.putFile(e.tr, "", contextID, "user:ann", pattern(1)) }
+		put := func(contextID string) transport.FileRef {
+			return e.putFile(e.tr, "", contextID, "user:ann", pattern(1))
+		}
 		waits, late, silent, dead, other := put("c.1"), put("c.1"), put("c.1"), put("c.1"), put("c")
 		named := func(contextID string) map[transport.Object]bool {
 			e.Helper()
