@@ -32,6 +32,7 @@ func (c Config) Message(ctx context.Context, contextID, text string) (*client.Me
 	for _, path := range c.Files {
 		p, err := client.Attach(ctx, c.Client, contextID, path, c.MaxFile)
 		if err != nil {
+			client.Detach(ctx, c.Client, m.Parts)
 			return nil, err
 		}
 		m.Parts = append(m.Parts, p)

@@ -28,6 +28,15 @@ func TestMessageLeavesNoFiles(t *testing.T) {
 	for o, err := range bus.Objects(t.Context(), "") {
 		t.Errorf("the message is refused, and file %s is stored, %v", o.ID, err)
 	}
+	second := filepath.Join(t.TempDir(), "b.bin")
+	c.Files = []string{path, second} // which is gone by now
+	if _, err := c.Message(t.Context(), "c", "look"); err == nil {
+		t.Errorf("Message with a file that is not there = nil, want an error")
+	}
+	for o, err := range bus.Objects(t.Context(), "") {
+		t.Errorf("another file of the message is not there, and file %s is stored, %v", o.ID, err)
+	}
+	c.Files = []string{path}
 	for _, text := range []string{"look", ""} {
 		if m, err := c.Message(t.Context(), "c", text); err != nil || len(transport.FilesOf(m.Parts)) != 1 {
 			t.Errorf("Message of %q = %+v, %v, want one with a file", text, m, err)

@@ -185,6 +185,16 @@ func withdraw(ctx context.Context, f Files, o Object) {
 	}
 }
 
+// Withdraw removes the files of which parts speak, as far as they are stored by from and that may be: nothing else will speak of them, because the message
+// for which they were stored is not sent.
+func Withdraw(ctx context.Context, f Files, tenant, from string, parts a2a.ContentParts) {
+	for _, p := range parts {
+		if ref, err := RefOf(tenant, p); err == nil && ref.From == from {
+			withdraw(ctx, f, ref.Object)
+		}
+	}
+}
+
 // ends reports whether err is of a reader that has no more than it gave.
 func ends(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -203,12 +204,31 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 	return named, nil
 }
 
-// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may not.
+// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may take back what it has stored a moment ago, before it has
+// said anything in that conversation.
 func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
-	if b.who.Limited() {
-		return fmt.Errorf("%w: %s removes no files", transport.ErrForbidden, b.who)
+	if !b.who.Limited() {
+		return b.removeFiles(ctx, objectSubject(o)+".*")
 	}
-	return b.removeFiles(ctx, objectSubject(o)+".*")
+	if b.isClosed() {
+		return transport.ErrClosed
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	asking, cancel := b.asking(ctx)
+	defer cancel()
+	m, err := b.nc.RequestWithContext(asking, objectSubject(o)+takeBack, nil)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
+	}
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	if err != nil {
+		return fmt.Errorf("remove a file: %w", translate(err))
+	}
+	return nil
 }
 
 // removeFiles removes the chunks on subjects that match filter. Nothing is overwritten: what is left of them in the server's files for a while

@@ -299,6 +299,7 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 		}
 	}
 	out.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
+	c.said(a.context)
 	return out, nil
 }
 

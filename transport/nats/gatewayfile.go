@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,9 @@ type upload struct {
 // file stores a chunk of a file for who sends it, and passes the answer on. Its bytes are charged as those of events. A file of which a chunk is
 // refused is removed: nothing speaks of it yet.
 func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
+	if object, ok := strings.CutSuffix(subject, takeBack); ok {
+		return g.takeBack(c, object, m.Reply)
+	}
 	o, n, err := parseChunkSubject(subject)
 	if err != nil || o.Tenant != g.tenant || o.From != c.who.ID || chunkSubject(o, n) != subject {
 		return forbidden(c.who, "publish to "+subject)
@@ -87,6 +91,38 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 		return nil
 	}
 	return g.nc.Publish(m.Reply, stored.Data)
+}
+
+// takeBack is behind the subject of an object that who has stored it takes back.
+const takeBack = ".remove"
+
+// takeBack removes what is there of a file whose upload was stopped. It has to be one of which this gateway knows that it was stored a moment ago, and
+// behind which its sender has said nothing in that conversation: something may speak of any other.
+func (g *gateway) takeBack(c *caller, object, reply string) error {
+	o, _, err := parseChunkSubject(object + ".0")
+	is, known := c.uploads[o]
+	if err != nil || objectSubject(o) != object || !known || time.Since(is.at) > uploadKnown {
+		return forbidden(c.who, "remove "+object)
+	}
+	if err := g.charge(c, countCost, 0); err != nil {
+		return err
+	}
+	delete(c.uploads, o)
+	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
+	defer cancel()
+	if err := g.bus.RemoveObject(ctx, o); err != nil {
+		return err
+	}
+	c.counted = time.Time{}
+	if reply == "" {
+		return nil
+	}
+	return g.nc.Publish(reply, []byte("{}"))
+}
+
+// said takes note that a caller has said something in a conversation, perhaps of the files that it has stored there.
+func (c *caller) said(contextID string) {
+	maps.DeleteFunc(c.uploads, func(o transport.Object, _ upload) bool { return o.ContextID == contextID })
 }
 
 // follows returns an error for a chunk before which there is none. A file that was refused is removed, and who did not hear that would go on

@@ -37,8 +37,16 @@ func TestFilesThroughGateway(t *testing.T) {
 		if !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("a chunk of %s, written by the other one: %v, want ErrForbidden", c.from, err)
 		}
+		if err := c.reader.RemoveObject(t.Context(), ref.Object); !errors.Is(err, transport.ErrForbidden) {
+			t.Errorf("RemoveObject of %s by the other one: %v, want ErrForbidden", c.from, err)
+		}
+		says := message(transport.Inbox("", transport.Cortex), "c.1", "look")
+		says.From = c.from
+		if err := c.writer.Publish(t.Context(), transport.Inbox("", transport.Cortex), says); err != nil {
+			t.Fatal(err)
+		}
 		if err := c.writer.RemoveObject(t.Context(), ref.Object); !errors.Is(err, transport.ErrForbidden) {
-			t.Errorf("RemoveObject of %s: %v, want ErrForbidden", c.from, err)
+			t.Errorf("RemoveObject of %s, who may have spoken of it: %v, want ErrForbidden", c.from, err)
 		}
 		if err := c.writer.removeFiles(t.Context(), objectSubject(ref.Object)+".*"); !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("the file of %s, removed by who goes round that: %v, want ErrForbidden", c.from, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -90,6 +91,30 @@ func TestRefusedFileIsRemoved(t *testing.T) {
 		t.Errorf("%d files are left when the server has refused one, want the other", left)
 	}
 }
+
+// TestStoppedFileIsRemoved has a person and an agent stop storing a file: nothing of it is left.
+func TestStoppedFileIsRemoved(t *testing.T) {
+	w := newTown(t)
+	for from, creds := range map[string]string{"user:ada": userCreds(t, w.dir, "", "ada"), "w.1": agentCreds(t, w.dir, "", "w.1")} {
+		b := w.dial(t, &Options{Creds: creds})
+		ctx, stop := context.WithCancel(t.Context())
+		stops := readerFunc(func(p []byte) (int, error) {
+			if w.objects(t) != 1 {
+				t.Errorf("%s: what was stored is not there", from)
+			}
+			stop()
+			return len(p), nil
+		})
+		_, err := transport.PutFile(ctx, b, "", "c1", from, io.MultiReader(bytes.NewReader(make([]byte, 2*transport.FileChunk)), stops), 1<<30)
+		if left := w.objects(t); !errors.Is(err, context.Canceled) || left > 0 {
+			t.Errorf("%s stops: %v, and %d files are left, want none", from, err, left)
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // limit has the server of w store no more than so many bytes.
 func (w *town) limit(t *testing.T, most int64) {
