@@ -22,9 +22,17 @@ func (c Config) Message(ctx context.Context, contextID, text string) (*client.Me
 	if err := CheckFiles(len(c.Files)); err != nil {
 		return nil, err
 	}
+	if len(c.Files) > 0 { // which are stored one by one
+		whole := *m
+		whole.Parts = append(slices.Clone(m.Parts), &a2a.Part{Content: a2a.Raw("a file")})
+		if err := c.Client.Check(&whole); err != nil {
+			return nil, err
+		}
+	}
 	for _, path := range c.Files {
 		p, err := client.Attach(ctx, c.Client, contextID, path, c.MaxFile)
 		if err != nil {
+			client.Detach(ctx, c.Client, m.Parts)
 			return nil, err
 		}
 		m.Parts = append(m.Parts, p)

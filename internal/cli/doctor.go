@@ -16,8 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
@@ -62,6 +64,7 @@ type diagnosis struct {
 	Damaged       bool                 `json:"damaged"`
 	Findings      []storecheck.Finding `json:"findings"`
 	Conversations jetstore.Audited     `json:"conversations"`
+	Loose         []erase.Loose        `json:"loose_files"` // of which nothing speaks
 	Streams       []string             `json:"streams"`
 	Accepted      bool                 `json:"accepted,omitempty"` // what is missing is not told again
 	Repaired      []repaired           `json:"repaired,omitempty"`
@@ -141,9 +144,12 @@ func (s *settings) examine(ctx context.Context) (*diagnosis, error) {
 
 // diagnose says what a report means.
 func diagnose(r *home.Report) *diagnosis {
-	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
+	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Loose: r.Loose, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
 	if d.Findings == nil {
 		d.Findings = []storecheck.Finding{}
+	}
+	if d.Loose == nil {
+		d.Loose = []erase.Loose{}
 	}
 	if d.Conversations.Damaged == nil {
 		d.Conversations.Damaged = []jetstore.Damaged{}
@@ -336,6 +342,16 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("")
 		}
 		line("conversation %s: %d entries are good, %d behind them are not: %s", prompt.Clean(c.ContextID, 200), c.Good, c.Rest, prompt.Clean(c.Why, 300))
+	}
+	for i, l := range d.Loose {
+		if i == 0 {
+			line("\nfiles that no conversation has, and that a service removes when nothing has spoken of them for a while:")
+		}
+		of := prompt.Clean(l.From, 200)
+		if l.Tenant != "" {
+			of += " of tenant " + prompt.Clean(l.Tenant, 200)
+		}
+		line("  %d of %s, %s", l.Files, of, transport.SizeText(l.Bytes))
 	}
 	for i, r := range d.Repaired {
 		if i == 0 {

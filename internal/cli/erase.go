@@ -108,7 +108,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 	}
 	done, err := erase.Conversation(ctx, store, bus, l.tenant, contextID)
 	if errors.Is(err, transport.ErrForbidden) { // the first thing that is deleted was refused
-		return fmt.Errorf("conversation %s is not deleted: give the credentials of the orchestrator with --creds: %w", contextID, err)
+		return fmt.Errorf("conversation %s is not deleted: ask whoever runs Cortex, who deletes with the credentials of the orchestrator (--creds): %w", contextID, err)
 	}
 	if err != nil {
 		return fmt.Errorf("conversation %s is not deleted completely, do it again: %w", contextID, err)
