@@ -34,7 +34,7 @@ that are shown: what it found when it started, and what it has met since. The ex
 
 With --repair, for which no service may run, damaged records are set aside, damaged conversations end behind their last good entry,
 and what was behind it is set aside, too: in the folder "damaged" below the store, whose files are named. They hold what people said;
-remove them when they are of no more use. What is missing is taken note of, and not told again.`,
+remove them when they are of no more use: until then the doctor names them. What is missing is taken note of, and not told again.`,
 		Example: "  cortex doctor\n  cortex doctor --json\n  cortex doctor --repair",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +68,9 @@ type diagnosis struct {
 	Streams       []string             `json:"streams"`
 	Accepted      bool                 `json:"accepted,omitempty"` // what is missing is not told again
 	Repaired      []repaired           `json:"repaired,omitempty"`
+	SetAside      []setAside           `json:"set_aside,omitempty"` // what is left of earlier damage
 
+	asideIn   string // the folder of that, if not all of it was looked at
 	forgotten bool
 	accounts  []string // of the server, in which something is damaged
 }
@@ -208,7 +210,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 		return err
 	}
 	d.Findings = n.server.Found()
-	dir := filepath.Join(storeDir(e.settings.data), "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
+	dir := filepath.Join(asideDir(e.settings.data), time.Now().UTC().Format(asideLayout))
 	left := map[string]int{} // conversations, by account
 	for _, c := range d.Conversations.Damaged {
 		left[c.Account]++
@@ -272,6 +274,7 @@ func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, d
 
 // tellDiagnosis prints what was found. Something that is damaged, and is not repaired, is an error.
 func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
+	d.remember(e.settings.data)
 	if asJSON {
 		if err := writeJSON(e, d); err != nil {
 			return err
@@ -283,6 +286,24 @@ func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
 		return errShown
 	}
 	return nil
+}
+
+// remember fills in what was set aside earlier, and nobody has removed.
+func (d *diagnosis) remember(data string) {
+	var named []string
+	for _, f := range d.Findings {
+		if f.Archive != "" {
+			named = append(named, f.Archive)
+		}
+	}
+	for _, r := range d.Repaired {
+		named = append(named, r.Archive)
+	}
+	all, more := listAside(data)
+	d.SetAside = unnamed(all, named)
+	if more {
+		d.asideIn = asideDir(data)
+	}
 }
 
 func (e *env) showDiagnosis(d *diagnosis) error {
@@ -358,6 +379,23 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("")
 		}
 		out(fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive))
+	}
+	for i, a := range d.SetAside {
+		if i == 0 {
+			line("")
+		}
+		if i == maxAsideNamed {
+			line("and %d more", len(d.SetAside)-i)
+			break
+		}
+		what := fmt.Sprintf("%d bytes of %s", a.Bytes, prompt.Clean(a.What, 200))
+		if a.ContextID != "" {
+			what = fmt.Sprintf("%d entries of conversation %s", a.Entries, prompt.Clean(a.ContextID, 200))
+		}
+		out(fmt.Fprintf(e.stdout, "set aside %s: %s: %s\n", a.At.Format("2006-01-02 15:04"), what, a.File))
+	}
+	if d.asideIn != "" {
+		line("and more in %s", d.asideIn)
 	}
 	switch {
 	case d.Accepted:
