@@ -26,7 +26,7 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 	term := open(t, "chat", "--data", data)
 	term.shows("3 agents online")
 	agent := exec.CommandContext(t.Context(), term.path, "agent", "exec", "--data", data, "--card", "worker.yaml", "--", "sh", "worker.sh")
-	agent.Dir, agent.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+	agent.Dir, agent.Env = dir, []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestClosedTerminalEndsPrograms(t *testing.T) {
 	term.shows("3 agents online")
 	start := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+		cmd.Dir, cmd.Env = dir, []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
