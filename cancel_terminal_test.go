@@ -14,6 +14,7 @@ import (
 
 // TestCtrlCEndsPrograms presses Ctrl-C in the chat while a program works, and none of the program's processes is left.
 func TestCtrlCEndsPrograms(t *testing.T) {
+	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\ndescription: Does work\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
@@ -53,6 +54,7 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 // TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
 // its program end. Under nohup it stays.
 func TestClosedTerminalEndsPrograms(t *testing.T) {
+	t.Parallel()
 	hearHangup(t)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{

@@ -14,6 +14,7 @@ import (
 
 // TestChatOnATerminal types into the real program on a real terminal, with nothing in its environment but a path.
 func TestChatOnATerminal(t *testing.T) {
+	t.Parallel()
 	term := open(t, "chat", "--data", t.TempDir())
 	term.shows("3 agents online")
 	term.types("what time is it in Tokyo, and what is 17*23?\r")
