@@ -70,6 +70,7 @@ func TestLostBehindKill(t *testing.T) {
 			},
 		} {
 			t.Run(stream+" "+what, func(t *testing.T) {
+				t.Parallel()
 				var log textLog
 				is := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, n.opts.Dir), Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 				if err := damage(filepath.Join(is.opts.Dir, "jetstream", "$G", "streams", stream, "msgs", "1.blk")); err != nil {
@@ -92,6 +93,7 @@ func TestLostBehindKill(t *testing.T) {
 
 // TestRemovedBeforeKill removes all that there is, each in its own way, and kills the server before it is looked at again: that is no loss.
 func TestRemovedBeforeKill(t *testing.T) {
+	t.Parallel()
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
 	objects := fill(t, b)
@@ -154,6 +156,7 @@ func TestRemovedBeforeKill(t *testing.T) {
 // TestKilledWithFiles kills the server again and again while files are stored and removed, and events are published and handled: at no start
 // something is missed.
 func TestKilledWithFiles(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

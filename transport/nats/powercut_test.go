@@ -170,6 +170,7 @@ func recoverStore(t *testing.T, dir string, conversations []string) found {
 func TestPowerCut(t *testing.T) {
 	for _, sync := range []string{"", "always"} {
 		t.Run("sync "+sync, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t, ServerOptions{Sync: sync})
 			b := n.dial(t, nil)
 			s, err := jetstore.Open(t.Context(), b.Conn(), nil)
@@ -256,6 +257,7 @@ func TestTornBlock(t *testing.T) {
 	} {
 		for _, index := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/index %v", c.name, index), func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				copyTree(t, whole, dir)
 				for _, stream := range []string{inboxStream, jetstore.Stream} {
