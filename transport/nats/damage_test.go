@@ -25,7 +25,7 @@ func TestDamage(t *testing.T) {
 	const waiting = 40
 	ended, killed, ref := prepareDamage(t, waiting)
 	t.Run("seeds", func(t *testing.T) {
-		for seed := range uint64(200) {
+		for seed := range storechecktest.Seeds() {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(seed, 12))
