@@ -503,7 +503,7 @@ func (n *node) open(ctx context.Context, s *settings, onConn func(up bool, err e
 	}
 	n.link, err = s.connect(ctx, bus, url, s.store, &jetstore.Options{Replicas: int(s.node.replicas), Reads: reads, Logger: n.log})
 	if err == nil && n.health != nil {
-		n.health.tell(n.log, n.jetstore())
+		n.health.tell(ctx, n.log, n.jetstore())
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func (h *storeHealth) end() jetstore.Audited {
 }
 
 // tell says what the check at the start has found in the conversations.
-func (h *storeHealth) tell(log *slog.Logger, store *jetstore.Store) {
+func (h *storeHealth) tell(ctx context.Context, log *slog.Logger, store *jetstore.Store) {
 	all := h.end()
 	if all.Lost > 0 {
 		log.Error("entries of conversations are lost: see cortex doctor", "lost", all.Lost, "damaged", len(all.Damaged))
@@ -75,7 +75,7 @@ func (h *storeHealth) tell(log *slog.Logger, store *jetstore.Store) {
 		return
 	}
 	for _, d := range all.Damaged {
-		store.NoteDamaged(d)
+		store.NoteDamaged(ctx, d)
 	}
 }
 
