@@ -146,7 +146,7 @@ func (w *outlines) put(ctx context.Context, contextID string, make func() (stora
 	if err != nil && ctx.Err() == nil {
 		w.log.Debug("outline not put", "context_id", contextID, "err", err)
 	}
-	return pause(ctx, outlineRest*time.Since(began)) && !errors.Is(err, transport.ErrUnavailable)
+	return pause(ctx, min(outlineRest*time.Since(began), outlineEvery)) && !errors.Is(err, transport.ErrUnavailable)
 }
 
 // pause waits, and reports false when ctx has ended.
