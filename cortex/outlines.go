@@ -20,6 +20,9 @@ const (
 	outlineAgain = time.Minute
 	// maxOutlines bounds those that are collected. Of what is left out, the outlines are made from the logs.
 	maxOutlines = 4096
+	// outlineLoads is how many conversations are loaded for their outlines at most when those are looked for: of the ones used last, of which a list is
+	// mostly made. To load all of a large store would read it many times.
+	outlineLoads = 200
 	// outlineRest is for how long nothing is put behind each, as a multiple of the time that took: the store is there for the turns.
 	outlineRest = 9
 )
@@ -55,7 +58,7 @@ func (w *outlines) note(conv *conversation.Conversation, at time.Time) {
 		w.miss()
 		return
 	}
-	w.due[conv.ContextID] = storage.OutlineOf(conv, at)
+	w.due[conv.ContextID] = storage.OutlineOf(conv, "", at)
 }
 
 // noted reports whether an outline of the conversation will be put anyway.
@@ -88,7 +91,7 @@ func (w *outlines) serve(ctx context.Context) {
 	var filling sync.WaitGroup
 	defer filling.Wait()
 	filling.Go(func() {
-		for wait := outlineEvery; pause(ctx, wait); wait = outlineAgain {
+		for wait := 2 * outlineEvery; pause(ctx, wait); wait = outlineAgain { // those of this process first
 			select {
 			case <-ctx.Done():
 			case <-w.missed:
@@ -110,25 +113,31 @@ func (w *outlines) serve(ctx context.Context) {
 	}
 }
 
-// fill makes the outlines that are missing, from the logs.
+// fill puts the outlines that are missing.
 func (w *outlines) fill(ctx context.Context) {
+	n := 0
 	for info, err := range w.store.Contexts(ctx, w.tenant) {
 		if err != nil {
 			w.log.Debug("outlines not filled in", "err", err)
 			return
 		}
-		if info.Outline != nil || w.noted(info.ContextID) {
+		n++
+		whole := n <= outlineLoads
+		if info.Outline.Whole() || info.Outline != nil && !whole || w.noted(info.ContextID) {
 			continue
 		}
 		more := w.put(ctx, info.ContextID, func() (storage.Outline, error) {
+			if !whole {
+				return storage.Outline{Version: info.Version, Entries: info.Entries, Title: info.Title, Updated: info.Updated}, nil
+			}
 			conv, err := storage.Load(ctx, w.store, w.tenant, info.ContextID)
-			if err == nil && conv.Seq != uint64(info.Entries) { //nolint:gosec // the length of a log
+			if err == nil && conv.Version != info.Version {
 				err = storage.ErrConflict // who writes to it notes it
 			}
 			if err != nil {
 				return storage.Outline{}, err
 			}
-			return storage.OutlineOf(conv, info.Updated), nil
+			return storage.OutlineOf(conv, info.Title, info.Updated), nil
 		})
 		if !more {
 			return

@@ -29,7 +29,6 @@ const (
 // listed is a conversation of a list before its title is known.
 type listed struct {
 	subject string
-	last    uint64
 	info    storage.ContextInfo
 }
 
@@ -81,9 +80,7 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 			changed = append(changed, subj)
 			continue
 		}
-		all = append(all, listed{subj, uint64(o.Version), storage.ContextInfo{
-			ContextID: id, Title: o.Title, Entries: o.Entries, Updated: o.Updated, Outline: &o.Outline,
-		}})
+		all = append(all, listed{subj, storage.ContextInfo{ContextID: id, Title: o.Title, Entries: o.Entries, Updated: o.Updated, Version: o.Version, Outline: o}})
 	}
 	last, err := s.lasts(ctx, changed)
 	if err != nil {
@@ -95,7 +92,7 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	}
 	s.dropOutlines(ctx, tenant, kept)
 	// By sequence rather than time: it does not depend on anybody's clock.
-	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.last, a.last) })
+	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.info.Version, a.info.Version) })
 	return all, nil
 }
 
@@ -118,7 +115,7 @@ func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed
 	for some := range slices.Chunk(subjects, listAhead) {
 		err := s.lastsOf(ctx, some, func(m *stored) {
 			updated := m.when(timeHeader)
-			all[m.subject] = listed{subject: m.subject, last: m.seq, info: storage.ContextInfo{Updated: updated}}
+			all[m.subject] = listed{m.subject, storage.ContextInfo{Updated: updated, Version: conversation.Version(m.seq)}}
 		})
 		if err != nil {
 			return nil, err

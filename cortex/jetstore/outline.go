@@ -9,19 +9,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// outlined is an outline as it is kept: a note, sealed as all are of which nothing may be left. The title is added here, which is in the
-// log's first entries.
-type outlined struct {
-	storage.Outline
-	Title string
-}
-
 // maxOrphans bounds the outlines of conversations that are no more which one list drops.
 const maxOrphans = 64
 
 var _ storage.Outlines = (*Store)(nil)
 
-// PutOutline implements [storage.Outlines].
+// PutOutline implements [storage.Outlines]. An outline is kept as a note, sealed as all are of which nothing may be left.
 func (s *Store) PutOutline(ctx context.Context, tenant, contextID string, o storage.Outline) error {
 	if err := s.putOutline(ctx, tenant, contextID, o); err != nil {
 		return fmt.Errorf("put outline of %q: %w", contextID, away(ctx, err))
@@ -30,20 +23,26 @@ func (s *Store) PutOutline(ctx context.Context, tenant, contextID string, o stor
 }
 
 func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o storage.Outline) error {
+	if !s.seals {
+		return errSealed
+	}
 	n, err := s.Note(ctx, tenant, storage.NoteOutline, contextID)
 	if err != nil {
 		return err
 	}
-	is := outlined{Outline: o}
-	if was, ok := readOutline(n); ok && was.Life == o.Life && (was.Title != "" || was.Entries >= titleDepth) {
-		if was.Version == o.Version {
-			return nil
+	was, ok := readOutline(n)
+	switch {
+	case ok && was.Version == o.Version && (was.Whole() || !o.Whole()):
+		return nil
+	case o.Title != "":
+	case ok && was.Life == o.Life && (was.Title != "" || was.Entries >= titleDepth):
+		o.Title = was.Title
+	default:
+		if o.Title, err = s.title(ctx, subjectOf(tenant, contextID)); err != nil {
+			return err
 		}
-		is.Title = was.Title
-	} else if is.Title, err = s.title(ctx, subjectOf(tenant, contextID)); err != nil {
-		return err
 	}
-	if n.Value, err = json.Marshal(is); err != nil {
+	if n.Value, err = json.Marshal(o); err != nil {
 		return err
 	}
 	_, err = s.PutNote(ctx, tenant, storage.NoteOutline, n)
@@ -62,15 +61,15 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 }
 
 // readOutline reads what putOutline wrote.
-func readOutline(n storage.Note) (outlined, bool) {
-	var o outlined
-	err := json.Unmarshal(n.Value, &o)
+func readOutline(n storage.Note) (*storage.Outline, bool) {
+	o := &storage.Outline{}
+	err := json.Unmarshal(n.Value, o)
 	return o, err == nil && o.Version > 0 && o.Entries > 0
 }
 
 // outlines returns the outlines of a tenant's conversations by their ids: those that can be read.
-func (s *Store) outlines(ctx context.Context, tenant string) map[string]outlined {
-	all := map[string]outlined{}
+func (s *Store) outlines(ctx context.Context, tenant string) map[string]*storage.Outline {
+	all := map[string]*storage.Outline{}
 	for n, err := range s.Notes(ctx, tenant, storage.NoteOutline) {
 		if err != nil {
 			s.log.Warn("outlines of conversations cannot be read: a list reads their logs", "err", err)
@@ -85,7 +84,7 @@ func (s *Store) outlines(ctx context.Context, tenant string) map[string]outlined
 
 // dropOutlines deletes outlines of conversations that are no more, which who was killed while erasing them may have left. It is tried
 // again with the next list.
-func (s *Store) dropOutlines(ctx context.Context, tenant string, kept map[string]outlined) {
+func (s *Store) dropOutlines(ctx context.Context, tenant string, kept map[string]*storage.Outline) {
 	if !s.seals {
 		return
 	}

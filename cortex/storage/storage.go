@@ -105,8 +105,9 @@ var ErrConflict = errors.New("it has gone on in the meantime")
 // ContextInfo describes a conversation in a list.
 type ContextInfo struct {
 	ContextID string
-	Title     string    // the beginning of the first message, on one line, at most 80 bytes
-	Entries   int       // length of the log
-	Updated   time.Time // of the last entry
-	Outline   *Outline  // of all of these entries; nil: none is kept, and loading the conversation tells
+	Title     string               // the beginning of the first message, on one line, at most 80 bytes
+	Entries   int                  // length of the log
+	Updated   time.Time            // of the last entry
+	Version   conversation.Version // likewise
+	Outline   *Outline             // of all of these entries; nil: none is kept, and loading the conversation tells
 }

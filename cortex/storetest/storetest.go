@@ -74,10 +74,10 @@ func Run(t *testing.T, h Harness) {
 		}{{"notes", testNotes}, {"erase notes", testEraseNote}, {"competing notes", testCompetingNotes}}...)
 	}
 	if _, ok := h.Open(t).(storage.Outlines); ok {
-		tests = append(tests, struct {
+		tests = append(tests, []struct {
 			name string
 			test func(t *testing.T, s storage.Store)
-		}{"outlines", testOutlines})
+		}{{"outlines", testOutlines}, {"odd outlines", testOddOutlines}}...)
 	}
 	if _, ok := h.Open(t).(storage.Eraser); ok {
 		tests = append(tests, []struct {

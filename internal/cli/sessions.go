@@ -125,7 +125,7 @@ func (d *details) whose() string {
 // detailsAhead is how many conversations are loaded at once.
 const detailsAhead = 4
 
-// detailsOf returns the details of each conversation. It loads those that have no outline.
+// detailsOf returns the details of each conversation. It loads those whose outline does not have them, and keeps what it finds, where it may.
 func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[string]*details, error) {
 	all := make(map[string]*details, len(list))
 	for _, s := range list {
@@ -135,7 +135,7 @@ func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[st
 	g.SetLimit(detailsAhead)
 	for _, s := range list {
 		d := all[s.ContextID]
-		if o := s.Outline; o != nil {
+		if o := s.Outline; o.Whole() {
 			*d = details{usage: o.Usage, owner: o.Owner, shared: o.Shared}
 			continue
 		}
@@ -145,10 +145,14 @@ func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[st
 				d.damaged = true
 				return nil
 			}
-			if err == nil {
-				*d = details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
+			if err != nil {
+				return err
 			}
-			return err
+			*d = details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
+			if kept, ok := l.store.(storage.Outlines); ok && conv.Version == s.Version {
+				_ = kept.PutOutline(ctx, l.tenant, s.ContextID, storage.OutlineOf(conv, s.Title, s.Updated)) // it is a cache
+			}
+			return nil
 		})
 	}
 	return all, g.Wait()
