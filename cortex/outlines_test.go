@@ -102,6 +102,7 @@ func TestOutlinesFollow(t *testing.T) {
 		w, s := outliningWorld(t, nil)
 		s.hold = make(chan struct{})
 		w.start(cortex.Config{Decider: simple(asks)})
+		pass(time.Minute) // nothing is missing
 		for i := range 20 {
 			w.say(fmt.Sprint("m", i), "alpha: something")
 		}
