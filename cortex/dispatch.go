@@ -18,7 +18,7 @@ import (
 
 // snapshotEvery is the number of entries between two snapshots of a conversation. To fold so many takes a few milliseconds; to write
 // a snapshot of a long conversation takes as much as some turns.
-const snapshotEvery = 256
+const snapshotEvery = 512
 
 // dispatch sends what follows from an entry that is stored, and puts the conversation back.
 func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, shown []a2a.TaskID) error {

@@ -46,6 +46,7 @@ type Conversation struct {
 	Seen       []SeenEvent       // the newest events, a ring that begins at SeenAt once full
 	SeenAt     int
 
+	ids    idNames
 	seen   map[string]uint64
 	named  int           // bytes of the ids in it
 	at     time.Time     // Time of the last entry applied; zero: it is not known, as behind a snapshot

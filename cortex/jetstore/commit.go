@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -30,16 +31,18 @@ var errOvertaken = errors.New("the server did not answer, and the conversation h
 // It is published again when no answer comes. If the first was stored after all, that is a conflict with itself: the
 // last message is then this one.
 func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, error) {
+	m.Header[jetstream.ExpectedStreamHeader] = []string{Stream}
+	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	unanswered := false
 	for wait := attemptTimeout; ; {
 		attempt, done := context.WithTimeout(ctx, wait)
-		ack, err := s.js.PublishMsg(attempt, m, jetstream.WithExpectStream(Stream), jetstream.WithExpectLastSequencePerSubject(after))
+		seq, err := s.publish(attempt, s.nc, m)
 		done()
 		switch {
 		case err == nil:
-			return ack.Sequence, nil
+			return seq, nil
 		case isConflict(err) && !unanswered:
 			return 0, fmt.Errorf("%w: %w", storage.ErrConflict, err)
 		case isConflict(err):

@@ -16,26 +16,31 @@ func (s *Store) Redirect(prefix string, timeout time.Duration, replicated bool) 
 
 // LoseAnswers makes s not hear the answers to its next n appends, which are stored. It returns how many are still to be lost.
 func (s *Store) LoseAnswers(n int) *int {
-	s.js = &forgetful{JetStream: s.js, left: n}
-	return &s.js.(*forgetful).left
-}
-
-type forgetful struct {
-	jetstream.JetStream
-	left int
-}
-
-func (f *forgetful) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
-	ack, err := f.JetStream.PublishMsg(ctx, m, o...)
-	if err == nil && f.left > 0 {
-		f.left--
-		return nil, context.DeadlineExceeded
+	publish := s.publish
+	s.publish = func(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+		seq, err := publish(ctx, nc, m)
+		if err == nil && n > 0 {
+			n--
+			return 0, context.DeadlineExceeded
+		}
+		return seq, err
 	}
-	return ack, err
+	return &n
 }
 
 // Guard has s publish only while pass says so.
-func (s *Store) Guard(pass func() bool) { s.js = &guarded{s.js, pass} }
+func (s *Store) Guard(pass func() bool) {
+	s.js = &guarded{s.js, pass}
+	publish := s.publish
+	s.publish = func(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+		if !pass() {
+			return 0, errKilled
+		}
+		return publish(ctx, nc, m)
+	}
+}
+
+var errKilled = errors.New("killed")
 
 type guarded struct {
 	jetstream.JetStream
@@ -44,7 +49,7 @@ type guarded struct {
 
 func (g *guarded) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
 	if !g.pass() {
-		return nil, errors.New("killed")
+		return nil, errKilled
 	}
 	return g.JetStream.PublishMsg(ctx, m, o...)
 }

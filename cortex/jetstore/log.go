@@ -34,12 +34,9 @@ func (s *Store) append(ctx context.Context, subject string, after conversation.V
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", transport.ErrInvalid, err)
 	}
-	m := nats.NewMsg(subject)
-	m.Data = data
-	m.Header.Set(timeHeader, e.Time.Format(time.RFC3339Nano))
-	m.Header.Set(sumHeader, sumOf(subject, data))
+	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{timeHeader: {e.Time.Format(time.RFC3339Nano)}, sumHeader: {sumOf(subject, data)}}}
 	if after == 0 {
-		m.Header.Set(keyHeader, newKey())
+		m.Header[keyHeader] = []string{newKey()}
 	}
 	// The expected sequence alone makes an append happen once; no message id, whose window would end.
 	seq, err := s.commit(ctx, m, uint64(after))

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/puback"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -79,6 +80,7 @@ type Store struct {
 	// Tests answer in the server's place, and do not want to wait.
 	api     string // prefix of the server's API
 	timeout time.Duration
+	publish func(context.Context, *nats.Conn, *nats.Msg) (seq uint64, err error) // puback.Publish, for entries
 	// replicated says that a server other than the stream's leader may answer a direct get, perhaps a little behind.
 	replicated bool
 }
@@ -99,7 +101,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout}
+	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.Publish}
 	if err := s.ask(ctx, s.checkServer); err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}

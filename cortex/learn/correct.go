@@ -112,12 +112,13 @@ func plainWords(text string, most int) []string {
 	return words
 }
 
-// before returns the turn of the same asker that was answered last before turn began; nil when the window has none.
+// turnBefore returns the turn of the same asker that was answered last before turn began; nil when the window has none.
 func turnBefore(c *conversation.Conversation, turn *conversation.Turn) *conversation.Turn {
 	var last *conversation.Turn
-	for _, t := range c.Turns {
-		if t != turn && !t.Open() && (last == nil || t.AnswerSeq > last.AnswerSeq) && t.From == turn.From && !t.Answered.After(turn.Began) {
-			last = t
+	answered := uint64(0)
+	for _, t := range slices.Backward(c.Turns) { // the first that fits is nearly always the last one
+		if t.AnswerSeq > answered && t != turn && !t.Open() && t.From == turn.From && !t.Answered.After(turn.Began) {
+			last, answered = t, t.AnswerSeq
 		}
 	}
 	return last

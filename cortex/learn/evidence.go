@@ -39,8 +39,10 @@ func (l *lesson) size() int { return len(l.learned) + len(l.wrong) + len(l.erase
 
 // add adds what came later. What is wrong stays so, whatever comes first.
 func (l *lesson) add(later *lesson) {
-	l.learned = slices.DeleteFunc(l.learned, later.excludes)
-	l.wrong = append(l.wrong, later.wrong...)
+	if len(later.wrong)+len(later.erased) > 0 { // most lessons only add
+		l.learned = slices.DeleteFunc(l.learned, later.excludes)
+		l.wrong = append(l.wrong, later.wrong...)
+	}
 	for _, e := range later.learned {
 		if !l.excludes(e) {
 			l.learned = append(l.learned, e)

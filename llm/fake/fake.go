@@ -29,8 +29,9 @@ type Options struct {
 
 // Decider is the fake. It is safe for concurrent use.
 type Decider struct {
-	options Options
-	finder  finder
+	options      Options
+	finder       finder
+	vocabularies vocabularies
 }
 
 var _ llm.Decider = (*Decider)(nil)
@@ -78,7 +79,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	case t.Last:
 		return respond("No step is left to give this to an agent.\n"+online(t), "last step")
 	}
-	m := newMatcher(t, d.finder.search(t))
+	m := d.newMatcher(t)
 	if reply := resume(t, m); reply != nil {
 		return reply
 	}

@@ -13,87 +13,41 @@ import (
 )
 
 const (
-	certain  = 0.95    // a score from which on an agent fits without doubt
-	likely   = 0.75    // what it takes when nobody's card has the verb
-	maxRead  = 8 << 10 // bytes of a request that are looked at
-	maxTerms = 512     // different terms of a request
+	certain = 0.95    // a score from which on an agent fits without doubt
+	likely  = 0.75    // what it takes when nobody's card has the verb
+	maxRead = 8 << 10 // bytes of a request that are looked at
 )
 
 // matcher finds the agents for parts of one request. What the request has in common with the cards it reads itself, to see where
 // a part may begin; who fits is the router's to say.
 type matcher struct {
-	agents []prompt.Agent // those of the turn, and found ones behind them
-	lookup func(id string) (prompt.Agent, bool)
-	search func(words string) []llm.Found
-	terms  map[string]int // the request's
-	cards  []cardMatch    // of the agents that share a term with the request
-	names  map[string]int // agents by what they may be called, made when asked for
-	scan   scanner
+	request string         // as far as it is read
+	agents  []prompt.Agent // those of the turn, and found ones behind them
+	cards   []*vocabulary  // of the agents of the turn
+	lookup  func(id string) (prompt.Agent, bool)
+	search  func(words string) []llm.Found
+	names   map[string]int // agents by what they may be called, made when asked for
+	scan    scanner
 }
 
-// cardMatch is what the request and one card have in common.
-type cardMatch struct {
-	agent  int
-	terms  map[int]bool
-	starts map[int]bool // terms that a description or an example begins with: likely what the agent is told to do
-}
-
-func newMatcher(t *llm.Turn, search func(string) []llm.Found) *matcher {
-	m := &matcher{agents: t.Agents[:len(t.Agents):len(t.Agents)], lookup: t.Lookup, search: search, terms: make(map[string]int)}
-	m.scan.scan(head(t.User), func(term []byte, _ bool) {
-		if _, ok := m.terms[string(term)]; !ok && len(m.terms) < maxTerms {
-			m.terms[string(term)] = len(m.terms)
-		}
-	})
-	if len(m.terms) == 0 {
-		return m
-	}
-	for i := range m.agents {
-		if c := m.read(i); c != nil {
-			m.cards = append(m.cards, *c)
-		}
-	}
+func (d *Decider) newMatcher(t *llm.Turn) *matcher {
+	m := &matcher{request: head(t.User), agents: t.Agents[:len(t.Agents):len(t.Agents)], lookup: t.Lookup, search: d.finder.search(t)}
+	m.cards = d.vocabularies.of(m.agents, &m.scan)
 	return m
 }
 
-// read returns what the request and the card of agent i have in common; nil for nothing.
-func (m *matcher) read(i int) *cardMatch {
-	a := &m.agents[i]
-	var c *cardMatch
-	field := func(s string, begins bool) {
-		m.scan.scan(s, func(term []byte, first bool) {
-			id, ok := m.terms[string(term)]
-			if !ok {
-				return
-			}
-			if c == nil {
-				c = &cardMatch{agent: i, terms: make(map[int]bool), starts: make(map[int]bool)}
-			}
-			c.terms[id] = true
-			if first && begins {
-				c.starts[id] = true
-			}
-		})
+// cardOf returns the vocabulary of an agent of the turn; nil for another one, and for one with which the request has no word in common.
+func (m *matcher) cardOf(agent string) *vocabulary {
+	i := slices.IndexFunc(m.agents[:len(m.cards)], func(a prompt.Agent) bool { return a.ID == agent })
+	if i < 0 {
+		return nil
 	}
-	field(a.ID, false)
-	if a.Card == nil {
-		return c
+	common := false
+	m.scan.scan(m.request, func(term []byte, _ bool) { common = common || m.cards[i].has(term) })
+	if !common {
+		return nil
 	}
-	field(a.Card.Name, false)
-	field(a.Card.Description, true)
-	for j := range a.Card.Skills {
-		s := &a.Card.Skills[j]
-		field(s.ID, false)
-		field(s.Name, false)
-		field(s.Description, true)
-		for _, tag := range s.Tags {
-			field(tag, false)
-		}
-		for _, example := range s.Examples {
-			field(example, true)
-		}
-	}
-	return c
+	return m.cards[i]
 }
 
 // choice is the agent for a part of the request.
@@ -141,38 +95,40 @@ func (m *matcher) asks(text string) bool {
 
 // evidence reports whether a text shares a word with an agent's card that not nearly every card could have.
 func (m *matcher) evidence(agent, text string) bool {
-	card := slices.IndexFunc(m.cards, func(c cardMatch) bool { return m.agents[c.agent].ID == agent })
-	shared := card < 0 // a found one, whose card was not read
+	card := m.cardOf(agent)
+	shared := card == nil // what speaks for it is not on its card
 	m.scan.scan(text, func(term []byte, _ bool) {
-		id, ok := m.terms[string(term)]
-		shared = shared || (ok && !generic[string(term)] && string(term) != numberTerm && m.cards[card].terms[id])
+		shared = shared || (card.has(term) && !generic[string(term)] && string(term) != numberTerm)
 	})
 	return shared
 }
 
 // foreign reports whether a text begins with what is to be done, and no card has the word: "translate hello world into French".
 func (m *matcher) foreign(text string) bool {
-	verb := -1
+	verb := m.first(text)
+	return verb != "" && verb != numberTerm && !slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.has([]byte(verb)) })
+}
+
+// first returns the term of the first word of a text, or "" if that says nothing.
+func (m *matcher) first(text string) (word string) {
 	m.scan.scan(text, func(term []byte, first bool) {
-		if id, ok := m.terms[string(term)]; ok && first && string(term) != numberTerm {
-			verb = id
+		if first {
+			word = string(term)
 		}
 	})
-	return verb >= 0 && !slices.ContainsFunc(m.cards, func(c cardMatch) bool { return c.terms[verb] })
+	return word
 }
 
 // told puts an agent in front whose card begins with what the text begins with, "echo salt, pepper and time", among those that fit
 // nearly as well as the first, and one that runs before one that was never seen.
 func (m *matcher) told(found []llm.Found, text string) {
-	id := -1
-	m.scan.scan(text, func(term []byte, first bool) {
-		if n, ok := m.terms[string(term)]; ok && first {
-			id = n
-		}
-	})
+	if len(found) < 2 {
+		return
+	}
+	word := m.first(text)
 	rank := func(f *llm.Found) float64 {
-		i := slices.IndexFunc(m.cards, func(c cardMatch) bool { return m.agents[c.agent].ID == f.ID })
-		if i >= 0 && m.cards[i].starts[id] {
+		i := slices.IndexFunc(m.agents[:len(m.cards)], func(a prompt.Agent) bool { return a.ID == f.ID })
+		if i >= 0 && m.cards[i].begins(word) {
 			return math.Round(50 * (1 + f.Score))
 		}
 		return math.Round(100 * f.Score) // what is less is no reason
@@ -248,29 +204,18 @@ func onlySkill(a *prompt.Agent) string {
 func (m *matcher) speaksOf(agent int, s string) bool {
 	known := true
 	m.scan.scan(s, func(term []byte, _ bool) {
-		known = known && (deictic[string(term)] || m.has(agent, string(term)))
+		known = known && (deictic[string(term)] || m.has(agent, term))
 	})
 	return known
 }
 
-func (m *matcher) has(agent int, term string) bool {
-	id, ok := m.terms[strings.ToLower(term)]
-	for i := range m.cards {
-		if ok && m.cards[i].agent == agent {
-			return m.cards[i].terms[id]
-		}
-	}
-	return false
+// has reports whether the card of an agent of the turn has a term.
+func (m *matcher) has(agent int, term []byte) bool {
+	return agent < len(m.cards) && m.cards[agent].has(term)
 }
 
 // begin reports whether a description or an example begins with the first word of s.
-func (m *matcher) begin(word string) bool {
-	known := false
-	m.scan.scan(word, func(term []byte, first bool) {
-		id, ok := m.terms[string(term)]
-		for i := range m.cards {
-			known = known || (ok && first && m.cards[i].starts[id])
-		}
-	})
-	return known
+func (m *matcher) begin(s string) bool {
+	word := m.first(s)
+	return slices.ContainsFunc(m.cards, func(v *vocabulary) bool { return v.begins(word) })
 }

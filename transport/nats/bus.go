@@ -329,6 +329,7 @@ func (b *Bus) Close() error {
 	b.closed = true
 	close(b.done)
 	b.drop()
+	b.nc.lost()
 	if b.look != nil {
 		b.look.Stop()
 	}
@@ -393,6 +394,8 @@ func (b *Bus) setUp(up bool, err error) {
 	b.drop()
 	if up {
 		b.conn, b.drop = context.WithCancel(context.Background())
+	} else {
+		b.nc.lost()
 	}
 	b.mu.Unlock()
 	if !b.dialed.Load() { // Dial says what is wrong

@@ -25,7 +25,7 @@ type conn struct {
 	waiting map[*waiter]struct{}
 }
 
-// waiter is a call that a refusal of one of its subjects ends.
+// waiter is a call that a refusal of one of its subjects ends, and the loss of the connection: no answer comes from one that is lost.
 type waiter struct {
 	concerns func(subject string) bool
 	end      context.CancelCauseFunc
@@ -63,8 +63,9 @@ func (c *conn) through(m *natsgo.Msg) *natsgo.Msg {
 	return &through
 }
 
-// expect returns a context that ends when the server refuses to publish or subscribe a subject that concerns the caller, with the
-// refusal as its cause; see cause. A server sends refusals by themselves, and the answer that is waited for never comes.
+// expect returns a context that ends when the connection is lost, and when the server refuses to publish or subscribe a subject that
+// concerns the caller, with the refusal as its cause; see cause. A server sends refusals by themselves, and the answer that is waited for
+// never comes.
 func (c *conn) expect(ctx context.Context, concerns func(subject string) bool) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	w := &waiter{concerns, end}
@@ -103,6 +104,15 @@ func refusal(err error) (subject string, _ error) {
 	}
 	return m[2], fmt.Errorf("%w: the server refuses the %s %s: these credentials (--creds) are for something else",
 		transport.ErrForbidden, m[1], oneLine(m[2], 200))
+}
+
+// lost ends all calls.
+func (c *conn) lost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.waiting {
+		w.end(natsgo.ErrDisconnected)
+	}
 }
 
 // refused ends the calls that err is the answer to; it reports false when err is no refusal.

@@ -10,6 +10,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/cortex-orchestrator/cortex/internal/puback"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -177,8 +178,7 @@ func (b *Bus) storeOnce(ctx context.Context, m *natsgo.Msg) error {
 	defer done()
 	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
 	defer cancel()
-	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
-	_, err := b.js.PublishMsg(attempt, m)
+	_, err := puback.Publish(attempt, b.nc.Conn, m)
 	err = cause(expecting, err)
 	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
 		err = natsgo.ErrDisconnected

@@ -353,6 +353,7 @@ func TestLostConnectionIsTold(t *testing.T) {
 			var log lines
 			told := 0
 			b := &Bus{
+				nc:  &conn{},
 				log: slog.New(slog.NewTextHandler(&log, nil)), onConn: func(bool, error) { told++ }, up: true, changed: make(chan struct{}), drop: func() {},
 			}
 			b.dialed.Store(c.dialed)

@@ -94,11 +94,14 @@ func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 	return e, first
 }
 
+// inHTTP has the names of the headers of W3C as programs write them that take them from HTTP.
+var inHTTP = map[string]string{headerTrace: http.CanonicalHeaderKey(headerTrace), headerState: http.CanonicalHeaderKey(headerState)}
+
 // traceHeader returns a header of W3C, whose names are the same in any case; those in use are two. A tracestate may come in several.
 func traceHeader(m *natsgo.Msg, name string) string {
 	values := m.Header.Values(name)
 	if values == nil {
-		values = m.Header.Values(http.CanonicalHeaderKey(name))
+		values = m.Header.Values(inHTTP[name])
 	}
 	return strings.Join(values, ",")
 }
