@@ -18,6 +18,8 @@ const (
 	outlineEvery = 5 * time.Second
 	// outlineAgain is how long it takes at least until missing ones are looked for again.
 	outlineAgain = time.Minute
+	// outlineCheck is when they are looked for anyway: others may write to the logs, and be killed.
+	outlineCheck = time.Hour
 	// maxOutlines bounds those that are collected. Of what is left out, the outlines are made from the logs.
 	maxOutlines = 4096
 	// outlineLoads is how many conversations are loaded for their outlines at most when those are looked for: of the ones used last, of which a list is
@@ -94,9 +96,11 @@ func (w *outlines) serve(ctx context.Context) {
 		for wait := 2 * outlineEvery; pause(ctx, wait); wait = outlineAgain { // those of this process first
 			select {
 			case <-ctx.Done():
+				continue
 			case <-w.missed:
-				w.fill(ctx)
+			case <-time.After(outlineCheck):
 			}
+			w.fill(ctx)
 		}
 	})
 	for pause(ctx, outlineEvery) {

@@ -124,7 +124,8 @@ func TestOutlinesFollow(t *testing.T) {
 	})
 }
 
-// TestOutlinesAreFilledIn holds that a conversation without an outline gets one when an orchestrator begins, and one that has its own is not read.
+// TestOutlinesAreFilledIn holds that a conversation without an outline gets one when an orchestrator begins, or an hour later, and one that has its own is
+// not read.
 func TestOutlinesAreFilledIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := outliningWorld(t, func(w *world) { w.say("m", "alpha: before there were outlines") })
@@ -137,6 +138,11 @@ func TestOutlinesAreFilledIn(t *testing.T) {
 		if _, times := s.outlined(); times != 1 {
 			t.Errorf("outlines are put %d times, want once", times)
 		}
+		w.start(cortex.Config{Decider: simple(asks)})
+		pass(time.Minute)
+		clear(s.kept) // as of somebody else
+		pass(2 * time.Hour)
+		w.wantOutline(s)
 	})
 }
 
