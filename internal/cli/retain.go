@@ -99,8 +99,8 @@ func sweepRetained(
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
-		if err == nil && (conv.Seq != uint64(info.Entries) || busy(conv) != "") {
-			continue
+		if err == nil && (conv.Version != info.Version || busy(conv) != "") {
+			continue // it goes on, or what says how old it is is of another one
 		}
 		if err == nil {
 			_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
