@@ -17,6 +17,8 @@ type editor interface {
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
 	// It does not block.
 	wake()
+	// begin has the next line begin with text, and reports whether that can be done.
+	begin(text string) bool
 	// remember adds text to what the arrow keys recall.
 	remember(text string)
 	// Close unblocks readLine and gives the terminal back as it was.
