@@ -97,6 +97,7 @@ var vendors = map[string][]string{
 	"github.com/chzyer/readline":        {"repl"},
 	"github.com/spf13/cobra":            {"internal/cli"},
 	"github.com/rivo/uniseg":            {"repl", "internal/cli"},
+	"github.com/yuin/goldmark":          {"repl"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
 	"github.com/google/jsonschema-go":   {"agents"},
 	"github.com/sashabaranov/go-openai": {"llm/openai"},
