@@ -20,8 +20,6 @@ func TestImagesSetting(t *testing.T) {
 		`{"provider":"gemini"}`:                                            true,
 		`{"provider":"gemini","base_url":"http://x"}`:                      true,
 		`{"provider":"gemini","images":false}`:                             false,
-		`{"provider":"vertex","project":"p"}`:                              true,
-		`{"provider":"vertex","project":"p","images":false,"model":"old"}`: false,
 	} {
 		ep, err := readEndpoint("mine", json.RawMessage(entry), (&settings{program: self}).providers())
 		if err != nil {
