@@ -149,7 +149,7 @@ and answers from their results. Start with:
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newSettingsHelp(root))
+	root.AddCommand(newSettingsHelp(root), e.newMan())
 	e.settle(root)
 	return root
 }
