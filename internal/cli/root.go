@@ -141,7 +141,7 @@ and answers from their results. Start with:
 		id       string
 		commands []*cobra.Command
 	}{
-		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent(), e.newAuth()}},
+		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newAgent(), e.newAuth()}},
 		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), e.newDoctor(), e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
@@ -149,7 +149,9 @@ and answers from their results. Start with:
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newSettingsHelp(root))
+	config := e.newConfig(root)
+	config.GroupID = "look"
+	root.AddCommand(config, newSettingsHelp(root))
 	e.settle(root)
 	return root
 }

@@ -25,7 +25,7 @@ var settingFlags = strings.Fields(`
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
 	agent skill input file output config help context json verbose once dir all yes force limit seen revoke repair new
-	ability tag text version state owner
+	ability tag text version state owner lang
 	queries oos learn multi k grow
 	contexts turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients`)
