@@ -48,9 +48,12 @@ func foundConfig() string {
 // ownMark is the annotation of a setting that a program has of its own: nobody but itself knows whether its value is secret.
 const ownMark = "cortex_own"
 
-// borrow lets c take all settings of root's commands, as `cortex serve` would. They are left out of its help.
-func (s *settings) borrow(c, root *cobra.Command) {
+// borrow lets c take all settings of root's commands, as `cortex serve` would. They are left out of its help, but for those that are named.
+func (s *settings) borrow(c, root *cobra.Command, named ...string) {
 	shown := map[string]bool{}
+	for _, name := range named {
+		shown[name] = true
+	}
 	c.Flags().VisitAll(func(f *pflag.Flag) { shown[f.Name] = true })
 	s.addNode(c, ownAgents...)
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
