@@ -20,7 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	leaveAtOnce()
-	testscript.Main(m, map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger})
+	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger}
+	if commands[filepath.Base(os.Args[0])] == nil {
+		os.Setenv("XDG_CONFIG_HOME", "/nonexistent") //nolint:errcheck // who runs the tests may have settings
+	}
+	testscript.Main(m, commands)
 }
 
 // leaveAtOnce has the programs that are started from here end when they end: with the race detector each waits for a second before that,
@@ -43,6 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", "")
 			e.Setenv("UPGRADE", upgrade) // the folders of older versions
+			e.Setenv("XDG_CONFIG_HOME", "")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -126,7 +126,7 @@ func (m *colorMode) Type() string { return "color" }
 
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
-	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models")
+	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
 	f.StringVar(&s.data, "data", "", "`DIR` for everything that is kept (default $XDG_STATE_HOME/cortex)")
 	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder; also $CORTEX_NATS_URL")
 	f.StringVar(&s.creds, "creds", "", "`FILE` of credentials for the server, made by `cortex auth`")
@@ -326,10 +326,11 @@ func addresses(list string) (string, error) {
 func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
 	if f := cmd.Flags().Lookup("config"); f != nil && !f.Changed {
 		var set bool
-		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); !set {
+		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); set {
+			s.given["config"] = fromEnv
+		} else if s.config = foundConfig(); s.config == "" {
 			return nil, nil, nil
 		}
-		s.given["config"] = fromEnv
 	}
 	if s.config == "" {
 		return nil, nil, s.wrong("config", ": %w", errEmpty)

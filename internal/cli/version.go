@@ -113,4 +113,5 @@ func noted(info *debug.BuildInfo) build {
 	return b
 }
 
+// modulePath is where programs in Go find Cortex.
 const modulePath = "github.com/cortex-orchestrator/cortex"
