@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -20,16 +21,21 @@ func (e *env) newVersion() *cobra.Command {
 		Example: "  cortex version --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			if asJSON {
-				return json.NewEncoder(e.stdout).Encode(v)
+				return json.NewEncoder(e.stdout).Encode(map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": platform})
 			}
-			_, err := fmt.Fprintf(e.stdout, "cortex %s (%s, %s)\n", v["version"], v["go"], v["platform"])
+			_, err := io.WriteString(e.stdout, versionLine())
 			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	return c
+}
+
+const platform = runtime.GOOS + "/" + runtime.GOARCH
+
+func versionLine() string {
+	return fmt.Sprintf("cortex %s (%s, %s)\n", buildVersion(), runtime.Version(), platform)
 }
 
 func buildVersion() string {
