@@ -18,11 +18,12 @@ func TestAskInterrupted(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[{"agentName": "research", "description": "Researches a topic", "version": "1"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("CORTEX_WELL_KNOWN", file)
 	for _, form := range []string{"--verbose", "--json"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		stdout, stderr, code := new(output), new(output), make(chan int, 1)
 		go func() {
-			args := []string{"ask", form, "--data", dir, "--well-known", file, "research a topic: tea"}
+			args := []string{"ask", form, "--data", dir, "research a topic: tea"}
 			code <- cli.Run(ctx, args, strings.NewReader(""), stdout, stderr)
 		}()
 		eventually(t, "the task is given", func() bool { return strings.Contains(stdout.String()+stderr.String(), "research") })

@@ -25,6 +25,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitWaits       = 3 // for a reply
 	exitInterrupted = 130
 )
 
@@ -89,6 +90,8 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return exitInterrupted
 	case errors.Is(err, errShown):
 		return exitFailed
+	case errors.Is(err, errWaits):
+		return exitWaits
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
 		return exitUsage
@@ -97,8 +100,11 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	return exitFailed
 }
 
-// errShown marks a failure that the user has read already.
-var errShown = errors.New("failed")
+// errShown marks a failure that the user has read already, and errWaits a question.
+var (
+	errShown = errors.New("failed")
+	errWaits = errors.New("a reply is waited for")
+)
 
 // oneLine keeps what strangers wrote into an error from breaking the line or the terminal.
 func oneLine(err error) string {
@@ -154,6 +160,7 @@ and answers from their results. Start with:
 		}
 	}
 	root.AddCommand(newSettingsHelp(root))
+	e.completeValues(root)
 	e.settle(root)
 	return root
 }

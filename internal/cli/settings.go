@@ -141,6 +141,36 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	}
 }
 
+// addOwn adds the settings of a Cortex that a command starts only while none runs, for as long as it takes: those that shown names as flags. The
+// others are those of the place and not of one call: they come from the environment and the file, where the next call finds them too.
+func (s *settings) addOwn(c *cobra.Command, shown []string, agents ...string) {
+	s.addNode(c, agents...)
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case !hasSettingMark(f):
+		case slices.Contains(shown, f.Name):
+			delete(f.Annotations, flagGroup)
+		default:
+			f.Hidden = true
+			f.Annotations[elsewhere] = nil
+		}
+	})
+}
+
+// elsewhere is the annotation of a setting that a command only takes from the environment and the file.
+const elsewhere = "cortex_elsewhere"
+
+// checkElsewhere refuses a flag that a command does not have. It is known to it, so that one can tell where it belongs.
+func checkElsewhere(cmd *cobra.Command) (bad error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, ok := f.Annotations[elsewhere]; ok {
+			bad = usagef("--%s is no flag of `%s`: it says how a Cortex runs; give it to `cortex serve` or `cortex chat`, or set %s, or %s in the file of --config",
+				f.Name, cmd.CommandPath(), envName(f.Name), key(f.Name))
+		}
+	})
+	return bad
+}
+
 // newNodeSettings returns settings that are as the flags of a program are by default; see addNode. Its own agents run, too.
 func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	n := &nodeSettings{flags: pflag.NewFlagSet("node", pflag.ContinueOnError)}
@@ -226,6 +256,9 @@ func absolute(path *string) (err error) {
 
 // complete fills in what was not given as a flag, and checks what can be checked.
 func (s *settings) complete(cmd *cobra.Command) error {
+	if err := checkElsewhere(cmd); err != nil {
+		return err
+	}
 	s.given = map[string]source{}
 	file, doc, err := s.readConfig(cmd)
 	if err != nil {
