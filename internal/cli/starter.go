@@ -181,7 +181,6 @@ written over. Say what it does in the card: by that Cortex finds it.`,
 	return c
 }
 
-
 // moduleVersion is the version of Cortex that a program can require; "" when this one has none that anybody could fetch.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()

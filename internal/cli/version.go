@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -42,13 +43,16 @@ func (e *env) newVersion() *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(e.stdout).Encode(b)
 			}
-			_, err := fmt.Fprintln(e.stdout, b)
+			_, err := io.WriteString(e.stdout, versionLine())
 			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	return c
 }
+
+// versionLine is what the program says of itself.
+func versionLine() string { return thisBuild().String() + "\n" }
 
 func (b build) String() string {
 	about := []string{b.Go, b.Platform}
