@@ -31,14 +31,14 @@ func TestVocabulariesAreBounded(t *testing.T) {
 		t.Errorf("%d cards of one agent are kept, want 1", n)
 	}
 	for i := range 600 {
-		read(fmt.Sprintf("agent_%d", i), "look "+strings.Repeat(fmt.Sprintf("at%d ", i), 20_000))
+		read(fmt.Sprintf("agent_%d", i), "paint "+strings.Repeat(fmt.Sprintf("at%d ", i), 20_000))
 	}
 	var distinct strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&distinct, "%c%c%c%c ", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26, 'z')
 	}
 	before := c.kept.Len()
-	read("long", "tell "+distinct.String())
+	read("long", "paint "+distinct.String())
 	if c.kept.Len() != before {
 		t.Error("a very long card is kept")
 	}
