@@ -193,7 +193,7 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 		if strings.TrimSpace(task) == "" {
 			return nil
 		}
-		if !m.agents[at].Seen && len(m.plan(t.User)) > 0 {
+		if !m.agents[at].Seen && m.worker(t.User) >= 0 {
 			return nil // it does not run, and this is for another one
 		}
 		if len(task) > llm.MaxTask {
