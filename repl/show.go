@@ -19,6 +19,9 @@ func (c *chat) help() {
 		`Anything else is a message. End a line with \ to go on in the next, or put several lines between """ and """.`,
 		"Tab completes commands, @agents and ids. Ctrl-C stops what is running.",
 	}
+	if c.Decides != "" {
+		notes = append(notes, strings.ToUpper(c.Decides[:1])+oneLine(c.Decides[1:]))
+	}
 	text := t.render(width, c.ui.style)
 	for _, note := range notes {
 		text += strings.Join(Wrap(note, width-1), "\n") + "\n"
