@@ -149,6 +149,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	decision := &llm.Decision{Kind: llm.KindDelegate}
 	var reasons []string
 	for i, p := range pieces {
+		p.task = cmp.Or(p.task, strings.TrimSpace(t.User)) // a name and a comma
 		if len(p.task) > llm.MaxTask {
 			return tooLong(len(p.task))
 		}

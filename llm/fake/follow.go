@@ -41,7 +41,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 			if at < 0 {
 				continue
 			}
-			if whole := way.goOn(before, at); whole != "" && len(whole) <= llm.MaxTask {
+			if whole := way.goOn(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
 				return []piece{{
 					agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
 					reason: m.agents[at].ID + ": it goes on with what was asked before",
@@ -227,9 +227,7 @@ func phraseOf(text string, wanted func(preposition string) bool) []int {
 			open = word == strings.TrimRight(word, ",;.?!")
 		}
 		i += n
-		for i < len(text) && unicode.IsSpace(rune(text[i])) {
-			i++
-		}
+		i = len(text) - len(strings.TrimLeftFunc(text[i:], unicode.IsSpace))
 	}
 	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
 		return nil
