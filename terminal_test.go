@@ -14,6 +14,7 @@ import (
 
 // TestChatOnATerminal types into the real program on a real terminal, with nothing in its environment but a path.
 func TestChatOnATerminal(t *testing.T) {
+	t.Parallel()
 	term := open(t, "chat", "--data", t.TempDir())
 	term.shows("3 agents online")
 	term.types("what time is it in Tokyo, and what is 17*23?\r")
@@ -45,7 +46,7 @@ func open(t *testing.T, args ...string) *terminal {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TERM=xterm"}
+	cmd.Env = []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		if _, err := io.WriteString(cfg.Stdout, answer); err != nil {
 			return fmt.Errorf("write the answer: %w", err)
 		}
-		if err := cfg.Keep(ctx, m); err != nil {
+		if _, err := cfg.Keep(ctx, m); err != nil {
 			return err
 		}
 		if failed, _ := m.Meta()[transport.MetaFailed].(bool); failed {
