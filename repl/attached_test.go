@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,7 +40,9 @@ func TestFilesStayAttached(t *testing.T) {
 				bus.Close()
 			}
 			g := glass{vt10x.New(vt10x.WithSize(120, 20))}
-			c := &chat{ui: &ui{screen: screen{w: g}}, contextID: "ctx", present: newPresence()}
+			edit := newPlainEditor(strings.NewReader(""), io.Discard, nil)
+			defer edit.Close()
+			c := &chat{ui: &ui{screen: screen{w: g}, editor: edit}, contextID: "ctx", present: newPresence()}
 			c.Client = &client.Client{Transport: bus}
 			c.Files = test.files
 			c.turn(t.Context(), test.text)

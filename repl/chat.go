@@ -255,6 +255,8 @@ func (c *chat) drainInterrupts() {
 func (c *chat) turn(ctx context.Context, text string) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	c.last, c.lastFiles = text, c.Files
 	v := newTurnView(c.ui, c.Client.Clock)
 	v.board.named = c.present.named
@@ -271,6 +273,15 @@ func (c *chat) turn(ctx context.Context, text string) {
 				return
 			}
 		}
+	})
+	unlisten := c.ui.editor.listen(func(key byte, typed string) {
+		switch key {
+		case ctrlC:
+			cancel()
+		case ctrlD:
+			c.ui.Notice(c.ui.style.dim("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)"))
+		}
+		v.typing(typed)
 	})
 	list := c.Backend.Agents // it has those, too, that need not run to be asked
 	if list == nil {
@@ -297,6 +308,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		v.show(e)
 		answer, _ = e.Payload.(*a2a.Message)
 	}
+	unlisten()
 	close(ended)
 	clock.Wait()
 	v.end()

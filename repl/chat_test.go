@@ -26,7 +26,7 @@ func TestChat(t *testing.T) {
 	if h.Text != "hello" || h.Context != "ctx-1" {
 		t.Errorf("message = %+v, want hello in ctx-1", h)
 	}
-	cooked := term.modes()
+	cooked := freshModes(t)
 	term.order(order{Do: "delta", ID: "a", Text: "Hello "})
 	term.shows("\nHello")
 	term.order(order{Do: "delta", ID: "a", Text: "World"})
@@ -249,7 +249,7 @@ func TestChatTerminated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			term := open(t, 80)
 			term.say("hi")
-			cooked := term.modes()
+			cooked := freshModes(t)
 			if !busy {
 				term.order(order{Do: "answer", Text: "ok"})
 				term.shows("ok\n>")
@@ -627,5 +627,36 @@ func TestChatLeaves(t *testing.T) {
 		if code := term.exits(); code != 0 {
 			t.Errorf("exit status after %q = %d, want 0", word, code)
 		}
+	}
+}
+
+// What is typed in mid-turn is seen, and begins the next line; Ctrl-D says what to do. Nothing that is typed leaves a trace in the answer.
+func TestChatTypesAhead(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	term.say("go")
+	term.keys("\x04")
+	term.shows("> go\n(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)")
+	term.keys("what\x7f\x7fy n")
+	term.shows(" thinking")
+	term.shows("\n> why n")
+	term.order(order{Do: "delta", ID: "a", Text: "- one\n- two\n- th"})
+	term.shows("\n• one\n• two\n• th\n> why n")
+	term.keys("ext?\r")
+	term.shows("\n> why next?↵")
+	term.order(order{Do: "answer", Text: "- one\n- two\n- three"})
+	if h := term.heard(); h.Text != "why next?" {
+		t.Errorf("message = %q, want what was typed ahead", h.Text)
+	}
+	term.shows("leaves when it is done)\n• one\n• two\n• three\n> why next?\n")
+	term.keys("lost\x03")
+	if h := term.heard(); h.Kind != "cancel" {
+		t.Errorf("after Ctrl-C Cortex got %+v", h)
+	}
+	term.shows("(canceled)\n>")
+	term.prompts("")
+	term.keys("\x04")
+	if code := term.exits(); code != 0 {
+		t.Errorf("exit status = %d, want 0", code)
 	}
 }

@@ -64,6 +64,7 @@ type keyboard struct {
 	mu     sync.Mutex
 	pasted []pastedText
 	before []byte // what the next line begins with
+	early  []byte // keys that were typed while no line was read
 }
 
 type keys struct {
@@ -107,6 +108,82 @@ func (k *keyboard) Close() error {
 	return nil
 }
 
+// maxEarly bounds what is typed while no line is read, in bytes.
+const maxEarly = 64 << 10
+
+// listen reads keys until ended, while nobody calls Read. See editor.
+func (k *keyboard) listen(ended <-chan struct{}, on func(key byte, typed string)) {
+	for {
+		if !k.reading {
+			select {
+			case k.asked <- struct{}{}:
+				k.reading = true
+			case <-k.closed:
+				return
+			case <-ended:
+				return
+			}
+		}
+		select {
+		case c := <-k.chunks:
+			if k.reading, k.err = false, c.err; c.err != nil {
+				return
+			}
+			for _, b := range c.b {
+				k.hear(b, on)
+			}
+			k.mu.Lock()
+			typed := typedAhead(k.early)
+			k.mu.Unlock()
+			on(0, typed)
+		case <-k.closed:
+			return
+		case <-ended:
+			return
+		}
+	}
+}
+
+// hear takes a byte of what is typed while no line is read.
+func (k *keyboard) hear(b byte, on func(byte, string)) {
+	k.mu.Lock()
+	pasting := bytes.LastIndex(k.early, []byte(pasteBegin)) > bytes.LastIndex(k.early, []byte(pasteEnd))
+	switch {
+	case (b == ctrlC || b == ctrlD) && !pasting:
+		if b == ctrlC { // as a terminal does itself
+			k.early = nil
+		}
+		k.mu.Unlock()
+		on(b, "")
+		return
+	case len(k.early) < maxEarly:
+		k.early = append(k.early, b)
+	}
+	k.mu.Unlock()
+}
+
+// Keys that end something.
+const (
+	ctrlC = 0x03
+	ctrlD = 0x04
+)
+
+// typedAhead returns what is seen of keys before a line is read, on one line.
+func typedAhead(keys []byte) string {
+	var line []rune
+	for _, r := range string(keys) {
+		switch {
+		case r == 0x7f && len(line) > 0:
+			line = line[:len(line)-1]
+		case r == '\r', r == '\n':
+			line = append(line, '↵')
+		case r != 0x7f:
+			line = append(line, r)
+		}
+	}
+	return oneLine(string(line))
+}
+
 // wake makes Read return wakeMark as soon as somebody reads and no key is half read.
 func (k *keyboard) wake() {
 	select {
@@ -126,7 +203,12 @@ func (k *keyboard) put(text string) {
 func (k *keyboard) Read(p []byte) (int, error) {
 	k.mu.Lock()
 	k.ready, k.before = append(k.ready, k.before...), nil
+	early := k.early
+	k.early = nil
 	k.mu.Unlock()
+	if len(early) > 0 {
+		k.feed(early)
+	}
 	for len(k.ready) == 0 {
 		if k.err != nil {
 			return 0, k.err

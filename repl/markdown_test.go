@@ -179,3 +179,32 @@ func TestLiveLinesOfANarrowerWindow(t *testing.T) {
 		t.Errorf("liveRows = %d, want 4", got)
 	}
 }
+
+// Who waits sees within a moment that something is done, and that it goes on.
+func TestWaiting(t *testing.T) {
+	g := glass{vt10x.New(vt10x.WithSize(80, 20))}
+	now := time.Unix(0, 0)
+	v := newTurnView(&ui{screen: screen{w: g, repaint: true}}, func() time.Time { return now })
+	seen := map[string]bool{}
+	for range 9 {
+		now = now.Add(redraw)
+		v.tick()
+		if got := g.text(); !strings.HasSuffix(got, " thinking") {
+			t.Fatalf("after %v the screen is %q", now.Sub(v.start), got)
+		}
+		seen[g.text()] = true
+	}
+	if len(seen) != 9 {
+		t.Errorf("the mark has %d looks in nine steps, want it to turn", len(seen))
+	}
+	now = now.Add(time.Second)
+	v.tick()
+	if got := g.text(); !strings.HasSuffix(got, " thinking  1.9 s  (Ctrl-C cancels)") {
+		t.Errorf("later the screen is %q", got)
+	}
+	v.write("an answer", "")
+	v.finish()
+	if got := g.text(); got != "an answer" {
+		t.Errorf("in the end the screen is %q", got)
+	}
+}

@@ -71,6 +71,9 @@ func (e *plainEditor) wake() {
 	_, _ = io.WriteString(e.out, text+e.prompt)
 }
 
+// listen leaves the keys to the terminal.
+func (e *plainEditor) listen(func(byte, string)) (stop func()) { return func() {} }
+
 func (e *plainEditor) begin(string) bool { return false }
 
 func (e *plainEditor) remember(string) {}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/chzyer/readline"
@@ -18,6 +19,7 @@ import (
 // reach it as a key, see keyboard.wake, and are shown in the input filter, where a line is being read for certain.
 type lineEditor struct {
 	rl   *readline.Instance
+	fd   int
 	out  *valve
 	keys *keyboard
 	take func() string // notices to show
@@ -38,6 +40,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 	e := &lineEditor{out: &valve{w: s.w}, take: take}
 	e.keys = newKeyboard(in, func() bool { return e.length.Load() == 0 })
 	fd, _ := fileno(in)
+	e.fd = fd
 	var cooked *readline.State
 	var resized func()
 	width := func() int {
@@ -110,6 +113,23 @@ func (e *lineEditor) readLine(prompt string) (string, error) {
 func (e *lineEditor) wake() {
 	if !e.searching.Load() { // else at the next line
 		e.keys.wake()
+	}
+}
+
+func (e *lineEditor) listen(on func(key byte, typed string)) (stop func()) {
+	cooked, err := readline.MakeRaw(e.fd)
+	if err != nil {
+		return func() {} // it has gone away
+	}
+	_, _ = io.WriteString(e.out, pasteOn)
+	ended := make(chan struct{})
+	var listening sync.WaitGroup
+	listening.Go(func() { e.keys.listen(ended, on) })
+	return func() {
+		close(ended)
+		listening.Wait()
+		_, _ = io.WriteString(e.out, pasteOff)
+		_ = readline.Restore(e.fd, cooked)
 	}
 }
 

@@ -367,6 +367,22 @@ func (term *terminal) modes() *xterm.State {
 	return s
 }
 
+// freshModes returns the modes of a terminal that nobody has used.
+func freshModes(t *testing.T) *xterm.State {
+	t.Helper()
+	p, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	defer tty.Close()
+	s, err := xterm.GetState(int(tty.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // exits waits for the end of the chat and returns its exit status.
 func (term *terminal) exits() int {
 	term.t.Helper()

@@ -26,6 +26,7 @@ type turnView struct {
 	out     *writing      // of the answer or of an agent; nil: nothing is being written
 	pause   time.Duration // until that is laid out again
 	drawn   time.Time
+	typed   string // meanwhile, for the next line
 	done    bool
 }
 
@@ -147,6 +148,14 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 	v.finish()
 }
 
+// typing shows what is typed meanwhile.
+func (v *turnView) typing(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.typed = text
+	v.paint()
+}
+
 // tick repaints what changes with time alone.
 func (v *turnView) tick() {
 	v.mu.Lock()
@@ -179,6 +188,10 @@ func (v *turnView) paint() {
 		}
 		lines = append(lines, d.line(now, width, s))
 	}
+	idle := len(lines) == 0
+	if v.typed != "" {
+		lines = append(lines, s.dim("> "+fit(v.typed, width-3)))
+	}
 	if v.out != nil {
 		if now.Sub(v.drawn) < v.pause {
 			return
@@ -192,8 +205,8 @@ func (v *turnView) paint() {
 		v.ui.Flow(joinLines(done), append(live, lines...))
 		return
 	}
-	if waited := now.Sub(v.start); len(lines) == 0 && waited >= redraw {
-		lines = append(lines, s.dim(fit(waiting(waited), width-1)))
+	if waited := now.Sub(v.start); idle && waited >= redraw {
+		lines = append([]string{s.dim(fit(waiting(waited), width-1))}, lines...)
 	}
 	v.ui.Live(lines)
 }

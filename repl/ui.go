@@ -17,6 +17,9 @@ type editor interface {
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
 	// It does not block.
 	wake()
+	// listen reads keys while no line is read, until the function that it returns is called; the next line begins with them. It calls on,
+	// from another goroutine, with each Ctrl-C and Ctrl-D, which are taken out, and with what was typed so far.
+	listen(on func(key byte, typed string)) (stop func())
 	// begin has the next line begin with text, and reports whether that can be done.
 	begin(text string) bool
 	// remember adds text to what the arrow keys recall.

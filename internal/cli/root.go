@@ -40,7 +40,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // wanted is what a flag of a kind takes, for who gave it something else.
 var wanted = map[string]string{
 	"int": "a whole number", "intSlice": "whole numbers with commas between them", "float64": "a number",
-	"duration": "a time, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5",
+	"duration": "a time, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5", "color": "auto, always or never",
 }
 
 // flagError says what a flag takes, where the library has only the words of a parser.
