@@ -211,9 +211,13 @@ func TestKeysWaitForAChat(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), cortex, "auth", "init", keys).CombinedOutput(); err != nil {
 		t.Fatalf("auth init: %v: %s", err, out)
 	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("auth: "+keys+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	chat := open(t, "chat", "--data", data)
 	chat.shows("3 agents online")
-	ask := open(t, "ask", "--data", data, "--auth", keys, "echo the house")
+	ask := open(t, "ask", "--data", data, "--config", config, "echo the house")
 	ask.shows("cortex: waiting for the data folder: a chat or a question")
 	chat.types("\x04")
 	chat.ends(0)

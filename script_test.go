@@ -37,11 +37,16 @@ func leaveAtOnce() {
 
 // TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.
 func TestScripts(t *testing.T) {
+	upgrade, err := filepath.Abs("testdata/upgrade")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", "")
+			e.Setenv("UPGRADE", upgrade) // the folders of older versions
 			e.Setenv("XDG_CONFIG_HOME", "")
 			return nil
 		},

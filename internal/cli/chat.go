@@ -31,7 +31,7 @@ const syncTimeout = 15 * time.Second
 var ownAgents = []string{"echo", "clock", "calc"}
 
 func (e *env) newChat() *cobra.Command {
-	var contextID string
+	var w where
 	c := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk to Cortex; starts everything it needs",
@@ -40,29 +40,29 @@ from other terminals join it by themselves. If one runs, chat joins it. On a ser
 that runs there: start that with ` + "`cortex serve --nats URL`" + `.
 
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
-		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo",
-		Args:    exactArgs(),
+		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo\n  cortex chat -c",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := exactArgs()(cmd, args); err != nil {
+				return err
+			}
+			return w.check()
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
+			return e.converse(cmd.Context(), func(ctx context.Context, _ *backend, cfg repl.Config) error {
 				if !cfg.Terminal {
 					return repl.Pipe(ctx, cfg)
 				}
 				return repl.Run(ctx, cfg)
-			}, contextID)
+			}, &w)
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&contextID, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	w.add(e, c)
 	return c
 }
 
 // converse joins the Cortex that runs, or starts one on the data folder, and calls talk with it.
-func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Config) error, contextID string) error {
-	if contextID != "" {
-		if err := transport.CheckID(contextID); err != nil {
-			return usagef("--context: %w", err)
-		}
-	}
+func (e *env) converse(ctx context.Context, talk func(context.Context, *backend, repl.Config) error, w *where) error {
 	if err := makeDir(e.settings.data); err != nil { // for the history, also where the server is elsewhere
 		return err
 	}
@@ -71,16 +71,22 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Conf
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
-	b, where, warning, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
+	b, place, warning, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
+		return err
+	}
+	contextID, err := w.find(ctx, b.link)
+	if err != nil {
+		closeAll() //nolint:errcheck // nothing was said
 		return err
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
-		MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
-		Version: buildVersion(), Where: where, Warning: warning, History: filepath.Join(e.settings.data, "history"),
+		Color: string(e.settings.color), MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
+		Version: buildVersion(), Where: place, Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
-	err = talk(ctx, cfg)
+	cfg.Backend.Model = e.settings.decides
+	err = talk(ctx, b, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // it was cut short
 	}
@@ -290,6 +296,23 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 		text = ", which decides with " + a.LLM
 	}
 	return text, warning
+}
+
+// decides says what decides, for people.
+func (s *settings) decides(ctx context.Context) (string, error) {
+	if !s.inFolder() {
+		return "the Cortex on that server decides; it does not say with which model", nil
+	}
+	a, ok, err := findAddress(ctx, s.data)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
+		return "no Cortex runs now", nil
+	case a.LLM == "fake":
+		return "fake decides: by words, offline; for a language model start with --llm, `cortex llm list` has them", nil
+	}
+	return a.LLM + " decides", nil
 }
 
 // untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.

@@ -56,7 +56,14 @@ minutes on a server of your own. Backups and the input history of terminals are 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
-				for _, id := range args {
+				ids := make([]string, len(args)) // all of them, before the first one is gone
+				for i, given := range args {
+					var err error
+					if ids[i], err = (&where{id: given}).find(ctx, l); err != nil {
+						return err
+					}
+				}
+				for _, id := range ids {
 					if err := e.deleteSession(ctx, l, id, yes, force); err != nil {
 						return err
 					}
@@ -64,6 +71,7 @@ minutes on a server of your own. Backups and the input history of terminals are 
 				return nil
 			})
 		},
+		ValidArgsFunction: e.completeIDs(conversationIDs),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&force, "force", false, "also one that is not finished: it is canceled first")

@@ -54,6 +54,7 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 	e.settings.addNode(c, ownAgents...)
 	c.Flags().StringVar(&addr, "http", "127.0.0.1:8420", "`ADDRESS` for /healthz and /readyz; none for none")
 	setting(c.Flags(), "http")
+	group(c.Flags(), groupKeep, "http")
 	roles = e.settings.addRoles(c)
 	return c
 }

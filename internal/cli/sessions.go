@@ -183,8 +183,15 @@ func (e *env) newHistory() *cobra.Command {
 		Example: "  cortex history demo\n  cortex history demo --json",
 		Args:    exactArgs("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.history(ctx, b, args[0], asJSON) })
+			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
+				id, err := b.conversation(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return e.history(ctx, b, id, asJSON)
+			})
 		},
+		ValidArgsFunction: first(e.completeIDs(conversationIDs)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the log, one entry a line of JSON")
 	return c

@@ -181,9 +181,6 @@ written over. Say what it does in the card: by that Cortex finds it.`,
 	return c
 }
 
-// modulePath is where programs in Go find Cortex.
-const modulePath = "github.com/cortex-orchestrator/cortex"
-
 // moduleVersion is the version of Cortex that a program can require; "" when this one has none that anybody could fetch.
 func moduleVersion() string {
 	info, ok := debug.ReadBuildInfo()

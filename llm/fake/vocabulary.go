@@ -1,7 +1,10 @@
 package fake
 
 import (
+	"strings"
 	"sync"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -11,6 +14,8 @@ import (
 // vocabulary is the terms of one agent's id and card. It is read only.
 type vocabulary struct {
 	terms map[string]bool // true: a description or an example begins with it, so it is likely what the agent is told to do
+	about map[string]bool // the terms that are not only in examples, which are of places and people as often as of the work
+	words map[string]bool // those that can be mistyped, in lower case
 }
 
 func (v *vocabulary) has(term []byte) bool {
@@ -18,7 +23,17 @@ func (v *vocabulary) has(term []byte) bool {
 	return ok
 }
 
+// speaksOf reports whether the work is about one of the words of a text.
+func (v *vocabulary) speaksOf(text string, scan *scanner) bool {
+	found := false
+	scan.scan(text, func(term []byte, _ bool) { found = found || v.about[string(term)] && !generic[string(term)] })
+	return found
+}
+
 func (v *vocabulary) begins(term string) bool { return v.terms[term] }
+
+// maxWords bounds the words of one card that typing errors are compared with.
+const maxWords = 2000
 
 // maxVocabulary bounds how many terms are kept of all cards together: some 20 MB.
 const maxVocabulary = 200_000
@@ -46,8 +61,8 @@ func (c *vocabularies) of(agents []prompt.Agent, scan *scanner) []*vocabulary {
 		v := c.kept[key]
 		if v == nil {
 			v = readVocabulary(&agents[i], scan)
-			if c.size += len(v.terms); c.size > maxVocabulary || c.kept == nil {
-				c.kept, c.size = map[vocabularyKey]*vocabulary{}, len(v.terms)
+			if c.size += len(v.terms) + len(v.words); c.size > maxVocabulary || c.kept == nil {
+				c.kept, c.size = map[vocabularyKey]*vocabulary{}, len(v.terms)+len(v.words)
 			}
 			c.kept[key] = v
 		}
@@ -57,9 +72,20 @@ func (c *vocabularies) of(agents []prompt.Agent, scan *scanner) []*vocabulary {
 }
 
 func readVocabulary(a *prompt.Agent, scan *scanner) *vocabulary {
-	v := &vocabulary{terms: map[string]bool{}}
+	v := &vocabulary{terms: map[string]bool{}, about: map[string]bool{}, words: map[string]bool{}}
+	example := false
 	field := func(s string, told bool) {
-		scan.scan(s, func(term []byte, first bool) { v.terms[string(term)] = v.terms[string(term)] || first && told })
+		for w := range strings.FieldsFuncSeq(strings.ToLower(head(s)), func(r rune) bool { return !unicode.IsLetter(r) }) {
+			if n := utf8.RuneCountInString(w); n >= shortestTypo && n <= longestTypo && !stop[w] && len(v.words) < maxWords {
+				v.words[w] = true
+			}
+		}
+		scan.scan(s, func(term []byte, first bool) {
+			v.terms[string(term)] = v.terms[string(term)] || first && told
+			if !example || first {
+				v.about[string(term)] = true
+			}
+		})
 	}
 	field(a.ID, false)
 	if a.Card == nil {
@@ -75,9 +101,11 @@ func readVocabulary(a *prompt.Agent, scan *scanner) *vocabulary {
 		for _, tag := range s.Tags {
 			field(tag, false)
 		}
-		for _, example := range s.Examples {
-			field(example, true)
+		example = true
+		for _, e := range s.Examples {
+			field(e, true)
 		}
+		example = false
 	}
 	return v
 }
