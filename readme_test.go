@@ -47,9 +47,21 @@ func TestReadmeFilesAreUsed(t *testing.T) {
 	for _, file := range scripts {
 		all += read(t, file)
 	}
-	for _, block := range regexp.MustCompile("(?s)```(?:yaml|json)\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1) {
+	for _, block := range regexp.MustCompile("(?s)```(?:yaml|json|python)\n(.*?)```").FindAllStringSubmatch(read(t, "README.md"), -1) {
 		if !strings.Contains(all, block[1]) {
 			t.Errorf("README: no test uses this file:\n%s", block[1])
+		}
+	}
+}
+
+// TestReadmeShowsItsFiles holds that every file that a command of the README reads is shown there, by its name.
+func TestReadmeShowsItsFiles(t *testing.T) {
+	readme := read(t, "README.md")
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(readme, -1) {
+		for _, file := range regexp.MustCompile(`[\w-]+\.(?:yaml|jsonl?|py|sh)\b`).FindAllString(block[1], -1) {
+			if shown := "`" + regexp.QuoteMeta(file) + "`[^\n]{0,120}\n\n```(?:yaml|json|python)\n"; !regexp.MustCompile(shown).MatchString(readme) {
+				t.Errorf("README: %s is named, and not shown", file)
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestNewAgentInGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sums := read(t, "testdata/plugin/go.sum")
+	sums := read(t, "go.sum")
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), []byte(sums), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -127,11 +127,6 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 		}
 		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
 	}
-	if !asJSON && len(checks) > 0 {
-		if _, err := fmt.Fprintln(e.stdout); err != nil {
-			return err
-		}
-	}
 	err := e.doctorStore(ctx, checks, repair, asJSON)
 	if err == nil && anyWrong(checks) {
 		err = errShown
@@ -358,8 +353,10 @@ func (d *diagnosis) remember(data string) {
 	}
 }
 
-func (e *env) showDiagnosis(d *diagnosis) error {
+// showStore lists what is stored, with its state. Behind the other checks it is one of them, if all of it is good.
+func (e *env) showStore(d *diagnosis) error {
 	t := newList(e.stdout, "STREAM", "STATE", "WHAT")
+	whole, has := true, "no conversations are kept in it"
 	for _, name := range d.Streams {
 		state, what := "good", ""
 		_, stream, _ := strings.Cut(name, "/")
@@ -385,10 +382,24 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			if c.Lost > 0 || len(c.Damaged) > 0 {
 				state = "damaged"
 			}
+			has = what
 		}
+		whole = whole && state == "good"
 		t.row(stream, state, what)
 	}
-	if err := t.flush(); err != nil {
+	if whole && !d.Damaged && len(d.Checks) > 0 {
+		return showChecks(e.stdout, []check{good("store", "%s", has)})
+	}
+	if len(d.Checks) > 0 {
+		if _, err := fmt.Fprintln(e.stdout); err != nil {
+			return err
+		}
+	}
+	return t.flush()
+}
+
+func (e *env) showDiagnosis(d *diagnosis) error {
+	if err := e.showStore(d); err != nil {
 		return err
 	}
 	var failed error

@@ -218,7 +218,7 @@ func TestPluggedStore(t *testing.T) {
 		{"sessions", "demo"},
 		{"sessions --store shelf", "demo"},
 		{"history demo --store plain", "cortex: --store: the cortex that runs on " + strings.TrimPrefix(at, " --data ") + " keeps its conversations elsewhere: leave it out\n"},
-		{"doctor", "CORTEX_INBOX"},
+		{"doctor", "no conversations are kept in it"},
 		{"sessions delete demo --yes", "deleted conversation demo"},
 	} {
 		status, says := p.run(t, c.line+at)

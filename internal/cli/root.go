@@ -123,7 +123,8 @@ func (e *env) newRoot() *cobra.Command {
 and answers from their results. Start with:
 
     cortex chat                                        talk to it; starts everything it needs
-    cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent`,
+    cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent
+    cortex init first                                  a folder to start from, and what to type then`,
 		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --context demo 'what time is it in Tokyo?'",
 		SilenceErrors: true,
 		SilenceUsage:  true,

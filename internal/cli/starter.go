@@ -117,7 +117,7 @@ where you are. What is there is never written over.`,
 func (e *env) init(dir string) error {
 	files := []starter{
 		{name: "cortex.yaml", about: "how Cortex runs: which model decides, which rules hold"},
-		{name: "policy.yaml", about: "the rules: who may ask which agents, what needs your yes"},
+		{name: "policy.yaml", about: "the rules: who may ask whom, what needs your yes"},
 		{name: "wordcount.yaml", about: "the card of an agent: what it can do"},
 		{name: "wordcount.sh", about: "its program", program: true},
 	}
