@@ -7,7 +7,7 @@ func withVertex(p *provider) *provider {
 	p.leftOut = &lackError{
 		what: "this build leaves it out: --llm gemini asks the same models with the same credentials; " +
 			"the older SDK comes with `go install -tags vertex github.com/cortex-orchestrator/cortex@latest`",
-		short: "needs a build with -tags vertex; gemini asks the same",
+		short: "needs -tags vertex, or pick gemini",
 	}
 	return p
 }
