@@ -294,7 +294,7 @@ func (p *prover) overlay(t *testing.T, changed map[string]string) string {
 
 // build makes the binary of a package's tests.
 func build(t *testing.T, dir, binary string, flags ...string) (out []byte, err error) {
-	args := append([]string{"test", "-c", "-tags", "novertex", "-o", binary}, flags...)
+	args := append([]string{"test", "-c", "-o", binary}, flags...)
 	return exec.CommandContext(t.Context(), "go", append(args, "./"+dir)...).CombinedOutput()
 }
 

@@ -20,7 +20,11 @@ import (
 
 func TestMain(m *testing.M) {
 	leaveAtOnce()
-	testscript.Main(m, map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger})
+	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger}
+	if commands[filepath.Base(os.Args[0])] == nil {
+		os.Setenv("XDG_CONFIG_HOME", "/nonexistent") //nolint:errcheck // who runs the tests may have settings
+	}
+	testscript.Main(m, commands)
 }
 
 // leaveAtOnce has the programs that are started from here end when they end: with the race detector each waits for a second before that,
@@ -33,11 +37,17 @@ func leaveAtOnce() {
 
 // TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.
 func TestScripts(t *testing.T) {
+	upgrade, err := filepath.Abs("testdata/upgrade")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", "")
+			e.Setenv("UPGRADE", upgrade) // the folders of older versions
+			e.Setenv("XDG_CONFIG_HOME", "")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

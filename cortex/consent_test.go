@@ -16,6 +16,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
@@ -166,7 +167,7 @@ func TestReplies(t *testing.T) {
 		"politely":    {func(w *world) { w.say("m2", "Yes, please.") }, 1, "", "SUBMITTED"},
 		"no":          {func(w *world) { w.say("m2", "No.") }, 0, "All right: nothing was done.", "CANCELED: the user said no"},
 		"stop":        {func(w *world) { w.say("m2", "STOP!") }, 0, "All right: nothing was done.", "CANCELED: the user said no"},
-		"a doubt":     {func(w *world) { w.say("m2", "ok?") }, 0, "model: ok?", "CANCELED: not confirmed"},
+		"a doubt":     {func(w *world) { w.say("m2", "ok?") }, 0, "That is neither yes nor no. " + alphaQuestion, "AUTH_REQUIRED"},
 		"yes and":     {func(w *world) { w.say("m2", "yes but only 3") }, 0, "model: yes but only 3", "CANCELED: not confirmed"},
 		"else":        {func(w *world) { w.say("m2", "what time is it") }, 0, "model: what time is it", "CANCELED: not confirmed"},
 		"nothing":     {func(w *world) { w.say("m2", "...") }, 0, "model: ...", "CANCELED: not confirmed"},
@@ -177,7 +178,7 @@ func TestReplies(t *testing.T) {
 		"after that":  {func(w *world) { pass(24 * time.Hour); w.say("m2", "yes") }, 0, "model: yes", ""},
 		"cancel":      {func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{})) }, 0, "", "CANCELED: by the user"},
 		"cancel task": {func(w *world) { w.publish(cancelEvent("x", &transport.Cancel{TaskID: w.asked()})) }, 0, "", "CANCELED: by the user"},
-		"then no":     {func(w *world) { w.say("m2", "hm"); w.say("m3", "yes") }, 0, "model: hm", ""},
+		"then no":     {func(w *world) { w.say("m2", "hello"); w.say("m3", "yes") }, 0, "model: hello", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -693,6 +694,65 @@ func TestNoYesIsSeen(t *testing.T) {
 		}
 		if told == 0 {
 			t.Error("nothing was shown")
+		}
+	})
+}
+
+// TestNeitherYesNorNo: a word that is no answer to a question has it asked again, under the same tasks, as often as it takes.
+func TestNeitherYesNorNo(t *testing.T) {
+	const again = "That is neither yes nor no. " + alphaQuestion
+	for _, end := range []struct {
+		word, answer string
+		tasks        int
+	}{
+		{"yes", "", 1},
+		{"Yep!", "", 1},
+		{"sure", "", 1},
+		{"no", "All right: nothing was done.", 0},
+		{"nope", "All right: nothing was done.", 0},
+		{"tell me a joke", "model: tell me a joke", 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := consenting(t, payer)
+			w.say("m1", "pay Bob")
+			for i, word := range []string{"What?", "hmm ...", "ok?", "?", "what do you mean?"} {
+				id := fmt.Sprint("q", i)
+				w.say(id, word)
+				w.wantAnswer(id, again)
+				w.wantTasks("alpha", 0)
+			}
+			w.say("m2", end.word)
+			w.wantAnswer("m2", end.answer)
+			w.wantTasks("alpha", end.tasks)
+			w.wantFold()
+		})
+	}
+}
+
+// TestOldReplies: a log in which a word canceled what was asked about, since it was no reply then, is read as it was written.
+func TestOldReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, word := range []string{"what?", "yep", "nope"} {
+			w := consenting(t, payer)
+			w.say("m1", "pay Bob")
+			log := entries(t, w.store)
+			conv := conversation.NewConversation("", theContext)
+			for _, e := range log {
+				if err := conv.Apply(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			old := &conversation.Entry{
+				Seq: conv.Seq + 1, Version: log[len(log)-1].Version + 1, Time: time.Now(), Turn: turnOf("m2"), Cause: userEvent("m2", word),
+				Decision: respond("model: " + word),
+			}
+			if err := conv.Apply(old); err != nil {
+				t.Fatal(err)
+			}
+			if turn := conv.Turn(turnOf("m2")); turn.Reply != nil || turn.Answer != "model: "+word || len(conv.Asked()) != 0 {
+				t.Errorf("%q of an old log: reply %+v, answer %q, %d tasks are held; want no reply, as it was written", word, turn.Reply, turn.Answer, len(conv.Asked()))
+			}
+			w.stop()
 		}
 	})
 }

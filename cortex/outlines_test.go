@@ -140,7 +140,9 @@ func TestOutlinesAreFilledIn(t *testing.T) {
 		}
 		w.start(cortex.Config{Decider: simple(asks)})
 		pass(time.Minute)
+		s.mu.Lock()
 		clear(s.kept) // as of somebody else
+		s.mu.Unlock()
 		pass(2 * time.Hour)
 		w.wantOutline(s)
 	})

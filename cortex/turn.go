@@ -180,6 +180,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 			return transport.Temporary(err)
 		}
 		o.maker.Judge(conv.Conversation, entry)
+		entry.Heard = conv.Hear(e)
 	}
 	if err := conv.Begin(entry); err != nil {
 		return err

@@ -52,7 +52,7 @@ type Input struct {
 type Agent struct {
 	ID   string         // its address; what a delegation names
 	Card *a2a.AgentCard // never nil
-	Seen bool           // false: well known, but has not been seen running
+	Seen bool           // false: well known, but nothing of it runs
 	// Of is a digest of the card that Card is an excerpt of; empty when Card is all that prompts can show. Two excerpts of one
 	// card, made for different requests, say the same of an agent.
 	Of string `json:",omitempty"`

@@ -40,6 +40,8 @@ type Entry struct {
 	// Turn is the turn that the entry belongs to, see [transport.TurnID]; in old logs the id of the user's message. Empty when it
 	// belongs to none or several.
 	Turn string `json:"turn,omitempty"`
+	// Heard is how the cause is read as a reply to an open question; see [Conversation.Hear]. Old logs have none.
+	Heard string `json:"heard,omitempty"`
 	// Decision is what the cause led to; nil when nothing was to be decided.
 	Decision *llm.Decision `json:"decision,omitempty"`
 	// Failure says why no decision could be made; the user is told.

@@ -16,8 +16,9 @@ import (
 // the state auth-required, and the turn is answered with a question. These hold, by the log alone:
 //
 //   - At most one question is open for each person in a conversation: a new one cancels what the earlier one was about.
-//   - Whatever that person says next closes it. Exactly a yes lets the tasks go, in a turn of its own and as they were shown;
-//     everything else cancels them. So a yes to something else never lets them go.
+//   - What that person says next closes it. Exactly a yes lets the tasks go, in a turn of its own and as they were shown; a word that is neither
+//     yes nor no, such as "what?", has the question asked once more, under the same tasks; everything else cancels them. So a yes to something
+//     else never lets them go.
 //   - A yes counts when it was said after the question was delivered and nothing was answered to that person since. Else the question
 //     is asked once more, under the same tasks. What was said when is known by the order in the inbox, and not by anybody's clock:
 //     behind the question Cortex sends itself a receipt, a Deadline by its type, and only what comes after the receipt was said after the question.
@@ -33,7 +34,7 @@ var (
 // Reply is what a message says to the question whether tasks may be done.
 type Reply struct {
 	Yes     bool // else no
-	Unclear bool // the yes may have been meant for something else
+	Unclear bool // it is neither, or the yes may have been meant for something else: the question is asked again
 	Tasks   []a2a.TaskID
 	Request string // what the user had asked for
 }
@@ -69,11 +70,12 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 		c.cancelHeld(e, tasks, noYes)
 	case turn.Direct != nil: // it is said to somebody else
 		c.cancelHeld(e, tasks, "not confirmed")
-	case slices.Contains(yesWords, word):
-		r.Yes, r.Unclear = true, c.unclear(asked)
+	case slices.Contains(yesWords, word), e.Heard == heardYes, e.Heard == heardAgain:
+		r.Yes = e.Heard != heardAgain
+		r.Unclear = !r.Yes || c.unclear(asked)
 		turn.Reply, turn.Direct = r, asked.Direct
 		turn.Files = slices.Concat(asked.Files, turn.Files)
-	case slices.Contains(noWords, word):
+	case slices.Contains(noWords, word), e.Heard == heardNo:
 		turn.Reply = r
 		c.cancelHeld(e, tasks, "the user said no")
 	default:
@@ -116,7 +118,7 @@ func wordOf(text string) string {
 	}
 	text = strings.Join(strings.Fields(strings.ReplaceAll(strings.ToLower(text), ",", " ")), " ")
 	return strings.TrimFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsPunct(r) && !strings.ContainsRune("?¿？؟", r)
+		return unicode.IsSpace(r) || unicode.IsPunct(r) && !strings.ContainsRune(questionMarks, r)
 	})
 }
 

@@ -60,9 +60,9 @@ type Trace struct {
 // Open reports whether the turn has not been answered.
 func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
 
-// Confirms reports whether the turn began with a yes to this task.
+// Confirms reports whether the turn began with a yes to this task, or with what has its question asked again.
 func (t *Turn) Confirms(id a2a.TaskID) bool {
-	return t.Reply != nil && t.Reply.Yes && slices.Contains(t.Reply.Tasks, id)
+	return t.Reply != nil && (t.Reply.Yes || t.Reply.Unclear) && slices.Contains(t.Reply.Tasks, id)
 }
 
 // reasonOf returns why the task was given.

@@ -108,7 +108,7 @@ func (d *decision) answerReply() *llm.Decision {
 	switch {
 	case r == nil || d.turn.Decisions > 0:
 		return nil
-	case !r.Yes:
+	case !r.Yes && !r.Unclear:
 		return &llm.Decision{Kind: llm.KindRespond, Say: "All right: nothing was done.", Reason: "the user said no", Model: policyModel}
 	}
 	decided := &llm.Decision{Kind: llm.KindDelegate, Reason: "the user said yes", Model: policyModel}
@@ -123,6 +123,9 @@ func (d *decision) answerReply() *llm.Decision {
 	again := func(say, why string) *llm.Decision {
 		decided.Reason, d.entry.Consent = why, say+" "+d.question(decided.Delegations)
 		return decided
+	}
+	if !r.Yes {
+		return again("That is neither yes nor no.", "the reply was neither yes nor no")
 	}
 	if r.Unclear {
 		return again("I am not sure what the yes was for.", "the yes may have been meant for something else")

@@ -124,7 +124,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
-	c.AddCommand(e.newExec())
+	c.AddCommand(e.newExec(), e.newAgentNew())
 	return c
 }
 

@@ -45,7 +45,7 @@ func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
 
 func (b *backend) repl() repl.Backend {
 	return repl.Backend{
-		Agents: b.agents, Sessions: b.sessions, History: b.history, Why: b.why, Prompt: b.prompt, Tasks: b.tasks,
+		Agents: b.agents, Sessions: b.sessions, History: b.history, Why: b.why, Prompt: b.prompt, Tasks: b.tasks, Usage: b.usage,
 	}
 }
 

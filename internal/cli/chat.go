@@ -82,9 +82,10 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
-		MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
+		Color: string(e.settings.color), MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
 		Version: buildVersion(), Where: place, Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
+	cfg.Backend.Model = e.settings.decides
 	err = talk(ctx, b, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // it was cut short
@@ -295,6 +296,23 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 		text = ", which decides with " + a.LLM
 	}
 	return text, warning
+}
+
+// decides says what decides, for people.
+func (s *settings) decides(ctx context.Context) (string, error) {
+	if !s.inFolder() {
+		return "the Cortex on that server decides; it does not say with which model", nil
+	}
+	a, ok, err := findAddress(ctx, s.data)
+	switch {
+	case err != nil:
+		return "", err
+	case !ok:
+		return "no Cortex runs now", nil
+	case a.LLM == "fake":
+		return "fake decides: by words, offline; for a language model start with --llm, `cortex llm list` has them", nil
+	}
+	return a.LLM + " decides", nil
 }
 
 // untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -25,41 +26,47 @@ import (
 )
 
 func (e *env) newDoctor() *cobra.Command {
-	var repair, asJSON bool
+	var repair, online, asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what is stored, and repair it",
-		Long: `Read everything in the data folder and say what of it is damaged or lost. While a service runs on the folder, its own words for
-that are shown: what it found when it started, and what it has met since. The exit status is 1 when something is damaged.
+		Short: "Check everything, and repair what is stored",
+		Long: `Check the settings, the data folder, the ports, the clock, the model and the keys, and whether a Cortex runs and answers. Then read
+everything in the data folder and say what of it is damaged or lost. While a service runs on the folder, its own words for that are
+shown: what it found when it started, and what it has met since. The exit status is 1 when something is wrong or damaged.
+
+Nobody outside of this machine is asked, but with --online the servers of the models that are set, and those are sent no key.
 
 With --repair, for which no service may run, damaged records are set aside, damaged conversations end behind their last good entry,
 and what was behind it is set aside, too: in the folder "damaged" below the store, whose files are named. They hold what people said;
 remove them when they are of no more use: until then the doctor names them. What is missing is taken note of, and not told again.`,
-		Example: "  cortex doctor\n  cortex doctor --json\n  cortex doctor --repair",
+		Example: "  cortex doctor\n  cortex doctor --llm openai --online\n  cortex doctor --json\n  cortex doctor --repair",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if e.settings.nats != "" {
+			s := &e.settings
+			if s.nats != "" && repair {
 				return usagef("--nats: the files of a server are looked at where they are: use its own tools, or let Cortex keep them in its --data")
 			}
-			if e.settings.transport != "" {
-				return usagef("--transport: what Cortex itself keeps in its --data is looked at, and %s has tools of its own", scheme(e.settings.transport))
+			if s.transport != "" {
+				return usagef("--transport: what Cortex itself keeps in its --data is looked at, and %s has tools of its own", scheme(s.transport))
 			}
-			e.settings.store = "" // likewise
-			if e.settings.node.auth == none {
-				e.settings.node.auth = ""
+			s.store = "" // likewise
+			var checks []check
+			if !repair {
+				checks = s.checkUp(cmd.Context(), cmd.Flag("http").Value.String(), online)
 			}
-			return e.doctor(cmd.Context(), repair, asJSON)
+			s.node = &nodeSettings{auth: s.node.auth} // its server listens nowhere
+			return e.doctor(cmd.Context(), checks, repair, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "set aside what is damaged, and keep what is good of each conversation")
+	c.Flags().BoolVar(&online, "online", false, "look whether the models that are set can be reached")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().StringVar(&e.settings.node.auth, "auth", "", "`DIR` made by `cortex auth init`, if the service runs with it")
-	setting(c.Flags(), "auth")
 	return c
 }
 
 // diagnosis is what the doctor has to say, for scripts.
 type diagnosis struct {
+	Checks        []check              `json:"checks,omitempty"`
 	Running       bool                 `json:"running"` // a service: this is what it knows
 	Damaged       bool                 `json:"damaged"`
 	Findings      []storecheck.Finding `json:"findings"`
@@ -84,14 +91,57 @@ type repaired struct {
 	Archive   string `json:"kept"` // file that has what was removed
 }
 
-func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
+// doctor tells the checks, and what is damaged of what is stored.
+func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) error {
+	if !asJSON {
+		if err := showChecks(e.stdout, checks); err != nil {
+			return err
+		}
+	}
 	data := e.settings.data
+	stored := func(c check) error { // no more can be said of what is stored
+		if asJSON {
+			if err := writeJSON(e, &diagnosis{Checks: append(checks, c)}); err != nil {
+				return err
+			}
+		} else if err := showChecks(e.stdout, []check{c}); err != nil {
+			return err
+		}
+		if anyWrong(checks) {
+			return errShown
+		}
+		return nil
+	}
+	if e.settings.nats != "" {
+		return stored(check{"store", isNoted, "it is on a server of its own, whose own tools look at it", ""})
+	}
 	if _, err := os.Stat(storeDir(data)); err != nil {
 		if missing := e.settings.missingStore(); missing != nil {
 			return missing
 		}
+		if gone := e.settings.goneStore(); gone != "" {
+			return errors.New(gone)
+		}
+		if !repair && errors.Is(err, fs.ErrNotExist) {
+			return stored(good("store", "nothing is stored yet"))
+		}
 		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
 	}
+	if !asJSON && len(checks) > 0 {
+		if _, err := fmt.Fprintln(e.stdout); err != nil {
+			return err
+		}
+	}
+	err := e.doctorStore(ctx, checks, repair, asJSON)
+	if err == nil && anyWrong(checks) {
+		err = errShown
+	}
+	return err
+}
+
+// doctorStore tells what is damaged of what is stored, and repairs it.
+func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bool) error {
+	data := e.settings.data
 	c, err := claimData(ctx, data)
 	switch {
 	case errors.Is(err, errLocked) && repair:
@@ -101,6 +151,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 		if err != nil {
 			return err
 		}
+		d.Checks = checks
 		return e.tellDiagnosis(d, asJSON)
 	case err != nil:
 		return err
@@ -118,6 +169,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	d.Checks = checks
 	return e.tellDiagnosis(d, asJSON)
 }
 

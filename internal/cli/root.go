@@ -146,20 +146,24 @@ and answers from their results. Start with:
 	root.SetUsageFunc(e.usage)
 	root.SetHelpCommand(newHelp(root))
 	e.settings.common(root.PersistentFlags())
+	doctor := e.newDoctor()
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	for _, group := range []struct {
 		id       string
 		commands []*cobra.Command
 	}{
-		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent(), e.newAuth()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), e.newDoctor(), e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
+		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newAgent(), e.newAuth()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newSettingsHelp(root))
+	e.settings.borrow(doctor, root, "auth", "llm", "model")
+	config := e.newConfig(root)
+	config.GroupID = "look"
+	root.AddCommand(config, newSettingsHelp(root), e.newMan())
 	e.completeValues(root)
 	e.settle(root)
 	return root

@@ -18,14 +18,14 @@ import (
 
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
-	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level
+	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout own-role`)
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
-	agent skill input file output config help context continue json verbose once dir all yes force limit seen revoke repair new
-	ability tag text version state owner
+	agent skill input file output config help context continue json verbose once dir all yes force limit seen revoke repair new online
+	ability tag text version state owner lang
 	queries oos learn multi k grow
 	contexts turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients`)

@@ -25,6 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -46,6 +47,7 @@ type settings struct {
 	tenant    string
 	logFormat string
 	logLevel  string
+	color     colorMode
 	agent     string // not a setting: the id of the agent that this process is
 	creds     string // file of the credentials that the server wants
 	tls       home.TLS
@@ -104,9 +106,27 @@ func (c *copies) String() string { return strconv.Itoa(int(*c)) }
 // Type implements pflag.Value.
 func (c *copies) Type() string { return "copies" }
 
+// colorMode is when there are colours.
+type colorMode string
+
+// Set implements pflag.Value.
+func (m *colorMode) Set(s string) error {
+	if s != repl.ColorAuto && s != repl.ColorAlways && s != repl.ColorNever {
+		return fmt.Errorf("%q: it is auto, always or never", s)
+	}
+	*m = colorMode(s)
+	return nil
+}
+
+// String implements pflag.Value.
+func (m *colorMode) String() string { return string(*m) }
+
+// Type implements pflag.Value.
+func (m *colorMode) Type() string { return "color" }
+
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
-	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models")
+	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
 	f.StringVar(&s.data, "data", "", "`DIR` for everything that is kept (default $XDG_STATE_HOME/cortex)")
 	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder; also $CORTEX_NATS_URL")
 	f.StringVar(&s.creds, "creds", "", "`FILE` of credentials for the server, made by `cortex auth`")
@@ -116,9 +136,11 @@ func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
 	f.StringVar(&s.logFormat, "log-format", "text", "`FORM` of the log: text or json")
 	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` from which on is logged: debug, info, warn or error")
+	s.color = repl.ColorAuto
+	f.Var(&s.color, "color", "colours `WHEN`: auto, always or never; auto is on a terminal without $NO_COLOR")
 	s.plugs(f)
 	s.flags = f
-	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level")
+	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level", "color")
 }
 
 // addNode adds the flags of the commands that run the orchestrator; agents are those that run in the same process by
@@ -340,10 +362,11 @@ func addresses(list string) (string, error) {
 func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
 	if f := cmd.Flags().Lookup("config"); f != nil && !f.Changed {
 		var set bool
-		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); !set {
+		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); set {
+			s.given["config"] = fromEnv
+		} else if s.config = foundConfig(); s.config == "" {
 			return nil, nil, nil
 		}
-		s.given["config"] = fromEnv
 	}
 	if s.config == "" {
 		return nil, nil, s.wrong("config", ": %w", errEmpty)

@@ -82,7 +82,7 @@ func Routable(s *registry.Snapshot) []prompt.Agent {
 	records := s.Routable()
 	list := make([]prompt.Agent, len(records))
 	for i, r := range records {
-		list[i] = prompt.Agent{ID: r.ID, Card: r.Card, Seen: !r.LastSeen.IsZero()}
+		list[i] = prompt.Agent{ID: r.ID, Card: r.Card, Seen: !r.LastSeen.IsZero() && r.State != registry.StateUnknown}
 	}
 	return list
 }

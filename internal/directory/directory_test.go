@@ -115,3 +115,27 @@ func TestOrchestratorIsTold(t *testing.T) {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
 }
+
+// TestWhoRuns holds that a well-known agent is seen for as long as it runs, and not for ever once it has.
+func TestWhoRuns(t *testing.T) {
+	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	dora := &a2a.AgentCard{Name: "dora"}
+	d := directory.New(registry.Config{WellKnown: []registry.WellKnown{{ID: "dora", Card: dora}}, Now: func() time.Time { return now }})
+	for _, step := range []struct {
+		card *transport.Card
+		want bool
+	}{
+		{nil, false},
+		{&transport.Card{AgentID: "dora", Instance: "1", Card: dora, TTL: time.Minute}, true},
+		{&transport.Card{AgentID: "dora", Instance: "1", Gone: transport.GoneExpired}, false},
+		{&transport.Card{AgentID: "dora", Instance: "2", Card: dora, TTL: time.Minute}, true},
+		{&transport.Card{AgentID: "dora", Instance: "2", Gone: transport.GoneLeft}, false},
+	} {
+		if step.card != nil {
+			d.Registry.Apply(&transport.Event{Payload: step.card})
+		}
+		if list := d.Routable(""); len(list) != 1 || list[0].Seen != step.want {
+			t.Errorf("after %+v: %+v, want dora, seen %v", step.card, list, step.want)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func online(t *llm.Turn) string {
 			}
 		}
 		if !a.Seen {
-			b.WriteString(" (not seen yet)")
+			b.WriteString(" (not running)")
 		}
 	}
 	if more := len(agents) - maxOnline; more > 0 {

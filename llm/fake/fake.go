@@ -72,6 +72,34 @@ func (d *Decider) Decide(ctx context.Context, t *llm.Turn, stream func(text stri
 	return decision, nil
 }
 
+// notUnderstood begins the answer to what shares no words with any agent's card.
+const notUnderstood = "I did not understand this: deciding offline, I only know the agents' words.\n" +
+	"For a language model start with --llm …; `cortex llm list` names them."
+
+// understand finds out what is asked of whom: as it stands, behind what was asked before, or with its words as they were meant.
+func (m *matcher) understand(t *llm.Turn) []piece {
+	if pieces := m.follow(t); len(pieces) > 0 {
+		return pieces
+	}
+	text := strings.TrimSpace(t.User)
+	if operation.MatchString(text) {
+		return nil // it goes on with a result that is not there: "times 2" is about no time
+	}
+	if len(t.History) > 0 && len(text) <= maxFollow {
+		text, _ = opening(whereThere(text, t.History))
+	}
+	pieces := m.plan(text)
+	if len(pieces) == 0 {
+		if meant, ok := m.mended(text); ok {
+			pieces = m.plan(meant)
+		}
+	}
+	for i := range pieces {
+		m.mendVerb(&pieces[i])
+	}
+	return pieces
+}
+
 func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(t.Steps) > 0:
@@ -83,10 +111,13 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	if reply := resume(t, m); reply != nil {
 		return reply
 	}
+	if said := courtesy(t.User); said != "" {
+		return respond(said, "a courtesy")
+	}
 	if isAbout(t.User) {
 		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t), "asked about Cortex itself")
 	}
-	pieces := m.plan(t.User)
+	pieces := m.understand(t)
 	for _, p := range pieces {
 		if p.unknown == "" {
 			continue
@@ -107,7 +138,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	case len(pieces) == 0 && len(t.Agents) == 0:
 		return respond(online(t), "no agent is online")
 	case len(pieces) == 0:
-		return respond("None of the agents fits this request.\n"+online(t), m.closest(t.User))
+		return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
 	case len(pieces) > most:
 		return &llm.Decision{
 			Kind:   llm.KindClarify,
@@ -161,6 +192,9 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 		}
 		if strings.TrimSpace(task) == "" {
 			return nil
+		}
+		if !m.agents[at].Seen && len(m.plan(t.User)) > 0 {
+			return nil // it does not run, and this is for another one
 		}
 		if len(task) > llm.MaxTask {
 			return tooLong(len(task))

@@ -120,7 +120,7 @@ func TestNamesWhatIsOnline(t *testing.T) {
 	say := decide(t, tn).Say
 	for _, want := range []string{
 		"\n- agent_echo: A simple echo agent that repeats back messages for testing purposes\n", "\n- wordcount: Counts the words of a text\n",
-		"answers. (not seen yet)\n", "\nand 3 more", "\n- z0: evil long long",
+		"answers. (not running)\n", "\nand 3 more", "\n- z0: evil long long",
 	} {
 		if !strings.Contains(say, want) {
 			t.Errorf("%q is not in\n%s", want, say)

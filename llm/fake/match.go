@@ -15,6 +15,7 @@ import (
 const (
 	certain = 0.95    // a score from which on an agent fits without doubt
 	likely  = 0.75    // what it takes when nobody's card has the verb
+	asleep  = 0.1     // what an agent that does not run has to fit better by
 	maxRead = 8 << 10 // bytes of a request that are looked at
 )
 
@@ -80,10 +81,19 @@ func (m *matcher) best(text string) choice {
 	if len(found) > 1 {
 		c.reason += fmt.Sprintf("; next %s %.2f", found[1].ID, found[1].Score)
 	}
-	if first.Fits && (first.Score >= certain || m.evidence(first.ID, words)) && (first.Score >= likely || !m.foreign(words)) {
+	if first.Fits && m.sure(first, words) && (first.Score >= likely || !m.foreign(words)) {
 		c.agent, c.skill = m.place(first.Agent), skillOf(first)
 	}
 	return c
+}
+
+// sure reports whether an agent gets what fits it: without doubt, or by a word that says something. One that does not run gets nothing but
+// what it has both for, since whoever asked would wait for it.
+func (m *matcher) sure(f *llm.Found, words string) bool {
+	if !f.Seen {
+		return f.Score >= likely && m.evidence(f.ID, words)
+	}
+	return f.Score >= certain || m.evidence(f.ID, words)
 }
 
 // asks reports whether there is anything in a text but words that say nothing and numbers that nothing is to be done with.
@@ -120,27 +130,25 @@ func (m *matcher) first(text string) (word string) {
 }
 
 // told puts an agent in front whose card begins with what the text begins with, "echo salt, pepper and time", among those that fit
-// nearly as well as the first, and one that runs before one that was never seen.
+// nearly as well as the first, and one that runs before one that does not.
 func (m *matcher) told(found []llm.Found, text string) {
 	if len(found) < 2 {
 		return
 	}
 	word := m.first(text)
 	rank := func(f *llm.Found) float64 {
+		score := f.Score
+		if !f.Seen {
+			score -= asleep
+		}
 		i := slices.IndexFunc(m.agents[:len(m.cards)], func(a prompt.Agent) bool { return a.ID == f.ID })
 		if i >= 0 && m.cards[i].begins(word) {
-			return math.Round(50 * (1 + f.Score))
+			return math.Round(50 * (1 + score))
 		}
-		return math.Round(100 * f.Score) // what is less is no reason
+		return math.Round(100 * score) // what is less is no reason
 	}
 	slices.SortStableFunc(found, func(a, b llm.Found) int {
-		if c := cmp.Compare(rank(&b), rank(&a)); c != 0 || a.Seen == b.Seen {
-			return c
-		}
-		if a.Seen {
-			return -1
-		}
-		return 1
+		return cmp.Compare(rank(&b), rank(&a))
 	})
 }
 

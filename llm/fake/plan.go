@@ -135,7 +135,7 @@ func announces(s string) bool {
 	known := 0
 	for _, w := range ws {
 		switch {
-		case announcing[string(singular([]byte(w)))]:
+		case announcing[stem(w)]:
 			known++
 		case !stop[w]:
 			return false
@@ -162,7 +162,7 @@ func (m *matcher) says(instruction string, agent int) bool {
 			continue
 		}
 		for _, next := range ws[i+1:] {
-			if !stop[next] && !deictic[string(singular([]byte(next)))] {
+			if !stop[next] && !deictic[stem(next)] {
 				return false
 			}
 		}

@@ -45,7 +45,7 @@ func routed(d *llm.Decision) string {
 	return strings.Join(lines, "\n")
 }
 
-const none = "respond None of the agents fits this request."
+const none = "respond I did not understand this: deciding offline, I only know the agents' words."
 
 func TestRoute(t *testing.T) {
 	const about = "respond Hello! I am Cortex. I give work to agents and bring you what they answer."
@@ -80,6 +80,10 @@ func TestRoute(t *testing.T) {
 		{"remind me to buy bread at 17:23", "agent_notes/notes: remind me to buy bread at 17:23"},
 		{"research the history of NATS", "ResearchAgent/research: research the history of NATS"},
 		{"how many words are in \"to be or not to be\"", "wordcount/: how many words are in \"to be or not to be\""},
+
+		// In other forms.
+		{"echoed words are nice", "agent_echo/echo: echoed words are nice"},
+		{"calculated sum of everything", "agent_calc/calc: calculated sum of everything"},
 
 		// An instruction and what it is about.
 		{"count the words: to be or not to be", "wordcount/: to be or not to be"},

@@ -1,10 +1,12 @@
 package fake
 
 import (
-	"bytes"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
 
 	"github.com/cortex-orchestrator/cortex/internal/token"
 )
@@ -15,11 +17,15 @@ const (
 	calcTerm   = "#calc"
 )
 
-// scanner takes texts apart into terms: words in lower case and without their plural, numbers and calculations as classes.
+const maxStems = 1 << 14 // remembered
+
+// scanner takes texts apart into terms: stems of words in lower case, numbers and calculations as classes.
 // Words that say nothing are left out. It is reused, since thousands of cards are read for a request.
 type scanner struct {
-	buf  []byte
-	held []byte // an operator written as a word, until it is known whether a number follows
+	buf     []byte
+	stemmed []byte
+	stems   map[string]string // those that were needed, by their words
+	held    []byte            // an operator written as a word, until it is known whether a number follows
 }
 
 // scan calls emit for each term of s; the bytes are valid during the call. first is true for the term of the very first
@@ -30,7 +36,7 @@ func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 	c.held = c.held[:0]
 	drop := func() {
 		if len(c.held) > 0 && !stop[string(c.held)] {
-			emit(singular(c.held), false)
+			c.stem(c.held, false, emit)
 		}
 		c.held = c.held[:0]
 		number, operator = false, false
@@ -65,7 +71,7 @@ func (c *scanner) scan(s string, emit func(term []byte, first bool)) {
 			default:
 				drop()
 				if !stop[string(w)] {
-					emit(singular(w), first)
+					c.stem(w, first, emit)
 				}
 			}
 			first = false
@@ -102,21 +108,37 @@ func isSpaceless(r rune) bool {
 	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
-// singular cuts the plural off an English word, in place.
-func singular(w []byte) []byte {
-	n := len(w)
-	switch {
-	case n <= 3 || w[n-1] != 's':
-		return w
-	case bytes.HasSuffix(w, []byte("ies")) && n > 4:
-		return append(w[:n-3], 'y')
-	case w[n-2] == 's' || w[n-2] == 'u' || w[n-2] == 'i': // class, status, analysis
-		return w
-	case w[n-2] == 'e' && (bytes.HasSuffix(w[:n-2], []byte("ss")) || bytes.HasSuffix(w[:n-2], []byte("ch")) ||
-		bytes.HasSuffix(w[:n-2], []byte("sh")) || w[n-3] == 'x' || w[n-3] == 'o'): // classes, matches, boxes, echoes
-		return w[:n-2]
+// stem calls emit for the stem of a word: "converting" on a card is evidence for "convert" in a request.
+func (c *scanner) stem(w []byte, first bool, emit func(term []byte, first bool)) {
+	s, known := c.stems[string(w)]
+	if !known {
+		s = stem(string(w))
+		if c.stems == nil || len(c.stems) >= maxStems {
+			c.stems = map[string]string{}
+		}
+		c.stems[string(w)] = s
 	}
-	return w[:n-1]
+	c.stemmed = append(c.stemmed[:0], s...)
+	emit(c.stemmed, first)
+}
+
+// stem returns what the forms of an English word have in common. Words of other scripts stay as they are.
+func stem(w string) string {
+	for i := range len(w) {
+		if w[i] < 'a' || w[i] > 'z' {
+			return w
+		}
+	}
+	return english.Stem(w, true)
+}
+
+// stems is the set of the stems of words.
+func stems(words string) map[string]bool {
+	m := make(map[string]bool)
+	for _, w := range strings.Fields(words) {
+		m[stem(w)] = true
+	}
+	return m
 }
 
 func set(words string) map[string]bool {
@@ -135,7 +157,7 @@ var (
 		she should show so some tell than thank thanks that the their them then there these they this those to too up us use
 		using ve very want was we were what when where which who whom whose why will with would you your`)
 	// Nouns that nearly every card has: alone they are no evidence.
-	generic = set(`answer data example file information input line message name output question request result sentence
+	generic = stems(`answer data example file information input line message name output question request result sentence
 		service simple string task test text thing tool user value`)
 	operators = set(`plus minus times x divided multiplied mod modulo`)
 	questions = set(`what whats what's when when's where where's which who who's whom whose why how is are`)
@@ -143,10 +165,10 @@ var (
 	requests = set(`can could do does did will would should tell give show please ask use`)
 	polite   = set(`please can could would will you kindly hey hi hello ok okay so and then also now cortex just`)
 	// What stands for the text behind a colon: "count the words of the following sentence: …".
-	deictic = set(`text sentence line following message phrase string paragraph input word list item`)
+	deictic = stems(`text sentence line following message phrase string paragraph input word list item`)
 	// Behind these comes something the agent has to know: "translate to French: …".
 	prepositions = set(`to into in from as with at by for using`)
-	announcing   = set(`two three four five few couple question task thing request following both`)
+	announcing   = stems(`two three four five few couple question task thing request following both`)
 )
 
 var abouts = func() map[string]bool {
@@ -185,7 +207,7 @@ var abouts = func() map[string]bool {
 	return m
 }()
 
-var greetings = set(`hi hello hey hiya howdy there thanks thank you thx cheers please good morning afternoon evening day cortex
+var greetings = set(`hi hello hey hiya howdy there thanks thank you thx ty cheers please good morning afternoon evening day cortex
 	bye goodbye a lot very much so ok okay great`)
 
 // plainWords returns the words of a short s in lower case; nil for a long one.
@@ -194,6 +216,33 @@ func plainWords(s string) []string {
 		return nil
 	}
 	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' })
+}
+
+// courtesies are answers to what asks for nothing: to texts that have one of words, or nothing but words.
+var courtesies = []struct {
+	words map[string]bool
+	only  bool
+	say   string
+}{
+	{set(`thanks thank thx cheers ty`), false, "You are welcome."},
+	{set(`bye goodbye`), false, "Goodbye."},
+	{set(`ok okay great cool nice fine good well very perfect`), true, "All right."},
+	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
+}
+
+// courtesy answers thanks, farewells, and a yes or no to nothing; "" when s is none of them, or more than that.
+func courtesy(s string) string {
+	ws := plainWords(s)
+	if len(ws) == 0 || len(ws) > 8 {
+		return ""
+	}
+	for _, c := range courtesies {
+		has := func(w string) bool { return c.words[w] }
+		if !c.only && isPolite(s) && slices.ContainsFunc(ws, has) || c.only && !slices.ContainsFunc(ws, func(w string) bool { return !has(w) }) {
+			return c.say
+		}
+	}
+	return ""
 }
 
 // isPolite reports whether s is a greeting or thanks and nothing else.

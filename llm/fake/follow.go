@@ -1,0 +1,265 @@
+package fake
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+const (
+	maxFollow = 80 // bytes of what goes on with something
+	maxBack   = 3  // turns that it may go back
+)
+
+// follow reads what only makes sense after what was asked before, "and in Paris?", as the whole request that it stands for: "what time is
+// it in Paris?". It goes to the agent that had the earlier one. It returns nothing when the text stands for itself.
+func (m *matcher) follow(t *llm.Turn) []piece {
+	text := strings.TrimSpace(t.User)
+	if len(text) > maxFollow || strings.Contains(text, "\n") || text == "" {
+		return nil
+	}
+	if _, called := m.addressed(text); called {
+		return nil
+	}
+	rest, opened := opening(text)
+	for _, before := range earlier(t.History) {
+		at := m.find(before.Agent)
+		if at < 0 {
+			continue
+		}
+		if whole := m.goOn(before, at, rest, opened); whole != "" && len(whole) <= llm.MaxTask {
+			return []piece{{
+				agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
+				reason: m.agents[at].ID + ": it goes on with what was asked before",
+			}}
+		}
+	}
+	return nil
+}
+
+// earlier returns the tasks of the last turn that gave any, the latest first.
+func earlier(history []prompt.Turn) []prompt.Task {
+	for i := len(history) - 1; i >= max(0, len(history)-maxBack); i-- {
+		var tasks []prompt.Task
+		for _, s := range history[i].Steps {
+			tasks = append(tasks, s.Tasks...)
+		}
+		if len(tasks) > 0 {
+			slices.Reverse(tasks)
+			return tasks
+		}
+	}
+	return nil
+}
+
+// Read only.
+var (
+	opener = regexp.MustCompile(`(?i)^(?:(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
+		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
+	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
+		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$`)
+	// operation is what begins with an operator: it goes on with the last result.
+	operation = regexp.MustCompile(`(?i)^(?:[+*/×÷^]|-|−|plus\b|minus\b|times\b|x\b|divided by\b|multiplied by\b|to the power of\b)\s*[\d.(]`)
+	// ofThat is an operation on the last result, by another word for it.
+	ofThat = regexp.MustCompile(`(?i)\b(?:that|it|this|the result|the answer|the last one)\b`)
+	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
+		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
+		`(?:[+*/×÷^−-]|plus|minus|times|divided by|multiplied by))`)
+	lastNumber = regexp.MustCompile(`(?:^|[=≈:]\s*)(-?\d[\d,]*(?:\.\d+)?)\s*$`)
+	quantity   = regexp.MustCompile(`^([-−]?\d[\d,.]*)(?:\s*([\p{L}°]+))?[?.!]*$`)
+	aQuantity  = regexp.MustCompile(`[-−]?\d[\d,.]*(?:\s*[\p{L}°]+)?`)
+	day        = regexp.MustCompile(`(?i)\b(?:(?:today|tomorrow|tonight|yesterday|now)\b|(?:(?:on|this|next|last) )?(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|` +
+		`(?:this|next|last|in the) (?:week|weekend|month|year|morning|afternoon|evening)\b)`)
+	there = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
+	// places and aims are prepositions that stand for each other.
+	places = set(`in at for near around`)
+	aims   = set(`to into in as`)
+)
+
+// opening cuts off what says that a text goes on with something: "and", "what about".
+func opening(text string) (rest string, opened bool) {
+	at := opener.FindStringIndex(text)
+	if at == nil || at[1] == len(text) {
+		return text, false
+	}
+	return text[at[1]:], true
+}
+
+// goOn returns the request that rest stands for behind an earlier one, which the agent at had; "" when it is none that goes on.
+func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) string {
+	bare := strings.TrimRight(rest, "?!. ")
+	word, behind := nextWord(bare)
+	word = strings.ToLower(word)
+	n := len(strings.Fields(bare))
+	switch {
+	case bare == "":
+		return ""
+	case anew.MatchString(rest):
+		return before.Text
+	case operation.MatchString(rest):
+		return onResult(before, func(n string) string { return n + " " + rest })
+	case onThat.MatchString(rest):
+		return onResult(before, func(n string) string { return ofThat.ReplaceAllLiteralString(rest, n) })
+	case there.MatchString(rest) && n > 2 && !there.MatchString(before.Text):
+		return "" // see whereThere
+	case n > 6:
+		return ""
+	case day.FindString(bare) == bare:
+		return inPlace(before.Text, day.FindStringIndex(before.Text), bare)
+	case m.others(rest, at):
+		return "" // it asks somebody else for something
+	case (places[word] || aims[word]) && behind != "":
+		if phrase := phraseOf(before.Text, func(p string) bool { return p == word }); phrase != nil {
+			return inPlace(before.Text, phrase, bare)
+		}
+		like := places
+		if word == "to" || word == "into" || word == "as" {
+			like = aims
+		}
+		if phrase := phraseOf(before.Text, func(p string) bool { return like[p] || aims[word] && aims[p] }); phrase != nil {
+			return inPlace(before.Text, phrase, bare)
+		}
+		return inPlace(before.Text, nil, bare)
+	case quantity.MatchString(bare):
+		return otherQuantity(before.Text, bare)
+	}
+	first, _ := utf8.DecodeRuneInString(bare)
+	if !opened && !unicode.IsUpper(first) && !strings.HasSuffix(rest, "?") || n > 4 || questions[word] || requests[word] || stop[word] {
+		return ""
+	}
+	if m.worker(bare) == at {
+		return "" // it says enough by itself
+	}
+	phrase := phraseOf(before.Text, func(p string) bool { return places[p] || aims[p] || prepositions[p] || p == "of" })
+	if phrase == nil {
+		return ""
+	}
+	p, _ := nextWord(before.Text[phrase[0]:phrase[1]])
+	return inPlace(before.Text, phrase, p+" "+bare)
+}
+
+// others reports whether a text has words, but for names, that another agent is the one for.
+func (m *matcher) others(text string, at int) bool {
+	words := strings.Fields(text)
+	words = slices.DeleteFunc(words, func(w string) bool {
+		r, _ := utf8.DecodeRuneInString(w)
+		return unicode.IsUpper(r)
+	})
+	if len(words) > 0 && len(words) <= 3 && (places[strings.ToLower(words[0])] || aims[strings.ToLower(words[0])]) {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return false
+	}
+	who := m.worker(strings.Join(words, " "))
+	return who >= 0 && who != at
+}
+
+// worker returns the agent whose work a text is about; -1 when there is none, or only an example speaks of it.
+func (m *matcher) worker(text string) int {
+	c := m.best(text)
+	if c.agent >= 0 && c.agent < len(m.cards) && !m.cards[c.agent].speaksOf(text, &m.scan) {
+		return -1
+	}
+	return c.agent
+}
+
+// onResult returns what use makes of the number that a task ended with; "" when it ended otherwise.
+func onResult(before prompt.Task, use func(number string) string) string {
+	n := lastNumber.FindStringSubmatch(strings.TrimSpace(before.Result))
+	if n == nil {
+		return ""
+	}
+	return use(n[1])
+}
+
+// phraseOf returns where the last phrase of text is that begins with a preposition that is wanted, such as "in New York" of "what time is
+// it in New York now?"; nil when there is none.
+func phraseOf(text string, wanted func(preposition string) bool) []int {
+	var found []int
+	open := false
+	for i := 0; i < len(text); {
+		n := strings.IndexFunc(text[i:], unicode.IsSpace)
+		if n < 0 {
+			n = len(text) - i
+		}
+		word := text[i : i+n]
+		plain := strings.ToLower(strings.Trim(word, ",;.?!"))
+		switch {
+		case n == 0:
+		case wanted(plain) && i+n < len(text):
+			found, open = []int{i, i + n}, true
+		case !open:
+		case prepositions[plain] || plain == "and" || plain == "please" || plain == "right" || day.MatchString(plain):
+			open = false
+		default:
+			found[1] = i + len(strings.TrimRight(word, ",;.?!"))
+			open = word == strings.TrimRight(word, ",;.?!")
+		}
+		i += n
+		for i < len(text) && unicode.IsSpace(rune(text[i])) {
+			i++
+		}
+	}
+	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
+		return nil
+	}
+	return found
+}
+
+func firstWord(s string) string {
+	word, _ := nextWord(s)
+	return word
+}
+
+// inPlace returns text with phrase in the place of what stands at, or behind it all when at is nil.
+func inPlace(text string, at []int, phrase string) string {
+	if at != nil {
+		return text[:at[0]] + phrase + text[at[1]:]
+	}
+	bare := strings.TrimRight(text, "?!. ")
+	return bare + " " + phrase + text[len(bare):]
+}
+
+// otherQuantity returns text with another quantity in the place of its last one of the same unit, or of the first number; "" when it has
+// none.
+func otherQuantity(text, other string) string {
+	q := quantity.FindStringSubmatch(other)
+	all := aQuantity.FindAllStringIndex(text, -1)
+	if q == nil || len(all) == 0 {
+		return ""
+	}
+	if q[2] == "" {
+		number := quantity.FindStringSubmatch(text[all[0][0]:all[0][1]])
+		if number == nil || len(all) > 1 {
+			return ""
+		}
+		return text[:all[0][0]] + q[1] + text[all[0][0]+len(number[1]):]
+	}
+	for _, at := range slices.Backward(all) {
+		if had := quantity.FindStringSubmatch(text[at[0]:at[1]]); had != nil && strings.EqualFold(had[2], q[2]) {
+			return inPlace(text, at, other)
+		}
+	}
+	return ""
+}
+
+// whereThere returns text with the place that "there", its last word, stands for: that of the task before.
+func whereThere(text string, history []prompt.Turn) string {
+	at := there.FindStringSubmatchIndex(text)
+	words := plainWords(text)
+	if at == nil || len(words) < 3 || slices.Contains([]string{"is", "are", "was", "hi", "hello", "hey"}, words[len(words)-2]) {
+		return text
+	}
+	for _, before := range earlier(history) {
+		if phrase := phraseOf(before.Text, func(p string) bool { return p == "in" || p == "at" || p == "near" }); phrase != nil {
+			return text[:at[0]] + before.Text[phrase[0]:phrase[1]] + text[at[4]:]
+		}
+	}
+	return text
+}

@@ -1,0 +1,148 @@
+package fake_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	builtin "github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/agents/calc"
+	"github.com/cortex-orchestrator/cortex/agents/clock"
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/fake"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// staff are the built-in agents, as they are, and two more.
+func staff(t *testing.T) []prompt.Agent {
+	t.Helper()
+	var list []prompt.Agent
+	for _, name := range builtin.Builtin() {
+		card, _, ok := builtin.Lookup(name)
+		if !ok {
+			t.Fatalf("no agent %s", name)
+		}
+		list = append(list, prompt.Agent{ID: card.Name, Seen: true, Card: card})
+	}
+	return append(list,
+		agent("notes", "Keeps notes and reminders", a2a.AgentSkill{
+			ID: "notes", Name: "Notes", Description: "Saves, lists and finds notes", Tags: []string{"notes", "todo", "reminder"},
+			Examples: []string{"note that it's mom's birthday", "remind me to call mom", "list my notes"},
+		}),
+		prompt.Agent{ID: "sleeper", Card: &a2a.AgentCard{
+			Name: "sleeper", Description: "A general assistant that answers any question, tells what day it is, and does what you want",
+		}},
+		agent("weather", "Weather forecasts for any place", a2a.AgentSkill{
+			ID: "forecast", Name: "Forecast", Description: "The weather today and in the next days", Tags: []string{"weather", "rain", "temperature"},
+			Examples: []string{"what is the weather in Paris?", "will it rain tomorrow in London?"},
+		}))
+}
+
+// work does what an agent does with a task.
+func work(t *testing.T, d *llm.Delegation) prompt.Task {
+	t.Helper()
+	task := prompt.Task{ID: a2a.TaskID(d.ID), Agent: d.Agent, Skill: d.Skill, Text: d.Task, State: a2a.TaskStateCompleted, Result: "done: " + d.Task}
+	var err error
+	switch d.Agent {
+	case "agent_calc":
+		task.Result, err = calc.Answer(d.Task)
+	case "agent_clock":
+		task.Result, err = clock.Answer(d.Task, time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))
+	case "agent_echo":
+		task.Result = "Echo: " + d.Task
+	}
+	if err != nil {
+		task.State, task.Result = a2a.TaskStateFailed, err.Error()
+	}
+	return task
+}
+
+// TestTalk holds conversations as people have them: what is said, and what the answer begins with or, behind @, who is asked for what.
+func TestTalk(t *testing.T) {
+	type said struct{ say, want string }
+	const lost = "I did not understand this"
+	tokyo := said{"what time is it in Tokyo?", "Tokyo (Asia/Tokyo): 16:08:09"}
+	rain := said{"will it rain in London tomorrow?", "@weather: will it rain in London tomorrow?"}
+	for i, talk := range [][]said{
+		// What goes on with a question.
+		{tokyo, {"and in Paris?", "Paris (Europe/Paris): 09:08:09"}, {"and London?", "London (Europe/London): 08:08:09"}, {"in New York", "New York (America/New_York): 03:08:09"}},
+		{tokyo, {"what about Rome?", "Rome (Europe/Rome)"}, {"And the date?", "UTC:"}, {"thanks!", "You are welcome."}},
+		{tokyo, {"how about in Sydney", "Sydney (Australia/Sydney)"}, {"thank you very much!", "You are welcome."}, {"and in Berlin?", "Berlin (Europe/Berlin)"}},
+		{tokyo, {"and paris?", "Paris (Europe/Paris)"}, {"again", "Paris (Europe/Paris)"}, {"the same for Lisbon", "Lisbon (Europe/Lisbon)"}},
+		{tokyo, {"will it rain there?", "@weather: will it rain in Tokyo?"}, {"and in Oslo?", "@weather: will it rain in Oslo?"}},
+		{tokyo, {"and the weather?", "@weather: the weather?"}},
+		{tokyo, {"and what is 2+2?", "2+2 = 4"}, {"Berlin?", "Berlin (Europe/Berlin)"}},
+		{tokyo, {"and in Mordor?", `agent_clock could not do it: I know no place called "Mordor"`}, {"try again", "agent_clock could not do it"}},
+		{rain, {"and in Paris?", "@weather: will it rain in Paris tomorrow?"}, {"and on Friday?", "@weather: will it rain in Paris on Friday?"}, {"what about today?", "@weather: will it rain in Paris today?"}},
+		{{"what is the weather in Rome", "@weather"}, {"tomorrow?", "@weather: what is the weather in Rome tomorrow"}},
+		{{"17*23", "17*23 = 391"}, {"and 3*4?", "3*4 = 12"}, {"times 2", "12 times 2 = 24"}, {"divided by 5", "24 divided by 5 = 4.8"}},
+		{{"what is 17*23?", "17*23 = 391"}, {"plus 9", "391 plus 9 = 400"}, {"half of that", "half of 400 = 200"}, {"20% of it", "20% of 200 = 40"}},
+		{{"2+2", "2+2 = 4"}, {"* 10", "4 * 10 = 40"}, {"-5", "40 -5 = 35"}, {"divide that by 7", "35 / 7 = 5"}},
+		{{"convert 10 km to miles", "10 km ≈ 6.2"}, {"and 20 km?", "20 km ≈ 12.4"}, {"what about 5", "5 km ≈ 3.1"}, {"in feet?", "5 km ≈ 16404"}},
+		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and 10 km in miles?", "10 km ≈ 6.2"}},
+		{{"echo hello", "Echo: echo hello"}, {"again please", "Echo: echo hello"}, {"once more!", "Echo: echo hello"}},
+		{{"remind me to call Bob", "@notes: remind me to call Bob"}, {"and list my notes", "@notes: list my notes"}},
+		{{"@agent_echo what time is it in Rome", "Echo: what time is it in Rome"}, {"and in Paris?", "Echo: what time is it in Paris"}},
+		// What goes on with nothing.
+		{{"and in Bergen?", lost}},
+		{{"again", lost}},
+		{{"times 2", lost}},
+		{{"hello", "Hello! I am Cortex."}, {"thanks", "You are welcome."}, {"bye", "Goodbye."}},
+		{{"ok", "All right."}, {"yes", "There is nothing to say yes or no to."}, {"great, thanks", "You are welcome."}},
+		// Slips and forms.
+		{{"wether in Rome", "@weather: weather in Rome"}},
+		{{"show my remindres", "@notes: show my remindres"}},
+		{{"repaet this", "Echo: repeat this"}},
+		{{"calclate 2+2", "2+2 = 4"}},
+		{{"convret 10 km to miles", "10 km ≈ 6.2"}},
+		{{"What tme is it in Tokyo", "Tokyo"}},
+		{{"reminders", "@notes: reminders"}},
+		{{"calculating 2+2", "2+2 = 4"}},
+		{{"forecasts for Oslo please", "@weather"}},
+		{{"is it raining in Rome", "@weather: is it raining in Rome"}},
+		{{"currnet time", "UTC"}},
+		{{"noting that Bob owes me five", "@notes: noting that Bob owes me five"}},
+		{{"evaluating 3*4 for me", "3*4 = 12"}},
+		{{"echoing this", "Echo: echoing this"}},
+		{{"converted to miles, 10 km", "@agent_calc"}},
+		{{"who is Wether", lost}},
+		// Who does not run is not asked for what says little.
+		{{"answer me", lost}},
+		{{"what day is it in Rome", "Rome (Europe/Rome)"}},
+		{{"do something", lost}},
+		{{"tell me a joke", lost}},
+		{{"@sleeper hello", "@sleeper: hello"}, {"what time is it in Tokyo?", "Tokyo"}},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8}}
+			for _, s := range talk {
+				tn.User, tn.Steps = s.say, nil
+				d := decide(t, tn)
+				got, asked := d.Say, ""
+				if d.Kind == llm.KindDelegate {
+					step := prompt.Step{}
+					for i := range d.Delegations {
+						asked += "@" + d.Delegations[i].Agent + ": " + d.Delegations[i].Task
+						step.Tasks = append(step.Tasks, work(t, &d.Delegations[i]))
+					}
+					tn.Steps = []prompt.Step{step}
+					answer, err := fake.New(nil).Decide(t.Context(), tn, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = answer.Say
+				}
+				if strings.HasPrefix(s.want, "@") {
+					got = asked
+				}
+				if !strings.HasPrefix(got, s.want) {
+					t.Errorf("%q\n got %q, asked %q\nwant %q", s.say, got, asked, s.want)
+				}
+				tn.History = append(tn.History, prompt.Turn{User: s.say, Steps: tn.Steps, Answer: got})
+			}
+		})
+	}
+}

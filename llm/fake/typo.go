@@ -1,0 +1,133 @@
+package fake
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	shortestTypo = 5  // letters of a word that is taken for another one
+	longestTypo  = 24 // and at most
+	maxTypos     = 8  // words that are looked at
+)
+
+// mended returns text with each word that no card has, and that is one slip away from a word of a card, as it is on the card: one letter too
+// many, too few or wrong, or two that changed places, but not the first one. Names and what stands in quotes stay as they are. It reports
+// whether there was any.
+func (m *matcher) mended(text string) (string, bool) {
+	if len(text) > maxRead {
+		return text, false
+	}
+	var b strings.Builder
+	tried, found := 0, false
+	for i := 0; i < len(text); {
+		if n := quotedAt(text[i:]); n > 0 {
+			b.WriteString(text[i : i+n])
+			i += n
+			continue
+		}
+		n := wordAt(text[i:])
+		if n == 0 {
+			_, n = utf8.DecodeRuneInString(text[i:])
+			b.WriteString(text[i : i+n])
+			i += n
+			continue
+		}
+		word := text[i : i+n]
+		if tried < maxTypos && m.mayBeTypo(word, i == 0) {
+			tried++
+			if meant := nearest(strings.ToLower(word), m.cards...); meant != "" {
+				word, found = meant, true
+			}
+		}
+		b.WriteString(word)
+		i += n
+	}
+	return b.String(), found
+}
+
+// wordAt returns the length of the run of letters, digits and what ids are made of at the start of s.
+func wordAt(s string) int {
+	i := strings.IndexFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_@'’", r)
+	})
+	if i < 0 {
+		return len(s)
+	}
+	return i
+}
+
+// mayBeTypo reports whether a word can be one that was meant to be another: no name, no word that says nothing, and on no card.
+func (m *matcher) mayBeTypo(word string, first bool) bool {
+	if n := utf8.RuneCountInString(word); n < shortestTypo || n > longestTypo {
+		return false
+	}
+	for i, r := range word {
+		if !unicode.IsLetter(r) || unicode.IsUpper(r) && (i > 0 || !first) {
+			return false
+		}
+	}
+	word = strings.ToLower(word)
+	if stop[word] || greetings[word] || questions[word] {
+		return false
+	}
+	term := []byte(stem(word))
+	for _, v := range m.cards {
+		if v.has(term) {
+			return false
+		}
+	}
+	return true
+}
+
+// mendVerb mends the first word of a piece, if it is what the agent's card begins with but for a slip: small agents read it as a command.
+func (m *matcher) mendVerb(p *piece) {
+	n := wordAt(p.task)
+	if p.unknown != "" || p.agent >= len(m.cards) || p.task != p.about || !m.mayBeTypo(p.task[:n], true) {
+		return
+	}
+	card := m.cards[p.agent]
+	if verb := nearest(strings.ToLower(p.task[:n]), card); verb != "" && card.begins(stem(verb)) {
+		p.task = verb + p.task[n:]
+	}
+}
+
+// nearest returns the word of some cards that is one slip away from word; "" when there is none, or several that mean different things.
+func nearest(word string, cards ...*vocabulary) string {
+	best, meant := "", []rune(word)
+	for _, v := range cards {
+		for w := range v.words {
+			switch {
+			case w[0] != word[0] || max(len(w), len(word))-min(len(w), len(word)) > utf8.UTFMax || !oneSlip(meant, []rune(w)):
+			case best == "" || stem(best) == stem(w) && w < best:
+				best = w
+			case stem(best) != stem(w):
+				return ""
+			}
+		}
+	}
+	return best
+}
+
+// oneSlip reports whether a and b begin with the same letter and differ by one letter, or by two neighbours that changed places.
+func oneSlip(a, b []rune) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(b)-len(a) > 1 || len(a) < shortestTypo-1 || a[0] != b[0] {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	if len(a) < len(b) {
+		return string(a[i:]) == string(b[i+1:])
+	}
+	if i == len(a) {
+		return false // the same
+	}
+	swapped := i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && string(a[i+2:]) == string(b[i+2:])
+	return swapped || string(a[i+1:]) == string(b[i+1:])
+}
