@@ -249,6 +249,7 @@ func (e *env) readReply(ctx context.Context) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
+		fmt.Fprintln(e.stdout)
 		return "", ctx.Err()
 	case text := <-line:
 		if text == "" {

@@ -121,6 +121,7 @@ func (e *env) completeValues(c *cobra.Command) {
 		"llm":        e.completeModels,
 		"agents":     cobra.FixedCompletions(append(e.settings.program.builtin(), none), cobra.ShellCompDirectiveNoFileComp),
 		"state":      cobra.FixedCompletions(agentStates, cobra.ShellCompDirectiveNoFileComp),
+		"color":      cobra.FixedCompletions([]cobra.Completion{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp),
 		"log-format": cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp),
 		"log-level":  cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
