@@ -12,7 +12,7 @@ import (
 	"github.com/hinshun/vt10x"
 )
 
-// TestChatOnATerminal types into the real program on a real terminal, with nothing in its environment but a path.
+// TestChatOnATerminal types into the real program on a real terminal, with nearly nothing in its environment but a path.
 func TestChatOnATerminal(t *testing.T) {
 	t.Parallel()
 	term := open(t, "chat", "--data", t.TempDir())
@@ -21,10 +21,59 @@ func TestChatOnATerminal(t *testing.T) {
 	term.shows("agent_clock: Tokyo (Asia/Tokyo): ")
 	term.shows("agent_calc: 17*23 = 391")
 	term.shows("✓ agent_clock  what time is it in Tokyo")
+	term.types("and in Paris?\r")
+	term.shows("Paris (Europe/Paris): ")
+	term.types("tell me a joke\r")
+	term.shows("I did not understand this: deciding offline")
+	term.types("/help\r")
+	term.shows("Deciding offline by words; for a language model: --llm …")
+	term.types("times 2\r")
+	term.shows("391 times 2 = 782")
 	term.types("/why\r")
 	term.shows("1. delegate")
 	term.types("\x04")
 	term.ends(0)
+}
+
+// TestModelIsOfferedOnce has a chat find a key in its environment: it asks, keeps the answer, and goes by it.
+func TestModelIsOfferedOnce(t *testing.T) {
+	const question = "OPENAI_API_KEY is set: let gpt-5.4-mini decide, at its price? [y/N]"
+	key := []string{"OPENAI_API_KEY=sk-nobody"}
+	leave := func(term *terminal) {
+		term.shows("> ")
+		term.types("\x04")
+		term.ends(0)
+	}
+	for answer, decides := range map[string]string{
+		"y": "deciding with openai gpt-5.4-mini", "n": "deciding offline by words; for a language model: --llm …", "": "deciding offline by words",
+	} {
+		data := t.TempDir()
+		term := openWith(t, key, "chat", "--data", data)
+		term.shows(question)
+		term.types(answer + "\r")
+		term.shows(decides)
+		leave(term)
+		again := openWith(t, key, "chat", "--data", data)
+		again.shows(decides)
+		if strings.Contains(again.text(), question) {
+			t.Errorf("after %q it asks again:\n%s", answer, again.text())
+		}
+		leave(again)
+		if answer != "y" {
+			continue
+		}
+		without := openWith(t, nil, "chat", "--data", data)
+		without.shows("warning: openai was chosen in this folder, and does not decide: ")
+		without.shows("deciding offline by words")
+		leave(without)
+		other := openWith(t, key, "chat", "--data", data, "--llm", "fake")
+		other.shows("deciding offline by words")
+		leave(other)
+	}
+	asked := openWith(t, key, "chat", "--data", t.TempDir())
+	asked.shows(question)
+	asked.types("\x03")
+	asked.ends(130)
 }
 
 // terminal is a program on a terminal of 100 columns and 30 lines.
@@ -41,12 +90,18 @@ type terminal struct {
 // open runs this test's own binary as cortex, see TestMain.
 func open(t *testing.T, args ...string) *terminal {
 	t.Helper()
+	return openWith(t, []string{"CORTEX_LLM=fake"}, args...) // no model of this machine is offered
+}
+
+// openWith is open with these variables too.
+func openWith(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
 	path, err := exec.LookPath("cortex")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}
+	cmd.Env = append([]string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
 	if err != nil {
 		t.Fatal(err)

@@ -157,6 +157,9 @@ func (c *chat) banner(ctx context.Context) {
 	if c.Where != "" {
 		text += s.dim(fit(oneLine(c.Where), width-1)) + "\n"
 	}
+	if c.Decides != "" {
+		text += s.dim(fit(oneLine(c.Decides), width-1)) + "\n"
+	}
 	if c.Warning != "" { // in full: what is cut off may be what matters
 		text += s.yellow(strings.Join(Wrap("warning: "+oneLine(c.Warning), width-1), "\n")) + "\n"
 	}

@@ -50,6 +50,8 @@ type Config struct {
 	Name    string // of the program, for the banner; "" is "cortex"
 	Version string // likewise; may be empty
 	Where   string // where it runs, one line for the banner; may be empty
+	// Decides says in one line what decides, for the banner and the help; it may be empty.
+	Decides string
 	// Warning is what the chat begins with, beside that: such as settings that are not used. It may be empty.
 	Warning string
 	// Notices are lines that the chat shows when they come, such as that the connection was lost; nil: none.

@@ -20,6 +20,9 @@ func (c *chat) help() {
 		"exit, quit or bye leave; a space before them, or before a command, makes it a message.",
 		"Tab completes commands, @agents and ids. Ctrl-C stops what is running.",
 	}
+	if c.Decides != "" {
+		notes = append(notes, strings.ToUpper(c.Decides[:1])+oneLine(c.Decides[1:]))
+	}
 	text := t.render(width, c.ui.style)
 	for _, note := range notes {
 		text += strings.Join(Wrap(note, width-1), "\n") + "\n"

@@ -39,6 +39,9 @@ func (e *env) newChat() *cobra.Command {
 from other terminals join it by themselves. If one runs, chat joins it. On a server that --nats names it only joins the one
 that runs there: start that with ` + "`cortex serve --nats URL`" + `.
 
+Without --llm it decides offline, by words. When the environment has a key of a model, or a program with models runs on this machine, chat
+offers that once, and keeps the answer in the data folder, for chats; before that, nothing is sent to it.
+
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
 		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo\n  cortex chat -c",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -68,6 +71,10 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
+	unready, err := e.chooseModel(ctx)
+	if err != nil {
+		return err
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
@@ -80,12 +87,15 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 		closeAll() //nolint:errcheck // nothing was said
 		return err
 	}
+	if unready != "" {
+		warning = strings.Trim(unready+"; "+warning, "; ")
+	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
 		Color: string(e.settings.color), MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
-		Version: buildVersion(), Where: place, Warning: warning, History: filepath.Join(e.settings.data, "history"),
+		Version: buildVersion(), Where: place, Decides: e.settings.decides(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
-	cfg.Backend.Model = e.settings.decides
+	cfg.Backend.Model = e.settings.model
 	err = talk(ctx, b, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // it was cut short
@@ -206,7 +216,10 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			conn.tell(b.registry)
 			decides, other := s.whoDecides(ctx)
 			warning = strings.Join(slices.DeleteFunc([]string{other, unused}, func(s string) bool { return s == "" }), "; ")
-			where := "joined " + l.url + decides
+			where := "joined " + l.url
+			if !s.inFolder() || !e.onTerminal() { // else it says so in a line of its own
+				where += decides
+			}
 			if warning != "" && !e.onTerminal() { // else the chat begins with it
 				fmt.Fprintf(e.stderr, "cortex: %s: %s\n", where, warning)
 			}
@@ -220,9 +233,6 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 			return fail(err)
 		}
 		where = "started on " + n.url
-		if s.node.llm != "fake" {
-			where += ", deciding with " + s.describeLLM()
-		}
 		own := func(context.Context) (*handover, error) { return n.set, nil }
 		watching, unwatch := context.WithCancel(ctx)
 		var watched sync.WaitGroup
@@ -298,21 +308,36 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	return text, warning
 }
 
-// decides says what decides, for people.
-func (s *settings) decides(ctx context.Context) (string, error) {
+// model says what decides, for who asks.
+func (s *settings) model(ctx context.Context) (string, error) {
 	if !s.inFolder() {
 		return "the Cortex on that server decides; it does not say with which model", nil
 	}
-	a, ok, err := findAddress(ctx, s.data)
-	switch {
+	if text := s.decides(ctx); text != "" {
+		return text, nil
+	}
+	switch _, ok, err := findAddress(ctx, s.data); {
 	case err != nil:
 		return "", err
 	case !ok:
 		return "no Cortex runs now", nil
-	case a.LLM == "fake":
-		return "fake decides: by words, offline; for a language model start with --llm, `cortex llm list` has them", nil
 	}
-	return a.LLM + " decides", nil
+	return "the Cortex that runs does not say what decides", nil
+}
+
+// decides says what decides in the Cortex of the data folder, for people; "" when that is not known.
+func (s *settings) decides(ctx context.Context) string {
+	if !s.inFolder() {
+		return ""
+	}
+	a, ok, err := findAddress(ctx, s.data)
+	switch {
+	case err != nil || !ok || a.LLM == "":
+		return ""
+	case a.LLM == "fake":
+		return "deciding offline by words; for a language model: --llm … (cortex llm list)"
+	}
+	return "deciding with " + a.LLM
 }
 
 // untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.

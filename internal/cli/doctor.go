@@ -418,7 +418,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 			line("  a message of %s", prompt.Clean(subject, 200))
 		}
 		if f.Archive != "" {
-			out(fmt.Fprintf(e.stdout, "  kept in %s\n", f.Archive)) // whole, to be copied
+			out(fmt.Fprintf(e.stdout, "  kept in %s\n", pathText(f.Archive))) // whole, to be copied
 		}
 	}
 	for i, c := range d.Conversations.Damaged {
@@ -441,7 +441,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		if i == 0 {
 			line("")
 		}
-		out(fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive))
+		out(fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, pathText(r.Archive)))
 	}
 	for i, a := range d.SetAside {
 		if i == 0 {
@@ -455,7 +455,7 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		if a.ContextID != "" {
 			what = fmt.Sprintf("%d entries of conversation %s", a.Entries, prompt.Clean(a.ContextID, 200))
 		}
-		out(fmt.Fprintf(e.stdout, "set aside %s: %s: %s\n", a.At.Format("2006-01-02 15:04"), what, a.File))
+		out(fmt.Fprintf(e.stdout, "set aside %s: %s: %s\n", a.At.Format("2006-01-02 15:04"), what, pathText(a.File)))
 	}
 	if d.asideIn != "" {
 		line("and more in %s", d.asideIn)

@@ -398,7 +398,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	if keeper, ok := n.bus.(transport.FileKeeper); ok {
 		n.work.Go(func() error {
-			keepFiles(workCtx, n.leads, n.store, keeper, s.tenant, n.left, log)
+			keepFiles(workCtx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.left, log)
 			return nil
 		})
 	}

@@ -95,12 +95,18 @@ func sweepRetained(
 			old = append(old, info)
 		}
 	}
-	deleted := 0
+	deleted, files := 0, &uploads{bus: bus, tenant: tenant, now: now}
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
 		if err == nil && (conv.Version != info.Version || busy(conv) != "") {
 			continue // it goes on, or what says how old it is is of another one
+		}
+		if err == nil {
+			var about bool
+			if about, err = files.stores(ctx, info.ContextID); about {
+				continue // somebody is about to say something in it
+			}
 		}
 		if err == nil {
 			_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
@@ -138,6 +144,47 @@ func sweepRetained(
 	return deleted, nil
 }
 
+// uploadsKnown is how long a list of files is good for.
+const uploadsKnown = time.Second
+
+// uploads knows in which conversations files are being stored.
+type uploads struct {
+	bus    erase.Bus
+	tenant string
+	now    func() time.Time
+
+	listed time.Time
+	files  map[string][]transport.Object // by conversation
+}
+
+// stores reports whether somebody has stored a piece of a file in a conversation so lately that its message may be still to come.
+func (u *uploads) stores(ctx context.Context, contextID string) (bool, error) {
+	keeper, ok := u.bus.(transport.FileKeeper)
+	if !ok {
+		return false, nil
+	}
+	if u.files == nil || time.Since(u.listed) > uploadsKnown {
+		u.files, u.listed = map[string][]transport.Object{}, time.Now()
+		for o, err := range keeper.Objects(ctx, u.tenant) {
+			if err != nil {
+				return false, err
+			}
+			u.files[o.ContextID] = append(u.files[o.ContextID], o)
+		}
+	}
+	for _, o := range u.files[contextID] {
+		at, _, err := keeper.Stored(ctx, o)
+		switch {
+		case errors.Is(err, transport.ErrNotFound):
+		case err != nil:
+			return false, err
+		case u.now().Sub(at) < erase.LooseFor:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 const (
 	orphansFirst = 10 * time.Second // after the start, or after others have ceased to do it
 	orphansEvery = 5 * time.Minute
@@ -145,16 +192,25 @@ const (
 	orphansPart = 100
 )
 
-// keepFiles removes, from the start on and while leads says that it is this process's to do, the files of which nothing speaks. left is told
-// whose files those are that it leaves for now. It returns when ctx ends.
+// keepFiles removes, from the start on and while leads says that it is this process's to do, the files of which nothing speaks. While damaged
+// says that some of what is stored is lost or set aside it removes none: what is lost may have spoken of them, and may come back. left is told whose files
+// those are that it leaves for now. It returns when ctx ends.
 func keepFiles(
-	ctx context.Context, leads func() bool, store storage.Store, bus transport.FileKeeper, tenant string, left func([]erase.Loose), log *slog.Logger,
+	ctx context.Context, leads, damaged func() bool, store storage.Store, bus transport.FileKeeper, tenant string, left func([]erase.Loose), log *slog.Logger,
 ) {
 	var files *erase.Orphans
+	told := false
 	for pause := orphansFirst; rest(ctx, pause) == nil; {
 		pause = orphansEvery
 		if !leads() {
 			files, pause = nil, orphansFirst
+			continue
+		}
+		if damaged() {
+			if !told {
+				log.Warn("files of which nothing speaks are kept: some of what is stored is damaged or set aside; `cortex doctor` says what, and what to do")
+			}
+			files, told = nil, true
 			continue
 		}
 		if files == nil { // what happened before, others have seen

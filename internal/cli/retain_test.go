@@ -50,18 +50,18 @@ func addTurn(t *testing.T, store storage.Store, contextID string, at time.Time, 
 }
 
 // TestKeepFiles has a replica look after files as long as it is its part: what was stored and never spoken of goes within some minutes, also when it was
-// another one's part at first.
+// another one's part at first, but not while something of the store is damaged.
 func TestKeepFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
 		defer bus.Close()
 		ctx, cancel := context.WithCancel(t.Context())
-		var leads atomic.Bool
+		var leads, damaged atomic.Bool
 		var left atomic.Pointer[[]erase.Loose]
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			keepFiles(ctx, leads.Load, store, bus, "", func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
+			keepFiles(ctx, leads.Load, damaged.Load, store, bus, "", func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
 		}()
 		ref, err := transport.PutFile(ctx, bus, "", "c", "user:ada", strings.NewReader("words"), 10)
 		if err != nil {
@@ -83,6 +83,19 @@ func TestKeepFiles(t *testing.T) {
 		<-time.After(20 * time.Minute)
 		if told := left.Load(); there() || len(*told) > 0 {
 			t.Errorf("20 minutes later the file is there %v, and %v is told, want nothing", there(), *told)
+		}
+		damaged.Store(true)
+		if ref, err = transport.PutFile(ctx, bus, "", "c", "user:ada", strings.NewReader("words"), 10); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(3 * time.Hour)
+		if !there() {
+			t.Error("a file is removed while something of the store is damaged")
+		}
+		damaged.Store(false)
+		<-time.After(6 * time.Minute)
+		if there() {
+			t.Error("nothing is damaged any more, and a file of which nothing speaks is there")
 		}
 		cancel()
 		<-done
@@ -139,6 +152,27 @@ func TestSweepRetained(t *testing.T) {
 	if n, err := sweepRetained(ctx, store, bus, "", time.Hour, func() time.Time { return now }, slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("sweepRetained with a context that has ended = %d, %v", n, err)
 	}
+}
+
+// TestRetainedWhileFilesCome has a file be stored in an old conversation: its message is to come, so that conversation stays, and no other.
+func TestRetainedWhileFilesCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := memstore.New(), memory.New(nil)
+		defer bus.Close()
+		for _, id := range []string{"uploading", "old"} {
+			addTurn(t, store, id, time.Now().Add(-31*day), true)
+		}
+		if _, err := transport.PutFile(t.Context(), bus, "", "uploading", "user:ada", strings.NewReader("words"), 10); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"uploading", ""} {
+			n, err := sweepRetained(t.Context(), store, bus, "", 30*day, time.Now, slog.New(slog.DiscardHandler))
+			if left := contextIDs(t, store); n != 1 || err != nil || left[want] != (want != "") || len(left) > 1 {
+				t.Errorf("sweepRetained = %d, %v, and %v are left, want %q", n, err, left, want)
+			}
+			<-time.After(20 * time.Minute)
+		}
+	})
 }
 
 // TestKeepRetained lets months pass.

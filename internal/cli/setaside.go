@@ -9,8 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 const (
@@ -106,4 +109,12 @@ func unnamed(all []setAside, places []string) []setAside {
 			return a.File == place || strings.HasPrefix(a.File, place+string(filepath.Separator))
 		})
 	})
+}
+
+// pathText returns a path as it is, to be copied; in quotes, with escapes, when something in it is not for a terminal.
+func pathText(path string) string {
+	if strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		return strconv.Quote(path)
+	}
+	return path
 }

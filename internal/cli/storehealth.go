@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -50,4 +53,16 @@ func (n *node) left(loose []erase.Loose) {
 	if n.server != nil {
 		n.server.Left(loose)
 	}
+}
+
+// lacks reports whether something is missing from the store, or was set aside and is still there.
+func (n *node) lacks(data string) bool {
+	if len(n.damage()) > 0 {
+		return true
+	}
+	if n.server == nil {
+		return false
+	}
+	aside, err := os.ReadDir(asideDir(data))
+	return len(aside) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
 }

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// looseFor is how long nothing may speak of a file after its sender has stored the last piece of any in that conversation. What is between that
+	// LooseFor is how long nothing may speak of a file after its sender has stored the last piece of any in that conversation. What is between that
 	// and the message is one publish, which a client tries for ten seconds. An agent may do other things first: its task is looked at.
-	looseFor = 15 * time.Minute
+	LooseFor = 15 * time.Minute
 	// awayFor is the same for what was stored before this process looked for the first time, when nobody may have been there to take the message.
 	awayFor = time.Hour
 )
@@ -181,7 +181,7 @@ func (f *Orphans) look(ctx context.Context, contextID string, files, due []trans
 	left = slices.DeleteFunc(left, func(o transport.Object) bool {
 		active := newest[o.From]
 		f.wait([]transport.Object{o}, active)
-		return now.Before(active.Add(looseFor)) // its sender stores files there
+		return now.Before(active.Add(LooseFor)) // its sender stores files there
 	})
 	if len(left) == 0 {
 		return nil
@@ -202,7 +202,7 @@ func (f *Orphans) look(ctx context.Context, contextID string, files, due []trans
 // wait has files be looked at again when nothing has happened to them since.
 func (f *Orphans) wait(files []transport.Object, since time.Time) {
 	for _, o := range files {
-		f.silent[o].due = since.Add(looseFor)
+		f.silent[o].due = since.Add(LooseFor)
 	}
 }
 

@@ -149,6 +149,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	decision := &llm.Decision{Kind: llm.KindDelegate}
 	var reasons []string
 	for i, p := range pieces {
+		p.task = cmp.Or(p.task, strings.TrimSpace(t.User)) // a name and a comma
 		if len(p.task) > llm.MaxTask {
 			return tooLong(len(p.task))
 		}
@@ -193,7 +194,7 @@ func resume(t *llm.Turn, m *matcher) *llm.Decision {
 		if strings.TrimSpace(task) == "" {
 			return nil
 		}
-		if !m.agents[at].Seen && len(m.plan(t.User)) > 0 {
+		if !m.agents[at].Seen && m.worker(t.User) >= 0 {
 			return nil // it does not run, and this is for another one
 		}
 		if len(task) > llm.MaxTask {

@@ -27,34 +27,45 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 		return nil
 	}
 	rest, opened := opening(text)
-	for _, before := range earlier(t.History) {
-		at := m.find(before.Agent)
-		if at < 0 {
-			continue
-		}
-		if whole := m.goOn(before, at, rest, opened); whole != "" && len(whole) <= llm.MaxTask {
-			return []piece{{
-				agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
-				reason: m.agents[at].ID + ": it goes on with what was asked before",
-			}}
+	last, all := earlier(t.History)
+	for _, way := range []struct {
+		tasks []prompt.Task
+		goOn  func(before prompt.Task, at int) string
+	}{
+		{all, func(before prompt.Task, _ int) string { return withResult(before, rest) }},
+		{last, func(before prompt.Task, at int) string { return m.goOn(before, at, rest, opened) }},
+		{last, func(before prompt.Task, at int) string { return m.goFurther(before, at, rest) }},
+	} {
+		for _, before := range way.tasks {
+			at := m.find(before.Agent)
+			if at < 0 {
+				continue
+			}
+			if whole := way.goOn(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
+				return []piece{{
+					agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
+					reason: m.agents[at].ID + ": it goes on with what was asked before",
+				}}
+			}
 		}
 	}
 	return nil
 }
 
-// earlier returns the tasks of the last turn that gave any, the latest first.
-func earlier(history []prompt.Turn) []prompt.Task {
+// earlier returns the tasks of the last turn that gave any, and those of some turns before too, the latest first.
+func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 	for i := len(history) - 1; i >= max(0, len(history)-maxBack); i-- {
 		var tasks []prompt.Task
 		for _, s := range history[i].Steps {
 			tasks = append(tasks, s.Tasks...)
 		}
-		if len(tasks) > 0 {
-			slices.Reverse(tasks)
-			return tasks
+		slices.Reverse(tasks)
+		if last == nil {
+			last = tasks
 		}
+		all = append(all, tasks...)
 	}
-	return nil
+	return last, all
 }
 
 // Read only.
@@ -70,7 +81,7 @@ var (
 	onThat = regexp.MustCompile(`(?i)^(?:(?:what|how much) is |what's |calculate |compute )?(?:(?:multiply|divide|add|subtract|take|double|half|halve|twice|round|` +
 		`[\d.]+\s*%|[\d.]+ percent) (?:.* )?(?:that|it|this|the result|the answer)\b|(?:that|it|this|the result|the answer) ` +
 		`(?:[+*/×÷^−-]|plus|minus|times|divided by|multiplied by))`)
-	lastNumber = regexp.MustCompile(`(?:^|[=≈:]\s*)(-?\d[\d,]*(?:\.\d+)?)\s*$`)
+	lastNumber = regexp.MustCompile(`(?:^|[=≈]\s*)(-?\d[\d,]*(?:\.\d+)?)\s*$`)
 	quantity   = regexp.MustCompile(`^([-−]?\d[\d,.]*)(?:\s*([\p{L}°]+))?[?.!]*$`)
 	aQuantity  = regexp.MustCompile(`[-−]?\d[\d,.]*(?:\s*[\p{L}°]+)?`)
 	day        = regexp.MustCompile(`(?i)\b(?:(?:today|tomorrow|tonight|yesterday|now)\b|(?:(?:on|this|next|last) )?(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|` +
@@ -101,16 +112,13 @@ func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) str
 		return ""
 	case anew.MatchString(rest):
 		return before.Text
-	case operation.MatchString(rest):
-		return onResult(before, func(n string) string { return n + " " + rest })
-	case onThat.MatchString(rest):
-		return onResult(before, func(n string) string { return ofThat.ReplaceAllLiteralString(rest, n) })
-	case there.MatchString(rest) && n > 2 && !there.MatchString(before.Text):
-		return "" // see whereThere
-	case n > 6:
+	case n > 6 || n > 4 && !opened || operation.MatchString(rest):
 		return ""
 	case day.FindString(bare) == bare:
-		return inPlace(before.Text, day.FindStringIndex(before.Text), bare)
+		if then := day.FindStringIndex(before.Text); then != nil {
+			return inPlace(before.Text, then, bare)
+		}
+		return ""
 	case m.others(rest, at):
 		return "" // it asks somebody else for something
 	case (places[word] || aims[word]) && behind != "":
@@ -124,7 +132,7 @@ func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) str
 		if phrase := phraseOf(before.Text, func(p string) bool { return like[p] || aims[word] && aims[p] }); phrase != nil {
 			return inPlace(before.Text, phrase, bare)
 		}
-		return inPlace(before.Text, nil, bare)
+		return ""
 	case quantity.MatchString(bare):
 		return otherQuantity(before.Text, bare)
 	}
@@ -169,13 +177,30 @@ func (m *matcher) worker(text string) int {
 	return c.agent
 }
 
-// onResult returns what use makes of the number that a task ended with; "" when it ended otherwise.
-func onResult(before prompt.Task, use func(number string) string) string {
-	n := lastNumber.FindStringSubmatch(strings.TrimSpace(before.Result))
-	if n == nil {
+// goFurther returns an earlier request with a place or a day behind it; "" when rest is neither. A calculation takes none.
+func (m *matcher) goFurther(before prompt.Task, at int, rest string) string {
+	bare := strings.TrimRight(rest, "?!. ")
+	word, behind := nextWord(bare)
+	place := places[strings.ToLower(word)] && behind != "" && len(strings.Fields(bare)) <= 6 && !m.others(rest, at)
+	if bare == "" || !place && day.FindString(bare) != bare || strings.ContainsFunc(before.Text, unicode.IsDigit) {
 		return ""
 	}
-	return use(n[1])
+	asked := strings.TrimRight(before.Text, "?!. ")
+	return asked + " " + bare + before.Text[len(asked):]
+}
+
+// withResult returns an operation on the number that a task ended with, "times 2" or "half of that"; "" when rest is none, or there is none.
+func withResult(before prompt.Task, rest string) string {
+	n := lastNumber.FindStringSubmatch(strings.TrimSpace(before.Result))
+	switch {
+	case n == nil:
+		return ""
+	case operation.MatchString(rest):
+		return n[1] + " " + rest
+	case onThat.MatchString(rest):
+		return ofThat.ReplaceAllLiteralString(rest, n[1])
+	}
+	return ""
 }
 
 // phraseOf returns where the last phrase of text is that begins with a preposition that is wanted, such as "in New York" of "what time is
@@ -202,9 +227,7 @@ func phraseOf(text string, wanted func(preposition string) bool) []int {
 			open = word == strings.TrimRight(word, ",;.?!")
 		}
 		i += n
-		for i < len(text) && unicode.IsSpace(rune(text[i])) {
-			i++
-		}
+		i = len(text) - len(strings.TrimLeftFunc(text[i:], unicode.IsSpace))
 	}
 	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
 		return nil
@@ -217,13 +240,9 @@ func firstWord(s string) string {
 	return word
 }
 
-// inPlace returns text with phrase in the place of what stands at, or behind it all when at is nil.
+// inPlace returns text with phrase in the place of what stands at.
 func inPlace(text string, at []int, phrase string) string {
-	if at != nil {
-		return text[:at[0]] + phrase + text[at[1]:]
-	}
-	bare := strings.TrimRight(text, "?!. ")
-	return bare + " " + phrase + text[len(bare):]
+	return text[:at[0]] + phrase + text[at[1]:]
 }
 
 // otherQuantity returns text with another quantity in the place of its last one of the same unit, or of the first number; "" when it has
@@ -256,7 +275,8 @@ func whereThere(text string, history []prompt.Turn) string {
 	if at == nil || len(words) < 3 || slices.Contains([]string{"is", "are", "was", "hi", "hello", "hey"}, words[len(words)-2]) {
 		return text
 	}
-	for _, before := range earlier(history) {
+	last, _ := earlier(history)
+	for _, before := range last {
 		if phrase := phraseOf(before.Text, func(p string) bool { return p == "in" || p == "at" || p == "near" }); phrase != nil {
 			return text[:at[0]] + before.Text[phrase[0]:phrase[1]] + text[at[4]:]
 		}

@@ -124,6 +124,7 @@ func TestRoute(t *testing.T) {
 
 		// By name.
 		{"@agent_echo hello", "agent_echo/echo: hello"},
+		{"@agent_echo ,", "agent_echo/echo: @agent_echo ,"},
 		{"@agent_echo what is 17*23?", "agent_echo/echo: what is 17*23?"},
 		{"@AGENT_ECHO, hello, and what is 17*23?", "agent_echo/echo: hello, and what is 17*23?"},
 		{"@echo: hello", "agent_echo/echo: hello"},
@@ -173,6 +174,8 @@ func TestRoute(t *testing.T) {
 // Whatever a user types and a card says, there is a decision that can be carried out.
 func FuzzDecide(f *testing.F) {
 	f.Add("what time is it in Tokyo, and count the words: a b", "Counts: \"x\" 1+2")
+	f.Add("and in\u00a0Paris?", "time\u00a0in\u00a0Tokyo\u00a0now = 3")
+	f.Add("wethér 20 km thére", "weather in 10 km = 7")
 	f.Add("@agent_echo: \"hi\n- 2. and then ask the x agent to", "agent_x")
 	f.Fuzz(func(t *testing.T, user, card string) {
 		tn := turn(user)
@@ -181,6 +184,9 @@ func FuzzDecide(f *testing.F) {
 		tn.Agents = append(tn.Agents, x)
 		decide(t, tn)
 		tn.Waiting = []prompt.Task{{ID: "t", Agent: "x"}}
+		decide(t, tn)
+		tn.Waiting = nil
+		tn.History = []prompt.Turn{{User: card, Steps: []prompt.Step{{Tasks: []prompt.Task{{ID: "t", Agent: "x", Text: card, Result: card}}}}}}
 		decide(t, tn)
 	})
 }

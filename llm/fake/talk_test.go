@@ -60,6 +60,19 @@ func work(t *testing.T, d *llm.Delegation) prompt.Task {
 	return task
 }
 
+// TestWaitingAsleep holds that an agent that asked back and has gone gets the replies, and not what is plainly for another one.
+func TestWaitingAsleep(t *testing.T) {
+	for _, c := range []struct{ say, want string }{
+		{"the blue one", "sleeper"}, {"Berlin", "sleeper"}, {"what time is it in Tokyo?", "agent_clock"}, {"echo hello", "agent_echo"},
+	} {
+		tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, User: c.say}}
+		tn.Waiting = []prompt.Task{{ID: "1", Agent: "sleeper", Text: "do it", State: a2a.TaskStateInputRequired, Result: "Which one?"}}
+		if d := decide(t, tn); len(d.Delegations) != 1 || d.Delegations[0].Agent != c.want {
+			t.Errorf("%q goes to %+v, want %s", c.say, d.Delegations, c.want)
+		}
+	}
+}
+
 // TestTalk holds conversations as people have them: what is said, and what the answer begins with or, behind @, who is asked for what.
 func TestTalk(t *testing.T) {
 	type said struct{ say, want string }
@@ -82,6 +95,11 @@ func TestTalk(t *testing.T) {
 		{{"what is 17*23?", "17*23 = 391"}, {"plus 9", "391 plus 9 = 400"}, {"half of that", "half of 400 = 200"}, {"20% of it", "20% of 200 = 40"}},
 		{{"2+2", "2+2 = 4"}, {"* 10", "4 * 10 = 40"}, {"-5", "40 -5 = 35"}, {"divide that by 7", "35 / 7 = 5"}},
 		{{"convert 10 km to miles", "10 km ≈ 6.2"}, {"and 20 km?", "20 km ≈ 12.4"}, {"what about 5", "5 km ≈ 3.1"}, {"in feet?", "5 km ≈ 16404"}},
+		{{"what time is it in Tokyo, and what is 17*23?", "agent_clock: Tokyo"}, {"and in Paris?", "Paris (Europe/Paris)"}, {"tell me a joke", lost}, {"times 2", "391 times 2 = 782"}},
+		{{"17*23", "17*23 = 391"}, {"and in Bergen?", lost}},
+		{{"convert 10 km to miles", "10 km"}, {"to be or not to be", lost}},
+		{tokyo, {"times 2", lost}},
+		{{"what is the weather?", "@weather"}, {"in Bergen", "@weather: what is the weather in Bergen?"}},
 		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and 10 km in miles?", "10 km ≈ 6.2"}},
 		{{"echo hello", "Echo: echo hello"}, {"again please", "Echo: echo hello"}, {"once more!", "Echo: echo hello"}},
 		{{"remind me to call Bob", "@notes: remind me to call Bob"}, {"and list my notes", "@notes: list my notes"}},

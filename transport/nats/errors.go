@@ -133,7 +133,7 @@ func (b *Bus) mayBe(id, tenant string) error {
 	case b.who.Tenant != tenant:
 		return fmt.Errorf("%w: the credentials are for %s, not for tenant %q: give --tenant, or others with --creds", transport.ErrForbidden, b.who, tenant)
 	case id != "" && b.who.ID != id:
-		return fmt.Errorf("%w: the credentials are for %s, not for %q: give others with --creds", transport.ErrForbidden, b.who, id)
+		return fmt.Errorf("%w: the credentials are for %q, not for %q: give others with --creds", transport.ErrForbidden, b.who.ID, id)
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 		return err
 	}
 	c.chunks++
+	g.room.take(len(m.Data))
 	if c.uploads == nil || len(c.uploads) >= maxUploads {
 		c.uploads = map[transport.Object]upload{}
 	}
@@ -182,7 +183,7 @@ func (g *gateway) fileRoom(c *caller) error {
 		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
 	}
 	c.counted, c.chunks = time.Now(), total
-	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex sessions delete`)"
+	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex sessions delete`); files that no conversation has go by themselves within minutes"
 	switch {
 	case total >= g.ownChunks:
 		return fmt.Errorf("%w: %s keeps %s of files already, which is as much as one may: %s", transport.ErrFilesFull, c.who, chunksText(total), ask)
@@ -270,6 +271,13 @@ func (s *fileSpace) left(g *gateway, now bool) (int64, error) {
 	}
 	s.known, s.bytes = time.Now(), left
 	return left, nil
+}
+
+// take takes off what was stored since it was looked at.
+func (s *fileSpace) take(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bytes -= int64(n)
 }
 
 // bytesLeft returns how much of what is free is for files.

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/repl"
+)
+
+// modelChoice is what the user of a chat said when a model was offered: what decides when nothing else is said. Without an LLM, none.
+type modelChoice struct {
+	LLM   string `json:"llm,omitempty"`
+	Model string `json:"model,omitempty"`
+}
+
+func choiceFile(data string) string { return filepath.Join(data, "model.json") }
+
+// modelOffer is a model that could decide, and is not asked anything before the user wants it.
+type modelOffer struct {
+	llm  string // what --llm would name
+	by   string // how it was found: the variable of its key, or the program that runs here
+	name string // of the model; empty when the user has to know it
+}
+
+// localServers are programs that have models and run on this machine, by what --llm calls them.
+var localServers = []struct{ llm, name, list string }{{"ollama", "Ollama", "ollama list"}, {"lmstudio", "LM Studio", "lms ls"}}
+
+// dialTime bounds how long a chat waits for a program on this machine that may not be there.
+const dialTime = 200 * time.Millisecond
+
+// listens reports whether a program of this machine listens at a port. It is sent nothing.
+func listens(ctx context.Context, port string) bool {
+	d := net.Dialer{Timeout: dialTime}
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+	if err != nil {
+		return false
+	}
+	c.Close() //nolint:errcheck // nothing was written
+	return true
+}
+
+// findModel returns the first model that could be asked: one whose key is in the environment, or of a program that listens on this machine.
+func (s *settings) findModel(ctx context.Context, listens func(ctx context.Context, port string) bool) (modelOffer, bool) {
+	all := s.endpoints()
+	for _, name := range []string{"openai", "gemini"} {
+		ep := all[name]
+		if ep == nil || ep.by.own || ep.ready() != nil {
+			continue
+		}
+		for _, env := range strings.Split(ep.KeyEnv, ",") {
+			if strings.TrimSpace(os.Getenv(env)) != "" {
+				return modelOffer{llm: name, by: env, name: ep.Model}, true
+			}
+		}
+	}
+	for _, local := range localServers {
+		ep := all[local.llm]
+		if ep == nil || ep.by.own {
+			continue
+		}
+		if u, err := url.Parse(ep.BaseURL); err == nil && listens(ctx, u.Port()) {
+			return modelOffer{llm: local.llm, by: local.name, name: ep.Model}, true
+		}
+	}
+	return modelOffer{}, false
+}
+
+// chooseModel has a chat on a terminal decide with the model that its user chose for the data folder. The first time that one is found, it is
+// offered, and the answer kept, whatever it is. What is set goes before, and who joins a Cortex that runs has what decides there. It returns
+// what the user is to know.
+func (e *env) chooseModel(ctx context.Context) (warning string, _ error) {
+	s := &e.settings
+	if !e.onTerminal() || !s.inFolder() || s.given["llm"] != 0 || s.given["model"] != 0 || len(s.llms) > 0 || held(s.data) {
+		return "", nil
+	}
+	choice, err := keptChoice(s.data)
+	if errors.Is(err, fs.ErrNotExist) {
+		offer, found := s.findModel(ctx, listens)
+		if !found {
+			return "", nil
+		}
+		answered := false
+		if choice, answered, err = e.offerModel(ctx, offer); err != nil || !answered {
+			return "", err
+		}
+		err = keepChoice(s.data, choice)
+	}
+	if err != nil {
+		return "", fmt.Errorf("the model that decides: %w", err)
+	}
+	if choice.LLM == "" {
+		return "", nil
+	}
+	s.node.llm, s.node.model = choice.LLM, choice.Model
+	if err := s.checkLLM(); err != nil {
+		s.node.llm, s.node.model = "fake", ""
+		return fmt.Sprintf("%s was chosen in this folder, and does not decide: %s", choice.LLM, missing(err)), nil
+	}
+	return "", nil
+}
+
+// offerModel asks whether a model is to decide. It is not answered at the end of the input.
+func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice, answered bool, _ error) {
+	if o.name != "" {
+		fmt.Fprintf(e.stdout, "%s is set: let %s decide, at its price? [y/N] ", o.by, o.name)
+		line, err := e.readAnswer(ctx)
+		if saysYes(line) {
+			choice = modelChoice{LLM: o.llm}
+		}
+		return choice, line != "", notEnd(err)
+	}
+	fmt.Fprintf(e.stdout, "%s runs here: type a model of it to decide with, or Enter for none: ", o.by)
+	for range 3 {
+		line, err := e.readAnswer(ctx)
+		name := strings.TrimSpace(line)
+		switch {
+		case line == "" || err != nil:
+			return choice, false, notEnd(err)
+		case saysYes(line), strings.ContainsAny(name, " \t"), name != repl.Sanitize(name):
+			fmt.Fprintf(e.stdout, "Which model? `%s` names them; Enter for none: ", o.lists())
+			continue
+		case name != "" && !slices.Contains([]string{"n", "no", "none"}, strings.ToLower(name)):
+			choice = modelChoice{LLM: o.llm, Model: name}
+		}
+		return choice, true, nil
+	}
+	return choice, true, nil
+}
+
+// lists is the command that lists the models of a program of this machine.
+func (o modelOffer) lists() string {
+	for _, local := range localServers {
+		if local.llm == o.llm {
+			return local.list
+		}
+	}
+	return ""
+}
+
+func saysYes(line string) bool {
+	line = strings.ToLower(strings.TrimSpace(line))
+	return line == "y" || line == "yes"
+}
+
+// notEnd is err, unless it is that of the end of the input.
+func notEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// readAnswer reads one line of what is typed, with its end, and nothing that comes after it. Ctrl-C is [repl.ErrInterrupted].
+func (e *env) readAnswer(ctx context.Context) (string, error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	type read struct {
+		line string
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() { // until there is a line: the process ends when ctx does
+		var line []byte
+		b := make([]byte, 1)
+		for len(line) < 1000 {
+			n, err := e.stdin.Read(b)
+			if line = append(line, b[:n]...); err != nil || n > 0 && b[0] == '\n' {
+				done <- read{string(line), err}
+				return
+			}
+		}
+		done <- read{string(line), nil}
+	}()
+	select {
+	case got := <-done:
+		return got.line, got.err
+	case <-ctx.Done():
+		fmt.Fprintln(e.stdout)
+		return "", repl.ErrInterrupted
+	}
+}
+
+func keptChoice(data string) (c modelChoice, _ error) {
+	b, err := readLeft(choiceFile(data))
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(b, &c); err != nil {
+		return c, fmt.Errorf("%s cannot be read: %w: remove it to be asked again", choiceFile(data), err)
+	}
+	return c, nil
+}
+
+func keepChoice(data string, c modelChoice) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return leave(choiceFile(data), append(b, '\n'))
+}
