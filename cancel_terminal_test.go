@@ -14,6 +14,7 @@ import (
 
 // TestCtrlCEndsPrograms presses Ctrl-C in the chat while a program works, and none of the program's processes is left.
 func TestCtrlCEndsPrograms(t *testing.T) {
+	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
 		"worker.yaml": "name: worker\ndescription: Does work\nskills:\n  - id: work\n    name: Work\n    examples: [\"work: please\"]\n",
@@ -26,7 +27,7 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 	term := open(t, "chat", "--data", data)
 	term.shows("3 agents online")
 	agent := exec.CommandContext(t.Context(), term.path, "agent", "exec", "--data", data, "--card", "worker.yaml", "--", "sh", "worker.sh")
-	agent.Dir, agent.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+	agent.Dir, agent.Env = dir, []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,6 +54,7 @@ func TestCtrlCEndsPrograms(t *testing.T) {
 // TestClosedTerminalEndsPrograms closes the terminal of an agent, more than once as a kernel and a shell do: it leaves, and the processes of
 // its program end. Under nohup it stays.
 func TestClosedTerminalEndsPrograms(t *testing.T) {
+	t.Parallel()
 	hearHangup(t)
 	data, dir := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
@@ -67,7 +69,7 @@ func TestClosedTerminalEndsPrograms(t *testing.T) {
 	term.shows("3 agents online")
 	start := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
+		cmd.Dir, cmd.Env = dir, []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH")}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -33,6 +33,7 @@ func whoRuns(data string) (l left) {
 // TestChatTakesOverWhole ends the chat that runs Cortex with keys and settings of its own: the chat that had joined it takes over with all
 // of them, and not for a moment is the port open to somebody without keys.
 func TestChatTakesOverWhole(t *testing.T) {
+	t.Parallel()
 	data, dir := t.TempDir(), t.TempDir()
 	keys, templates := filepath.Join(dir, "keys"), filepath.Join(dir, "templates")
 	cortex, err := exec.LookPath("cortex")
@@ -85,6 +86,7 @@ func TestChatTakesOverWhole(t *testing.T) {
 	}
 	second.types("/prompt\r")
 	second.shows("You are the replaced one.")
+	second.shows("Reply with one JSON object.") // the last line
 	second.types("\x04")
 	second.ends(0)
 }
@@ -92,6 +94,7 @@ func TestChatTakesOverWhole(t *testing.T) {
 // TestServiceComesNext has a service wait for a chat that has the data folder. It takes its turn before another chat, which had joined, and
 // that chat goes on with it.
 func TestServiceComesNext(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	first := open(t, "chat", "--data", data)
 	first.shows("3 agents online")
@@ -117,6 +120,7 @@ func TestServiceComesNext(t *testing.T) {
 
 // TestChatEndsWithItsFolder removes the data folder of the chat that runs Cortex on it.
 func TestChatEndsWithItsFolder(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	chat := open(t, "chat", "--data", data)
 	chat.shows("3 agents online")
@@ -129,6 +133,7 @@ func TestChatEndsWithItsFolder(t *testing.T) {
 
 // TestChatTakesOverLater takes the policy away from a chat that is to take over: it says so, and takes over once the policy is back.
 func TestChatTakesOverLater(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	rules := []byte("rules:\n  - agents: [clock]\n    at_once: 1\n")
@@ -169,6 +174,7 @@ func TestChatTakesOverLater(t *testing.T) {
 // TestChatTakesOverWithItsOwn has a chat join one that is set otherwise. It says in full what of its own settings is not used, however wide the
 // screen, and takes over with them, and with what else the first was set.
 func TestChatTakesOverWithItsOwn(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(policy, []byte("rules:\n  - agents: [clock]\n    at_once: 1\n"), 0o600); err != nil {
@@ -196,6 +202,7 @@ func TestChatTakesOverWithItsOwn(t *testing.T) {
 
 // TestKeysWaitForAChat has a question that is given keys come while a chat runs Cortex without. It waits for that to end, as a service does.
 func TestKeysWaitForAChat(t *testing.T) {
+	t.Parallel()
 	data, keys := t.TempDir(), filepath.Join(t.TempDir(), "keys")
 	cortex, err := exec.LookPath("cortex")
 	if err != nil {
@@ -204,9 +211,13 @@ func TestKeysWaitForAChat(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), cortex, "auth", "init", keys).CombinedOutput(); err != nil {
 		t.Fatalf("auth init: %v: %s", err, out)
 	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("auth: "+keys+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	chat := open(t, "chat", "--data", data)
 	chat.shows("3 agents online")
-	ask := open(t, "ask", "--data", data, "--auth", keys, "echo the house")
+	ask := open(t, "ask", "--data", data, "--config", config, "echo the house")
 	ask.shows("cortex: waiting for the data folder: a chat or a question")
 	chat.types("\x04")
 	chat.ends(0)
@@ -217,6 +228,7 @@ func TestKeysWaitForAChat(t *testing.T) {
 // TestChatSucceedsTheNext has a chat join a service. It does not take over from that one, but from the chat that comes after. What is said
 // meanwhile is not sent, and it says so.
 func TestChatSucceedsTheNext(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	serve := open(t, "serve", "--data", data, "--http", "none", "--agents", "echo")
 	serve.shows("cortex is ready")
@@ -246,6 +258,7 @@ func TestChatSucceedsTheNext(t *testing.T) {
 // TestKeysUnderAChat has the service of a chat, which had no keys, come back with some. The chat ends and says what to do, as do an agent and who
 // watches; started again, they take the credentials that are there. Before, they waited for ever for a return that could not come.
 func TestKeysUnderAChat(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	cortex, err := exec.LookPath("cortex")
 	if err != nil {

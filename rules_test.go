@@ -64,7 +64,7 @@ func TestRules(t *testing.T) {
 		t.Fatalf("%s: %v", rulesFile, err)
 	}
 	t.Run("table", func(t *testing.T) { wantTable(t, rules) })
-	p := &prover{dir: t.TempDir(), binaries: map[string]string{}, passed: map[string]bool{}}
+	p := &prover{dir: t.TempDir(), declared: map[string]map[string]bool{}, binaries: map[string]string{}, passed: map[string]bool{}}
 	named := map[string]bool{}
 	for _, r := range rules {
 		if named[r.Name] || r.Name == "" || r.Name == "table" {
@@ -76,7 +76,7 @@ func TestRules(t *testing.T) {
 				t.Error("nothing is taken out")
 			}
 			for _, l := range r.Losses {
-				if changed, ok := l.apply(t); l.wantTests(t) && ok && *breakRules {
+				if changed, ok := l.apply(t); l.wantTests(t, p) && ok && *breakRules {
 					l.prove(t, p, changed)
 				}
 			}
@@ -168,28 +168,13 @@ func (l *loss) apply(t *testing.T) (changed map[string]string, ok bool) {
 }
 
 // wantTests wants the tests to be there, and reports whether they are.
-func (l *loss) wantTests(t *testing.T) (ok bool) {
+func (l *loss) wantTests(t *testing.T, p *prover) (ok bool) {
 	t.Helper()
 	if ok = len(l.Tests) > 0; !ok {
 		t.Error("a loss that no test notices")
 	}
 	for dir, tests := range l.Tests {
-		files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		there := map[string]bool{}
-		for _, file := range files {
-			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range f.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
-					there[fn.Name.Name] = true
-				}
-			}
-		}
+		there := p.functions(t, dir)
 		for _, test := range tests {
 			if name, _, _ := strings.Cut(test, "/"); !strings.HasPrefix(name, "Test") || !there[name] {
 				t.Errorf("package %s has no test %s", dir, name)
@@ -249,8 +234,35 @@ const (
 // prover runs tests. It knows which ones it has seen pass as the code is.
 type prover struct {
 	dir      string
-	binaries map[string]string // of the packages as they are
+	declared map[string]map[string]bool // functions of the tests, by the folder of their package
+	binaries map[string]string          // of the packages as they are
 	passed   map[string]bool
+}
+
+// functions returns the names of the functions in the test files of a package, which are read once.
+func (p *prover) functions(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	if there, ok := p.declared[dir]; ok {
+		return there
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil {
+				there[fn.Name.Name] = true
+			}
+		}
+	}
+	p.declared[dir] = there
+	return there
 }
 
 // overlay writes the changed files, and what tells the compiler of them.
@@ -282,7 +294,7 @@ func (p *prover) overlay(t *testing.T, changed map[string]string) string {
 
 // build makes the binary of a package's tests.
 func build(t *testing.T, dir, binary string, flags ...string) (out []byte, err error) {
-	args := append([]string{"test", "-c", "-tags", "novertex", "-o", binary}, flags...)
+	args := append([]string{"test", "-c", "-o", binary}, flags...)
 	return exec.CommandContext(t.Context(), "go", append(args, "./"+dir)...).CombinedOutput()
 }
 

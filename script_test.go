@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -18,16 +19,35 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger})
+	leaveAtOnce()
+	commands := map[string]func(){"cortex": main, "asker": asker, "booker": booker, "stranger": stranger}
+	if commands[filepath.Base(os.Args[0])] == nil {
+		os.Setenv("XDG_CONFIG_HOME", "/nonexistent") //nolint:errcheck // who runs the tests may have settings
+	}
+	testscript.Main(m, commands)
+}
+
+// leaveAtOnce has the programs that are started from here end when they end: with the race detector each waits for a second before that,
+// for a race that somebody may just be telling of, and the scripts start a thousand of them.
+func leaveAtOnce() {
+	if os.Getenv("GORACE") == "" {
+		os.Setenv("GORACE", "atexit_sleep_ms=10") //nolint:errcheck // the name is a good one
+	}
 }
 
 // TestScripts runs the command line as people do, each script in an empty folder with a state folder of its own.
 func TestScripts(t *testing.T) {
+	upgrade, err := filepath.Abs("testdata/upgrade")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("XDG_STATE_HOME", "")
+			e.Setenv("UPGRADE", upgrade) // the folders of older versions
+			e.Setenv("XDG_CONFIG_HOME", "")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -53,10 +73,8 @@ func eventually(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	poll := time.NewTicker(20 * time.Millisecond)
-	defer poll.Stop()
 	var out []byte
-	for end := time.Now().Add(patience); time.Now().Before(end); <-poll.C {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(50 * time.Millisecond) { // which leaves the rest to what it waits for
 		cmd := exec.Command(lookPath(ts, args[1]), args[2:]...)
 		cmd.Dir = ts.Getenv("WORK")
 		cmd.Env = environ(ts)
@@ -91,7 +109,7 @@ func lookPath(ts *testscript.TestScript, name string) string {
 
 func environ(ts *testscript.TestScript) []string {
 	var env []string
-	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "CORTEX_DATA", "CORTEX_NATS_URL", "TESTSCRIPT_COMMAND"} {
+	for _, name := range []string{"PATH", "HOME", "XDG_STATE_HOME", "CORTEX_DATA", "CORTEX_NATS_URL", "TESTSCRIPT_COMMAND", "GORACE"} {
 		if v := ts.Getenv(name); v != "" {
 			env = append(env, name+"="+v)
 		}

@@ -208,7 +208,7 @@ func (a *actor) start() {
 		a.t.Fatal(err)
 	}
 	cmd := exec.Command(path, a.args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + a.dir}
+	cmd.Env = []string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "HOME=" + a.dir}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = a.dir, a.log, a.log
 	if err := cmd.Start(); err != nil {
 		a.t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 // TestChatOnATerminal types into the real program on a real terminal, with nearly nothing in its environment but a path.
 func TestChatOnATerminal(t *testing.T) {
+	t.Parallel()
 	term := open(t, "chat", "--data", t.TempDir())
 	term.shows("3 agents online")
 	term.types("what time is it in Tokyo, and what is 17*23?\r")
@@ -36,6 +37,7 @@ func TestChatOnATerminal(t *testing.T) {
 
 // TestModelIsOfferedOnce has a chat find a key in its environment: it asks, keeps the answer, and goes by it.
 func TestModelIsOfferedOnce(t *testing.T) {
+	t.Parallel()
 	const question = "OPENAI_API_KEY is set: let gpt-5.4-mini decide, at its price? [y/N]"
 	key := []string{"OPENAI_API_KEY=sk-nobody"}
 	leave := func(term *terminal) {
@@ -69,6 +71,9 @@ func TestModelIsOfferedOnce(t *testing.T) {
 		other.shows("deciding offline by words")
 		leave(other)
 	}
+	alone := openWith(t, key, "ask", "--data", t.TempDir(), "17*23") // only a chat offers anything
+	alone.shows("17*23 = 391")
+	alone.ends(0)
 	asked := openWith(t, key, "chat", "--data", t.TempDir())
 	asked.shows(question)
 	asked.types("\x03")
@@ -100,7 +105,7 @@ func openWith(t *testing.T, env []string, args ...string) *terminal {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
+	cmd.Env = append([]string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
 	if err != nil {
 		t.Fatal(err)

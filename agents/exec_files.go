@@ -52,6 +52,7 @@ func removeFolders(now time.Time) {
 // folder is where a run of a program finds the files of its task, and leaves those of its result. Without a dir there is none.
 type folder struct {
 	dir   string
+	root  *os.Root             // of dir as it was made, wherever its path may lead by now
 	paths map[*a2a.Part]string // of the files of the task
 }
 
@@ -72,6 +73,10 @@ func newFolder(t *Task) (*folder, error) {
 			return nil, fmt.Errorf("no folder for the files of the task: %w", err)
 		}
 	}
+	if f.root, err = os.OpenRoot(dir); err != nil {
+		f.remove()
+		return nil, fmt.Errorf("no folder for the files of the task: %w", err)
+	}
 	return f, nil
 }
 
@@ -87,6 +92,10 @@ func (f *folder) env() []string {
 
 // remove removes the folder, with what a program has left in it.
 func (f *folder) remove() {
+	if f.root != nil {
+		_ = errors.Join(f.root.RemoveAll(filepath.Base(f.in())), f.root.RemoveAll(filepath.Base(f.out()))) // wherever it was moved to
+		_ = f.root.Close()
+	}
 	if f.dir == "" || os.RemoveAll(f.dir) == nil {
 		return
 	}
@@ -159,26 +168,22 @@ const (
 	maxNotes  = 10     // of those that are left out, which are named
 )
 
-// collect adds what the program has left to the result, by the names in the order of the alphabet. What is no file of the folder itself is
-// left out, and so is what is too much; it says so in a line for each of the first.
+// collect adds what the program has left to the result, by the names in the order of the alphabet. The folder is the one that was made for the
+// run, also when its path leads elsewhere by now. What is no file of the folder itself is left out, and so is what is too much; it says so in a
+// line for each of the first.
 func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err error) {
 	if f.dir == "" {
 		return nil, nil
 	}
-	own, err := os.OpenRoot(f.dir)
+	out := filepath.Base(f.out())
+	info, err := f.root.Lstat(out)
 	if err != nil {
 		return nil, nil // it has removed it
-	}
-	defer own.Close()
-	out := filepath.Base(f.out())
-	info, err := own.Lstat(out)
-	if err != nil {
-		return nil, nil // likewise
 	}
 	if !info.IsDir() { // a link leads to files that are not of this run
 		return []string{"[" + outVar + " is no folder any more: nothing was taken from it]"}, nil
 	}
-	root, err := own.OpenRoot(out)
+	root, err := f.root.OpenRoot(out)
 	if err != nil {
 		return nil, fmt.Errorf("read what the program has left: %w", pathless(err))
 	}

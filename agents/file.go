@@ -184,7 +184,7 @@ func (a *agent) pack(ctx context.Context, contextID string, parts a2a.ContentPar
 	if !ok {
 		return parts, nil
 	}
-	return transport.PackFiles(ctx, patient{f, a}, a.o.Tenant, contextID, a.id, parts)
+	return transport.PackFiles(ctx, patient{f, a}, a.o.Tenant, contextID, a.id, parts, nil)
 }
 
 // packed returns an outcome as it is sent, see pack.

@@ -48,6 +48,14 @@ func init() {
 		os.Symlink(os.Getenv("ASIDE"), out) //nolint:errcheck // likewise
 		fmt.Print("done")
 	}
+	// replace puts a link in the place of the folder above that.
+	programs["replace"] = func([]string) {
+		out, aside := os.Getenv("CORTEX_OUT"), os.Getenv("ASIDE")
+		os.Mkdir(filepath.Join(out, "own"), 0o700)                    //nolint:errcheck // it is looked for
+		os.Rename(filepath.Dir(out), filepath.Join(aside, "moved"))   //nolint:errcheck // likewise
+		os.Symlink(filepath.Join(aside, "others"), filepath.Dir(out)) //nolint:errcheck // likewise
+		fmt.Print("done")
+	}
 	// litter leaves more files than anybody looks at.
 	programs["litter"] = func([]string) {
 		for i := range litterFiles {
@@ -127,6 +135,30 @@ func TestExecOutIsALink(t *testing.T) {
 	}
 }
 
+// TestExecFolderIsALink has a program put a link in the place of the folder in which CORTEX_OUT is: what it has left is taken from where that is by
+// now, and nothing from where the link leads. Neither stays.
+func TestExecFolderIsALink(t *testing.T) {
+	aside := t.TempDir()
+	theirs := filepath.Join(aside, "others", "out", "theirs")
+	if err := os.MkdirAll(theirs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ASIDE", aside)
+	t.Setenv("TMPDIR", t.TempDir())
+	got, err := run(t, program(t, "replace", agents.ExecOptions{}), &agents.Task{ID: "t1", Message: message("work")})
+	if want := "done\n[own: left out, it is no file]"; err != nil || got != want {
+		t.Errorf("the result is %q, %v, want %q", got, err, want)
+	}
+	if _, err := os.Stat(theirs); err != nil {
+		t.Errorf("what the link leads to: %v, want it as it was", err)
+	}
+	for _, dir := range []string{os.Getenv("TMPDIR"), filepath.Join(aside, "moved")} {
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%s has %v, %v, want nothing", dir, left, err)
+		}
+	}
+}
+
 // TestLeftFolders has an agent that starts remove what one that was killed has left long ago, and nothing else.
 func TestLeftFolders(t *testing.T) {
 	dir := t.TempDir()
@@ -156,7 +188,7 @@ func TestFilesOfAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		task, files := brought()
-		packed, err := transport.PackFiles(t.Context(), b.bus, "", "ctx", "user", task.Message.Parts)
+		packed, err := transport.PackFiles(t.Context(), b.bus, "", "ctx", "user", task.Message.Parts, nil)
 		if err != nil || !transport.IsFileRef(packed[1]) {
 			t.Fatalf("PackFiles = %v, %v", packed, err)
 		}

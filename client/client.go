@@ -113,25 +113,54 @@ func (c *Client) send(ctx context.Context, say *transport.Event) error {
 	return nil
 }
 
+// Check returns the error with which [Client.Send] would refuse m before it sends or stores anything; it wraps transport.ErrInvalid. Who stores
+// files for a message on its own, as with [Attach], asks before.
+func (c *Client) Check(m *Message) error {
+	e, _, err := c.words(m)
+	if err != nil {
+		return err
+	}
+	if _, _, _, err := transport.EncodePayload(e.Payload); err != nil {
+		return err
+	}
+	return c.valid(e)
+}
+
 // message returns the event that says m, or an error that wraps transport.ErrInvalid. Files that are too many for a message are stored with
-// the transport, whose errors it may return.
+// the transport, whose errors it may return; nothing is stored for a message that cannot be said.
 func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, error) {
+	e, said, err := c.words(m)
+	if err != nil {
+		return nil, err
+	}
+	files, ok := c.Transport.(transport.Files)
+	if !ok {
+		return e, c.valid(e)
+	}
+	_, err = transport.PackFiles(ctx, files, c.Tenant, m.ContextID, c.user(), said.Parts, func(parts a2a.ContentParts) error {
+		said.Parts = parts
+		if slices.ContainsFunc(parts, transport.IsFileRef) {
+			if _, _, _, err := transport.EncodePayload(said); err != nil {
+				return err
+			}
+		}
+		return c.valid(e)
+	})
+	return e, err
+}
+
+// words returns the event that says m, with its files as they are, and its payload.
+func (c *Client) words(m *Message) (*transport.Event, *a2a.Message, error) {
 	if m.ContextID == "" {
-		return nil, fmt.Errorf("%w: no conversation to speak in", transport.ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: no conversation to speak in", transport.ErrInvalid)
 	}
 	said := &a2a.Message{Role: a2a.MessageRoleUser, ContextID: m.ContextID, Parts: slices.Clone(m.Parts), Metadata: maps.Clone(m.Metadata)}
 	if isEmpty(said.Parts) {
-		return nil, fmt.Errorf("%w: message is empty", transport.ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: message is empty", transport.ErrInvalid)
 	}
 	if m.To != nil {
 		if err := m.To.Address(said); err != nil {
-			return nil, err
-		}
-	}
-	if files, ok := c.Transport.(transport.Files); ok {
-		var err error
-		if said.Parts, err = transport.PackFiles(ctx, files, c.Tenant, m.ContextID, c.user(), said.Parts); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	from := m.From
@@ -143,7 +172,11 @@ func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, err
 		e.ID = m.ID
 	}
 	e.To, said.ID = transport.Cortex, e.ID
-	return e, e.Validate(transport.Inbox(c.Tenant, transport.Cortex))
+	return e, said, nil
+}
+
+func (c *Client) valid(e *transport.Event) error {
+	return e.Validate(transport.Inbox(c.Tenant, transport.Cortex))
 }
 
 // isEmpty reports whether parts say nothing.

@@ -79,6 +79,13 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 	return ref.Part(name, kind), nil
 }
 
+// Detach removes what [Attach] has stored for a message that is not sent, as far as that may be; what is left of it is removed after some minutes.
+func Detach(ctx context.Context, c *Client, parts a2a.ContentParts) {
+	if files, ok := c.Transport.(transport.Files); ok {
+		transport.Withdraw(ctx, files, c.Tenant, c.user(), parts)
+	}
+}
+
 // Save writes files into a folder, which it makes, under their names: as [transport.FileName] makes them, and with a number where there is one of that
 // name already. Nothing is written over, and nothing outside of the folder. It returns the paths of those that were written; an error says
 // which one was not.

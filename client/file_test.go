@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +87,34 @@ func TestSaveWhereALinkIs(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
 		t.Error("something was written through the link")
+	}
+}
+
+// TestInvalidMessageLeavesNoFiles sends messages that cannot be said, with files that are too large for a message: nothing of these is stored.
+func TestInvalidMessageLeavesNoFiles(t *testing.T) {
+	bus := memory.New(nil)
+	defer bus.Close()
+	c := &client.Client{Transport: bus}
+	large := &a2a.Part{Content: a2a.Raw(make([]byte, 2*transport.MaxInlineFile)), Filename: "a.bin"}
+	words := a2a.NewTextPart("look")
+	for name, m := range map[string]*client.Message{
+		"no id":          {ContextID: "c", ID: "with space", Parts: a2a.ContentParts{words, large}},
+		"too many":       {ContextID: "c", Parts: slices.Repeat(a2a.ContentParts{large}, transport.MaxFiles+1)},
+		"too many words": {ContextID: "c", Parts: a2a.ContentParts{a2a.NewTextPart(strings.Repeat("x", transport.MaxPayload)), large}},
+		"no data":        {ContextID: "c", Parts: a2a.ContentParts{a2a.NewDataPart(math.NaN()), large}},
+	} {
+		if _, err := c.Send(t.Context(), m); !errors.Is(err, transport.ErrInvalid) {
+			t.Errorf("%s: Send = %v, want ErrInvalid", name, err)
+		}
+		if err := c.Check(m); name != "too many" && !errors.Is(err, transport.ErrInvalid) {
+			t.Errorf("%s: Check = %v, want ErrInvalid", name, err)
+		}
+		for o, err := range bus.Objects(t.Context(), "") {
+			t.Fatalf("%s: the message is refused, and file %s is stored, %v", name, o.ID, err)
+		}
+	}
+	if err := c.Check(&client.Message{ContextID: "c", Parts: a2a.ContentParts{words}}); err != nil {
+		t.Errorf("Check of a good message = %v", err)
 	}
 }
 

@@ -16,6 +16,7 @@ func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 		if p.AgentID == "" {
 			o.folds.Drop(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
 			o.queue.withdraw(e.ContextID, "")
+			o.outlines.forget(e.ContextID)
 		}
 		o.learner.Forget(e, p)
 	case *transport.Cancel:

@@ -33,6 +33,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 		return err
 	}
 	o.learner.Learn(conv.Conversation, entry) // behind what others wait for
+	o.outlines.note(conv.Conversation, entry.Time)
 	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
 		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
 			o.log.Warn("snapshot not written", "context_id", conv.ContextID, "err", err)

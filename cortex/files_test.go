@@ -164,7 +164,7 @@ func TestOpenStoredFiles(t *testing.T) {
 			m.Parts = append(m.Parts, p)
 		}
 		var err error
-		if m.Parts, err = transport.PackFiles(t.Context(), k, "", theContext, "user", m.Parts); err != nil {
+		if m.Parts, err = transport.PackFiles(t.Context(), k, "", theContext, "user", m.Parts, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.publish(e)

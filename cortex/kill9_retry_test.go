@@ -42,6 +42,7 @@ func hurried(string) []prompt.Agent {
 // TestKill9WhileTryingAgain kills the process here and there while alpha lets its deadline pass, beta gets the task and asks
 // back, and the user replies: each time both messages have their one answer, and beta one task.
 func TestKill9WhileTryingAgain(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	c := startChild(t, dir, "127.0.0.1:0", 0, "retries")
 	listen := strings.TrimPrefix(c.url, "nats://")

@@ -139,6 +139,7 @@ func (c *child) stop() {
 // TestKill9AtEveryStep kills a process that runs server and orchestrator, with SIGKILL and before and after everything that the
 // orchestrator does in a turn; another process takes over its folder. Each turn is answered exactly once.
 func TestKill9AtEveryStep(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	c := startChild(t, dir, "127.0.0.1:0", 0, "turns")
 	listen := strings.TrimPrefix(c.url, "nats://")

@@ -76,6 +76,7 @@ type Orchestrator struct {
 	spending   *budget.Spending
 	maker      *decide.Maker
 	departures *departures
+	outlines   *outlines
 	stats      counters
 	owned      atomic.Pointer[[]int]
 	learner    *learn.Learner
@@ -143,7 +144,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		learner: learn.New(learn.Config{
 			Notes: notes, Transport: cfg.Transport, Router: cfg.Router, Tenant: cfg.Tenant, Logger: cfg.Logger, Now: cfg.Now,
 		}),
-		maker: maker, queue: newTaskQueue(&cfg, maker),
+		maker: maker, queue: newTaskQueue(&cfg, maker), outlines: newOutlines(&cfg),
 	}, nil
 }
 
@@ -202,6 +203,10 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		o.departures.serve(gctx, o.tellGone)
+		return nil
+	})
+	g.Go(func() error {
+		o.outlines.serve(gctx)
 		return nil
 	})
 	return g.Wait()

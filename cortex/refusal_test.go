@@ -249,12 +249,14 @@ func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
 		w := newWorld(t, d)
-		const n = 40_000
-		id := func(i int) string {
-			return "m" + strings.Repeat("0", i%7) + string(rune('a'+i%26)) + time.Duration(i).String()
+		for i := range 3000 { // more people than there are notes
+			if err := w.orch.KeepRefusal(t.Context(), "user:"+strconv.Itoa(i), "m"); err != nil {
+				t.Fatal(err)
+			}
 		}
+		const n = 200 // more than there are in a note
 		for i := range n {
-			if err := w.orch.KeepRefusal(t.Context(), "user", id(i)); err != nil {
+			if err := w.orch.KeepRefusal(t.Context(), "user", "m"+strconv.Itoa(i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -268,7 +270,7 @@ func TestRefusalsAreBounded(t *testing.T) {
 		if notes > 1024 || most != 64 {
 			t.Errorf("%d notes, with up to %d refusals, want at most 1024, with 64", notes, most)
 		}
-		if _, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", id(n-1)); !ok || err != nil {
+		if _, ok, err := storage.RefusalOf(t.Context(), w.store, "", theContext, "user", "m"+strconv.Itoa(n-1)); !ok || err != nil {
 			t.Errorf("the last one: %v, %v", ok, err)
 		}
 	})

@@ -69,8 +69,8 @@ func TestWaitedUntilTheDeadline(t *testing.T) {
 	}
 }
 
-// TestWaitedIsGivenToOthers has a task wait for a0 until its deadline: nobody has begun it, so that another agent with the skill gets it, whatever
-// the rules say of what a0 was given; without another one, a0 gets it again as its card says.
+// TestWaitedIsGivenToOthers has a task wait for a0 until its deadline: nobody has begun it, so that another agent with the skill gets it, however
+// few attempts the rules allow, unless they say that it is for no others; without another one, a0 gets it again as its card says.
 func TestWaitedIsGivenToOthers(t *testing.T) {
 	again := func(agents func(string) []prompt.Agent) func(string) []prompt.Agent {
 		list := agents("")
@@ -84,7 +84,8 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 	}{
 		"another":              {skilled(2), "", "a1 instead of a0: " + waited},
 		"not twice by a0":      {again(skilled(2)), "", "a1 instead of a0: " + waited},
-		"a0 was not given it":  {skilled(2), "rules: [{agents: [a0], retry: {others: false, attempts: 1}}]", "a1 instead of a0: " + waited},
+		"a0 was not given it":  {skilled(2), "rules: [{agents: [a0], retry: {attempts: 1}}]", "a1 instead of a0: " + waited},
+		"for a0 only":          {skilled(2), "rules: [{agents: [a0], retry: {others: false}}]", ""},
 		"nobody else":          {skilled(1), "", ""},
 		"a0 once more":         {again(skilled(1)), "", "a0 once more: " + waited},
 		"a1 must not be asked": {skilled(2), "rules: [{agents: [a1], allow: false}]", ""},

@@ -38,14 +38,14 @@ func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 	}
 	if !u.Append && v.said.told > 0 { // it begins anew
 		v.said.told, v.said.clean = 0, Sanitizer{}
-		v.ui.EndStream()
+		v.finish()
 	}
 	if v.said.told > maxTold {
 		return true
 	}
 	text := v.said.clean.Clean(transport.Text(u.Artifact.Parts))
 	v.said.told += len(text)
-	v.ui.Stream(v.ui.style.dimLines(text))
+	v.write(text, lookDim)
 	return true
 }
 
@@ -53,17 +53,8 @@ func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 func (v *turnView) silence(id a2a.TaskID) {
 	if v.said.task != "" && (id == "" || id == v.said.task) {
 		v.said = agentText{}
-		v.ui.EndStream()
+		v.finish()
 	}
-}
-
-// dimLines is dim for a text of several lines, whose ends stay visible as such.
-func (s style) dimLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = s.dim(lines[i])
-	}
-	return strings.Join(lines, "\n")
 }
 
 // lastLine returns the last line of text that says something.

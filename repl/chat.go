@@ -52,6 +52,9 @@ type chat struct {
 	interrupts chan os.Signal
 	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
 	got        []gotFile // as they are numbered
+	last       string    // message, and its files
+	lastFiles  []string
+	verbose    bool
 }
 
 func (c *chat) run(ctx context.Context) (err error) {
@@ -210,6 +213,9 @@ func (c *chat) loop(ctx context.Context) error {
 		if recall {
 			c.ui.editor.remember(text)
 		}
+		if slices.Contains(leaving, text) {
+			return nil
+		}
 		if name, args, ok := parseCommand(text); ok {
 			if c.command(ctx, name, args) {
 				return nil
@@ -249,6 +255,7 @@ func (c *chat) drainInterrupts() {
 func (c *chat) turn(ctx context.Context, text string) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
+	c.last, c.lastFiles = text, c.Files
 	v := newTurnView(c.ui, c.Client.Clock)
 	v.board.named = c.present.named
 	ended := make(chan struct{})
@@ -298,6 +305,9 @@ func (c *chat) turn(ctx context.Context, text string) {
 	}
 	if answer != nil {
 		c.brought(ctx, c.contextID, answer.ID, transport.FilesOf(answer.Parts))
+		if c.verbose {
+			c.explain(ctx)
+		}
 	}
 	switch {
 	case failed == nil:
@@ -342,7 +352,11 @@ func (c *chat) fail(err error) {
 
 // warn shows what went wrong.
 func (c *chat) warn(text string) {
-	c.ui.Print(c.ui.style.red("error: ") + oneLine(text))
+	width, _ := c.ui.size()
+	lines := wrapSpans([]span{{"error: ", lookRed}, {oneLine(text), ""}}, width-1, false)
+	for _, line := range lines {
+		c.ui.Print(c.ui.style.paintAll(line))
+	}
 }
 
 // complete offers commands at the beginning of a line, their arguments, and agents behind an @.

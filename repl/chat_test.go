@@ -108,7 +108,7 @@ func TestChatDelegations(t *testing.T) {
 	term.order(order{Do: "completed", ID: "t1"})
 	term.wait("the finished task", regexp.MustCompile(`\n✓ agent_clock  what time is it in Tokyo  \d+\.\d s\n· agent_slow[^\n]*$`).MatchString)
 	term.order(order{Do: "failed", ID: "t2", Text: "the tool crashed\nwith a trace"})
-	term.wait("the failed task", regexp.MustCompile(`\n✓ agent_clock[^\n]*\n✗ agent_slow  a very[^\n]*  failed: the tool crashed with a trace$`).MatchString)
+	term.wait("the failed task", regexp.MustCompile(`\n✓ agent_clock[^\n]*\n✗ agent_slow  a very[^\n]*  failed: the tool crashed with a trace(\n\S thinking[^\n]*)?$`).MatchString)
 	term.order(order{Do: "answer", Text: "It is noon."})
 	term.prompts("")
 	for line := range strings.SplitSeq(term.text(), "\n") {
@@ -557,6 +557,75 @@ func TestChatNarrow(t *testing.T) {
 	for line := range strings.SplitSeq(term.text(), "\n") {
 		if textWidth(line) > 32 {
 			t.Errorf("line %q is wider than the screen", line)
+		}
+	}
+}
+
+// An answer is laid out while it is written: what is complete stays, what is not is shown as it comes.
+func TestChatMarkdown(t *testing.T) {
+	t.Parallel()
+	term := open(t, 40)
+	term.say("tell me")
+	term.shows(" thinking")
+	term.order(order{Do: "delta", ID: "a", Text: "## Head\n\nSome **bo"})
+	term.shows("> tell me\nHead\n\nSome **bo")
+	text := "## Head\n\nSome **bold** words and more of them, until the line is full.\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n"
+	term.order(order{Do: "delta", ID: "a", Text: text[len("## Head\n\nSome **bo"):]})
+	const shown = "> tell me\nHead\n\nSome bold words and more of them, until\nthe line is full.\n\na  b\n─  ─\n1  2"
+	term.shows(shown)
+	term.order(order{Do: "answer", Text: text + "\n- [a link](https://a.example/b)\n"})
+	term.prompts("")
+	term.shows(shown + "\n\n• a link (https://a.example/b)\n>")
+	if out := term.output(); !strings.Contains(out, "\x1b[1mbold\x1b[0m") {
+		t.Errorf("nothing is bold: %q", out)
+	}
+}
+
+// /retry says the last message again, and /edit lets it be changed first.
+func TestChatSaysAgain(t *testing.T) {
+	t.Parallel()
+	term := open(t, 80)
+	say := func(keys, want string) {
+		t.Helper()
+		if h := term.say(keys); h.Text != want {
+			t.Errorf("%q said %q, want %q", keys, h.Text, want)
+		}
+		term.order(order{Do: "answer", Text: "ok"})
+		term.prompts("")
+	}
+	say("/retry", "what time is it?") // of the conversation that goes on
+	say("one\\\rtwo", "one\ntwo")
+	say("/retry", "one\ntwo")
+	term.keys("/edit\r")
+	term.prompts("one↵two")
+	say("!", "one\ntwo!")
+	term.keys("/new\r")
+	term.prompts("")
+	term.keys("/edit\r")
+	term.shows("error: /edit: nothing was said in this conversation yet\n>")
+
+	term.keys("/model\r")
+	term.shows("error: /model: not available here\n>")
+	term.keys("/verbose\r")
+	term.shows("answers are followed by how they came about; /verbose ends that\n>")
+	term.say("why?")
+	term.order(order{Do: "answer", Text: "So."})
+	term.shows("> why?\nSo.\nrespond: because nothing fits\n>")
+}
+
+// Whoever means to leave does.
+func TestChatLeaves(t *testing.T) {
+	t.Parallel()
+	for _, word := range leaving {
+		term := open(t, 80)
+		if h := term.say(" " + word); h.Text != " "+word {
+			t.Errorf("with a space before it, %q said %q", word, h.Text)
+		}
+		term.order(order{Do: "answer", Text: "ok"})
+		term.prompts("")
+		term.keys(word + "\r")
+		if code := term.exits(); code != 0 {
+			t.Errorf("exit status after %q = %d, want 0", word, code)
 		}
 	}
 }

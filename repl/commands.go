@@ -25,16 +25,50 @@ var commands = []command{
 	{"/agents", "", "who is there, and what they can do", (*chat).showAgents},
 	{"/why", "", "how the last answer came about", (*chat).showWhy},
 	{"/prompt", "[TEXT]", "what the model would be sent now", (*chat).showPrompt},
+	{"/usage", "", "what this conversation has cost so far", (*chat).showUsage},
+	{"/model", "", "what decides who does what", (*chat).showModel},
+	{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
 	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
 	{"/sessions", "", "your conversations", (*chat).showSessions},
 	{"/resume", "ID", "go on with a conversation; the beginning of its id is enough", (*chat).resume},
+	{"/retry", "", "say your last message again", (*chat).retry},
+	{"/edit", "", "change your last message and say it again", (*chat).edit},
 	{"/new", "", "begin a new conversation", (*chat).begin},
 	{"/attach", "[FILE]", "have a file go with your next message", (*chat).attach},
 	{"/save", "N [PATH]", "write the file of an answer that has number N", (*chat).save},
 	{"/export", "FILE.md", "write this conversation to a new file; /export! replaces one", (*chat).export},
 	{"/export!", "FILE.md", "", (*chat).exportOver},
 	{"/quit", "", "leave, like Ctrl-D", nil},
+}
+
+// leaving are the messages that mean /quit.
+var leaving = []string{"exit", "quit", "bye"}
+
+// errNothingSaid is returned for what needs a message.
+var errNothingSaid = errors.New("nothing was said in this conversation yet")
+
+// retry says the last message again, with its files.
+func (c *chat) retry(ctx context.Context, _ string) error {
+	if c.last == "" {
+		return errNothingSaid
+	}
+	c.Files = append(c.lastFiles[:len(c.lastFiles):len(c.lastFiles)], c.Files...)
+	c.turn(ctx, c.last)
+	return nil
+}
+
+// edit puts the last message into the line that is typed next.
+func (c *chat) edit(context.Context, string) error {
+	switch {
+	case c.last == "":
+		return errNothingSaid
+	case len(c.last) > maxRecall:
+		return errors.New("your last message is too long to be changed on a line")
+	case !c.ui.editor.begin(c.last):
+		return errors.New("this terminal does not understand what is needed for that")
+	}
+	return nil
 }
 
 // errMissing is returned for what the Backend does not have.

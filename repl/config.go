@@ -14,6 +14,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// When there are colours, see [Config].
+const (
+	ColorAuto   = "auto"
+	ColorAlways = "always"
+	ColorNever  = "never"
+)
+
 // Config says what Run, Pipe and Ask work with. Client is required.
 type Config struct {
 	Client  *client.Client
@@ -27,6 +34,9 @@ type Config struct {
 	Stdin    io.Reader // nil: os.Stdin
 	Stdout   io.Writer // nil: os.Stdout
 	Stderr   io.Writer // nil: os.Stderr
+	// Color says whether what is written has colours: [ColorAlways] or [ColorNever]; "" or anything else: where a terminal shows them and
+	// NO_COLOR is not set.
+	Color string
 	// Verbose makes Pipe and Ask write progress to Stderr even if that is no terminal.
 	Verbose bool
 	// To is the agent that what Ask says is for; nil: whoever fits.
@@ -63,6 +73,10 @@ type Backend struct {
 	Why func(ctx context.Context, contextID string) (string, error)
 	// Prompt returns what the model would be sent if text were said now; text may be empty.
 	Prompt func(ctx context.Context, contextID, text string) (string, error)
+	// Usage says what the conversation has cost so far.
+	Usage func(ctx context.Context, contextID string) (string, error)
+	// Model says what decides: which model, or that none does.
+	Model func(ctx context.Context) (string, error)
 	// Tasks lists the conversation's delegations, the oldest first.
 	Tasks func(ctx context.Context, contextID string) ([]TaskInfo, error)
 }
@@ -146,7 +160,8 @@ func (c Config) withDefaults() Config {
 // screen describes w, which is a terminal or not.
 func (c *Config) screen(w io.Writer, terminal bool) screen {
 	clever := terminal && os.Getenv("TERM") != "dumb"
-	return screen{w: w, style: style(clever && os.Getenv("NO_COLOR") == ""), repaint: clever}
+	colour := clever && os.Getenv("NO_COLOR") == "" && c.Color != ColorNever || c.Color == ColorAlways
+	return screen{w: w, style: style(colour), repaint: clever}
 }
 
 // size returns the columns and rows of the screen, 80 and 24 when they cannot be known.

@@ -22,9 +22,17 @@ func (c Config) Message(ctx context.Context, contextID, text string) (*client.Me
 	if err := CheckFiles(len(c.Files)); err != nil {
 		return nil, err
 	}
+	if len(c.Files) > 0 { // which are stored one by one
+		whole := *m
+		whole.Parts = append(slices.Clone(m.Parts), &a2a.Part{Content: a2a.Raw("a file")})
+		if err := c.Client.Check(&whole); err != nil {
+			return nil, err
+		}
+	}
 	for _, path := range c.Files {
 		p, err := client.Attach(ctx, c.Client, contextID, path, c.MaxFile)
 		if err != nil {
+			client.Detach(ctx, c.Client, m.Parts)
 			return nil, err
 		}
 		m.Parts = append(m.Parts, p)
@@ -40,24 +48,24 @@ func CheckFiles(n int) error {
 	return nil
 }
 
-// Keep writes the files of an answer into the folder that c names, and says on Stderr which there are.
-func (c Config) Keep(ctx context.Context, m *a2a.Message) error {
+// Keep writes the files of an answer into the folder that c names, and says on Stderr which there are. It returns the paths of those written.
+func (c Config) Keep(ctx context.Context, m *a2a.Message) ([]string, error) {
 	c = c.withDefaults()
 	files := transport.FilesOf(m.Parts)
 	if c.Output == "" {
 		for _, p := range files {
 			_, _ = fmt.Fprintf(c.Stderr, "file: %s (--output DIR writes it)\n", client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p))
 		}
-		return nil
+		return nil, nil
 	}
 	saved, err := client.Save(ctx, c.Client.Transport, c.Client.Tenant, c.Output, files)
 	for _, path := range saved {
 		_, _ = fmt.Fprintf(c.Stderr, "wrote %s\n", oneName(path))
 	}
 	if err != nil {
-		return fmt.Errorf("the files of the answer are not all written: %w", err)
+		return saved, fmt.Errorf("the files of the answer are not all written: %w", err)
 	}
-	return nil
+	return saved, nil
 }
 
 // attach has a file go with the next message.

@@ -63,6 +63,7 @@ type keyboard struct {
 
 	mu     sync.Mutex
 	pasted []pastedText
+	before []byte // what the next line begins with
 }
 
 type keys struct {
@@ -114,8 +115,18 @@ func (k *keyboard) wake() {
 	}
 }
 
+// put has the next line begin with a text.
+func (k *keyboard) put(text string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.before = append(k.before, mark.Replace(Sanitize(text))...)
+}
+
 // Read implements io.Reader.
 func (k *keyboard) Read(p []byte) (int, error) {
+	k.mu.Lock()
+	k.ready, k.before = append(k.ready, k.before...), nil
+	k.mu.Unlock()
 	for len(k.ready) == 0 {
 		if k.err != nil {
 			return 0, k.err

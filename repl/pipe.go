@@ -30,7 +30,7 @@ func Pipe(ctx context.Context, cfg Config) error {
 	return Ask(ctx, cfg, text)
 }
 
-// Ask says text in the conversation and writes the answer to Stdout, and nothing else. Progress goes to Stderr when
+// Ask says text in the conversation and writes the answer to Stdout, and nothing else: laid out where that is a terminal, as it is elsewhere. Progress goes to Stderr when
 // that is a terminal, or Verbose is set. It returns ErrFailed when the answer, written all the same, reports a failure;
 // ctx's error, with nothing written, when ctx ended before; the errors of [Config.Say] otherwise.
 func Ask(ctx context.Context, cfg Config, text string) error {
@@ -62,10 +62,14 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		if !strings.HasSuffix(answer, "\n") {
 			answer += "\n"
 		}
+		if out := cfg.screen(cfg.Stdout, isTerminal(cfg.Stdout)); out.repaint || bool(out.style) {
+			width, _ := out.size()
+			answer = render(answer, width, out.style, "")
+		}
 		if _, err := io.WriteString(cfg.Stdout, answer); err != nil {
 			return fmt.Errorf("write the answer: %w", err)
 		}
-		if err := cfg.Keep(ctx, m); err != nil {
+		if _, err := cfg.Keep(ctx, m); err != nil {
 			return err
 		}
 		if failed, _ := m.Meta()[transport.MetaFailed].(bool); failed {

@@ -71,6 +71,8 @@ func (e *plainEditor) wake() {
 	_, _ = io.WriteString(e.out, text+e.prompt)
 }
 
+func (e *plainEditor) begin(string) bool { return false }
+
 func (e *plainEditor) remember(string) {}
 
 func (e *plainEditor) Close() error { return e.keys.Close() }

@@ -113,6 +113,11 @@ func (e *lineEditor) wake() {
 	}
 }
 
+func (e *lineEditor) begin(text string) bool {
+	e.keys.put(text)
+	return true
+}
+
 func (e *lineEditor) remember(text string) {
 	if len(text) <= maxRecall {
 		_ = e.rl.SaveHistory(mark.Replace(text)) // no file, no error

@@ -60,13 +60,14 @@ func (c *chat) recap(ctx context.Context, id string) error {
 	}
 	width, height := c.ui.size()
 	for i, line := range last {
-		text := speaker(line) + ": " + oneLine(line.Text)
-		if whole := Sanitize(speaker(line) + ": " + line.Text); i == len(last)-1 && strings.Count(whole, "\n") < height/2 && len(whole) < height/2*width {
-			text = whole
-		} else {
-			text = fit(text, width-1)
+		if line.Kind == LineUser {
+			c.last, c.lastFiles = line.Text, nil
 		}
-		c.ui.Print(c.ui.style.dim(text))
+		text := c.ui.style.dim(fit(speaker(line)+": "+oneLine(line.Text), width-1))
+		if whole := Sanitize(speaker(line) + ": " + line.Text); i == len(last)-1 && strings.Count(whole, "\n") < height/2 && len(whole) < height/2*width {
+			text = render(whole, width, c.ui.style, lookDim)
+		}
+		c.ui.Print(text)
 		if line.Kind == LineAnswer {
 			c.brought(ctx, id, line.ID, line.Files)
 		}
@@ -75,7 +76,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 }
 
 func (c *chat) begin(context.Context, string) error {
-	c.contextID = c.Client.NextID()
+	c.contextID, c.last, c.lastFiles = c.Client.NextID(), "", nil
 	c.ui.Print(c.ui.style.dim("a new conversation: " + oneLine(c.contextID)))
 	return nil
 }

@@ -17,6 +17,7 @@ func (c *chat) help() {
 	}
 	notes := []string{
 		`Anything else is a message. End a line with \ to go on in the next, or put several lines between """ and """.`,
+		"exit, quit or bye leave; a space before them, or before a command, makes it a message.",
 		"Tab completes commands, @agents and ids. Ctrl-C stops what is running.",
 	}
 	if c.Decides != "" {
@@ -70,8 +71,64 @@ func (c *chat) showWhy(ctx context.Context, _ string) error {
 	if text == "" {
 		text = "nothing has been decided in this conversation yet"
 	}
-	c.ui.Print(Sanitize(text))
+	c.say(text)
 	return nil
+}
+
+// say shows a text that may be anybody's, broken between its words.
+func (c *chat) say(text string) {
+	width, _ := c.ui.size()
+	c.ui.Print(wrapText(Sanitize(text), width-1))
+}
+
+func (c *chat) showUsage(ctx context.Context, _ string) error {
+	if c.Backend.Usage == nil {
+		return errMissing
+	}
+	text, err := c.Backend.Usage(ctx, c.contextID)
+	if err != nil {
+		return err
+	}
+	c.say(text)
+	return nil
+}
+
+func (c *chat) showModel(ctx context.Context, _ string) error {
+	if c.Backend.Model == nil {
+		return errMissing
+	}
+	text, err := c.Backend.Model(ctx)
+	if err != nil {
+		return err
+	}
+	c.say(text)
+	return nil
+}
+
+// switchVerbose has each answer be followed by how it came about, or no longer.
+func (c *chat) switchVerbose(context.Context, string) error {
+	if c.Backend.Why == nil {
+		return errMissing
+	}
+	c.verbose = !c.verbose
+	text := "answers are followed by how they came about; /verbose ends that"
+	if !c.verbose {
+		text = "answers come alone again"
+	}
+	c.ui.Print(c.ui.style.dim(text))
+	return nil
+}
+
+// explain shows how an answer came about. That it cannot be read is no error of the turn.
+func (c *chat) explain(ctx context.Context) {
+	text, err := c.Backend.Why(ctx, c.contextID)
+	if err != nil || text == "" {
+		return
+	}
+	width, _ := c.ui.size()
+	for line := range strings.SplitSeq(strings.TrimSuffix(wrapText(Sanitize(text), width-1), "\n"), "\n") {
+		c.ui.Print(c.ui.style.dim(line))
+	}
 }
 
 func (c *chat) showPrompt(ctx context.Context, text string) error {
@@ -82,7 +139,7 @@ func (c *chat) showPrompt(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	c.ui.Print(Sanitize(prompt))
+	c.say(prompt)
 	return nil
 }
 

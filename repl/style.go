@@ -4,7 +4,7 @@ package repl
 type style bool
 
 func (s style) paint(code, text string) string {
-	if !s || text == "" {
+	if !s || code == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

@@ -20,9 +20,12 @@ type turnView struct {
 	mu      sync.Mutex
 	board   board
 	attempt string
-	written strings.Builder // what was streamed of this attempt, as it was shown
+	written strings.Builder // what was streamed of this attempt, sanitized
 	clean   Sanitizer
 	said    agentText
+	out     *writing      // of the answer or of an agent; nil: nothing is being written
+	pause   time.Duration // until that is laid out again
+	drawn   time.Time
 	done    bool
 }
 
@@ -79,12 +82,35 @@ func (v *turnView) delta(p *transport.Delta) {
 	}
 	text := v.clean.Clean(p.Text)
 	v.written.WriteString(text)
-	v.ui.Stream(text)
+	v.write(text, "")
+}
+
+// write adds to what is being written; paint shows it.
+func (v *turnView) write(text, look string) {
+	if !v.ui.repaint {
+		v.ui.Stream(text)
+		return
+	}
+	if v.out == nil {
+		v.out = newWriting(v.ui.style, look)
+	}
+	v.out.add(text)
+}
+
+// finish shows the rest of what is being written, and ends it.
+func (v *turnView) finish() {
+	if v.out != nil {
+		width, _ := v.ui.size()
+		done, _ := v.out.draw(width, true)
+		v.ui.Flow(joinLines(done), nil)
+		v.out, v.pause = nil, 0
+	}
+	v.ui.EndStream()
 }
 
 // restart ends what was streamed.
 func (v *turnView) restart() {
-	v.ui.EndStream()
+	v.finish()
 	v.written.Reset()
 	v.clean = Sanitizer{}
 }
@@ -100,7 +126,7 @@ func (v *turnView) progress(e *transport.Event, width int) {
 
 // answer shows the answer, or what is missing of it.
 func (v *turnView) answer(m *a2a.Message, failed bool) {
-	text := Sanitize(transport.Text(m.Parts))
+	text, look := Sanitize(transport.Text(m.Parts)), ""
 	v.done = true
 	switch written := v.written.String(); {
 	case written == "":
@@ -109,16 +135,16 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 	case strings.TrimSpace(text) == strings.TrimSpace(written):
 		text = ""
 	default:
-		v.ui.EndStream()
+		v.finish()
 		if !failed { // a failure says itself what it is
 			v.ui.Print(v.ui.style.dim("(the whole answer:)"))
 		}
 	}
 	if failed {
-		text = v.ui.style.red(text)
+		look = lookRed
 	}
-	v.ui.Stream(text)
-	v.ui.EndStream()
+	v.write(text, look)
+	v.finish()
 }
 
 // tick repaints what changes with time alone.
@@ -133,11 +159,11 @@ func (v *turnView) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.done = true
-	v.ui.EndStream()
+	v.finish()
 	v.ui.Live(nil)
 }
 
-// paint shows the open delegations, or that something is being waited for.
+// paint shows what is being written, and the open delegations, or that something is being waited for.
 func (v *turnView) paint() {
 	if v.done || !v.ui.repaint {
 		return
@@ -153,8 +179,36 @@ func (v *turnView) paint() {
 		}
 		lines = append(lines, d.line(now, width, s))
 	}
-	if waited := now.Sub(v.start); len(lines) == 0 && v.written.Len() == 0 && waited >= time.Second {
-		lines = append(lines, s.dim(fit("thinking  "+elapsed(waited)+"  (Ctrl-C cancels)", width-1)))
+	if v.out != nil {
+		if now.Sub(v.drawn) < v.pause {
+			return
+		}
+		done, live := v.out.draw(width, false)
+		// What is large and still changes is shown less often, and its end only.
+		v.drawn, v.pause = now, max(redraw, 4*v.now().Sub(now))
+		if room := max(height-2-len(lines), 1); len(live) > room {
+			live = append([]string{s.dim("…")}, live[len(live)-room+1:]...)
+		}
+		v.ui.Flow(joinLines(done), append(live, lines...))
+		return
+	}
+	if waited := now.Sub(v.start); len(lines) == 0 && waited >= redraw {
+		lines = append(lines, s.dim(fit(waiting(waited), width-1)))
 	}
 	v.ui.Live(lines)
+}
+
+// redraw is how often what is being written is laid out, at most, and what turns is turned.
+const redraw = 100 * time.Millisecond
+
+// turning are the looks of a mark that turns.
+var turning = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+
+// waiting is the line that is shown while nothing else is.
+func waiting(d time.Duration) string {
+	line := turning[int(d/redraw)%len(turning)] + " thinking"
+	if d >= time.Second {
+		line += "  " + elapsed(d) + "  (Ctrl-C cancels)"
+	}
+	return line
 }

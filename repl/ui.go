@@ -17,6 +17,8 @@ type editor interface {
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
 	// It does not block.
 	wake()
+	// begin has the next line begin with text, and reports whether that can be done.
+	begin(text string) bool
 	// remember adds text to what the arrow keys recall.
 	remember(text string)
 	// Close unblocks readLine and gives the terminal back as it was.
@@ -172,26 +174,50 @@ func (u *ui) EndStream() {
 // Live replaces the live lines; none removes them. They are not shown behind a streamed text that is within a line, nor
 // on a screen that cannot repaint. Each must fit the screen's width.
 func (u *ui) Live(lines []string) {
-	if !u.repaint {
-		return
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.prompting || u.inLine || (len(lines) == 0 && len(u.live) == 0) {
+	if len(lines) > 0 || len(u.live) > 0 {
+		u.repaintLocked("", lines)
+	}
+}
+
+// Flow shows whole lines of a text that is being written, and replaces the live lines below them. Notices wait until EndStream.
+func (u *ui) Flow(text string, live []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.streaming = true
+	u.repaintLocked(text, live)
+}
+
+// repaintLocked writes text and live over the live lines, line by line, so that nothing flickers.
+func (u *ui) repaintLocked(text string, live []string) {
+	if u.prompting || u.inLine || !u.repaint {
 		return
 	}
-	// Overwritten in place, line by line, so that nothing flickers.
 	var b strings.Builder
-	if n := len(u.live); n > 0 {
+	if n := u.liveRows(); n > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", n)
 	}
 	b.WriteString("\r")
-	for _, line := range lines {
+	if text != "" {
+		b.WriteString("\x1b[J" + text)
+	}
+	for _, line := range live {
 		b.WriteString(line + "\x1b[K\n")
 	}
 	b.WriteString("\x1b[J")
-	u.live = append(u.live[:0], lines...)
+	u.live = append(u.live[:0], live...)
 	u.write(b.String())
+}
+
+// liveRows returns how many rows of the screen the live lines take: they were broken if the window has become narrower.
+func (u *ui) liveRows() int {
+	width, _ := u.size()
+	rows := 0
+	for _, line := range u.live {
+		rows += max((textWidth(Sanitize(line))+width-1)/width, 1)
+	}
+	return rows
 }
 
 // settle shows text, at the beginning of a line, and the notices that wait; the live lines stay below. Called with mu held
@@ -228,7 +254,7 @@ func (u *ui) erase() string {
 	if len(u.live) == 0 {
 		return ""
 	}
-	n := len(u.live)
+	n := u.liveRows()
 	u.live = nil
 	return fmt.Sprintf("\x1b[%dA\r\x1b[J", n)
 }

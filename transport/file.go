@@ -87,19 +87,11 @@ func RefOf(tenant string, p *a2a.Part) (FileRef, error) {
 		return FileRef{}, fmt.Errorf("%w: its bytes are not here any more, only that it was there", ErrFileGone)
 	}
 	bad := fmt.Errorf("%w: the reference %.80q to a file is broken", ErrInvalid, at)
-	token := strings.Split(at, "/")
-	if len(token) != 3 {
+	o, ok := objectAt(tenant, at)
+	if !ok {
 		return FileRef{}, bad
 	}
-	r := FileRef{Object: Object{Tenant: tenant}}
-	for i, to := range []*string{&r.ContextID, &r.From, &r.ID} {
-		id, err := Unescape(token[i])
-		if err != nil || CheckID(id) != nil {
-			return FileRef{}, bad
-		}
-		*to = id
-	}
-	var ok bool
+	r := FileRef{Object: o}
 	if r.Size, ok = sizeOf(p); !ok {
 		return FileRef{}, bad
 	}

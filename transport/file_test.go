@@ -211,7 +211,7 @@ func TestPackFiles(t *testing.T) {
 	}
 	before := slices.Clone(parts)
 	store := chunks{}
-	packed, err := transport.PackFiles(t.Context(), store, "t", "c", "user", parts)
+	packed, err := transport.PackFiles(t.Context(), store, "t", "c", "user", parts, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,16 +236,59 @@ func TestPackFiles(t *testing.T) {
 	if stored != 6 {
 		t.Errorf("%d files were stored, want the one that is too large and the five for which there is no room", stored)
 	}
-	if again, err := transport.PackFiles(t.Context(), nil, "t", "c", "user", packed); err != nil || !slices.Equal(again, packed) {
+	if again, err := transport.PackFiles(t.Context(), nil, "t", "c", "user", packed, nil); err != nil || !slices.Equal(again, packed) {
 		t.Errorf("to pack references again gave %v, %v", again, err)
 	}
-	if _, err := transport.PackFiles(t.Context(), nil, "t", "c", "user", parts); !errors.Is(err, transport.ErrTooLarge) {
+	if _, err := transport.PackFiles(t.Context(), nil, "t", "c", "user", parts, nil); !errors.Is(err, transport.ErrTooLarge) {
 		t.Errorf("PackFiles for a transport without files: %v, want ErrTooLarge", err)
 	}
 	many := slices.Repeat(a2a.ContentParts{raw(1)}, transport.MaxFiles+1)
-	if _, err := transport.PackFiles(t.Context(), store, "t", "c", "user", many); !errors.Is(err, transport.ErrTooLarge) {
+	if _, err := transport.PackFiles(t.Context(), store, "t", "c", "user", many, nil); !errors.Is(err, transport.ErrTooLarge) {
 		t.Errorf("PackFiles of too many files: %v, want ErrTooLarge", err)
 	}
+}
+
+// TestPackFilesIsWhole has PackFiles say what it will return before anything is stored, and leave nothing when it is refused, or when one of several
+// files cannot be stored.
+func TestPackFilesIsWhole(t *testing.T) {
+	store := &fullStore{chunks: chunks{}, room: 2}
+	large := &a2a.Part{Content: a2a.Raw(randomBytes(transport.MaxInlineFile + 1)), Filename: "a.bin"}
+	refused := errors.New("no")
+	asked := 0
+	packed, err := transport.PackFiles(t.Context(), store, "t", "c", "user", a2a.ContentParts{large, large}, func(parts a2a.ContentParts) error {
+		asked++
+		for _, p := range parts {
+			if ref, err := transport.RefOf("t", p); err != nil || ref.Size != transport.MaxInlineFile+1 {
+				t.Errorf("what will be sent has %+v, %v", p, err)
+			}
+		}
+		return refused
+	})
+	if !errors.Is(err, refused) || asked != 1 || len(packed) > 0 || len(store.chunks) > 0 {
+		t.Errorf("PackFiles that is refused = %v, %v, asked %d times, and %d chunks are stored; want none", packed, err, asked, len(store.chunks))
+	}
+	_, err = transport.PackFiles(t.Context(), store, "t", "c", "user", a2a.ContentParts{large, large, large}, nil)
+	if !errors.Is(err, transport.ErrFilesFull) || len(store.chunks) > 0 {
+		t.Errorf("PackFiles of a file too many = %v, and %d chunks are stored; want ErrFilesFull, and none", err, len(store.chunks))
+	}
+}
+
+// fullStore has room for some chunks.
+type fullStore struct {
+	chunks
+	room int
+}
+
+func (s *fullStore) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
+	if len(s.chunks) == s.room {
+		return transport.ErrFilesFull
+	}
+	return s.chunks.PutChunk(ctx, o, n, sealed)
+}
+
+func (s *fullStore) RemoveObject(_ context.Context, o transport.Object) error {
+	maps.DeleteFunc(s.chunks, func(at string, _ []byte) bool { return strings.Contains(at, o.ID) })
+	return nil
 }
 
 func TestTypeOf(t *testing.T) {

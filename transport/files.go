@@ -15,6 +15,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -35,8 +36,8 @@ const FileChunk = 256 << 10
 // Files is implemented by transports that keep files. [PutFile], [OpenFile] and the functions of parts are made of it: nobody else needs it. What it
 // is given is sealed, so that a transport need not hide it from anybody who knows where it is.
 type Files interface {
-	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. To store one again is
-	// harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
+	// PutChunk stores the n-th chunk of an object, from 0, at most [FileChunk] bytes and a little for the seal. They are stored in their
+	// order; one before which there is none may be refused. To store one again is harmless. Errors: ErrInvalid, ErrTooLarge, ErrFilesFull, ErrForbidden, ErrUnavailable, ErrClosed, or ctx's.
 	PutChunk(ctx context.Context, o Object, n int, sealed []byte) error
 	// Chunk returns it, or an error that wraps ErrNotFound.
 	Chunk(ctx context.Context, o Object, n int) ([]byte, error)
@@ -46,8 +47,11 @@ type Files interface {
 type FileKeeper interface {
 	// Objects yields what is stored of a tenant, in any order.
 	Objects(ctx context.Context, tenant string) iter.Seq2[Object, error]
-	// Stored returns when the first chunk of an object was stored, by the clock of the transport, or an error that wraps ErrNotFound.
-	Stored(ctx context.Context, o Object) (time.Time, error)
+	// Stored returns when a chunk of an object was stored last, by the clock of the transport, and about how many bytes are stored of it, or an
+	// error that wraps ErrNotFound.
+	Stored(ctx context.Context, o Object) (last time.Time, bytes int64, err error)
+	// Awaited returns the objects of which events of a conversation speak that are in an inbox, also delayed or delivered ones, or dead letters.
+	Awaited(ctx context.Context, tenant, contextID string) (map[Object]bool, error)
 	// RemoveObject removes all of an object. One that is not there is no error.
 	RemoveObject(ctx context.Context, o Object) error
 }
@@ -112,9 +116,19 @@ func binding(o Object, n int, last bool) (nonce, with []byte) {
 
 // PutFile stores what r gives as a file of a conversation, at most limit bytes, and returns where it is. A file that is larger gives an
 // error that wraps ErrTooLarge. What was stored before an error is removed if f may (see [FileKeeper]), and else stays until somebody does.
-func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.Reader, limit int64) (_ FileRef, err error) {
+func PutFile(ctx context.Context, f Files, tenant, contextID, from string, r io.Reader, limit int64) (FileRef, error) {
+	return putFile(ctx, f, newRef(tenant, contextID, from), r, limit)
+}
+
+// newRef returns a reference to a file that is to be stored.
+func newRef(tenant, contextID, from string) FileRef {
 	ref := FileRef{Object: Object{Tenant: tenant, ContextID: contextID, From: from, ID: uuid.NewString()}, Key: make([]byte, fileKeySize)}
 	_, _ = rand.Read(ref.Key) // never fails
+	return ref
+}
+
+// putFile stores what r gives where ref says, and returns ref with what is known of it then.
+func putFile(ctx context.Context, f Files, ref FileRef, r io.Reader, limit int64) (_ FileRef, err error) {
 	gcm, err := sealFile(ref.Key)
 	if err != nil {
 		return FileRef{}, err
@@ -168,6 +182,16 @@ func withdraw(ctx context.Context, f Files, o Object) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 		defer cancel()
 		_ = keeper.RemoveObject(ctx, o)
+	}
+}
+
+// Withdraw removes the files of which parts speak, as far as they are stored by from and that may be: nothing else will speak of them, because the message
+// for which they were stored is not sent.
+func Withdraw(ctx context.Context, f Files, tenant, from string, parts a2a.ContentParts) {
+	for _, p := range parts {
+		if ref, err := RefOf(tenant, p); err == nil && ref.From == from {
+			withdraw(ctx, f, ref.Object)
+		}
 	}
 }
 
@@ -247,8 +271,18 @@ func (r *fileReader) fetch() error {
 
 // PackFiles returns parts as they are put into one message: files that are too large for it are stored, and become references. f may be nil
 // for a transport that keeps none: then that is an error which wraps ErrTooLarge. Neither parts nor what they hold is changed. Each call
-// stores files of its own: who wants to try again does so in PutChunk, or what was stored before an error stays behind.
-func PackFiles(ctx context.Context, f Files, tenant, contextID, from string, parts a2a.ContentParts) (a2a.ContentParts, error) {
+// stores files of its own: who wants to try again does so in PutChunk.
+//
+// Before anything is stored, valid, if it is not nil, is told what will be returned; its error is that of PackFiles. What was stored before
+// another error is removed, as PutFile does.
+func PackFiles(
+	ctx context.Context, f Files, tenant, contextID, from string, parts a2a.ContentParts, valid func(a2a.ContentParts) error,
+) (a2a.ContentParts, error) {
+	type large struct {
+		ref FileRef // without what is known of it when it is stored
+		raw a2a.Raw
+	}
+	var all []large
 	out, inline, files := parts, 0, 0
 	for i, p := range parts {
 		if _, _, _, ok := FileOf(p); !ok {
@@ -269,20 +303,32 @@ func PackFiles(ctx context.Context, f Files, tenant, contextID, from string, par
 			return nil, fmt.Errorf("%w: %w: a file of %d bytes: this transport keeps no files, and takes at most %d bytes in a message",
 				ErrInvalid, ErrTooLarge, len(raw), MaxInlineFile)
 		}
-		ref, err := PutFile(ctx, f, tenant, contextID, from, bytes.NewReader(raw), int64(len(raw)))
-		if err != nil {
-			return nil, err
+		if len(all) == 0 {
+			out = slices.Clone(parts)
 		}
-		if &out[0] == &parts[0] {
-			out = append(a2a.ContentParts(nil), parts...)
-		}
-		stored := ref.Part(p.Filename, cmp.Or(p.MediaType, TypeOf(p.Filename, "", raw)))
+		ref := newRef(tenant, contextID, from)
+		all = append(all, large{ref, raw})
+		sum := sha256.Sum256(raw)
+		ref.Size, ref.SHA256, ref.Head = int64(len(raw)), hex.EncodeToString(sum[:]), textHead(raw[:min(len(raw), FileChunk)])
+		out[i] = ref.Part(p.Filename, cmp.Or(p.MediaType, TypeOf(p.Filename, "", raw)))
 		for k, v := range p.Metadata {
-			if _, own := stored.Metadata[k]; !own {
-				stored.Metadata[k] = v
+			if _, own := out[i].Metadata[k]; !own {
+				out[i].Metadata[k] = v
 			}
 		}
-		out[i] = stored
+	}
+	if valid != nil {
+		if err := valid(out); err != nil {
+			return nil, err
+		}
+	}
+	for i, l := range all {
+		if _, err := putFile(ctx, f, l.ref, bytes.NewReader(l.raw), int64(len(l.raw))); err != nil {
+			for _, before := range all[:i] {
+				withdraw(ctx, f, before.ref.Object)
+			}
+			return nil, err
+		}
 	}
 	return out, nil
 }

@@ -59,12 +59,12 @@ func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given m
 		if agent == t.Agent {
 			had++
 		}
+		others = others && d.policy.Others(d.turn.From, agent, t.Skill) // which may be for whom the words are
 		if waited {
 			return
 		}
 		all++
 		most = min(most, d.policy.Attempts(d.turn.From, agent, t.Skill))
-		others = others && d.policy.Others(d.turn.From, agent, t.Skill)
 	}
 	look(t.Agent, waited)
 	for _, a := range t.Tried {

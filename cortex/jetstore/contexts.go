@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +19,7 @@ import (
 )
 
 const (
-	// listTimeout is how long one question about all conversations may take: the server may have to read much to answer it.
+	// listTimeout is how long one question about many conversations may take: the server may have to read much to answer it.
 	listTimeout = 30 * time.Second
 	listAhead   = 64 // conversations whose last entries the server looks up at once; a gateway lets no more through
 	titlesAhead = 16 // titles read at once; each is a whole entry
@@ -30,11 +29,12 @@ const (
 // listed is a conversation of a list before its title is known.
 type listed struct {
 	subject string
-	last    uint64
 	info    storage.ContextInfo
 }
 
-// Contexts implements [storage.Store]. The order and the dates of all conversations come first, from their last entries; titles are read a few at a time as the caller goes on, so the top of a long list is cheap.
+// Contexts implements [storage.Store]. The order and the dates of all conversations come first: from their outlines, and where one does not
+// stand for the whole log, from the last entry. Titles that are in no outline are read a few at a time as the caller goes on, so the top of a
+// long list is cheap.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
 	return func(yield func(storage.ContextInfo, error) bool) {
 		all, err := s.list(ctx, tenant)
@@ -63,22 +63,36 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	if err != nil || len(counts) == 0 {
 		return nil, err
 	}
-	last, err := s.lasts(ctx, slices.Collect(maps.Keys(counts)))
-	if err != nil {
-		return nil, err
-	}
-	all := make([]listed, 0, len(last))
-	for subj, l := range last {
+	kept := s.outlines(ctx, tenant)
+	ids := make(map[string]string, len(counts))
+	all := make([]listed, 0, len(counts))
+	var changed []string // since their outlines were made
+	for subj, entries := range counts {
 		id, err := transport.Unescape(strings.TrimPrefix(subj, prefix))
 		if err != nil {
 			s.log.Warn("a subject of the conversations' stream is not Cortex's", "subject", subj)
 			continue
 		}
-		l.info.ContextID, l.info.Entries = id, int(counts[subj])
+		o, ok := kept[id]
+		delete(kept, id)
+		if !ok || uint64(o.Entries) != entries { //nolint:gosec // none is negative
+			ids[subj] = id
+			changed = append(changed, subj)
+			continue
+		}
+		all = append(all, listed{subj, storage.ContextInfo{ContextID: id, Title: o.Title, Entries: o.Entries, Updated: o.Updated, Version: o.Version, Outline: o}})
+	}
+	last, err := s.lasts(ctx, changed)
+	if err != nil {
+		return nil, err
+	}
+	for subj, l := range last {
+		l.info.ContextID, l.info.Entries = ids[subj], int(counts[subj])
 		all = append(all, l)
 	}
+	s.dropOutlines(ctx, tenant, kept)
 	// By sequence rather than time: it does not depend on anybody's clock.
-	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.last, a.last) })
+	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.info.Version, a.info.Version) })
 	return all, nil
 }
 
@@ -97,13 +111,11 @@ func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, e
 // append meanwhile; for all conversations of a large log at once, that is many seconds. It keeps what a list needs. No consumer is
 // made: a stream has room for so many, and whoever reads would take the place of others.
 func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errSilent)
-	defer cancel()
 	all := make(map[string]listed, len(subjects))
 	for some := range slices.Chunk(subjects, listAhead) {
-		err := s.readWith(ctx, &reader{s: s, stream: Stream, last: some, next: 1}, func(m *stored) {
+		err := s.lastsOf(ctx, some, func(m *stored) {
 			updated := m.when(timeHeader)
-			all[m.subject] = listed{subject: m.subject, last: m.seq, info: storage.ContextInfo{Updated: updated}}
+			all[m.subject] = listed{m.subject, storage.ContextInfo{Updated: updated, Version: conversation.Version(m.seq)}}
 		})
 		if err != nil {
 			return nil, err
@@ -112,9 +124,19 @@ func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed
 	return all, nil
 }
 
+// lastsOf calls each for the last messages of some subjects.
+func (s *Store) lastsOf(ctx context.Context, subjects []string, each func(*stored)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errSilent)
+	defer cancel()
+	return s.readWith(ctx, &reader{s: s, stream: Stream, last: subjects, next: 1}, each)
+}
+
 func (s *Store) readTitles(ctx context.Context, some []listed) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range some {
+		if some[i].info.Outline != nil {
+			continue
+		}
 		g.Go(func() (err error) {
 			some[i].info.Title, err = s.title(ctx, some[i].subject)
 			return err

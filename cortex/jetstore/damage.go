@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -101,8 +102,9 @@ func (s *Store) Damaged() []Damaged {
 	return all
 }
 
-// NoteDamaged remembers that a conversation is damaged, and says so in the log, once.
-func (s *Store) NoteDamaged(d Damaged) {
+// NoteDamaged remembers that a conversation is damaged, and says so in the log, once. Its outline, which says nothing of that, is dropped: who
+// lists the conversation loads it.
+func (s *Store) NoteDamaged(ctx context.Context, d Damaged) {
 	subject := subjectOf(d.Tenant, d.ContextID)
 	s.broken.mu.Lock()
 	_, known := s.broken.all[subject]
@@ -114,6 +116,9 @@ func (s *Store) NoteDamaged(d Damaged) {
 	}
 	s.broken.mu.Unlock()
 	if !known {
+		if err := s.DeleteNote(ctx, d.Tenant, storage.NoteOutline, d.ContextID); err != nil && !errors.Is(err, errSealed) {
+			s.log.Warn("outline not dropped", "context_id", d.ContextID, "err", err)
+		}
 		s.log.Error("a conversation is damaged: see cortex doctor", "context_id", d.ContextID, "tenant", d.Tenant, "why", d.Why)
 	}
 }
@@ -131,7 +136,7 @@ func (s *Store) confirm(ctx context.Context, tenant, contextID string, first *da
 	case err == nil || again.at != first.at:
 		return fmt.Errorf("%w: it was replaced while it was read: %s", transport.ErrUnavailable, first.why)
 	}
-	s.NoteDamaged(Damaged{Tenant: tenant, ContextID: contextID, Why: again.why, Good: good})
+	s.NoteDamaged(ctx, Damaged{Tenant: tenant, ContextID: contextID, Why: again.why, Good: good})
 	return fmt.Errorf("%w: %w: `cortex doctor` tells more", conversation.ErrDamaged, again)
 }
 

@@ -25,9 +25,8 @@ import (
 )
 
 const (
-	damageSeeds = 200
-	talks       = 12 // conversations
-	turns       = 6  // entries of each
+	talks = 12 // conversations
+	turns = 6  // entries of each
 )
 
 // TestDamage damages the files of a store in many ways. Whatever is damaged, the server starts and takes new work, each conversation is
@@ -35,7 +34,7 @@ const (
 func TestDamage(t *testing.T) {
 	ended, killed := prepareDamage(t)
 	t.Run("seeds", func(t *testing.T) {
-		for seed := range uint64(damageSeeds) {
+		for seed := range storechecktest.Seeds() {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(seed, 11))

@@ -25,9 +25,18 @@ var _ storage.Eraser = (*Store)(nil)
 // erased, which is no loss, is said in the stream before, see [erasedSubject]. Two things are out of reach: a
 // stream that was made by a Cortex which denied deleting is only purged, and its files keep the bytes until the server rewrites them;
 // and the servers of a cluster keep the bytes in their logs of replication until they compact those.
+//
+// The outline goes first: when the log is gone, nobody comes to erase what is left. It goes once more behind the log, since it may be put
+// again until then.
 func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
+	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID); err != nil {
+		return fmt.Errorf("erase the outline of %q: %w", contextID, err)
+	}
 	if err := s.erase(ctx, subjectOf(tenant, contextID)); err != nil {
 		return fmt.Errorf("erase %q: %w", contextID, away(ctx, err))
+	}
+	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID); err != nil {
+		return fmt.Errorf("erase the outline of %q: %w", contextID, err)
 	}
 	err := s.purge(ctx, "KV_"+Bucket, "$KV."+Bucket+"."+keyOf(tenant, contextID))
 	if err != nil {

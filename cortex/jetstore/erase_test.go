@@ -13,6 +13,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
 // filesWith returns the files under dir that hold text.
@@ -42,7 +43,7 @@ func said(seq uint64, text string) *conversation.Entry {
 }
 
 // TestEraseFromFiles holds that an erased conversation cannot be read from the server's files: neither its entries, nor snapshots
-// of it, of which the files hold all versions.
+// and outlines of it, of which the files hold all versions.
 func TestEraseFromFiles(t *testing.T) {
 	const secret = "xyzzy-plugh"
 	n := open(t, t.TempDir())
@@ -59,13 +60,17 @@ func TestEraseFromFiles(t *testing.T) {
 				if err := n.PutSnapshot(ctx, "", c, v, []byte(text)); err != nil {
 					t.Fatal(err)
 				}
+				if err := n.PutOutline(ctx, "", c, storage.Outline{Version: v, Entries: i + 1, Owner: text}); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
 	if _, fold, err := n.Snapshot(ctx, "", "gone"); string(fold) != secret || err != nil {
 		t.Fatalf("Snapshot = %q, %v, want what was put", fold, err)
 	}
-	if len(filesWith(t, n.dir, secret)) == 0 {
+	key := keyOfOutline(t, n)
+	if len(filesWith(t, n.dir, secret)) == 0 || len(filesWith(t, n.dir, key)) == 0 {
 		t.Fatal("the text is in no file before it is erased")
 	}
 	if err := n.Erase(ctx, "", "gone"); err != nil {
@@ -77,6 +82,9 @@ func TestEraseFromFiles(t *testing.T) {
 	n.stop()
 	if found := filesWith(t, n.dir, secret); len(found) > 0 {
 		t.Errorf("the text is in %v after the server has stopped", found)
+	}
+	if found := filesWith(t, n.dir, key); len(found) > 0 {
+		t.Errorf("what the outline was sealed with is in %v", found)
 	}
 
 	n = open(t, n.dir)
@@ -92,6 +100,20 @@ func TestEraseFromFiles(t *testing.T) {
 	if v, fold, err := n.Snapshot(ctx, "", "kept"); entries != 100 || v != versions["kept"] || string(fold) != "nothing special" || err != nil {
 		t.Errorf("the other conversation has %d entries and the snapshot %d, %q, %v", entries, v, fold, err)
 	}
+}
+
+// keyOfOutline returns what the outline of the conversation gone is sealed with.
+func keyOfOutline(t *testing.T, n node) string {
+	t.Helper()
+	js, err := n.nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := js.GetLastMsg(jetstore.Keys, "cortex.v1.key._.outline.gone")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(m.Data)
 }
 
 // TestEraseOlder holds that conversations, and snapshots, which an older Cortex made can be read, and go when they are erased.

@@ -36,7 +36,8 @@ func shelf(tenant, kind string) string {
 	return transport.Escape(tenant) + "." + transport.Escape(kind) + "."
 }
 
-// isSealed reports whether notes of a kind are sealed. People read the others through their gateway, where no keys are to be had.
+// isSealed reports whether notes of a kind are sealed. People read the others through their gateway, and outlines, whose keys are to be had there:
+// they say no more than the logs do, but it must be possible to erase them.
 func isSealed(kind string) bool { return kind != storage.NoteAgent && kind != storage.NoteRefusal }
 
 // errSealed is for who reaches no keys.
@@ -87,7 +88,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 			return
 		}
 		var secrets map[string][]secret // all at once: there are thousands of notes
-		if isSealed(kind) && s.seals {
+		if isSealed(kind) && (s.seals || kind == storage.NoteOutline) {
 			var err error
 			if secrets, err = s.secrets(ctx, shelf(tenant, kind)); err != nil {
 				failed(err)
@@ -100,7 +101,12 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 				return true, nil // nothing that PutNote wrote
 			}
 			if isSealed(kind) {
-				if n, err = s.unseal(ctx, at, n, secrets[at]...); err != nil {
+				if s.seals {
+					n, err = s.unseal(ctx, at, n, secrets[at]...)
+				} else {
+					n, err = opened(kind, at, n, secrets[at])
+				}
+				if err != nil {
 					return false, err
 				}
 				if keys := secrets[at]; n.secret.seq == 0 || len(keys) > 0 && keys[0].seq >= n.secret.seq {
@@ -110,6 +116,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 			return !n.there || yield(storage.Note{Key: key, Value: n.value, Version: n.version()}, nil), nil
 		})
 		switch {
+		case err == nil && !s.seals:
 		case err == nil:
 			s.tidy(ctx, slices.Sorted(maps.Keys(secrets)))
 		case !errors.Is(err, errEnough):
@@ -214,6 +221,25 @@ func (s *Store) unseal(ctx context.Context, at string, n note, known ...secret) 
 		n, known = is, nil
 	}
 	return note{}, fmt.Errorf("%w: others replaced it %d times", storage.ErrConflict, noteTries)
+}
+
+// opened is unseal for people, who reach the keys of outlines only, and those only all at once. An outline whose key has changed in between
+// counts as none.
+func opened(kind, at string, n note, known []secret) (note, error) {
+	seq := sealedWith(n.value)
+	switch {
+	case !n.there || seq == 0:
+		return n, nil
+	case kind != storage.NoteOutline:
+		return note{}, errSealed
+	}
+	for _, k := range known {
+		if value, err := k.open(at, n.value); err == nil && k.seq == seq {
+			n.value, n.secret = value, k
+			return n, nil
+		}
+	}
+	return note{revision: n.revision}, nil
 }
 
 // noteAt asks the leader of the notes what is at a place. It is not unsealed.

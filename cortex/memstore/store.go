@@ -151,25 +151,17 @@ func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.C
 }
 
 func (s *Store) list(tenant string) []storage.ContextInfo {
-	type dated struct {
-		last conversation.Version
-		info storage.ContextInfo
-	}
-	var all []dated
+	var all []storage.ContextInfo
 	s.mu.RLock()
 	for k, c := range s.logs {
 		if k.tenant == tenant {
-			info := storage.ContextInfo{ContextID: k.contextID, Title: c.title, Entries: len(c.records), Updated: c.updated}
-			all = append(all, dated{c.records[len(c.records)-1].version, info})
+			last := c.records[len(c.records)-1].version
+			all = append(all, storage.ContextInfo{ContextID: k.contextID, Title: c.title, Entries: len(c.records), Updated: c.updated, Version: last})
 		}
 	}
 	s.mu.RUnlock()
-	slices.SortFunc(all, func(a, b dated) int { return cmp.Compare(b.last, a.last) })
-	infos := make([]storage.ContextInfo, len(all))
-	for i, d := range all {
-		infos[i] = d.info
-	}
-	return infos
+	slices.SortFunc(all, func(a, b storage.ContextInfo) int { return cmp.Compare(b.Version, a.Version) })
+	return all
 }
 
 // Snapshot implements [storage.Snapshots].

@@ -33,7 +33,7 @@
 //
 // Work that an agent did not do is tried again: by the same agent where its card allows that, then by others with the same skill,
 // [MaxAttempts] times in all. A rule about any agent that the work was given to can end that earlier. What waited for an agent until its
-// deadline, and was never handed to it, was not given to it.
+// deadline, and was never handed to it, is no attempt; others get it unless others is false.
 //
 // A glob is as [path.Match] has it, but * stands for / too. agents are ids; skills are ids of skills, or their names where they
 // have no id; askers are "user" or "user:NAME" for people, and the ids of agents, which ask for whomever they work for. A rule

@@ -77,6 +77,9 @@ const NoteEvidence = "evidence"
 // message but by its digest, and hold Cortex's own words only: everybody of the tenant may read them.
 const NoteRefusal = "refusal"
 
+// NoteOutline is the kind of the notes in which a store may keep outlines, see [Outlines].
+const NoteOutline = "outline"
+
 // Eraser is implemented by stores that can forget a conversation.
 type Eraser interface {
 	// Erase removes the log of a conversation and everything that was kept beside it, so that nothing of it can be read from the
@@ -102,7 +105,9 @@ var ErrConflict = errors.New("it has gone on in the meantime")
 // ContextInfo describes a conversation in a list.
 type ContextInfo struct {
 	ContextID string
-	Title     string    // the beginning of the first message, on one line, at most 80 bytes
-	Entries   int       // length of the log
-	Updated   time.Time // of the last entry
+	Title     string               // the beginning of the first message, on one line, at most 80 bytes
+	Entries   int                  // length of the log
+	Updated   time.Time            // of the last entry
+	Version   conversation.Version // likewise
+	Outline   *Outline             // of all of these entries; nil: none is kept, and loading the conversation tells
 }

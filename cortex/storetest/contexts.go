@@ -27,13 +27,13 @@ func contexts(t *testing.T, s storage.Store, tenant string) []storage.ContextInf
 
 func testContexts(t *testing.T, s storage.Store) {
 	a := fill(t, s, "", "a", 3)
-	fill(t, s, "", "b", 2)
-	fill(t, s, "", "c", 1)
-	add(t, s, "", "a", a[2], entry(4, "again"))
+	b := fill(t, s, "", "b", 2)
+	c := fill(t, s, "", "c", 1)
+	last := add(t, s, "", "a", a[2], entry(4, "again"))
 	want := []storage.ContextInfo{
-		{ContextID: "a", Title: "a 1", Entries: 4, Updated: entry(4, "").Time},
-		{ContextID: "c", Title: "c 1", Entries: 1, Updated: entry(1, "").Time},
-		{ContextID: "b", Title: "b 1", Entries: 2, Updated: entry(2, "").Time},
+		{ContextID: "a", Title: "a 1", Entries: 4, Updated: entry(4, "").Time, Version: last},
+		{ContextID: "c", Title: "c 1", Entries: 1, Updated: entry(1, "").Time, Version: c[0]},
+		{ContextID: "b", Title: "b 1", Entries: 2, Updated: entry(2, "").Time, Version: b[1]},
 	}
 	if d := diff(want, contexts(t, s, "")); d != "" {
 		t.Errorf("conversations, most recent first, differ (-want +got):\n%s", d)

@@ -30,8 +30,8 @@ type Harness struct {
 	Damage func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store
 }
 
-// Run tests the stores that h makes. The parts for [storage.Snapshots], [storage.SpendLog], [storage.Notes], [storage.Eraser]
-// Reopen and Damage are run where they exist.
+// Run tests the stores that h makes. The parts for [storage.Snapshots], [storage.SpendLog], [storage.Notes],
+// [storage.Outlines], [storage.Eraser], Reopen and Damage are run where they exist.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
 		name string
@@ -72,6 +72,12 @@ func Run(t *testing.T, h Harness) {
 			name string
 			test func(t *testing.T, s storage.Store)
 		}{{"notes", testNotes}, {"erase notes", testEraseNote}, {"competing notes", testCompetingNotes}}...)
+	}
+	if _, ok := h.Open(t).(storage.Outlines); ok {
+		tests = append(tests, []struct {
+			name string
+			test func(t *testing.T, s storage.Store)
+		}{{"outlines", testOutlines}, {"odd outlines", testOddOutlines}}...)
 	}
 	if _, ok := h.Open(t).(storage.Eraser); ok {
 		tests = append(tests, []struct {

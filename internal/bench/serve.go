@@ -38,7 +38,7 @@ type process struct {
 func startServe(ctx context.Context, binary, data string) (*process, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &process{cancel: cancel, ended: make(chan error, 1)}
-	p.cmd = exec.CommandContext(ctx, binary, "serve", "--data", data, "--http", "127.0.0.1:0", "--log-format", "json")
+	p.cmd = exec.CommandContext(ctx, binary, "serve", "--data", data, "--http", "127.0.0.1:0", "--agents", "none", "--log-format", "json")
 	p.cmd.Args[0] = "cortex"
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "CORTEX_") { // settings of somebody else's

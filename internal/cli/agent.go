@@ -10,6 +10,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/agents"
@@ -109,15 +110,21 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	}
 	f.add(c)
 	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		if words := cmd.Flags().Args(); len(words) > 0 && (cmd == c || cmd.Name() == "exec") {
-			return usagef("%w: are these the program's own words? They stand behind --, as in: %s --card FILE -- %s ...", flagError(err), cmd.CommandPath(), shellWord(words[0]))
+		words := cmd.Flags().Args()
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) && len(words) > 0 && (cmd == c || cmd.Name() == "exec") {
+			name := "--" + unknown.GetSpecifiedName()
+			if unknown.GetSpecifiedShortnames() != "" {
+				name = "-" + unknown.GetSpecifiedName()
+			}
+			return usagef("%s needs `--` before the program, if it is the program's flag: %s --card FILE -- %s %s", name, cmd.CommandPath(), shellWord(words[0]), name)
 		}
 		return cmd.Root().FlagErrorFunc()(cmd, err)
 	})
 	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
-	c.AddCommand(e.newExec())
+	c.AddCommand(e.newExec(), e.newAgentNew())
 	return c
 }
 

@@ -44,8 +44,15 @@ func (e *env) newAgents() *cobra.Command {
 		&cobra.Command{
 			Use: "show ID", Short: "Show what is known of an agent", Example: "  cortex agents show agent_echo", Args: exactArgs("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return e.withBackend(cmd.Context(), func(_ context.Context, b *backend) error { return e.showAgent(b, args[0], asJSON) })
+				return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
+					id, err := b.agent(ctx, args[0])
+					if err != nil {
+						return err
+					}
+					return e.showAgent(b, id, asJSON)
+				})
 			},
+			ValidArgsFunction: first(e.completeIDs(agentIDs)),
 		},
 		e.newWatch(&asJSON),
 		e.newForget(),

@@ -1,102 +1,272 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
+// asking is what the flags and arguments of ask say.
+type asking struct {
+	where           where
+	asJSON, verbose bool
+	files           []string
+	output          string
+	to              transport.Direct
+	input           string
+	again           string // the command, as far as it says which Cortex is asked
+}
+
 func (e *env) newAsk() *cobra.Command {
-	var contextID string
-	var asJSON, verbose bool
-	var files []string
-	var output string
-	var to transport.Direct
-	var input string
+	var a asking
 	c := &cobra.Command{
-		Use:   "ask TEXT",
+		Use:   "ask [TEXT | -]",
 		Short: "Ask one thing and print the answer",
 		Long: `Ask one thing of the Cortex that runs, or of one of your own if none runs on the data folder; with --nats of the one that
-runs on that server. The answer goes to standard output; the exit status is 1 when it reports a failure.
+runs on that server. The answer goes to standard output.
 
---file brings a file along, and may be given several times; --output names a folder that the files of the answer are written to, under names
-that are not taken there.
+What comes on standard input goes along: a text behind the question, anything else, or more than a message holds, as a file.
+- in place of TEXT takes the question from there.
 
-With --agent no model decides: that agent gets the text, and the input if there is one, and what it gives back is the answer.`,
-		Example: "  cortex ask 'what time is it in Tokyo?'\n  cortex ask --context demo --json 'what is 17*23?'\n" +
-			"  cortex ask --file report.pdf 'summarize'\n  cortex ask --file data.csv --output plots 'plot it'\n" +
+A question that waits for your yes, or for what an agent wants to know, is put to you on a terminal. Elsewhere it is the answer, the
+exit status is 3, and standard error has the command that replies. Else it is 0, 1 for a failure, 2 for a mistake in the command.
+
+With --agent no model decides: that agent gets the text, and the input if there is one, and what it gives back is the answer.
+
+--json prints each event of the turn as a line of JSON, and a last line {"answer", "conversation", "turn", "files", "failed"}.
+
+How a Cortex of your own runs comes from the environment and the file of --config, see ` + "`cortex help settings`" + `.`,
+		Example: "  cortex ask 'what time is it in Tokyo?'\n  cat notes.txt | cortex ask 'summarize'\n  cortex ask -c 'and shorter?'\n" +
+			"  cortex ask -f data.csv -o plots 'plot it'\n  cortex ask --json 'what is 17*23?' | tail -n 1 | jq -r .answer\n" +
 			"  cortex ask --agent shop --skill find --input '{\"query\":\"shoes\"}'",
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case to.Agent == "" && (to.Skill != "" || input != ""):
-				return usagef("--skill and --input are for the agent that --agent names: name one")
-			case tooDeep(input):
-				return usagef("--input is nested too deep")
-			case input != "" && !json.Valid([]byte(input)):
-				return usagef("--input is not JSON: %.200s", input)
-			case to.Agent != "":
-				to.Input = json.RawMessage(input)
-				if err := to.Address(&a2a.Message{}); err != nil {
-					return usagef("--agent, --skill and --input: %s", strings.TrimPrefix(err.Error(), transport.ErrInvalid.Error()+": "))
-				}
-			}
-			if strings.TrimSpace(strings.Join(args, " ")) == "" && input == "" {
-				return usagef("what? cortex ask 'what time is it in Tokyo?'")
-			}
-			return nil
-		},
+		Args: func(_ *cobra.Command, args []string) error { return a.check(e, args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text := strings.Join(args, " ")
-			if strings.TrimSpace(text) == "" {
-				text = input
-			}
-			if err := repl.CheckFiles(len(files)); err != nil {
-				return usagef("--file: %w", err)
-			}
-			for _, path := range files {
-				if path == "" {
-					return usagef("--file: the name of a file is empty")
-				}
-				if _, err := client.CheckFile(path, int64(e.settings.node.maxFile)); err != nil {
-					return usagef("--file %w", err)
-				}
-			}
-			if output != "" { // before anything is asked
-				if err := client.MakeFolder(output); err != nil {
-					return fmt.Errorf("--output: %w", err)
-				}
-			}
-			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
-				cfg.Verbose, cfg.Files, cfg.Output = verbose, files, output
-				if to.Agent != "" {
-					cfg.To = &to
-				}
-				if asJSON {
-					return e.askJSON(ctx, cfg, text)
-				}
-				return repl.Ask(ctx, cfg, text)
-			}, contextID)
+			a.again = e.again(cmd)
+			return e.ask(cmd.Context(), &a, args)
 		},
 	}
-	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&contextID, "context", "", "`ID` of the conversation to go on with; any new word begins one")
-	c.Flags().StringVar(&to.Agent, "agent", "", "`ID` of the agent that it is for: no model decides")
-	c.Flags().StringVar(&to.Skill, "skill", "", "`ID` of the agent's skill")
-	c.Flags().StringVar(&input, "input", "", "`JSON` for the skill, if it takes structured input")
-	c.Flags().StringArrayVar(&files, "file", nil, "`FILE` to bring along; may be given several times")
-	c.Flags().StringVar(&output, "output", "", "`DIR` to write the files of the answer to")
-	c.Flags().BoolVar(&asJSON, "json", false, "print each event of the turn as a line of JSON")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "show delegations and progress on standard error")
+	e.settings.addOwn(c, []string{"llm", "model", "max-file"}, ownAgents...)
+	a.where.add(e, c)
+	f := c.Flags()
+	f.StringVarP(&a.to.Agent, "agent", "a", "", "`ID` of the agent that it is for: no model decides")
+	f.StringVar(&a.to.Skill, "skill", "", "`ID` of the agent's skill")
+	f.StringVar(&a.input, "input", "", "`JSON` for the skill, if it takes structured input")
+	f.StringArrayVarP(&a.files, "file", "f", nil, "`FILE` to bring along; may be given several times")
+	f.StringVarP(&a.output, "output", "o", "", "`DIR` to write the files of the answer to, over nothing that is there")
+	f.BoolVar(&a.asJSON, "json", false, "print each event of the turn as a line of JSON, and the answer in a last one")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "show delegations and progress on standard error")
+	e.completeFlag(c, "agent", agentIDs)
 	return c
+}
+
+// check checks what can be checked before anything is read.
+func (a *asking) check(e *env, args []string) error {
+	switch {
+	case a.to.Agent == "" && (a.to.Skill != "" || a.input != ""):
+		return usagef("--skill and --input are for the agent that --agent names: name one")
+	case tooDeep(a.input):
+		return usagef("--input is nested too deep")
+	case a.input != "" && !json.Valid([]byte(a.input)):
+		return usagef("--input is not JSON: %.200s", a.input)
+	case a.to.Agent != "":
+		a.to.Input = json.RawMessage(a.input)
+		if err := a.to.Address(&a2a.Message{}); err != nil {
+			return usagef("--agent, --skill and --input: %s", strings.TrimPrefix(err.Error(), transport.ErrInvalid.Error()+": "))
+		}
+	}
+	if err := a.where.check(); err != nil {
+		return err
+	}
+	if strings.TrimSpace(strings.Join(args, " ")) == "" && a.input == "" && !e.stdinBrings() {
+		return errWhat
+	}
+	if err := repl.CheckFiles(len(a.files)); err != nil {
+		return usagef("--file: %w", err)
+	}
+	for _, path := range a.files {
+		if path == "" {
+			return usagef("--file: the name of a file is empty")
+		}
+	}
+	return nil
+}
+
+// errWhat is for who asks nothing.
+var errWhat = usageError{errors.New("what? cortex ask 'what time is it in Tokyo?'")}
+
+// ask asks, and when what was asked for waits for a reply, asks for that where somebody can give one.
+func (e *env) ask(ctx context.Context, a *asking, args []string) error {
+	for _, path := range a.files {
+		if _, err := client.CheckFile(path, int64(e.settings.node.maxFile)); err != nil {
+			return usagef("--file %w", err)
+		}
+	}
+	if a.output != "" { // before anything is asked
+		if err := client.MakeFolder(a.output); err != nil {
+			return fmt.Errorf("--output: %w", err)
+		}
+	}
+	text, remove, err := e.question(ctx, a, args)
+	defer remove()
+	if err != nil {
+		return err
+	}
+	return e.converse(ctx, func(ctx context.Context, b *backend, cfg repl.Config) error {
+		cfg.Verbose, cfg.Files, cfg.Output = a.verbose, a.files, a.output
+		if a.to.Agent != "" {
+			if a.to.Agent, err = b.agent(ctx, a.to.Agent); err != nil {
+				return err
+			}
+			cfg.To = &a.to
+		}
+		if cfg.ContextID == "" {
+			cfg.ContextID = cfg.Client.NextID()
+		}
+		var said client.Turn
+		for {
+			cfg.Client.Said = func(event *transport.Event) {
+				said = client.Turn{ContextID: event.ContextID, From: event.From, MessageID: event.ID}
+			}
+			if a.asJSON {
+				err = e.askJSON(ctx, cfg, text)
+			} else {
+				err = repl.Ask(ctx, cfg, text)
+			}
+			if err != nil {
+				return err
+			}
+			waits := b.waits(ctx, cfg.Client.ID(said), cfg.ContextID)
+			if waits == nil {
+				return nil
+			}
+			reply := ""
+			if e.onTerminal() && !a.asJSON {
+				if reply, err = e.readReply(ctx); err != nil {
+					return err
+				}
+			}
+			if reply == "" {
+				what, reply := "reply", "'…'"
+				if waits.Phase == conversation.Held {
+					what, reply = "yes or no", "yes"
+				}
+				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --context %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
+				return errWaits
+			}
+			text, cfg.Files, cfg.To = reply, nil, nil
+		}
+	}, &a.where)
+}
+
+// question returns what is asked: of the arguments and standard input, of which a file is left until remove is called.
+func (e *env) question(ctx context.Context, a *asking, args []string) (text string, remove func(), err error) {
+	text, remove = strings.Join(args, " "), func() {}
+	fromStdin := slices.Equal(args, []string{"-"})
+	if fromStdin {
+		text = ""
+	}
+	var in brought
+	if fromStdin && !e.stdinBrings() { // it is typed
+		b, err := e.readStdin(ctx, transport.MaxText+1)
+		if err != nil {
+			return "", remove, err
+		}
+		in.text = strings.TrimSpace(string(b))
+	} else {
+		in, err = e.bring(ctx, text, int64(e.settings.node.maxFile), func() (string, error) {
+			folder, err := os.MkdirTemp("", "cortex-ask-*")
+			if err == nil {
+				remove = func() { os.RemoveAll(folder) }
+			}
+			return folder, err
+		})
+		if err != nil {
+			return "", remove, err
+		}
+	}
+	switch {
+	case strings.TrimSpace(text) == "":
+		text = in.text
+	case in.text != "":
+		text += between + in.text
+	}
+	if in.file != "" {
+		a.files = append(a.files, in.file)
+	}
+	if strings.TrimSpace(text) == "" {
+		text = a.input
+	}
+	if strings.TrimSpace(text) == "" {
+		if in.file != "" {
+			return "", remove, usagef("standard input is no question: it is not text, or too much; say what is to be done with it: cortex ask 'what is this?'")
+		}
+		return "", remove, errWhat
+	}
+	return text, remove, repl.CheckFiles(len(a.files))
+}
+
+// waits returns what a turn has begun that waits for a reply: to a question for a yes, or to one of an agent; nil when nothing does.
+func (b *backend) waits(ctx context.Context, turnID, contextID string) *conversation.Task {
+	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
+	if err != nil {
+		return nil // the answer was given, which is what matters
+	}
+	turn := conv.Turn(turnID)
+	if turn == nil {
+		return nil
+	}
+	for _, t := range slices.Concat(conv.Asked(), conv.Waiting()) {
+		if t.SettledSeq >= turn.Seq || !turn.Asked.IsZero() {
+			return t
+		}
+	}
+	return nil
+}
+
+// readReply reads a line from the terminal; nothing is no reply.
+func (e *env) readReply(ctx context.Context) (string, error) {
+	fmt.Fprint(e.stdout, "> ")
+	line := make(chan string, 1)
+	go func() { // it ends with the process when nobody answers
+		text, _ := bufio.NewReader(e.stdin).ReadString('\n')
+		line <- strings.TrimSpace(text)
+	}()
+	select {
+	case <-ctx.Done():
+		return "", ctx.Err()
+	case text := <-line:
+		if text == "" {
+			fmt.Fprintln(e.stdout)
+		}
+		return text, nil
+	}
+}
+
+// again returns the command that says something to the same Cortex again, without what is said.
+func (e *env) again(cmd *cobra.Command) string {
+	text := cmd.CommandPath()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if cmd.Root().PersistentFlags().Lookup(f.Name) != nil && !strings.HasPrefix(f.Name, "log-") {
+			text += " --" + f.Name + " " + shellWord(f.Value.String())
+		}
+	})
+	return text
 }
 
 // tooDeep reports whether text is nested deeper than JSON is read.
@@ -106,22 +276,35 @@ func tooDeep(text string) bool {
 	return err != nil && strings.HasSuffix(err.Error(), "exceeded max depth") // there is no name for it
 }
 
-// askJSON prints the events of one turn as they come.
+// lastLine is what `ask --json` prints behind the events.
+type lastLine struct {
+	Answer       string     `json:"answer"`
+	Conversation string     `json:"conversation"`
+	Turn         string     `json:"turn"`
+	Files        []fileJSON `json:"files"`
+	Failed       bool       `json:"failed"`
+}
+
+// fileJSON is a file of an answer.
+type fileJSON struct {
+	Name string `json:"name"`
+	Type string `json:"type,omitempty"`
+	Path string `json:"path,omitempty"` // where --output wrote it
+}
+
+// askJSON prints the events of one turn as they come, and the answer.
 func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
-	contextID := cfg.ContextID
-	if contextID == "" {
-		contextID = uuid.NewString()
-	}
-	failed := false
 	out := newJSON(e.stdout)
-	said := false
+	printed, noted := false, cfg.Client.Said
 	cfg.Client.Said = func(event *transport.Event) {
-		if !said { // it may be tried again
-			said = true
+		noted(event)
+		if !printed { // it may be tried again
+			printed = true
 			out.Encode(event) //nolint:errcheck // the next one says it too
 		}
 	}
-	for event, err := range cfg.Say(ctx, contextID, text) {
+	var last *lastLine
+	for event, err := range cfg.Say(ctx, cfg.ContextID, text) {
 		if err != nil {
 			return err
 		}
@@ -129,13 +312,29 @@ func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 			return err
 		}
 		if m, ok := event.Payload.(*a2a.Message); ok {
-			if err := cfg.Keep(ctx, m); err != nil {
+			paths, err := cfg.Keep(ctx, m)
+			if err != nil {
 				return err
 			}
-			failed, _ = m.Metadata[transport.MetaFailed].(bool)
+			last = &lastLine{Answer: transport.Text(m.Parts), Conversation: cfg.ContextID, Turn: transport.MetaString(m, transport.MetaTurn), Files: []fileJSON{}}
+			last.Failed, _ = m.Metadata[transport.MetaFailed].(bool)
+			for i, p := range transport.FilesOf(m.Parts) {
+				name, kind, _, _ := transport.FileOf(p)
+				f := fileJSON{Name: prompt.Clean(transport.FileName(name, kind, i+1), transport.MaxFileName), Type: prompt.Clean(kind, transport.MaxFileName)}
+				if i < len(paths) {
+					f.Path = paths[i]
+				}
+				last.Files = append(last.Files, f)
+			}
 		}
 	}
-	if failed {
+	if last == nil {
+		return nil
+	}
+	if err := out.Encode(last); err != nil {
+		return err
+	}
+	if last.Failed {
 		return repl.ErrFailed
 	}
 	return nil

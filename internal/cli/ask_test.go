@@ -18,11 +18,12 @@ func TestAskInterrupted(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`[{"agentName": "research", "description": "Researches a topic", "version": "1"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("CORTEX_WELL_KNOWN", file)
 	for _, form := range []string{"--verbose", "--json"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		stdout, stderr, code := new(output), new(output), make(chan int, 1)
 		go func() {
-			args := []string{"ask", form, "--data", dir, "--well-known", file, "research a topic: tea"}
+			args := []string{"ask", form, "--data", dir, "research a topic: tea"}
 			code <- cli.Run(ctx, args, strings.NewReader(""), stdout, stderr)
 		}()
 		eventually(t, "the task is given", func() bool { return strings.Contains(stdout.String()+stderr.String(), "research") })
@@ -36,13 +37,15 @@ func TestAskInterrupted(t *testing.T) {
 	}
 }
 
-// TestAskJSON has each event of a turn as a line: what was said, who got which work and why, what came of it, and the answer.
+// TestAskJSON has each event of a turn as a line: what was said, who got which work and why, what came of it, and the answer; and in a last line
+// what a script wants to know.
 func TestAskJSON(t *testing.T) {
 	var stdout, stderr output
 	if code := cli.Run(t.Context(), []string{"ask", "--data", t.TempDir(), "--json", "Echo this!"}, strings.NewReader(""), &stdout, &stderr); code != 0 {
 		t.Fatalf("exit status %d: %s", code, &stderr)
 	}
 	var kinds []string
+	last := ""
 	for line := range strings.Lines(stdout.String()) {
 		var e struct {
 			From, Kind string
@@ -56,6 +59,10 @@ func TestAskJSON(t *testing.T) {
 		if e.Kind == "delta" {
 			continue
 		}
+		if e.Kind == "" {
+			last = line
+			continue
+		}
 		kinds = append(kinds, e.From+" "+e.Kind)
 		if reason, _ := e.Payload.Metadata["reason"].(string); e.Kind == "task" && reason == "" {
 			t.Errorf("the delegation says no reason: %s", line)
@@ -63,5 +70,18 @@ func TestAskJSON(t *testing.T) {
 	}
 	if got, want := strings.Join(kinds, ", "), "user message, cortex task, cortex status-update, cortex message"; got != want {
 		t.Errorf("events %s, want %s", got, want)
+	}
+	var got struct {
+		Answer, Conversation, Turn string
+		Files                      []any
+		Failed                     bool
+	}
+	d := json.NewDecoder(strings.NewReader(last))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil || got.Answer != "Echo: Echo this!" || got.Conversation == "" || got.Turn == "" || got.Files == nil || got.Failed {
+		t.Errorf("the last line is %s, %v; want the answer", last, err)
+	}
+	if !strings.HasSuffix(stdout.String(), last) {
+		t.Errorf("the answer is not in the last line: %s", &stdout)
 	}
 }

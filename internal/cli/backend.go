@@ -45,7 +45,7 @@ func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
 
 func (b *backend) repl() repl.Backend {
 	return repl.Backend{
-		Agents: b.agents, Sessions: b.sessions, History: b.history, Why: b.why, Prompt: b.prompt, Tasks: b.tasks,
+		Agents: b.agents, Sessions: b.sessions, History: b.history, Why: b.why, Prompt: b.prompt, Tasks: b.tasks, Usage: b.usage,
 	}
 }
 
@@ -97,13 +97,20 @@ func (b *backend) lookalikes(ctx context.Context) (*lookalikes, error) {
 
 func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
 	list, _, err := listSessions(ctx, b.link, maxSessions)
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	shown := make([]repl.Session, len(list))
+	for i, c := range list {
+		shown[i] = repl.Session{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries}
+	}
+	return shown, nil
 }
 
 // maxSessions bounds a list of conversations.
 const maxSessions = 50
 
-func listSessions(ctx context.Context, l *link, limit int) (list []repl.Session, more bool, err error) {
+func listSessions(ctx context.Context, l *link, limit int) (list []storage.ContextInfo, more bool, err error) {
 	for c, err := range l.store.Contexts(ctx, l.tenant) {
 		if err != nil {
 			return nil, false, err
@@ -111,7 +118,7 @@ func listSessions(ctx context.Context, l *link, limit int) (list []repl.Session,
 		if len(list) == limit {
 			return list, true, nil
 		}
-		list = append(list, repl.Session{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries})
+		list = append(list, c)
 	}
 	return list, false, nil
 }

@@ -31,7 +31,7 @@ const syncTimeout = 15 * time.Second
 var ownAgents = []string{"echo", "clock", "calc"}
 
 func (e *env) newChat() *cobra.Command {
-	var contextID string
+	var w where
 	c := &cobra.Command{
 		Use:   "chat",
 		Short: "Talk to Cortex; starts everything it needs",
@@ -43,54 +43,58 @@ Without --llm it decides offline, by words. When the environment has a key of a 
 offers that once, and keeps the answer in the data folder, for chats; before that, nothing is sent to it.
 
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
-		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo",
-		Args:    exactArgs(),
+		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo\n  cortex chat -c",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := exactArgs()(cmd, args); err != nil {
+				return err
+			}
+			return w.check()
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return e.converse(cmd.Context(), func(ctx context.Context, cfg repl.Config) error {
+			unready, err := e.chooseModel(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return e.converse(cmd.Context(), func(ctx context.Context, _ *backend, cfg repl.Config) error {
+				cfg.Warning = strings.Trim(unready+"; "+cfg.Warning, "; ")
 				if !cfg.Terminal {
 					return repl.Pipe(ctx, cfg)
 				}
 				return repl.Run(ctx, cfg)
-			}, contextID)
+			}, &w)
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&contextID, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	w.add(e, c)
 	return c
 }
 
 // converse joins the Cortex that runs, or starts one on the data folder, and calls talk with it.
-func (e *env) converse(ctx context.Context, talk func(context.Context, repl.Config) error, contextID string) error {
-	if contextID != "" {
-		if err := transport.CheckID(contextID); err != nil {
-			return usagef("--context: %w", err)
-		}
-	}
+func (e *env) converse(ctx context.Context, talk func(context.Context, *backend, repl.Config) error, w *where) error {
 	if err := makeDir(e.settings.data); err != nil { // for the history, also where the server is elsewhere
 		return err
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
-	unready, err := e.chooseModel(ctx)
-	if err != nil {
-		return err
-	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
-	b, where, warning, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
+	b, place, warning, closeAll, err := e.attach(ctx, log, e.tellConnection(notices))
 	if err != nil {
 		return err
 	}
-	if unready != "" {
-		warning = strings.Trim(unready+"; "+warning, "; ")
+	contextID, err := w.find(ctx, b.link)
+	if err != nil {
+		closeAll() //nolint:errcheck // nothing was said
+		return err
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
-		MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
-		Version: buildVersion(), Where: where, Decides: e.settings.decides(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
+		Color: string(e.settings.color), MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
+		Version: buildVersion(), Where: place, Decides: e.settings.decidesHere(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
-	err = talk(ctx, cfg)
+	cfg.Backend.Model = e.settings.decides
+	err = talk(ctx, b, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // it was cut short
 	}
@@ -302,19 +306,30 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	return text, warning
 }
 
-// decides says what decides in the Cortex of the data folder, for people; "" when that is not known.
-func (s *settings) decides(ctx context.Context) string {
+// decides says what decides, for people.
+func (s *settings) decides(ctx context.Context) (string, error) {
 	if !s.inFolder() {
-		return ""
+		return "the Cortex on that server decides; it does not say with which model", nil
 	}
 	a, ok, err := findAddress(ctx, s.data)
 	switch {
-	case err != nil || !ok || a.LLM == "":
-		return ""
+	case err != nil:
+		return "", err
+	case !ok:
+		return "no Cortex runs now", nil
 	case a.LLM == "fake":
-		return "deciding offline by words; for a language model: --llm … (cortex llm list)"
+		return "deciding offline by words; for a language model: --llm … (cortex llm list)", nil
 	}
-	return "deciding with " + a.LLM
+	return "deciding with " + a.LLM, nil
+}
+
+// decidesHere is what the chat begins with of that; "" when the Cortex is elsewhere.
+func (s *settings) decidesHere(ctx context.Context) string {
+	text, err := s.decides(ctx)
+	if err != nil || !s.inFolder() {
+		return ""
+	}
+	return text
 }
 
 // untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.

@@ -41,7 +41,7 @@ kept until they are replayed or removed; of very many, the oldest go.`,
 	}
 	ls := &cobra.Command{Use: "list", Short: "List what was given up", Example: "  cortex dead list --limit 10", Args: exactArgs(), RunE: list}
 	show := &cobra.Command{
-		Use: "show ID", Short: "Show all of a dead letter", Example: "  cortex dead show 12", Args: exactArgs("ID"),
+		Use: "show ID", Short: "Show all of a dead letter", Example: "  cortex dead show 12", Args: exactArgs("ID"), ValidArgsFunction: first(e.completeIDs(deadLetterIDs)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.showDead(ctx, l, args[0], asJSON) })
 		},
@@ -221,6 +221,7 @@ func (e *env) newDeadEach(verb, short, long string, do doDead) *cobra.Command {
 			})
 		},
 	}
+	c.ValidArgsFunction = e.completeIDs(deadLetterIDs)
 	c.Flags().BoolVar(&all, "all", false, "all that there are now")
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -16,56 +17,67 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
 func (e *env) newDoctor() *cobra.Command {
-	var repair, asJSON bool
+	var repair, online, asJSON bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what is stored, and repair it",
-		Long: `Read everything in the data folder and say what of it is damaged or lost. While a service runs on the folder, its own words for
-that are shown: what it found when it started, and what it has met since. The exit status is 1 when something is damaged.
+		Short: "Check everything, and repair what is stored",
+		Long: `Check the settings, the data folder, the ports, the clock, the model and the keys, and whether a Cortex runs and answers. Then read
+everything in the data folder and say what of it is damaged or lost. While a service runs on the folder, its own words for that are
+shown: what it found when it started, and what it has met since. The exit status is 1 when something is wrong or damaged.
+
+Nobody outside of this machine is asked, but with --online the servers of the models that are set, and those are sent no key.
 
 With --repair, for which no service may run, damaged records are set aside, damaged conversations end behind their last good entry,
 and what was behind it is set aside, too: in the folder "damaged" below the store, whose files are named. They hold what people said;
-remove them when they are of no more use. What is missing is taken note of, and not told again.`,
-		Example: "  cortex doctor\n  cortex doctor --json\n  cortex doctor --repair",
+remove them when they are of no more use: until then the doctor names them. What is missing is taken note of, and not told again.`,
+		Example: "  cortex doctor\n  cortex doctor --llm openai --online\n  cortex doctor --json\n  cortex doctor --repair",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if e.settings.nats != "" {
+			s := &e.settings
+			if s.nats != "" && repair {
 				return usagef("--nats: the files of a server are looked at where they are: use its own tools, or let Cortex keep them in its --data")
 			}
-			if e.settings.transport != "" {
-				return usagef("--transport: what Cortex itself keeps in its --data is looked at, and %s has tools of its own", scheme(e.settings.transport))
+			if s.transport != "" {
+				return usagef("--transport: what Cortex itself keeps in its --data is looked at, and %s has tools of its own", scheme(s.transport))
 			}
-			e.settings.store = "" // likewise
-			if e.settings.node.auth == none {
-				e.settings.node.auth = ""
+			s.store = "" // likewise
+			var checks []check
+			if !repair {
+				checks = s.checkUp(cmd.Context(), cmd.Flag("http").Value.String(), online)
 			}
-			return e.doctor(cmd.Context(), repair, asJSON)
+			s.node = &nodeSettings{auth: s.node.auth} // its server listens nowhere
+			return e.doctor(cmd.Context(), checks, repair, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&repair, "repair", false, "set aside what is damaged, and keep what is good of each conversation")
+	c.Flags().BoolVar(&online, "online", false, "look whether the models that are set can be reached")
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().StringVar(&e.settings.node.auth, "auth", "", "`DIR` made by `cortex auth init`, if the service runs with it")
-	setting(c.Flags(), "auth")
 	return c
 }
 
 // diagnosis is what the doctor has to say, for scripts.
 type diagnosis struct {
+	Checks        []check              `json:"checks,omitempty"`
 	Running       bool                 `json:"running"` // a service: this is what it knows
 	Damaged       bool                 `json:"damaged"`
 	Findings      []storecheck.Finding `json:"findings"`
 	Conversations jetstore.Audited     `json:"conversations"`
+	Loose         []erase.Loose        `json:"loose_files"` // of which nothing speaks
 	Streams       []string             `json:"streams"`
 	Accepted      bool                 `json:"accepted,omitempty"` // what is missing is not told again
 	Repaired      []repaired           `json:"repaired,omitempty"`
+	SetAside      []setAside           `json:"set_aside,omitempty"` // what is left of earlier damage
 
+	asideIn   string // the folder of that, if not all of it was looked at
 	forgotten bool
 	accounts  []string // of the server, in which something is damaged
 }
@@ -79,14 +91,57 @@ type repaired struct {
 	Archive   string `json:"kept"` // file that has what was removed
 }
 
-func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
+// doctor tells the checks, and what is damaged of what is stored.
+func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) error {
+	if !asJSON {
+		if err := showChecks(e.stdout, checks); err != nil {
+			return err
+		}
+	}
 	data := e.settings.data
+	stored := func(c check) error { // no more can be said of what is stored
+		if asJSON {
+			if err := writeJSON(e, &diagnosis{Checks: append(checks, c)}); err != nil {
+				return err
+			}
+		} else if err := showChecks(e.stdout, []check{c}); err != nil {
+			return err
+		}
+		if anyWrong(checks) {
+			return errShown
+		}
+		return nil
+	}
+	if e.settings.nats != "" {
+		return stored(check{"store", isNoted, "it is on a server of its own, whose own tools look at it", ""})
+	}
 	if _, err := os.Stat(storeDir(data)); err != nil {
 		if missing := e.settings.missingStore(); missing != nil {
 			return missing
 		}
+		if gone := e.settings.goneStore(); gone != "" {
+			return errors.New(gone)
+		}
+		if !repair && errors.Is(err, fs.ErrNotExist) {
+			return stored(good("store", "nothing is stored yet"))
+		}
 		return fmt.Errorf("there is no store in %s: %w", data, errors.Unwrap(err))
 	}
+	if !asJSON && len(checks) > 0 {
+		if _, err := fmt.Fprintln(e.stdout); err != nil {
+			return err
+		}
+	}
+	err := e.doctorStore(ctx, checks, repair, asJSON)
+	if err == nil && anyWrong(checks) {
+		err = errShown
+	}
+	return err
+}
+
+// doctorStore tells what is damaged of what is stored, and repairs it.
+func (e *env) doctorStore(ctx context.Context, checks []check, repair, asJSON bool) error {
+	data := e.settings.data
 	c, err := claimData(ctx, data)
 	switch {
 	case errors.Is(err, errLocked) && repair:
@@ -96,6 +151,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 		if err != nil {
 			return err
 		}
+		d.Checks = checks
 		return e.tellDiagnosis(d, asJSON)
 	case err != nil:
 		return err
@@ -113,6 +169,7 @@ func (e *env) doctor(ctx context.Context, repair, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	d.Checks = checks
 	return e.tellDiagnosis(d, asJSON)
 }
 
@@ -141,9 +198,12 @@ func (s *settings) examine(ctx context.Context) (*diagnosis, error) {
 
 // diagnose says what a report means.
 func diagnose(r *home.Report) *diagnosis {
-	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
+	d := &diagnosis{Findings: r.Findings, Conversations: r.Conversations, Loose: r.Loose, Streams: r.Streams, forgotten: r.Forgotten, accounts: r.Accounts}
 	if d.Findings == nil {
 		d.Findings = []storecheck.Finding{}
+	}
+	if d.Loose == nil {
+		d.Loose = []erase.Loose{}
 	}
 	if d.Conversations.Damaged == nil {
 		d.Conversations.Damaged = []jetstore.Damaged{}
@@ -202,7 +262,7 @@ func (e *env) repair(ctx context.Context, d *diagnosis, asJSON bool) error {
 		return err
 	}
 	d.Findings = n.server.Found()
-	dir := filepath.Join(storeDir(e.settings.data), "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
+	dir := filepath.Join(asideDir(e.settings.data), time.Now().UTC().Format(asideLayout))
 	left := map[string]int{} // conversations, by account
 	for _, c := range d.Conversations.Damaged {
 		left[c.Account]++
@@ -266,6 +326,7 @@ func repairOne(ctx context.Context, store *jetstore.Store, c jetstore.Damaged, d
 
 // tellDiagnosis prints what was found. Something that is damaged, and is not repaired, is an error.
 func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
+	d.remember(e.settings.data)
 	if asJSON {
 		if err := writeJSON(e, d); err != nil {
 			return err
@@ -277,6 +338,24 @@ func (e *env) tellDiagnosis(d *diagnosis, asJSON bool) error {
 		return errShown
 	}
 	return nil
+}
+
+// remember fills in what was set aside earlier, and nobody has removed.
+func (d *diagnosis) remember(data string) {
+	var named []string
+	for _, f := range d.Findings {
+		if f.Archive != "" {
+			named = append(named, f.Archive)
+		}
+	}
+	for _, r := range d.Repaired {
+		named = append(named, r.Archive)
+	}
+	all, more := listAside(data)
+	d.SetAside = unnamed(all, named)
+	if more {
+		d.asideIn = asideDir(data)
+	}
 }
 
 func (e *env) showDiagnosis(d *diagnosis) error {
@@ -337,11 +416,38 @@ func (e *env) showDiagnosis(d *diagnosis) error {
 		}
 		line("conversation %s: %d entries are good, %d behind them are not: %s", prompt.Clean(c.ContextID, 200), c.Good, c.Rest, prompt.Clean(c.Why, 300))
 	}
+	for i, l := range d.Loose {
+		if i == 0 {
+			line("\nfiles that no conversation has, and that a service removes when nothing has spoken of them for a while:")
+		}
+		of := prompt.Clean(l.From, 200)
+		if l.Tenant != "" {
+			of += " of tenant " + prompt.Clean(l.Tenant, 200)
+		}
+		line("  %d of %s, %s", l.Files, of, transport.SizeText(l.Bytes))
+	}
 	for i, r := range d.Repaired {
 		if i == 0 {
 			line("")
 		}
 		out(fmt.Fprintf(e.stdout, "repaired conversation %s: it keeps %d entries, %d are in %s\n", prompt.Clean(r.ContextID, 200), r.Good, r.Removed, r.Archive))
+	}
+	for i, a := range d.SetAside {
+		if i == 0 {
+			line("")
+		}
+		if i == maxAsideNamed {
+			line("and %d more", len(d.SetAside)-i)
+			break
+		}
+		what := fmt.Sprintf("%d bytes of %s", a.Bytes, prompt.Clean(a.What, 200))
+		if a.ContextID != "" {
+			what = fmt.Sprintf("%d entries of conversation %s", a.Entries, prompt.Clean(a.ContextID, 200))
+		}
+		out(fmt.Fprintf(e.stdout, "set aside %s: %s: %s\n", a.At.Format("2006-01-02 15:04"), what, a.File))
+	}
+	if d.asideIn != "" {
+		line("and more in %s", d.asideIn)
 	}
 	switch {
 	case d.Accepted:

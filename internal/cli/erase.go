@@ -56,7 +56,14 @@ minutes on a server of your own. Backups and the input history of terminals are 
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
-				for _, id := range args {
+				ids := make([]string, len(args)) // all of them, before the first one is gone
+				for i, given := range args {
+					var err error
+					if ids[i], err = (&where{id: given}).find(ctx, l); err != nil {
+						return err
+					}
+				}
+				for _, id := range ids {
 					if err := e.deleteSession(ctx, l, id, yes, force); err != nil {
 						return err
 					}
@@ -64,6 +71,7 @@ minutes on a server of your own. Backups and the input history of terminals are 
 				return nil
 			})
 		},
+		ValidArgsFunction: e.completeIDs(conversationIDs),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&force, "force", false, "also one that is not finished: it is canceled first")
@@ -108,7 +116,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 	}
 	done, err := erase.Conversation(ctx, store, bus, l.tenant, contextID)
 	if errors.Is(err, transport.ErrForbidden) { // the first thing that is deleted was refused
-		return fmt.Errorf("conversation %s is not deleted: give the credentials of the orchestrator with --creds: %w", contextID, err)
+		return fmt.Errorf("conversation %s is not deleted: ask whoever runs Cortex, who deletes with the credentials of the orchestrator (--creds): %w", contextID, err)
 	}
 	if err != nil {
 		return fmt.Errorf("conversation %s is not deleted completely, do it again: %w", contextID, err)

@@ -71,10 +71,14 @@ func TestFilesOfOthersThatDoNotEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(config, []byte("auth: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var stdout, stderr strings.Builder
 	code := make(chan int, 1)
 	go func() {
-		code <- cli.Run(t.Context(), []string{"ask", "--data", data, "--auth", "none", "Echo this!"}, strings.NewReader(""), &stdout, &stderr)
+		code <- cli.Run(t.Context(), []string{"ask", "--data", data, "--config", config, "Echo this!"}, strings.NewReader(""), &stdout, &stderr)
 	}()
 	select {
 	case got := <-code:

@@ -23,7 +23,7 @@ func (e *env) newForget() *cobra.Command {
 		Short: "Forget what was learned of an agent",
 		Long: `Forget which requests an agent did well, so that Cortex chooses it by its card alone again. The agent stays, and learning goes
 on; cortex serve --learning=false learns nothing.`,
-		Example: "  cortex agents forget agent_weather", Args: exactArgs("ID"),
+		Example: "  cortex agents forget agent_weather", Args: exactArgs("ID"), ValidArgsFunction: first(e.completeIDs(agentIDs)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, id := cmd.Context(), args[0]
 			if err := transport.CheckID(id); err != nil {

@@ -9,19 +9,17 @@ import (
 func TestImagesSetting(t *testing.T) {
 	t.Setenv("A_KEY", "sk-secret")
 	for entry, want := range map[string]bool{
-		`{"provider":"openai"}`:                                            true,
-		`{"provider":"openai","images":false}`:                             false,
-		`{"provider":"openai","base_url":"http://localhost:1"}`:            false,
-		`{"provider":"openai","base_url":"http://x","images":true}`:        true,
-		`{"provider":"azure","base_url":"http://x","model":"m"}`:           false,
-		`{"provider":"openrouter","model":"m"}`:                            false,
-		`{"provider":"ollama","model":"m"}`:                                false,
-		`{"provider":"ollama","model":"m","images":true}`:                  true,
-		`{"provider":"gemini"}`:                                            true,
-		`{"provider":"gemini","base_url":"http://x"}`:                      true,
-		`{"provider":"gemini","images":false}`:                             false,
-		`{"provider":"vertex","project":"p"}`:                              true,
-		`{"provider":"vertex","project":"p","images":false,"model":"old"}`: false,
+		`{"provider":"openai"}`:                                     true,
+		`{"provider":"openai","images":false}`:                      false,
+		`{"provider":"openai","base_url":"http://localhost:1"}`:     false,
+		`{"provider":"openai","base_url":"http://x","images":true}`: true,
+		`{"provider":"azure","base_url":"http://x","model":"m"}`:    false,
+		`{"provider":"openrouter","model":"m"}`:                     false,
+		`{"provider":"ollama","model":"m"}`:                         false,
+		`{"provider":"ollama","model":"m","images":true}`:           true,
+		`{"provider":"gemini"}`:                                     true,
+		`{"provider":"gemini","base_url":"http://x"}`:               true,
+		`{"provider":"gemini","images":false}`:                      false,
 	} {
 		ep, err := readEndpoint("mine", json.RawMessage(entry), (&settings{program: self}).providers())
 		if err != nil {

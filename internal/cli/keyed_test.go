@@ -25,21 +25,31 @@ import (
 
 // keyed is a service that lets in only whom it knows.
 type keyed struct {
-	t         *testing.T
-	keys, url string
+	t               *testing.T
+	keys, url, data string
+	flags           []string
+	stop            func() int // ends it
 }
 
 func newKeyed(t *testing.T, flags ...string) *keyed {
 	t.Helper()
-	k := &keyed{t: t, keys: t.TempDir()}
+	k := &keyed{t: t, keys: t.TempDir(), data: t.TempDir(), flags: flags}
 	if err := auth.Init(k.keys); err != nil {
 		t.Fatal(err)
 	}
-	data := t.TempDir()
-	start(t, append([]string{"serve", "--auth", k.keys, "--data", data, "--listen", "127.0.0.1:0", "--http", "none", "--agents", "none"}, flags...)...)
+	k.start()
+	return k
+}
+
+// start starts the service.
+func (k *keyed) start() {
+	t := k.t
+	t.Helper()
+	_, k.stop = start(t, append([]string{"serve", "--auth", k.keys, "--data", k.data, "--listen", "127.0.0.1:0", "--http", "none", "--agents", "none"}, k.flags...)...)
+	k.url = ""
 	eventually(t, "the service runs", func() bool {
 		var at struct{ URL string }
-		b, err := os.ReadFile(filepath.Join(data, "server.json"))
+		b, err := os.ReadFile(filepath.Join(k.data, "server.json"))
 		if err != nil || json.Unmarshal(b, &at) != nil {
 			return false
 		}
@@ -50,7 +60,6 @@ func newKeyed(t *testing.T, flags ...string) *keyed {
 		code, _, _ := k.run(auth.People(k.keys, ""), "agents")
 		return code == 0
 	})
-	return k
 }
 
 // person and agent return the credentials of somebody.

@@ -398,7 +398,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 	}
 	if keeper, ok := n.bus.(transport.FileKeeper); ok {
 		n.work.Go(func() error {
-			keepFiles(workCtx, n.leads, n.store, keeper, s.tenant, log)
+			keepFiles(workCtx, n.leads, n.store, keeper, s.tenant, n.left, log)
 			return nil
 		})
 	}
@@ -413,7 +413,7 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		})
 	}
 	if n.server != nil && n.server.URL() != "" {
-		a := address{URL: n.server.URL(), Server: n.server.ID(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
+		a := address{URL: n.server.URL(), Server: n.server.ID(), Version: buildVersion(), PID: os.Getpid(), Passing: s.node.passing, LLM: s.describeLLM(), Node: n.set}
 		if err := leaveAddress(s.data, a); err != nil {
 			return nil, fmt.Errorf("data folder: %w", err)
 		}

@@ -38,6 +38,10 @@ conversation, unless --context names one to go on with. Nothing is sent.`,
 			}
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
 				b.prompts = e.settings.tried()
+				contextID, err := (&where{id: contextID}).find(ctx, b.link)
+				if err != nil {
+					return err
+				}
 				text, err := b.prompt(ctx, contextID, strings.Join(args, " "))
 				if err != nil {
 					return err
@@ -50,6 +54,7 @@ conversation, unless --context names one to go on with. Nothing is sent.`,
 	c.Flags().StringVar(&contextID, "context", "", "`ID` of a conversation whose history is shown too")
 	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates to try out, rather than those of the Cortex that runs")
 	setting(c.Flags(), "prompts")
+	e.completeFlag(c, "context", conversationIDs)
 	return c
 }
 

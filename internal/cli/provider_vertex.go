@@ -1,4 +1,4 @@
-//go:build !novertex
+//go:build vertex
 
 package cli
 
@@ -14,14 +14,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm/vertex"
 )
 
-// vertexProvider is left out by the build tag novertex: its SDK is the larger half of the binary.
-func vertexProvider() (*provider, bool) {
-	return &provider{
-		google: true,
-		images: true,
-		preset: endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},
-		open:   openVertex,
-	}, true
+// withVertex is only in a build with the tag vertex: the SDK would be a fifth of every binary, and most people ask for nothing that
+// llm/gemini does not do.
+func withVertex(p *provider) *provider {
+	p.open = openVertex
+	return p
 }
 
 func openVertex(ctx context.Context, ep *endpoint, _ string) (llm.Client, error) {

@@ -24,6 +24,8 @@ type provider struct {
 	google  bool   // takes googleKeys rather than openAIKeys
 	own     bool   // of the program that this is part of: it takes keys of its own
 	images  bool   // its models take images, as long as base_url is not set to another endpoint
+	// leftOut says what to do when this build has no client for it.
+	leftOut *lackError
 	// open makes a client. It is nil for fake, which is no client but a decider.
 	open func(ctx context.Context, ep *endpoint, key string) (llm.Client, error)
 	// check returns what is wrong with an endpoint, without I/O. It may be nil.
@@ -32,7 +34,7 @@ type provider struct {
 
 // builtinProviders are the built-in endpoints. A new provider is a line here: see llm/README.md.
 func builtinProviders() map[string]*provider {
-	all := map[string]*provider{
+	return map[string]*provider{
 		"fake": {},
 		"openai": {
 			baseEnv: "OPENAI_BASE_URL",
@@ -53,11 +55,12 @@ func builtinProviders() map[string]*provider {
 			preset:  endpoint{Model: "gemini-3.5-flash", KeyEnv: "GEMINI_API_KEY,GOOGLE_API_KEY", MaxTokens: 16384, ContextWindow: 1_000_000},
 			open:    openGemini,
 		},
+		"vertex": withVertex(&provider{
+			google: true,
+			images: true,
+			preset: endpoint{Model: "gemini-3.5-flash", MaxTokens: 16384, ContextWindow: 1_000_000},
+		}),
 	}
-	if p, ok := vertexProvider(); ok {
-		all["vertex"] = p
-	}
-	return all
 }
 
 // providers are what can be named: the built-in ones, and those of the program in their place.
@@ -162,6 +165,9 @@ func (ep *endpoint) googleProject() (project, location string) {
 func (ep *endpoint) resolved() (*endpoint, string, error) {
 	r := *ep
 	p := ep.by
+	if p.leftOut != nil {
+		return nil, "", &lackError{ep.Name, p.leftOut.what, p.leftOut.short}
+	}
 	if r.BaseURL == "" && p.baseEnv != "" {
 		r.BaseURL = strings.TrimSpace(os.Getenv(p.baseEnv))
 	}

@@ -25,6 +25,8 @@ type address struct {
 	PID int    `json:"pid"`
 	// Server is the ID of its server: who finds another one at the URL is not where they wanted to be.
 	Server string `json:"server,omitempty"`
+	// Version is that of the program that runs.
+	Version string `json:"version,omitempty"`
 	// Passing says that the process is a chat or a question, which ends with its user.
 	Passing bool `json:"passing,omitempty"`
 	// LLM is what decides, for people; Node is how the node is set.

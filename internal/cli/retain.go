@@ -99,8 +99,8 @@ func sweepRetained(
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
-		if err == nil && (conv.Seq != uint64(info.Entries) || busy(conv) != "") {
-			continue
+		if err == nil && (conv.Version != info.Version || busy(conv) != "") {
+			continue // it goes on, or what says how old it is is of another one
 		}
 		if err == nil {
 			_, err = erase.Conversation(ctx, store, bus, tenant, info.ContextID)
@@ -139,25 +139,37 @@ func sweepRetained(
 }
 
 const (
-	orphansFirst = time.Hour // after the start
-	orphansEvery = 24 * time.Hour
-	// orphanAge is how long a file may wait for what speaks of it: a message that brings one may wait in the inbox while no Cortex runs.
-	orphanAge = 7 * 24 * time.Hour
+	orphansFirst = 10 * time.Second // after the start, or after others have ceased to do it
+	orphansEvery = 5 * time.Minute
+	// orphansPart is one part of the time, of so many, that is spent on looking for files of which nothing speaks.
+	orphansPart = 100
 )
 
-// keepFiles removes every day, while leads says that it is this process's to do, the files of which nothing speaks. It returns when ctx ends.
-func keepFiles(ctx context.Context, leads func() bool, store storage.Store, bus transport.FileKeeper, tenant string, log *slog.Logger) {
-	for pause := orphansFirst; rest(ctx, pause) == nil; pause = orphansEvery {
+// keepFiles removes, from the start on and while leads says that it is this process's to do, the files of which nothing speaks. left is told
+// whose files those are that it leaves for now. It returns when ctx ends.
+func keepFiles(
+	ctx context.Context, leads func() bool, store storage.Store, bus transport.FileKeeper, tenant string, left func([]erase.Loose), log *slog.Logger,
+) {
+	var files *erase.Orphans
+	for pause := orphansFirst; rest(ctx, pause) == nil; {
+		pause = orphansEvery
 		if !leads() {
+			files, pause = nil, orphansFirst
 			continue
 		}
-		n, err := erase.Orphans(ctx, store, bus, tenant, time.Now().Add(-orphanAge))
-		if n > 0 {
-			log.Info("files deleted of which nothing speaks", "count", n)
+		if files == nil { // what happened before, others have seen
+			files = &erase.Orphans{Store: store, Bus: bus, Tenant: tenant}
+		}
+		began := time.Now()
+		removed, err := files.Sweep(ctx)
+		for _, of := range removed {
+			log.Info("files deleted of which nothing speaks", "from", of.From, "count", of.Files, "size", transport.SizeText(of.Bytes))
 		}
 		if err != nil && ctx.Err() == nil {
 			log.Warn("files of which nothing speaks are not all deleted", "err", err)
 		}
+		left(files.Left())
+		pause = max(pause, orphansPart*time.Since(began))
 	}
 }
 

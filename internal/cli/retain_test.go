@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
@@ -44,6 +47,46 @@ func addTurn(t *testing.T, store storage.Store, contextID string, at time.Time, 
 	if _, err := store.Append(t.Context(), "", contextID, conv.Version, e); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestKeepFiles has a replica look after files as long as it is its part: what was stored and never spoken of goes within some minutes, also when it was
+// another one's part at first.
+func TestKeepFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, bus := memstore.New(), memory.New(nil)
+		defer bus.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		var leads atomic.Bool
+		var left atomic.Pointer[[]erase.Loose]
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			keepFiles(ctx, leads.Load, store, bus, "", func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
+		}()
+		ref, err := transport.PutFile(ctx, bus, "", "c", "user:ada", strings.NewReader("words"), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := func() bool {
+			_, err := bus.Chunk(ctx, ref.Object, 0)
+			return err == nil
+		}
+		<-time.After(55 * time.Minute)
+		if !there() || left.Load() != nil {
+			t.Errorf("who does not lead looks after files: they are there %v, %v was told", there(), left.Load())
+		}
+		leads.Store(true)
+		<-time.After(time.Minute)
+		if told := left.Load(); !there() || told == nil || !slices.Equal(*told, []erase.Loose{{From: "user:ada", Files: 1, Bytes: 21}}) {
+			t.Errorf("who leads has left the file %v, and told %v, want that of ada", there(), told)
+		}
+		<-time.After(20 * time.Minute)
+		if told := left.Load(); there() || len(*told) > 0 {
+			t.Errorf("20 minutes later the file is there %v, and %v is told, want nothing", there(), *told)
+		}
+		cancel()
+		<-done
+	})
 }
 
 func contextIDs(t *testing.T, store storage.Store) map[string]bool {

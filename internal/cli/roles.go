@@ -55,6 +55,7 @@ func (s *settings) addRoles(c *cobra.Command) *besides {
 			}
 			c.Flags().AddFlag(pflag.PFlagFromGoFlag(f))
 			setting(c.Flags(), f.Name)
+			c.Flags().SetAnnotation(f.Name, ownMark, nil) //nolint:errcheck // there is such a flag
 		})
 		if i == 0 {
 			c.Long += "\n\nBeside it run, where their flags are given:\n"

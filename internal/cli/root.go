@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ const (
 	exitOK          = 0
 	exitFailed      = 1
 	exitUsage       = 2
+	exitWaits       = 3 // for a reply
 	exitInterrupted = 130
 )
 
@@ -88,6 +90,8 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 		return exitInterrupted
 	case errors.Is(err, errShown):
 		return exitFailed
+	case errors.Is(err, errWaits):
+		return exitWaits
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "cortex: %s\n", oneLine(err))
 		return exitUsage
@@ -96,8 +100,11 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	return exitFailed
 }
 
-// errShown marks a failure that the user has read already.
-var errShown = errors.New("failed")
+// errShown marks a failure that the user has read already, and errWaits a question.
+var (
+	errShown = errors.New("failed")
+	errWaits = errors.New("a reply is waited for")
+)
 
 // oneLine keeps what strangers wrote into an error from breaking the line or the terminal.
 func oneLine(err error) string {
@@ -117,13 +124,13 @@ and answers from their results. Start with:
 
     cortex chat                                        talk to it; starts everything it needs
     cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent`,
-		Example:           "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --context demo 'what time is it in Tokyo?'",
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --context demo 'what time is it in Tokyo?'",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       buildVersion(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("unknown command %q: `cortex help` lists them", args[0])
+				return usagef("unknown command %q: %s", args[0], cmp.Or(meant(cmd, args[0]), "`cortex help` lists them"))
 			}
 			return nil
 		},
@@ -133,23 +140,31 @@ and answers from their results. Start with:
 	root.SetOut(e.stdout)
 	root.SetErr(e.stderr)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%w: `%s --help` lists the flags", flagError(err), cmd.CommandPath())
+		return usagef("%w: %s", flagError(err), flagHint(cmd, err))
 	})
+	root.SetVersionTemplate(versionLine())
+	root.SetUsageFunc(e.usage)
+	root.SetHelpCommand(newHelp(root))
 	e.settings.common(root.PersistentFlags())
+	doctor := e.newDoctor()
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "look", Title: "Look:"})
 	for _, group := range []struct {
 		id       string
 		commands []*cobra.Command
 	}{
-		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newServe(), e.newAgent(), e.newAuth()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), e.newDoctor(), e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
+		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newAgent(), e.newAuth()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(newSettingsHelp(root))
+	e.settings.borrow(doctor, root, "auth", "llm", "model")
+	config := e.newConfig(root)
+	config.GroupID = "look"
+	root.AddCommand(config, newSettingsHelp(root), e.newMan())
+	e.completeValues(root)
 	e.settle(root)
 	return root
 }
@@ -179,6 +194,9 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 			return usagef("%s is missing: cortex %s", names[len(args)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
 		}
 		if len(args) > len(names) {
+			if near := meant(cmd, args[len(names)]); near != "" {
+				return usagef("unknown command %q: %s", args[len(names)], near)
+			}
 			return usagef("unexpected argument %q: cortex %s", args[len(names)], strings.TrimPrefix(cmd.UseLine(), "cortex "))
 		}
 		return nil

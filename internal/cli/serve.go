@@ -36,7 +36,8 @@ func (e *env) newServe() *cobra.Command {
 		Use:   "serve",
 		Short: "Run Cortex as a service",
 		Long: `Run the orchestrator until it is interrupted. Agents, chats and other commands on this machine find it by its data
-folder; others by --nats with the address given to --listen.
+folder; others by --nats with the address given to --listen. The small agents echo, clock and calc run in it, as in a chat:
+--agents none leaves them out.
 
 /healthz answers 200 while the process runs, /readyz while it can take and keep work (503 with the reason otherwise). It also
 names events that cannot be handled now, says how many were given up, what of the store is damaged, and whether there
@@ -50,9 +51,10 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 			return e.serve(cmd.Context(), addr, roles)
 		},
 	}
-	e.settings.addNode(c)
+	e.settings.addNode(c, ownAgents...)
 	c.Flags().StringVar(&addr, "http", "127.0.0.1:8420", "`ADDRESS` for /healthz and /readyz; none for none")
 	setting(c.Flags(), "http")
+	group(c.Flags(), groupKeep, "http")
 	roles = e.settings.addRoles(c)
 	return c
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
@@ -102,7 +103,7 @@ type sessionJSON struct {
 	Damaged   bool      `json:"damaged,omitempty"` // neither usage nor owner is known
 }
 
-// details are what only the log of a conversation knows of it.
+// details are what else than its log only the outline of a conversation tells.
 type details struct {
 	usage   llm.Usage // spent on it
 	owner   string
@@ -121,21 +122,40 @@ func (d *details) whose() string {
 	return d.owner + ", shared with " + strings.Join(d.shared, ", ")
 }
 
-// detailsOf returns the details of each conversation.
-func detailsOf(ctx context.Context, l *link, list []repl.Session) (map[string]*details, error) {
+// detailsAhead is how many conversations are loaded at once.
+const detailsAhead = 4
+
+// detailsOf returns the details of each conversation. It loads those whose outline does not have them, and keeps what it finds, where it may.
+func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[string]*details, error) {
 	all := make(map[string]*details, len(list))
 	for _, s := range list {
-		conv, err := storage.Load(ctx, l.store, l.tenant, s.ContextID)
-		switch {
-		case errors.Is(err, conversation.ErrDamaged):
-			all[s.ContextID] = &details{damaged: true}
-		case err != nil:
-			return nil, err
-		default:
-			all[s.ContextID] = &details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
-		}
+		all[s.ContextID] = &details{}
 	}
-	return all, nil
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(detailsAhead)
+	for _, s := range list {
+		d := all[s.ContextID]
+		if o := s.Outline; o.Whole() {
+			*d = details{usage: o.Usage, owner: o.Owner, shared: o.Shared}
+			continue
+		}
+		g.Go(func() error {
+			conv, err := storage.Load(ctx, l.store, l.tenant, s.ContextID)
+			if errors.Is(err, conversation.ErrDamaged) {
+				d.damaged = true
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			*d = details{usage: conv.Usage, owner: conv.Owner, shared: conv.Shared}
+			if kept, ok := l.store.(storage.Outlines); ok && conv.Version == s.Version {
+				_ = kept.PutOutline(ctx, l.tenant, s.ContextID, storage.OutlineOf(conv, s.Title, s.Updated)) // it is a cache
+			}
+			return nil
+		})
+	}
+	return all, g.Wait()
 }
 
 func tokensText(u llm.Usage) string {
@@ -145,7 +165,7 @@ func tokensText(u llm.Usage) string {
 	return fmt.Sprint(u.Tokens())
 }
 
-func sessionsJSON(list []repl.Session, known map[string]*details) []sessionJSON {
+func sessionsJSON(list []storage.ContextInfo, known map[string]*details) []sessionJSON {
 	out := make([]sessionJSON, len(list))
 	for i, s := range list {
 		d := known[s.ContextID]
@@ -163,8 +183,15 @@ func (e *env) newHistory() *cobra.Command {
 		Example: "  cortex history demo\n  cortex history demo --json",
 		Args:    exactArgs("CONTEXT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.history(ctx, b, args[0], asJSON) })
+			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
+				id, err := b.conversation(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return e.history(ctx, b, id, asJSON)
+			})
 		},
+		ValidArgsFunction: first(e.completeIDs(conversationIDs)),
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "the log, one entry a line of JSON")
 	return c
@@ -200,7 +227,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 	if !found {
 		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
 	}
-	known, err := detailsOf(ctx, l, []repl.Session{{ContextID: contextID}})
+	known, err := detailsOf(ctx, l, []storage.ContextInfo{{ContextID: contextID}})
 	if err != nil || asJSON {
 		return nil // it was shown
 	}

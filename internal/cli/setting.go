@@ -227,7 +227,8 @@ func newSettingsHelp(root *cobra.Command) *cobra.Command {
 		Use:   "settings",
 		Short: "Flags that can be set in the environment or in a file",
 		Long: `A flag that says how Cortex runs is a setting: it can be given to a command, else in the environment, else in the YAML file that
---config (CORTEX_CONFIG) names:
+--config (CORTEX_CONFIG) names. Without --config that is $XDG_CONFIG_HOME/cortex/config.yaml, else ~/.config/cortex/config.yaml, if it
+is there. ` + "`cortex config show`" + ` lists what each setting is now, and where that comes from.
 
 ` + list.String() + `
 The file may also have llms and budget: see ` + "`cortex llm --help`" + `.

@@ -18,14 +18,14 @@ import (
 
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
-	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level
+	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout own-role`)
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
-	agent skill input file output config help context json verbose once dir all yes force limit seen revoke repair new
-	ability tag text version state owner
+	agent skill input file output config help context continue json verbose once dir all yes force limit seen revoke repair new online
+	ability tag text version state owner lang
 	queries oos learn multi k grow
 	contexts turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients`)
@@ -102,7 +102,7 @@ func TestSettingsComeFirst(t *testing.T) {
 		"a wrong level":             {env: "CORTEX_LOG_LEVEL=loud", args: []string{"version"}, want: `CORTEX_LOG_LEVEL "loud": it is debug, info, warn or error`},
 		"a wrong server":            {env: "CORTEX_NATS=http://h", args: []string{"version"}, want: "CORTEX_NATS: want the URL of a server such as nats://host:4222, or several with commas between them"},
 		"a wrong tenant, in a file": {file: "tenant: a b", args: []string{"version"}, want: `config.yaml: tenant: "a b" has a space or a control character (line 1)`},
-		"a program's flag":          {args: []string{"agent", "exec", "--card", "f", "wc", "-w"}, want: "unknown shorthand flag: 'w' in -w: are these the program's own words? They stand behind --, as in: cortex agent exec --card FILE -- wc ..."},
+		"a program's flag":          {args: []string{"agent", "exec", "--card", "f", "wc", "-w"}, want: "-w needs `--` before the program, if it is the program's flag: cortex agent exec --card FILE -- wc -w"},
 		"a flag of none":            {args: []string{"agent", "exec", "-w"}, want: "unknown shorthand flag: 'w' in -w: `cortex agent exec --help` lists the flags"},
 		"no such agent":             {env: "CORTEX_AGENTS=nobody", args: []string{"chat"}, want: `CORTEX_AGENTS: there is no built-in agent "nobody": it is one of calc, clock, echo`},
 		"no port":                   {args: []string{"serve", "--listen", "localhost"}, want: `--listen "localhost": want host:port, such as 127.0.0.1:4222`},

@@ -25,6 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -46,6 +47,7 @@ type settings struct {
 	tenant    string
 	logFormat string
 	logLevel  string
+	color     colorMode
 	agent     string // not a setting: the id of the agent that this process is
 	creds     string // file of the credentials that the server wants
 	tls       home.TLS
@@ -104,9 +106,27 @@ func (c *copies) String() string { return strconv.Itoa(int(*c)) }
 // Type implements pflag.Value.
 func (c *copies) Type() string { return "copies" }
 
+// colorMode is when there are colours.
+type colorMode string
+
+// Set implements pflag.Value.
+func (m *colorMode) Set(s string) error {
+	if s != repl.ColorAuto && s != repl.ColorAlways && s != repl.ColorNever {
+		return fmt.Errorf("%q: it is auto, always or never", s)
+	}
+	*m = colorMode(s)
+	return nil
+}
+
+// String implements pflag.Value.
+func (m *colorMode) String() string { return string(*m) }
+
+// Type implements pflag.Value.
+func (m *colorMode) Type() string { return "color" }
+
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
-	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models")
+	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
 	f.StringVar(&s.data, "data", "", "`DIR` for everything that is kept (default $XDG_STATE_HOME/cortex)")
 	f.StringVar(&s.nats, "nats", "", "`URL` of the NATS server to join, rather than the one in the data folder; also $CORTEX_NATS_URL")
 	f.StringVar(&s.creds, "creds", "", "`FILE` of credentials for the server, made by `cortex auth`")
@@ -114,11 +134,13 @@ func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.tls.Cert, "tls-cert", "", "`FILE` of the certificate to show (PEM)")
 	f.StringVar(&s.tls.Key, "tls-key", "", "`FILE` of its private key (PEM)")
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
-	f.StringVar(&s.logFormat, "log-format", "text", "log as text or json")
-	f.StringVar(&s.logLevel, "log-level", "", "log from debug, info, warn or error on")
+	f.StringVar(&s.logFormat, "log-format", "text", "`FORM` of the log: text or json")
+	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` from which on is logged: debug, info, warn or error")
+	s.color = repl.ColorAuto
+	f.Var(&s.color, "color", "colours `WHEN`: auto, always or never; auto is on a terminal without $NO_COLOR")
 	s.plugs(f)
 	s.flags = f
-	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level")
+	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level", "color")
 }
 
 // addNode adds the flags of the commands that run the orchestrator; agents are those that run in the same process by
@@ -141,6 +163,36 @@ func (s *settings) addNode(c *cobra.Command, agents ...string) {
 	}
 }
 
+// addOwn adds the settings of a Cortex that a command starts only while none runs, for as long as it takes: those that shown names as flags. The
+// others are those of the place and not of one call: they come from the environment and the file, where the next call finds them too.
+func (s *settings) addOwn(c *cobra.Command, shown []string, agents ...string) {
+	s.addNode(c, agents...)
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case !hasSettingMark(f):
+		case slices.Contains(shown, f.Name):
+			delete(f.Annotations, flagGroup)
+		default:
+			f.Hidden = true
+			f.Annotations[elsewhere] = nil
+		}
+	})
+}
+
+// elsewhere is the annotation of a setting that a command only takes from the environment and the file.
+const elsewhere = "cortex_elsewhere"
+
+// checkElsewhere refuses a flag that a command does not have. It is known to it, so that one can tell where it belongs.
+func checkElsewhere(cmd *cobra.Command) (bad error) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if _, ok := f.Annotations[elsewhere]; ok {
+			bad = usagef("--%s is no flag of `%s`: it says how a Cortex runs; give it to `cortex serve` or `cortex chat`, or set %s, or %s in the file of --config",
+				f.Name, cmd.CommandPath(), envName(f.Name), key(f.Name))
+		}
+	})
+	return bad
+}
+
 // newNodeSettings returns settings that are as the flags of a program are by default; see addNode. Its own agents run, too.
 func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	n := &nodeSettings{flags: pflag.NewFlagSet("node", pflag.ContinueOnError)}
@@ -150,20 +202,23 @@ func newNodeSettings(p *Program, agents ...string) *nodeSettings {
 	f.StringVar(&n.prompts, "prompts", "", "`DIR` with templates that replace the built-in ones")
 	f.StringVar(&n.wellKnown, "well-known", "", "JSON `FILE` of agents that are listed also while they do not run")
 	f.StringVar(&n.policy, "policy", "", "YAML `FILE` of rules: who may ask which agents, what needs a yes, how much at once; read again when it changes")
-	f.StringSliceVar(&n.agents, "agents", append(agents, p.agentNames()...), "built-in agents to run in this process: "+strings.Join(p.builtin(), ", ")+"; none for none")
+	f.StringSliceVar(&n.agents, "agents", append(agents, p.agentNames()...), "built-in agents to run in this process, `NAMES`: "+strings.Join(p.builtin(), ", ")+"; none for none")
 	f.BoolVar(&n.strict, "strict-abilities", false, "let only one agent have an ability: another that offers it is refused")
 	f.StringVar(&n.listen, "listen", "127.0.0.1:0", "`ADDRESS` on which agents join; port 0 takes a free one")
-	f.StringVar(&n.sync, "sync", "1s", "how often writes are flushed to disk; always for each one")
+	f.StringVar(&n.sync, "sync", "1s", "`TIME` after which writes are flushed to disk; always for each one")
 	f.Var(&n.replicas, "replicas", "on how many `SERVERS` of a cluster everything is kept, such as 3 (default: as it is, 1 at first)")
 	f.StringVar(&n.auth, "auth", "", "`DIR` made by `cortex auth init`: the embedded server lets in only whom it knows; none for everybody, also after it had keys")
-	f.Var(&n.retain, "retain", "how long a conversation is kept after its last message, such as 30d (default: for ever)")
-	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents a prompt shows when there are more than 40")
+	f.Var(&n.retain, "retain", "`TIME` that a conversation is kept after its last message, such as 30d (default: for ever)")
+	f.IntVar(&n.shortlist, "shortlist", 20, "how many agents, `N`, a prompt shows when there are more than 40")
 	f.BoolVar(&n.learning, "learning", true, "learn from what is done which agents fit which requests")
 	n.maxFile = transport.DefaultMaxFile
-	f.Var(&n.maxFile, "max-file", "how large a file may be that is brought along or given back, such as 64MB")
-	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "how long an agent may take for a task")
-	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "how long a decision may take, with everything that is tried again")
+	f.Var(&n.maxFile, "max-file", "`SIZE` that a file may have that is brought along or given back, such as 64MB")
+	f.DurationVar(&n.taskTimeout, "task-timeout", 5*time.Minute, "`TIME` that an agent may take for a task")
+	f.DurationVar(&n.llmTimeout, "llm-timeout", 2*time.Minute, "`TIME` that a decision may take, with everything that is tried again")
 	f.VisitAll(func(flag *pflag.Flag) { setting(f, flag.Name) })
+	group(f, groupDecide, "llm", "model", "prompts", "llm-timeout", "shortlist", "learning")
+	group(f, groupAgents, "agents", "well-known", "policy", "strict-abilities", "task-timeout")
+	group(f, groupKeep, "listen", "auth", "sync", "replicas", "retain", "max-file")
 	return n
 }
 
@@ -223,6 +278,9 @@ func absolute(path *string) (err error) {
 
 // complete fills in what was not given as a flag, and checks what can be checked.
 func (s *settings) complete(cmd *cobra.Command) error {
+	if err := checkElsewhere(cmd); err != nil {
+		return err
+	}
 	s.given = map[string]source{}
 	file, doc, err := s.readConfig(cmd)
 	if err != nil {
@@ -304,10 +362,11 @@ func addresses(list string) (string, error) {
 func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
 	if f := cmd.Flags().Lookup("config"); f != nil && !f.Changed {
 		var set bool
-		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); !set {
+		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); set {
+			s.given["config"] = fromEnv
+		} else if s.config = foundConfig(); s.config == "" {
 			return nil, nil, nil
 		}
-		s.given["config"] = fromEnv
 	}
 	if s.config == "" {
 		return nil, nil, s.wrong("config", ": %w", errEmpty)

@@ -42,8 +42,15 @@ them, agents as agent:ID. Reading it needs no leave: people of a tenant may read
 			if revoke {
 				p = &transport.Share{Revoke: ids}
 			}
-			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.share(ctx, l, args[0], p) })
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
+				id, err := (&where{id: args[0]}).find(ctx, l)
+				if err != nil {
+					return err
+				}
+				return e.share(ctx, l, id, p)
+			})
 		},
+		ValidArgsFunction: first(e.completeIDs(conversationIDs)),
 	}
 	c.Flags().BoolVar(&revoke, "revoke", false, "they may speak there no longer")
 	return c

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 )
 
@@ -42,4 +43,11 @@ func whyBroken(err error) error {
 		return err
 	}
 	return fmt.Errorf("the store was damaged while the server had it open: start again, what is damaged is set aside then: %s", text[max(0, strings.Index(text, "JetStream")):])
+}
+
+// left takes in what was left when files were looked at. Nobody needs it where the store is elsewhere.
+func (n *node) left(loose []erase.Loose) {
+	if n.server != nil {
+		n.server.Left(loose)
+	}
 }

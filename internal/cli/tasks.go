@@ -36,8 +36,9 @@ func (e *env) newTasks() *cobra.Command {
 		&cobra.Command{
 			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54-…", Args: exactArgs("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.cancelTask(ctx, l, a2a.TaskID(args[0])) })
+				return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.cancelTask(ctx, l, args[0]) })
 			},
+			ValidArgsFunction: first(e.completeIDs(taskIDs)),
 		},
 	)
 	return c
@@ -134,22 +135,30 @@ func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 
 var errNoTask = errors.New("no such open task: `cortex tasks` lists them")
 
-func (e *env) cancelTask(ctx context.Context, l *link, id a2a.TaskID) error {
-	var found openTask
-	damaged, err := openTasks(ctx, l, func(t openTask) bool {
-		if t.TaskID == id {
-			found = t
+func (e *env) cancelTask(ctx context.Context, l *link, given string) error {
+	open := map[string]openTask{}
+	damaged := 0
+	id, err := whole("task", given, func(yield func(string, error) bool) {
+		var err error
+		more := true
+		damaged, err = openTasks(ctx, l, func(t openTask) bool {
+			open[string(t.TaskID)] = t
+			more = yield(string(t.TaskID), nil)
+			return more
+		})
+		if err != nil && more {
+			yield("", err)
 		}
-		return found.TaskID == ""
 	})
 	if err != nil {
 		return err
 	}
-	if found.TaskID == "" {
+	found, ok := open[id]
+	if !ok {
 		e.tellDamaged(damaged)
 		return fmt.Errorf("%s: %w", id, errNoTask)
 	}
-	x, c := transport.Cancel{TaskID: id}, l.operator()
+	x, c := transport.Cancel{TaskID: found.TaskID}, l.operator()
 	if l.sender != "" {
 		conv, err := storage.Load(ctx, l.store, l.tenant, found.ContextID)
 		if err != nil {

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -23,6 +25,18 @@ func usageLine(u llm.Usage) string {
 		line += ", cost " + costText(u.Cost)
 	}
 	return line
+}
+
+// usage says what a conversation has cost so far.
+func (b *backend) usage(ctx context.Context, contextID string) (string, error) {
+	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
+	if err != nil {
+		return "", err
+	}
+	if conv.Usage == (llm.Usage{}) {
+		return "no model was asked in this conversation yet", nil
+	}
+	return usageLine(conv.Usage), nil
 }
 
 // costText has two significant digits of a small amount, and the cents of a larger one. The currency is that of the prices.

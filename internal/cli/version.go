@@ -1,30 +1,49 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 )
 
-// version is the version of a build that has none of its own.
-const version = "0.1.0"
+// version, commit and date are set by who builds outside a repository, with -ldflags '-X …/internal/cli.version=1.2.3'. Otherwise they
+// come from what Go notes in the binary.
+var version, commit, date string
+
+// current is the version that this source becomes, for a build that is not told its own.
+const current = "0.1.0"
+
+// build is what is known of how this binary came to be.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Date     string `json:"date,omitempty"` // of the commit
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
 
 func (e *env) newVersion() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version",
+		Short:   "Print the version, and the commit that it was built of",
 		Example: "  cortex version --json",
 		Args:    exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			b := thisBuild()
 			if asJSON {
-				return json.NewEncoder(e.stdout).Encode(v)
+				return json.NewEncoder(e.stdout).Encode(b)
 			}
-			_, err := fmt.Fprintf(e.stdout, "cortex %s (%s, %s)\n", v["version"], v["go"], v["platform"])
+			_, err := io.WriteString(e.stdout, versionLine())
 			return err
 		},
 	}
@@ -32,9 +51,71 @@ func (e *env) newVersion() *cobra.Command {
 	return c
 }
 
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+// versionLine is what the program says of itself.
+func versionLine() string { return thisBuild().String() + "\n" }
+
+func (b build) String() string {
+	about := []string{b.Go, b.Platform}
+	if b.Commit != "" {
+		of := "commit " + b.Commit[:min(12, len(b.Commit))]
+		if day, _, _ := strings.Cut(b.Date, "T"); day != "" {
+			of += " of " + day
+		}
+		if b.Modified {
+			of += ", modified"
+		}
+		about = append([]string{of}, about...)
 	}
-	return version
+	return fmt.Sprintf("cortex %s (%s)", b.Version, strings.Join(about, ", "))
 }
+
+func buildVersion() string { return thisBuild().Version }
+
+func thisBuild() build {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = new(debug.BuildInfo)
+	}
+	return noted(info)
+}
+
+// pseudo is the end of what Go calls the version of a commit without a tag: when it was made, and its name.
+var pseudo = regexp.MustCompile(`[-.](\d{14})-([0-9a-f]{12})(\+.*)?$`)
+
+// noted reads what Go has noted in the binary, beside what its builder said.
+func noted(info *debug.BuildInfo) build {
+	b := build{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if module := info.Main; module.Path == modulePath {
+		b.Version = strings.TrimSuffix(strings.TrimPrefix(module.Version, "v"), "+dirty")
+		if m := pseudo.FindStringSubmatch(module.Version); m != nil {
+			b.Version, b.Commit = current+"-dev", m[2]
+			if t, err := time.Parse("20060102150405", m[1]); err == nil {
+				b.Date = t.Format(time.RFC3339)
+			}
+		}
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				b.Commit = s.Value
+			case "vcs.time":
+				b.Date = s.Value
+			case "vcs.modified":
+				b.Modified = s.Value == "true"
+			}
+		}
+	} else { // a program of somebody else's, with Cortex as a library: what is noted of the commit is theirs
+		for _, dep := range info.Deps {
+			if dep.Path == modulePath && !pseudo.MatchString(dep.Version) {
+				b.Version = strings.TrimPrefix(dep.Version, "v")
+			}
+		}
+	}
+	if b.Version == "(devel)" || b.Version == "0.0.0" {
+		b.Version = ""
+	}
+	b.Version, b.Commit, b.Date = cmp.Or(version, b.Version, current), cmp.Or(commit, b.Commit), cmp.Or(date, b.Date)
+	return b
+}
+
+// modulePath is where programs in Go find Cortex.
+const modulePath = "github.com/cortex-orchestrator/cortex"

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
@@ -25,6 +26,7 @@ type Report struct {
 	Streams       []string // by the account and a slash
 	Findings      []storecheck.Finding
 	Conversations jetstore.Audited
-	Accounts      []string // in which something is damaged; of Folder.Check only
-	Forgotten     bool     // nothing was remembered: what is missing altogether cannot be told
+	Loose         []erase.Loose // files of which nothing speaks
+	Accounts      []string      // in which something is damaged; of Folder.Check only
+	Forgotten     bool          // nothing was remembered: what is missing altogether cannot be told
 }

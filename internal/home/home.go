@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
@@ -77,8 +78,11 @@ type Server interface {
 	ID() string
 	// Dial connects this process.
 	Dial(ctx context.Context, o *Options) (*Conn, error)
-	// Watch keeps what is known of the damage to conversations where [Folder.Known] finds it, until ctx ends. store is what they are in.
+	// Watch keeps what is known of the damage to conversations, and of files of which nothing speaks, where [Folder.Known] finds it, until
+	// ctx ends. store is what the conversations are in.
 	Watch(ctx context.Context, store storage.Store)
+	// Left takes note of what was left when files were looked at of which nothing speaks.
+	Left(loose []erase.Loose)
 	// Broken tells when the server has given up what it stores in.
 	Broken() <-chan error
 	// Missing says what should be stored and is not there, and whether that keeps Cortex from its work.

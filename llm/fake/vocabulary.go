@@ -8,11 +8,14 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // vocabulary is the terms of one agent's id and card. It is read only.
 type vocabulary struct {
+	card  *a2a.AgentCard  // that it was read from: a card that changes is another one
+	size  int             // bytes that keeping it costs, with the card
 	terms map[string]bool // true: a description or an example begins with it, so it is likely what the agent is told to do
 	about map[string]bool // the terms that are not only in examples, which are of places and people as often as of the work
 	words map[string]bool // those that can be mistyped, in lower case
@@ -35,52 +38,65 @@ func (v *vocabulary) begins(term string) bool { return v.terms[term] }
 // maxWords bounds the words of one card that typing errors are compared with.
 const maxWords = 2000
 
-// maxVocabulary bounds how many terms are kept of all cards together: some 20 MB.
-const maxVocabulary = 200_000
+const (
+	maxVocabularies = 32 << 20              // bytes that are kept of all agents together
+	maxVocabulary   = maxVocabularies / 256 // of one agent's: larger ones are read again
+	termSize        = 64                    // bytes of a term in a map, beside its letters
+	cardSize        = 1 << 10               // bytes of a card beside its texts, about
+)
 
-// vocabularies keeps what was read of cards: they change rarely, and each is wanted for every request. It is safe for concurrent use.
+// vocabularies keeps what was read of agents' cards: they change rarely, and each is wanted for every request. It is safe for concurrent use.
 type vocabularies struct {
 	mu   sync.Mutex
-	kept map[vocabularyKey]*vocabulary
-	size int // terms of all of them
-}
-
-// vocabularyKey names a card as it is: one that changes is another one.
-type vocabularyKey struct {
-	agent string
-	card  *a2a.AgentCard
+	kept recent.Cache[string, *vocabulary] // by agent
 }
 
 // of returns the vocabularies of agents, in their order.
 func (c *vocabularies) of(agents []prompt.Agent, scan *scanner) []*vocabulary {
 	all := make([]*vocabulary, len(agents))
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i := range agents {
-		key := vocabularyKey{agents[i].ID, agents[i].Card}
-		v := c.kept[key]
-		if v == nil {
-			v = readVocabulary(&agents[i], scan)
-			if c.size += len(v.terms) + len(v.words); c.size > maxVocabulary || c.kept == nil {
-				c.kept, c.size = map[vocabularyKey]*vocabulary{}, len(v.terms)+len(v.words)
-			}
-			c.kept[key] = v
+		if v, ok := c.kept.Get(agents[i].ID); ok && v.card == agents[i].Card {
+			all[i] = v
 		}
-		all[i] = v
+	}
+	c.mu.Unlock()
+	for i := range agents {
+		if all[i] == nil {
+			all[i] = readVocabulary(&agents[i], scan)
+			c.keep(agents[i].ID, all[i])
+		}
 	}
 	return all
 }
 
+// keep keeps a vocabulary in the place of the one that the agent had, and lets go of those that were not wanted for longest.
+func (c *vocabularies) keep(agent string, v *vocabulary) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v.size > maxVocabulary {
+		c.kept.Take(agent)
+		return
+	}
+	for c.kept.Put(agent, v, v.size); c.kept.Size() > maxVocabularies; c.kept.Drop() {
+	}
+}
+
 func readVocabulary(a *prompt.Agent, scan *scanner) *vocabulary {
-	v := &vocabulary{terms: map[string]bool{}, about: map[string]bool{}, words: map[string]bool{}}
+	v := &vocabulary{card: a.Card, size: cardSize, terms: map[string]bool{}, about: map[string]bool{}, words: map[string]bool{}}
 	example := false
 	field := func(s string, told bool) {
+		v.size += len(s)
 		for w := range strings.FieldsFuncSeq(strings.ToLower(head(s)), func(r rune) bool { return !unicode.IsLetter(r) }) {
 			if n := utf8.RuneCountInString(w); n >= shortestTypo && n <= longestTypo && !stop[w] && len(v.words) < maxWords {
 				v.words[w] = true
+				v.size += termSize + len(w)
 			}
 		}
 		scan.scan(s, func(term []byte, first bool) {
+			if _, known := v.terms[string(term)]; !known {
+				v.size += 2*termSize + len(term)
+			}
 			v.terms[string(term)] = v.terms[string(term)] || first && told
 			if !example || first {
 				v.about[string(term)] = true

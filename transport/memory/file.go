@@ -23,7 +23,7 @@ var (
 // object is what is stored of a file.
 type object struct {
 	chunks map[int][]byte
-	stored time.Time
+	stored time.Time // the last of them
 }
 
 // PutChunk implements [transport.Files].
@@ -42,7 +42,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	is := w.files[o]
 	if is == nil {
-		is = &object{chunks: map[int][]byte{}, stored: time.Now()}
+		is = &object{chunks: map[int][]byte{}}
 	}
 	more := len(sealed) - len(is.chunks[n])
 	if w.fileBytes+more > maxFileBytes {
@@ -50,7 +50,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	w.fileBytes += more
 	w.files[o] = is
-	is.chunks[n] = bytes.Clone(sealed)
+	is.chunks[n], is.stored = bytes.Clone(sealed), time.Now()
 	return nil
 }
 
@@ -92,17 +92,61 @@ func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Ob
 }
 
 // Stored implements [transport.FileKeeper].
-func (b *Bus) Stored(_ context.Context, o transport.Object) (time.Time, error) {
+func (b *Bus) Stored(_ context.Context, o transport.Object) (time.Time, int64, error) {
 	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	switch is := b.w.files[o]; {
+	is := b.w.files[o]
+	switch {
 	case b.closed:
-		return time.Time{}, transport.ErrClosed
+		return time.Time{}, 0, transport.ErrClosed
 	case is == nil:
-		return time.Time{}, fmt.Errorf("%w: file %s", transport.ErrNotFound, o.ID)
-	default:
-		return is.stored, nil
+		return time.Time{}, 0, fmt.Errorf("%w: file %s", transport.ErrNotFound, o.ID)
 	}
+	bytes := 0
+	for _, c := range is.chunks {
+		bytes += len(c)
+	}
+	return is.stored, int64(bytes), nil
+}
+
+// Awaited implements [transport.FileKeeper].
+func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if b.closed {
+		return nil, transport.ErrClosed
+	}
+	named := map[transport.Object]bool{}
+	name := func(r *record) {
+		for _, o := range transport.NamedFiles(tenant, r.body) {
+			named[o] = true
+		}
+	}
+	for t, in := range b.w.inboxes {
+		if t.Tenant != tenant {
+			continue
+		}
+		if a := in.delayed[contextID]; a != nil {
+			name(a.r)
+		}
+		if c := in.convs[contextID]; c != nil {
+			for _, it := range c.waiting {
+				name(it.r)
+			}
+			for it := range c.handling {
+				name(it.r)
+			}
+		}
+	}
+	for _, d := range b.w.dead[tenant] {
+		if d.r.envelope.ContextID == contextID {
+			name(d.r)
+		}
+	}
+	return named, nil
 }
 
 // RemoveObject implements [transport.FileKeeper].

@@ -71,8 +71,9 @@ type caller struct {
 	// For its goroutine only.
 	instances map[string]int           // of an agent, that have cards: the bytes of each, 0 when that is not known
 	tasks     map[string]*rate.Limiter // what an agent says of each task
-	chunks    int                      // of files that it keeps, if they were counted
-	counted   bool
+	chunks    int                      // of files that it keeps, as far as is known
+	counted   time.Time                // when these were
+	uploads   map[transport.Object]upload
 
 	// Guarded by the gateway's mu.
 	queued      []*natsgo.Msg

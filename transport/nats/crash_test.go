@@ -179,6 +179,7 @@ func (y *tally) total() int {
 func TestKilled(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		t.Run(map[bool]string{false: "server", true: "server and orchestrator"}[together], func(t *testing.T) {
+			t.Parallel()
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)

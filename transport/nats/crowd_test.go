@@ -73,7 +73,14 @@ func talks(t *testing.T, n *node, creds string, heard <-chan *transport.Event, c
 	t.Helper()
 	b := n.dial(t, &Options{Creds: creds})
 	defer func() { _ = b.Close() }()
-	s := stores(t, b)
+	var s *jetstore.Store
+	eventually(t, "the store is open", func() (open bool) { // a busy machine may be behind with what somebody else asked
+		var err error
+		if s, err = jetstore.Open(t.Context(), b.Conn(), &jetstore.Options{API: b.API()}); err != nil && !errors.Is(err, transport.ErrUnavailable) {
+			t.Fatalf("open the store as %v: %v", b.Identity(), err)
+		}
+		return err == nil
+	})
 	listed := 0
 	for info, err := range s.Contexts(t.Context(), "") {
 		if err != nil {

@@ -25,7 +25,7 @@ func TestDamage(t *testing.T) {
 	const waiting = 40
 	ended, killed, ref := prepareDamage(t, waiting)
 	t.Run("seeds", func(t *testing.T) {
-		for seed := range uint64(200) {
+		for seed := range storechecktest.Seeds() {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				rnd := rand.New(rand.NewPCG(seed, 12))
@@ -214,5 +214,34 @@ func checkDamaged(t *testing.T, dir string, waiting int, ref transport.FileRef) 
 	}
 	if len(dead(t, b)) != 1 && !said {
 		t.Errorf("%d dead letters, want 1, and nothing was said", len(dead(t, b)))
+	}
+}
+
+// TestLossIsToldOnce removes a block of a stream whose server has ended properly: that is one finding, and nobody was killed.
+func TestLossIsToldOnce(t *testing.T) {
+	ended, _, _ := prepareDamage(t, 5)
+	n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, ended)}}
+	blocks, err := filepath.Glob(filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", fileStream, "msgs", "*.blk"))
+	if err != nil || len(blocks) == 0 {
+		t.Fatalf("blocks = %v, %v", blocks, err)
+	}
+	if err := os.Remove(blocks[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		n.start(t)
+		lost := 0
+		for _, f := range n.srv.Found() {
+			if f.Stream == fileStream && f.Level == storecheck.Lost {
+				lost++
+			}
+			if strings.Contains(f.What, "killed") {
+				t.Errorf("found %+v behind a proper end", f)
+			}
+		}
+		if lost != 1 {
+			t.Errorf("found %+v, want one loss in %s", n.srv.Found(), fileStream)
+		}
+		n.stop()
 	}
 }

@@ -25,6 +25,9 @@ const (
 	diskPace  = 1 << 30               // bytes a second: not much more can be written before it is looked again
 )
 
+// roomAdvice is for whoever stores a file, and may have keys with which nothing is deleted.
+const roomAdvice = "whoever runs Cortex can make room there, or delete conversations that have files (`cortex sessions delete`)"
+
 // diskRoom has a server take no files while its disk has little room left: a server that finds a full disk writes nothing any more, and files are
 // what fills one. Chunks then go to a subject that no stream has, where a Bus of this process says why. So it is for everybody, with keys and
 // without, and nothing has to be written on the disk for it.
@@ -116,8 +119,8 @@ func (b *Bus) sayNoRoom(ctx context.Context) error {
 			return // who stores it asks again
 		}
 		_ = b.nc.PublishMsg(answer(m.Reply, "", fmt.Errorf(
-			"%w: the disk of the store has %s free, and files leave at least %s to everything else: make room on that disk, or delete conversations that have files (`cortex sessions delete`)",
-			transport.ErrFilesFull, transport.SizeText(int64(free)), transport.SizeText(int64(reserveOf(size))))))
+			"%w: the disk of the store has %s free, and files leave at least %s to everything else: %s",
+			transport.ErrFilesFull, transport.SizeText(int64(free)), transport.SizeText(int64(reserveOf(size))), roomAdvice)))
 	})
 	if err != nil {
 		return err

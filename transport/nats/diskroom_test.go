@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,7 +25,7 @@ type filler struct {
 func (f *filler) put(t *testing.T, size int) error {
 	t.Helper()
 	f.n++
-	return f.b.PutChunk(t.Context(), transport.Object{ContextID: "c", From: f.from, ID: "1"}, f.n%1000, make([]byte, size))
+	return f.b.PutChunk(t.Context(), transport.Object{ContextID: "c", From: f.from, ID: strconv.Itoa(f.n % 1000)}, 0, make([]byte, size))
 }
 
 // until stores chunks until the error of one is what want says.
@@ -76,7 +77,7 @@ func TestFilesLeaveRoom(t *testing.T) {
 			n.srv.room.look()
 			for _, f := range all {
 				err := f.until(t, "on a disk that is nearly full", filesFull)
-				if errors.Is(err, transport.ErrUnavailable) || !strings.Contains(err.Error(), "has 1.1 GB free") || !strings.Contains(err.Error(), "make room on that disk, or delete conversations") {
+				if errors.Is(err, transport.ErrUnavailable) || !strings.Contains(err.Error(), "has 1.1 GB free") || !strings.Contains(err.Error(), "can make room there, or delete conversations") {
 					t.Errorf("%s, on a disk that is nearly full: %v, want what to do", f.from, err)
 				}
 				said := &transport.Event{ID: "e", ContextID: "c", From: f.from, To: transport.Cortex, Payload: a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart("hello"))}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -178,5 +179,6 @@ func away(err error) bool {
 			return true
 		}
 	}
-	return false
+	var broken *net.OpError
+	return errors.As(err, &broken) && broken.Op == "write" // the connection has ended, which its reader has not noticed yet
 }

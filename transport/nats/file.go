@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -74,8 +75,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	err := b.store(ctx, chunkMessage(o, n, sealed))
 	if hasNoRoom(err) {
-		return fmt.Errorf("%w: the NATS server stores no more: make room on its disk or raise its limits, or delete conversations that have files (`cortex sessions delete`): %w",
-			transport.ErrFilesFull, err)
+		return fmt.Errorf("%w: the NATS server stores no more: %s: %w", transport.ErrFilesFull, roomAdvice, err)
 	}
 	return err
 }
@@ -165,20 +165,70 @@ func (b *Bus) chunkSubjects(ctx context.Context, filter string) iter.Seq2[string
 }
 
 // Stored implements [transport.FileKeeper].
-func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, error) {
-	m, err := b.message(ctx, fileStream, objectSubject(o)+".*", 1)
+func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, int64, error) {
+	m, err := b.get(ctx, fileStream, map[string]any{"last_by_subj": objectSubject(o) + ".*"})
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, 0, err
 	}
-	return m.Time, nil
+	_, n, err := parseChunkSubject(m.Subject)
+	return m.Time, int64(n)*transport.FileChunk + int64(len(m.Data)), err
 }
 
-// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may not.
-func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
-	if b.who.Limited() {
-		return fmt.Errorf("%w: %s removes no files", transport.ErrForbidden, b.who)
+// Awaited implements [transport.FileKeeper]. Dead letters are read before and behind the inboxes: events go from either to the other.
+func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
+	if b.isClosed() {
+		return nil, transport.ErrClosed
 	}
-	return b.removeFiles(ctx, objectSubject(o)+".*")
+	t, c := transport.Escape(tenant), transport.Escape(contextID)
+	named := map[transport.Object]bool{}
+	for _, where := range []struct{ stream, filter string }{
+		{deadStream, deadPrefix + t + ".*." + c},
+		{inboxStream, timerPrefix + t + ".*." + c},
+		{inboxStream, inboxPrefix + t + ".*." + strconv.Itoa(transport.Partition(tenant, contextID)) + "." + c + ".*"},
+		{deadStream, deadPrefix + t + ".*." + c},
+	} {
+		for seq := uint64(1); ; {
+			m, err := b.message(ctx, where.stream, where.filter, seq)
+			if errors.Is(err, transport.ErrNotFound) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read what waits in %s: %w", contextID, err)
+			}
+			for _, o := range transport.NamedFiles(tenant, m.Data) {
+				named[o] = true
+			}
+			seq = m.Sequence + 1
+		}
+	}
+	return named, nil
+}
+
+// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may take back what it has stored a moment ago, before it has
+// said anything in that conversation.
+func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
+	if !b.who.Limited() {
+		return b.removeFiles(ctx, objectSubject(o)+".*")
+	}
+	if b.isClosed() {
+		return transport.ErrClosed
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	asking, cancel := b.asking(ctx)
+	defer cancel()
+	m, err := b.nc.RequestWithContext(asking, objectSubject(o)+takeBack, nil)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
+	}
+	if err == nil && answer.Error != nil {
+		err = answer.Error
+	}
+	if err != nil {
+		return fmt.Errorf("remove a file: %w", translate(err))
+	}
+	return nil
 }
 
 // removeFiles removes the chunks on subjects that match filter. Nothing is overwritten: what is left of them in the server's files for a while

@@ -47,6 +47,7 @@ type gateway struct {
 
 	strange   rate.Sometimes // to log what is nobody's
 	ownChunks int            // of files, that a caller may keep
+	room      fileSpace
 
 	mu      sync.Mutex
 	callers map[string]*caller // by what stands before their subjects
@@ -175,7 +176,7 @@ func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	case strings.HasPrefix(subject, livePrefix):
 		out, err = g.live(c, subject, m)
 	case strings.HasPrefix(subject, filePrefix):
-		out, err = g.file(c, subject, m)
+		err = g.file(c, subject, m)
 	case subject == jsAPI+"STREAM.MSG.GET."+fileStream:
 		out, err = g.chunk(c, strings.TrimPrefix(subject, jsAPI), m)
 	case strings.HasPrefix(subject, jsAPI) && agent:
@@ -298,6 +299,7 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 		}
 	}
 	out.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
+	c.said(a.context)
 	return out, nil
 }
 

@@ -28,6 +28,13 @@ var readStreams = map[string]string{
 	deadStream:        deadPrefix,
 }
 
+// The stream of the keys of notes, of which people read those of outlines: the notes themselves say nothing.
+const (
+	keyStream       = "CORTEX_KEYS"
+	outlineKeys     = "cortex.v1.key."
+	outlineKeysKind = ".outline.*"
+)
+
 // The streams that grow with the conversations: the server would read all of them to find what matches a wildcard.
 const (
 	logStream  = "CORTEX_LOG"
@@ -200,6 +207,12 @@ func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 		}
 		if len(asked.Lasts) > maxReadSubjects {
 			return nil, fmt.Errorf("%w: the last messages of %d subjects at once, at most %d", refused, len(asked.Lasts), maxReadSubjects)
+		}
+		return g.messages(c, request, asked, m.Reply)
+	case method == "DIRECT.GET." && stream == keyStream && rest == "":
+		var asked msgGet
+		if json.Unmarshal(m.Data, &asked) != nil || asked.Next != outlineKeys+transport.Escape(g.tenant)+outlineKeysKind || asked.Last != "" || len(asked.Lasts) > 0 {
+			return nil, refused
 		}
 		return g.messages(c, request, asked, m.Reply)
 	}

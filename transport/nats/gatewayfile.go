@@ -3,75 +3,278 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxOwnChunks bounds what one agent or person keeps of files, in chunks: 16 GiB.
-const maxOwnChunks = 1 << 16
+const (
+	// maxOwnChunks bounds what one agent or person keeps of files, in chunks: 16 GiB.
+	maxOwnChunks = 1 << 16
 
-// file lets through a chunk of a file that who stores. Its bytes are charged as those of events.
-func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
-	o, n, err := parseChunkSubject(subject)
-	if err != nil || o.Tenant != g.tenant || o.From != c.who.ID || chunkSubject(o, n) != subject {
-		return nil, forbidden(c.who, "publish to "+subject)
-	}
-	if err := transport.ValidateChunk(o, n, m.Data); err != nil {
-		return nil, err
-	}
-	if most := g.bus.maxFile; most > 0 && int64(n) > (most-1)/transport.FileChunk {
-		return nil, fmt.Errorf("%w: %w: a file may have at most %s here (--max-file of the Cortex that runs)", transport.ErrInvalid, transport.ErrTooLarge, transport.SizeText(most))
-	}
-	if err := g.fileRoom(c); err != nil {
-		return nil, err
-	}
-	c.chunks++
-	return &natsgo.Msg{Subject: subject, Header: natsgo.Header{}, Data: m.Data}, nil
+	recountEvery = time.Minute // what one keeps is counted anew: others than this gateway store and remove files, too
+	roomKnown    = time.Second // how long it is known how much room is left
+	maxUploads   = 1000        // files of one caller of which it is known how far they are; with more, all are looked up anew
+	uploadKnown  = time.Minute // how long that is known
+
+	// withdrawWithin bounds the removal of a file that is refused. The rest of it goes when nothing has spoken of it for a while.
+	withdrawWithin = 10 * time.Second
+)
+
+// upload is how far a file has come.
+type upload struct {
+	last int // chunk
+	at   time.Time
 }
 
-// fileRoom returns ErrFilesFull when who keeps as much as it may. It is counted when that may be so: when it first asks, and when what was
-// counted has come to the bound, since some of it may have been deleted.
+// file stores a chunk of a file for who sends it, and passes the answer on. Its bytes are charged as those of events. A file of which a chunk is
+// refused is removed: nothing speaks of it yet.
+func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
+	if object, ok := strings.CutSuffix(subject, takeBack); ok {
+		return g.takeBack(c, object, m.Reply)
+	}
+	o, n, err := parseChunkSubject(subject)
+	if err != nil || o.Tenant != g.tenant || o.From != c.who.ID || chunkSubject(o, n) != subject {
+		return forbidden(c.who, "publish to "+subject)
+	}
+	if err := transport.ValidateChunk(o, n, m.Data); err != nil {
+		return err
+	}
+	if most := g.bus.maxFile; most > 0 && int64(n) > (most-1)/transport.FileChunk {
+		return g.stop(c, o, n, fmt.Errorf("%w: %w: a file may have at most %s here (--max-file of the Cortex that runs)", transport.ErrInvalid, transport.ErrTooLarge, transport.SizeText(most)))
+	}
+	if err := g.follows(c, o, n); err != nil {
+		return err
+	}
+	if err := g.fileRoom(c); err != nil {
+		return g.stop(c, o, n, err)
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, attemptTimeout)
+	defer cancel()
+	stored, err := g.nc.RequestWithContext(ctx, subject, m.Data)
+	if err != nil {
+		return translate(err) // who stores it asks again
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(stored.Data, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		err := translate(answer.Error)
+		if hasNoRoom(err) {
+			err = fmt.Errorf("%w: the NATS server stores no more: %s: %w", transport.ErrFilesFull, roomAdvice, err)
+		}
+		if errors.Is(err, transport.ErrFilesFull) {
+			return g.stop(c, o, n, err)
+		}
+		return err
+	}
+	c.chunks++
+	if c.uploads == nil || len(c.uploads) >= maxUploads {
+		c.uploads = map[transport.Object]upload{}
+	}
+	c.uploads[o] = upload{n, time.Now()}
+	if m.Reply == "" {
+		return nil
+	}
+	return g.nc.Publish(m.Reply, stored.Data)
+}
+
+// takeBack is behind the subject of an object that who has stored it takes back.
+const takeBack = ".remove"
+
+// takeBack removes what is there of a file whose upload was stopped. It has to be one of which this gateway knows that it was stored a moment ago, and
+// behind which its sender has said nothing in that conversation: something may speak of any other.
+func (g *gateway) takeBack(c *caller, object, reply string) error {
+	o, _, err := parseChunkSubject(object + ".0")
+	is, known := c.uploads[o]
+	if err != nil || objectSubject(o) != object || !known || time.Since(is.at) > uploadKnown {
+		return forbidden(c.who, "remove "+object)
+	}
+	if err := g.charge(c, countCost, 0); err != nil {
+		return err
+	}
+	delete(c.uploads, o)
+	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
+	defer cancel()
+	if err := g.bus.RemoveObject(ctx, o); err != nil {
+		return err
+	}
+	c.counted = time.Time{}
+	if reply == "" {
+		return nil
+	}
+	return g.nc.Publish(reply, []byte("{}"))
+}
+
+// said takes note that a caller has said something in a conversation, perhaps of the files that it has stored there.
+func (c *caller) said(contextID string) {
+	maps.DeleteFunc(c.uploads, func(o transport.Object, _ upload) bool { return o.ContextID == contextID })
+}
+
+// follows returns an error for a chunk before which there is none. A file that was refused is removed, and who did not hear that would go on
+// with it: there would be room again for its end.
+func (g *gateway) follows(c *caller, o transport.Object, n int) error {
+	if is, ok := c.uploads[o]; n == 0 || ok && n <= is.last+1 && time.Since(is.at) < uploadKnown {
+		return nil
+	}
+	if err := g.charge(c, infoCost, 0); err != nil {
+		return err
+	}
+	there, err := g.chunks(chunkSubject(o, n-1))
+	if err == nil && there == 0 {
+		err = fmt.Errorf("%w: chunk %d of a file of which chunk %d is not there: its beginning was removed, store the whole file again", transport.ErrInvalid, n, n-1)
+	}
+	return err
+}
+
+// stop removes what is there of a file whose n-th chunk is refused, and returns why. Who may store files may write over them as well, so
+// that it is no new right to have one's own removed. A chunk that is there was refused when it came once more: the file may be whole.
+func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
+	delete(c.uploads, o)
+	if n == 0 {
+		return why
+	}
+	if err := g.charge(c, countCost, 0); err != nil {
+		return why
+	}
+	if there, err := g.chunks(chunkSubject(o, n)); err != nil || there > 0 {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
+	defer cancel()
+	if err := g.bus.RemoveObject(ctx, o); err != nil {
+		c.warn(g.bus.log, "a file that was refused is not removed", "who", c.who.String(), "context_id", o.ContextID, "err", err)
+	}
+	c.counted = time.Time{}
+	return why
+}
+
+// fileRoom returns ErrFilesFull when who keeps as much as it may: [maxOwnChunks], and no more than is left for others, so that whoever comes
+// finds room. It is counted when that may be so: some of it may have been deleted.
 func (g *gateway) fileRoom(c *caller) error {
-	if c.counted && c.chunks < g.ownChunks {
+	left, err := g.room.left(g, false)
+	if err == nil && time.Since(c.counted) < recountEvery && c.chunks < g.share(left) {
 		return nil
 	}
 	if err := g.charge(c, countCost, 0); err != nil {
 		return err
 	}
-	var info struct {
-		Error *jetstream.APIError `json:"error"`
-		Total int                 `json:"total"`
-	}
-	filter := filePrefix + transport.Escape(g.tenant) + ".*." + transport.Escape(c.who.ID) + ".>"
-	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
-	defer cancel()
-	g.counting.Lock()
-	defer g.counting.Unlock()
-	request, err := apiMessage("STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: math.MaxInt32})
-	if err != nil {
-		return err
-	}
-	m, err := g.counts.RequestWithContext(ctx, request.Subject, request.Data)
-	if err != nil {
-		return translate(err)
-	}
-	err = json.Unmarshal(m.Data, &info)
-	if err == nil && info.Error != nil {
-		err = info.Error
+	left, err = g.room.left(g, true)
+	total := 0
+	if err == nil {
+		total, err = g.chunks(filePrefix + transport.Escape(g.tenant) + ".*." + transport.Escape(c.who.ID) + ".>")
 	}
 	if err != nil { // which is not to say that there is nothing
 		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
 	}
-	if c.counted, c.chunks = true, info.Total; c.chunks >= g.ownChunks {
-		return fmt.Errorf("%w: %s keeps %d GiB of files already, which is as much as one may: delete conversations that have some (`cortex sessions delete`)",
-			transport.ErrFilesFull, c.who, g.ownChunks*transport.FileChunk>>30)
+	c.counted, c.chunks = time.Now(), total
+	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex sessions delete`)"
+	switch {
+	case total >= g.ownChunks:
+		return fmt.Errorf("%w: %s keeps %s of files already, which is as much as one may: %s", transport.ErrFilesFull, c.who, chunksText(total), ask)
+	case total >= g.share(left):
+		return fmt.Errorf("%w: %s keeps %s of files, and there is room for %s more of everybody's; nobody keeps more than is left to others: %s",
+			transport.ErrFilesFull, c.who, chunksText(total), transport.SizeText(max(left, 0)), ask)
 	}
 	return nil
+}
+
+func chunksText(n int) string { return transport.SizeText(int64(n) * transport.FileChunk) }
+
+// share returns how many chunks one may keep while so many bytes are left to all.
+func (g *gateway) share(left int64) int {
+	return int(min(int64(g.ownChunks), max(left, 0)/transport.FileChunk))
+}
+
+// chunks has chunks counted whose subjects match filter.
+func (g *gateway) chunks(filter string) (int, error) {
+	var info struct {
+		Error *jetstream.APIError `json:"error"`
+		Total int                 `json:"total"`
+	}
+	g.counting.Lock()
+	defer g.counting.Unlock()
+	if err := g.askServer("STREAM.INFO."+fileStream, infoGet{Subjects: filter, Offset: math.MaxInt32}, &info); err != nil {
+		return 0, err
+	}
+	if info.Error != nil {
+		return 0, fmt.Errorf("%w: %w", transport.ErrUnavailable, info.Error)
+	}
+	return info.Total, nil
+}
+
+// askServer asks the server's API, and reads the answer into it.
+func (g *gateway) askServer(request string, body, answer any) error {
+	m, err := apiMessage(request, body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
+	defer cancel()
+	got, err := g.counts.RequestWithContext(ctx, m.Subject, m.Data)
+	if err != nil {
+		return translate(err)
+	}
+	return json.Unmarshal(got.Data, answer)
+}
+
+// fileSpace knows how much room there is for files.
+type fileSpace struct {
+	mu    sync.Mutex
+	known time.Time
+	bytes int64
+}
+
+// left returns how many bytes of files can be stored, with what is left to everything else taken off: on the disk of an embedded server of this
+// process, and of what the account may store. now says that it must not be as it was a moment ago.
+func (s *fileSpace) left(g *gateway, now bool) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !now && time.Since(s.known) < roomKnown {
+		return s.bytes, nil
+	}
+	left := int64(math.MaxInt64)
+	if srv := g.bus.server; srv != nil && srv.room != nil {
+		if free, size, err := srv.room.disk(srv.room.dir); err == nil {
+			left = min(left, bytesLeft(free, reserveOf(size)))
+		}
+	}
+	var account struct {
+		Error *jetstream.APIError `json:"error"`
+		server.JetStreamAccountStats
+	}
+	if err := g.askServer("INFO", struct{}{}, &account); err != nil {
+		return 0, err
+	}
+	if account.Error != nil {
+		return 0, fmt.Errorf("%w: %w", transport.ErrUnavailable, account.Error)
+	}
+	for _, tier := range append(slices.Collect(maps.Values(account.Tiers)), account.JetStreamTier) {
+		if most := tier.Limits.MaxStore; most > 0 {
+			left = min(left, bytesLeft(uint64(most)-min(uint64(most), tier.Store), reserveOf(uint64(most))))
+		}
+	}
+	s.known, s.bytes = time.Now(), left
+	return left, nil
+}
+
+// bytesLeft returns how much of what is free is for files.
+func bytesLeft(free, reserve uint64) int64 {
+	return int64(min(free-min(free, reserve), math.MaxInt64))
 }
 
 // chunk lets who read a chunk of a file whose name it knows. Only a reference to the file has the key to it.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
 // author writes to the log and to the inbox of one conversation, each event once to both, until it is stopped. Its numbers say
@@ -58,39 +58,6 @@ func startAuthor(t *testing.T, b *Bus, s *jetstore.Store, contextID string) *aut
 	})
 	t.Cleanup(func() { cancel(); w.wait.Wait() })
 	return w
-}
-
-// copyTree copies a folder, one file after the other, while it is being written to.
-func copyTree(t *testing.T, from, to string) {
-	t.Helper()
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		rel, rerr := filepath.Rel(from, path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
-			return nil
-		case err != nil || rerr != nil:
-			return errors.Join(err, rerr)
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(to, rel), 0o700)
-		}
-		in, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer func() { _ = in.Close() }()
-		out, err := os.Create(filepath.Join(to, rel))
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(out, in)
-		return errors.Join(err, out.Close())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // found is what a server on a store gives: how many events each conversation has, in its log and in the inbox.
@@ -170,6 +137,7 @@ func recoverStore(t *testing.T, dir string, conversations []string) found {
 func TestPowerCut(t *testing.T) {
 	for _, sync := range []string{"", "always"} {
 		t.Run("sync "+sync, func(t *testing.T) {
+			t.Parallel()
 			n := newNode(t, ServerOptions{Sync: sync})
 			b := n.dial(t, nil)
 			s, err := jetstore.Open(t.Context(), b.Conn(), nil)
@@ -196,8 +164,7 @@ func TestPowerCut(t *testing.T) {
 				for c, w := range authors {
 					before.logged[c], before.inInbox[c] = int(w.logged.Load()), int(w.inInbox.Load())
 				}
-				dir := t.TempDir()
-				copyTree(t, n.opts.Dir, dir)
+				dir := storechecktest.Copy(t, n.opts.Dir)
 				after := recoverStore(t, dir, names)
 				for c, w := range authors {
 					if err := after.refused[c]; err != nil {
@@ -239,8 +206,7 @@ func TestTornBlock(t *testing.T) {
 		w.wait.Wait()
 		total += int(w.logged.Load())
 	}
-	whole := t.TempDir()
-	copyTree(t, n.opts.Dir, whole)
+	whole := storechecktest.Copy(t, n.opts.Dir)
 	for _, c := range []struct {
 		name  string
 		spoil func(content []byte) []byte
@@ -256,8 +222,8 @@ func TestTornBlock(t *testing.T) {
 	} {
 		for _, index := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/index %v", c.name, index), func(t *testing.T) {
-				dir := t.TempDir()
-				copyTree(t, whole, dir)
+				t.Parallel()
+				dir := storechecktest.Copy(t, whole)
 				for _, stream := range []string{inboxStream, jetstore.Stream} {
 					msgs := filepath.Join(dir, "jetstream", "$G", "streams", stream, "msgs")
 					blocks, err := filepath.Glob(filepath.Join(msgs, "*.blk"))

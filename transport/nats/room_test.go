@@ -179,7 +179,7 @@ func TestServerLogIsBounded(t *testing.T) {
 		l := newServerLog(slog.New(slog.NewTextHandler(&log, nil)))
 		for range 1000 {
 			l.Errorf("10.0.0.1:1 - cid:5 - maximum connections exceeded")
-			l.Warnf("10.0.0.1:1 - cid:5 - %s", strings.Repeat("x", 1<<20))
+			l.Warnf("10.0.0.1:1 - cid:5 - %s", strings.Repeat("x", 64<<10))
 			l.Errorf("Temporary Client Accept Error(%s), sleeping", "too many open files")
 		}
 		l.Errorf("JetStream failed to store: %s", strings.Repeat("\x1b[31m", 1<<20))

@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -175,8 +176,9 @@ var fileCases = []testCase{
 					e.Fatalf("Objects yields %+v, %v", o, err)
 				}
 				all[o] = true
-				if at, err := keeper.Stored(ctx, o); err != nil || time.Since(at).Abs() > time.Hour {
-					e.Errorf("Stored = %v, %v, want a moment ago", at, err)
+				size := map[string]int64{large.ID: 2 * transport.FileChunk, small.ID: 1}[o.ID]
+				if at, n, err := keeper.Stored(ctx, o); err != nil || time.Since(at).Abs() > time.Hour || n < size || n > size+100 {
+					e.Errorf("Stored = %v, %d, %v, want a moment ago, and %d bytes or a little more", at, n, err, size)
 				}
 			}
 			return all
@@ -195,12 +197,51 @@ var fileCases = []testCase{
 		if d := cmp.Diff(map[transport.Object]bool{small.Object: true}, list()); d != "" {
 			e.Errorf("the files that are left differ (-want +got):\n%s", d)
 		}
-		if at, err := keeper.Stored(ctx, large.Object); !errors.Is(err, transport.ErrNotFound) {
+		if at, _, err := keeper.Stored(ctx, large.Object); !errors.Is(err, transport.ErrNotFound) {
 			e.Errorf("Stored of a file that was removed = %v, %v, want ErrNotFound", at, err)
 		}
 		if b, err := e.readFile(e.tr, large); !errors.Is(err, transport.ErrFileGone) {
 			e.Errorf("a file that was removed is %d bytes, %v, want ErrFileGone", len(b), err)
 		}
+	}},
+	{name: "files of which something speaks", needs: func(n Node, tr transport.Transport) bool { return eraseFiles(n, tr) && keepsDead(n, tr) }, run: func(e *env) {
+		keeper := e.tr.(transport.FileKeeper)
+		brings := func(ev *transport.Event, ref transport.FileRef) *transport.Event {
+			m := ev.Payload.(*a2a.Message)
+			m.Parts = append(m.Parts, ref.Part("a.txt", ""))
+			return ev
+		}
+		put := func(contextID string) transport.FileRef {
+			return e.putFile(e.tr, "", contextID, "user:ann", pattern(1))
+		}
+		waits, late, silent, dead, other := put("c.1"), put("c.1"), put("c.1"), put("c.1"), put("c")
+		named := func(contextID string) map[transport.Object]bool {
+			e.Helper()
+			all, err := keeper.Awaited(context.Background(), "", contextID)
+			if err != nil {
+				e.Fatalf("Awaited = %v, want nil", err)
+			}
+			return all
+		}
+		e.publish(e.tr, worker, brings(e.delayed(worker, "c.1", "late", time.Hour), late))
+		e.publish(e.tr, worker, brings(e.message(worker, "c.1", "dead"), dead))
+		e.publish(e.tr, worker, brings(e.message(worker, "c", "other"), other))
+		d := e.desk(e.dial(), worker, nil)
+		first, second := d.next(), d.next()
+		if first.ContextID == "c" {
+			first, second = second, first
+		}
+		if d := cmp.Diff(map[transport.Object]bool{other.Object: true}, named("c")); d != "" {
+			e.Errorf("the files of which what is being handled speaks differ (-want +got):\n%s", d)
+		}
+		second.done(nil)
+		first.done(transport.Permanent(errTry))
+		e.publish(e.tr, worker, brings(e.message(worker, "c.1", "waits"), waits))
+		e.eventually("one event is a dead letter", func() bool { return len(e.dead(e.tr, "")) == 1 })
+		if d := cmp.Diff(map[transport.Object]bool{waits.Object: true, late.Object: true, dead.Object: true}, named("c.1")); d != "" {
+			e.Errorf("the files of which events speak differ, without %s (-want +got):\n%s", silent.ID, d)
+		}
+		e.eventually("nothing speaks any more of what was handled", func() bool { return len(named("c")) == 0 })
 	}},
 	{
 		name: "restart keeps files", needs: func(n Node, tr transport.Transport) bool { return restarts(n, tr) && keepsFiles(n, tr) },

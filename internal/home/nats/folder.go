@@ -54,9 +54,11 @@ func (dir folder) Known() (*home.Report, error) {
 	}
 	r := &home.Report{Streams: m.Names(), Findings: m.Found}
 	if len(m.Notes) > 0 {
-		if err := json.Unmarshal(m.Notes, &r.Conversations); err != nil {
+		var n notes
+		if err := json.Unmarshal(m.Notes, &n); err != nil {
 			return nil, fmt.Errorf("its notes of conversations: %w", err)
 		}
+		r.Conversations, r.Loose = n.Audited, n.Loose
 	}
 	return r, nil
 }
@@ -82,6 +84,6 @@ func (dir folder) Check(ctx context.Context) (*home.Report, error) {
 	}
 	return &home.Report{
 		Streams: found.Memory.Names(), Findings: found.Memory.Found, Conversations: audit.all(), Accounts: slices.Sorted(maps.Keys(damaged)),
-		Forgotten: found.Forgotten,
+		Loose: check.loose(), Forgotten: found.Forgotten,
 	}, nil
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
@@ -19,6 +21,9 @@ import (
 type server struct {
 	*nats.Server
 	audit audit
+
+	mu    sync.Mutex
+	loose []erase.Loose // files of which nothing speaks
 }
 
 // Start implements [home.Home].
@@ -30,7 +35,7 @@ func (Home) Start(ctx context.Context, o *home.ServerOptions) (home.Server, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &server{srv, check.end()}
+	s := &server{Server: srv, audit: check.end(), loose: check.loose()}
 	if all := s.audit.all(); all.Lost > 0 && o.Logger != nil {
 		o.Logger.Error("entries of conversations are lost: see cortex doctor", "lost", all.Lost, "damaged", len(all.Damaged))
 	}
@@ -44,15 +49,17 @@ func (s *server) Dial(ctx context.Context, o *home.Options) (*home.Conn, error) 
 
 // Watch implements [home.Server].
 func (s *server) Watch(ctx context.Context, store storage.Store) {
-	known, tick := -1, time.NewTicker(time.Second)
+	known, loose, tick := -1, []erase.Loose(nil), time.NewTicker(time.Second)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		all := s.audit.all()
+		s.mu.Lock()
+		all := notes{s.audit.all(), s.loose}
+		s.mu.Unlock()
 		if own, ok := store.(*jetstore.Store); ok {
 			all.Damaged = own.Damaged()
 		}
-		if len(all.Damaged) != known {
-			known = len(all.Damaged)
+		if len(all.Damaged) != known || !slices.Equal(all.Loose, loose) {
+			known, loose = len(all.Damaged), all.Loose
 			if b, err := json.Marshal(all); err == nil {
 				s.Note(b)
 			}
@@ -62,6 +69,13 @@ func (s *server) Watch(ctx context.Context, store storage.Store) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// Left implements [home.Server].
+func (s *server) Left(loose []erase.Loose) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loose = loose
 }
 
 // Damage implements [home.Server].

@@ -13,7 +13,7 @@
 // A running orchestrator stands behind the gateway. What is published to it is the message that was meant, with the gateway before its
 // subject; the server vouches for the name that is part of the gateway. The orchestrator lets through an agent's own card, its
 // results and live updates, the taking and acknowledging of its own tasks and their dead letters; of people their messages and
-// cancellations, and the reading of logs, cards, notes and dead letters. It writes the headers anew, and answers what it refuses: also what
+// cancellations, and the reading of logs, outlines, cards, notes and dead letters. It writes the headers anew, and answers what it refuses: also what
 // nobody could handle, so that an acknowledgement means that Cortex has it.
 //
 // What one caller sends is looked at in its turn, so much of it in a second, and the rest waits or is refused; whoever asks for much

@@ -341,7 +341,7 @@ func (s *checking) end() error {
 		}
 		return s.goOn(was)
 	}
-	if had := s.remembered.Had; had != nil && s.last >= was {
+	if had := s.remembered.Had; had != nil && !s.clean && s.last >= was {
 		lacks, why := s.tally.lacks(had.Messages, had.First, was, s.queue), "the files were replaced while the server ran"
 		if !s.replaced() {
 			lacks, why = s.killed(was), "the server had them when it was last looked at, before it was killed"

@@ -2,7 +2,9 @@
 package storechecktest
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -11,14 +13,41 @@ import (
 	"testing"
 )
 
-// Copy copies a store into a new folder, and returns that.
+// Copy copies a store into a new folder, one file after the other, and returns that. The store may be written to meanwhile.
 func Copy(t testing.TB, from string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = copyTo(filepath.Join(dir, strings.TrimPrefix(path, from)), path, d)
+		}
+		if errors.Is(err, fs.ErrNotExist) && path != from { // removed meanwhile
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// copyTo copies a file, or makes a folder.
+func copyTo(to, path string, d fs.DirEntry) error {
+	if d.IsDir() {
+		return os.MkdirAll(to, 0o700)
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it is only read
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // Damage flips bits of a file of a store without accounts, cuts it, adds to it, empties it or removes it, or removes a whole stream. One in

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestAskForAYes has a question wait for a yes on a terminal, where somebody can give it, and another one for which nobody does.
+func TestAskForAYes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, policy, config := filepath.Join(dir, "data"), filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "config.yaml")
+	for path, text := range map[string]string{
+		policy: "rules:\n  - agents: [agent_echo]\n    confirm: true\n",
+		config: "policy: " + policy + "\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := open(t, "ask", "--data", data, "--config", config, "echo the house")
+	ask.shows("Do it? Answer yes or no.")
+	ask.shows("> ")
+	ask.types("yes\r")
+	ask.shows("Echo: echo the house")
+	ask.ends(0)
+
+	ask = open(t, "ask", "--data", data, "--config", config, "--context", "left", "echo the garden")
+	ask.shows("Do it? Answer yes or no.")
+	ask.shows("> ")
+	ask.types("\r")
+	ask.shows("it waits for your yes or no: cortex ask")
+	ask.ends(3)
+}
+
+// TestAskFromATerminal types a question, which ends with Ctrl-D.
+func TestAskFromATerminal(t *testing.T) {
+	t.Parallel()
+	ask := open(t, "ask", "--data", t.TempDir(), "-")
+	ask.types("echo the attic\r\x04")
+	ask.shows("Echo: echo the attic")
+	ask.ends(0)
+}

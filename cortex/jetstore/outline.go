@@ -1,0 +1,105 @@
+package jetstore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+)
+
+// maxOrphans bounds the outlines of conversations that are no more which one list drops.
+const maxOrphans = 64
+
+var _ storage.Outlines = (*Store)(nil)
+
+// PutOutline implements [storage.Outlines]. An outline is kept as a note, sealed as all are of which nothing may be left.
+func (s *Store) PutOutline(ctx context.Context, tenant, contextID string, o storage.Outline) error {
+	if err := s.putOutline(ctx, tenant, contextID, o); err != nil {
+		return fmt.Errorf("put outline of %q: %w", contextID, away(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o storage.Outline) error {
+	if !s.seals {
+		return errSealed
+	}
+	n, err := s.Note(ctx, tenant, storage.NoteOutline, contextID)
+	if err != nil {
+		return err
+	}
+	was, ok := readOutline(n)
+	switch {
+	case ok && was.Version == o.Version && (was.Whole() || !o.Whole()):
+		return nil
+	case o.Title != "":
+	case ok && was.Life == o.Life && (was.Title != "" || was.Entries >= titleDepth):
+		o.Title = was.Title
+	default:
+		if o.Title, err = s.title(ctx, subjectOf(tenant, contextID)); err != nil {
+			return err
+		}
+	}
+	if n.Value, err = json.Marshal(o); err != nil {
+		return err
+	}
+	_, err = s.PutNote(ctx, tenant, storage.NoteOutline, n)
+	if errors.Is(err, storage.ErrConflict) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// Who erases the log deletes the outline behind it. If that came before this one, the entry is gone by now.
+	m, err := s.look(ctx, Stream, msgGet{Seq: uint64(o.Version)})
+	if err != nil || m.seq == uint64(o.Version) && m.subject == subjectOf(tenant, contextID) {
+		return err
+	}
+	return s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+}
+
+// readOutline reads what putOutline wrote.
+func readOutline(n storage.Note) (*storage.Outline, bool) {
+	o := &storage.Outline{}
+	err := json.Unmarshal(n.Value, o)
+	return o, err == nil && o.Version > 0 && o.Entries > 0
+}
+
+// outlines returns the outlines of a tenant's conversations by their ids: those that can be read.
+func (s *Store) outlines(ctx context.Context, tenant string) map[string]*storage.Outline {
+	all := map[string]*storage.Outline{}
+	for n, err := range s.Notes(ctx, tenant, storage.NoteOutline) {
+		if err != nil {
+			s.log.Warn("outlines of conversations cannot be read: a list reads their logs", "err", err)
+			break
+		}
+		if o, ok := readOutline(n); ok {
+			all[n.Key] = o
+		}
+	}
+	return all
+}
+
+// dropOutlines deletes outlines of conversations that are no more, which who was killed while erasing them may have left. It is tried
+// again with the next list.
+func (s *Store) dropOutlines(ctx context.Context, tenant string, kept map[string]*storage.Outline) {
+	if !s.seals {
+		return
+	}
+	dropped := 0
+	for id := range kept {
+		if dropped++; dropped > maxOrphans {
+			return
+		}
+		last, err := s.lastOf(ctx, subjectOf(tenant, id))
+		if err == nil && last == 0 {
+			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, id)
+		}
+		if err != nil {
+			s.log.Debug("outline of a conversation that is no more not deleted", "context_id", id, "err", err)
+			return
+		}
+	}
+}

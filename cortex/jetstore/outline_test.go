@@ -1,0 +1,215 @@
+package jetstore_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
+)
+
+// begin appends first entries to so many conversations, and puts their outlines.
+func begin(t *testing.T, s *jetstore.Store, conversations int) map[string]conversation.Version {
+	t.Helper()
+	all := map[string]conversation.Version{}
+	for i := range conversations {
+		id := fmt.Sprint("c", i)
+		v, err := s.Append(t.Context(), "", id, 0, entry(1))
+		if err == nil {
+			err = s.PutOutline(t.Context(), "", id, storage.Outline{Version: v, Entries: 1, Owner: "user", Usage: llm.Usage{Output: i}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[id] = v
+	}
+	return all
+}
+
+// outlined returns the conversations that are listed, and whether with an outline.
+func outlined(t *testing.T, s storage.Store) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for info, err := range s.Contexts(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[info.ContextID] = info.Outline != nil
+	}
+	return all
+}
+
+// asked returns the conversations whose entries a list asks the server for.
+func asked(t *testing.T, nc *nats.Conn, list func()) []string {
+	t.Helper()
+	requests, err := nc.SubscribeSync("$JS.API.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer requests.Unsubscribe() //nolint:errcheck // it ends with the test
+	list()
+	if err := nc.Publish("$JS.API.the.end", nil); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for {
+		m, err := requests.NextMsg(10 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Subject == "$JS.API.the.end" {
+			return slices.Sorted(maps.Keys(found))
+		}
+		var asked struct {
+			Last []string `json:"multi_last"`
+			Next string   `json:"next_by_subj"`
+		}
+		if m.Subject != "$JS.API.DIRECT.GET.CORTEX_LOG" || json.Unmarshal(m.Data, &asked) != nil {
+			continue
+		}
+		for _, subject := range append(asked.Last, asked.Next) {
+			if id, ok := strings.CutPrefix(subject, "cortex.v1.log._."); ok {
+				found[id] = true
+			}
+		}
+	}
+}
+
+// TestListReadsWhatHasChanged holds that a list asks for entries of those conversations only that have gone on since their outlines were made: what
+// is in the others costs nothing.
+func TestListReadsWhatHasChanged(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const conversations = 100
+	all := begin(t, s, conversations)
+	list := func() {
+		if n := len(outlined(t, s)); n != conversations {
+			t.Errorf("%d conversations are listed, want %d", n, conversations)
+		}
+	}
+	if got := asked(t, nc, list); len(got) > 0 {
+		t.Errorf("a list asks for entries of %v, want none", got)
+	}
+	v, err := s.Append(t.Context(), "", "c7", all["c7"], entry(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := asked(t, nc, list); !slices.Equal(got, []string{"c7"}) {
+		t.Errorf("a list asks for entries of %v, want those of c7", got)
+	}
+	if err := s.PutOutline(t.Context(), "", "c7", storage.Outline{Version: v, Entries: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got := asked(t, nc, list); len(got) > 0 {
+		t.Errorf("a list asks for entries of %v, want none", got)
+	}
+}
+
+// TestListWithDamagedOutlines holds that no conversation is missing in a list, whatever became of its outline, nor of all of them.
+func TestListWithDamagedOutlines(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s, 8)
+	sealed, err := s.Note(t.Context(), "", storage.NoteOutline, "c0")
+	if err != nil || len(sealed.Value) == 0 {
+		t.Fatalf("Note = %+v, %v", sealed, err)
+	}
+	sealed.Value = []byte(`{"Version":-1}`)
+	if _, err := s.PutNote(t.Context(), "", storage.NoteOutline, sealed); err != nil {
+		t.Fatal(err)
+	}
+	const place = "$KV.CORTEX_NOTES._.outline."
+	for id, value := range map[string]string{
+		"c1": "", "c2": "null", "c3": `[`, "c4": "\x00cortex-sealed\x00", "c5": "\x00cortex-sealed\x00\x00\x00\x00\x00\x00\x00\x00\x01not sealed", "c6": strings.Repeat("x", 1<<20),
+	} {
+		if _, err := nc.Request(place+id, []byte(value), 10*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"c7": true}
+	for i := range 7 {
+		want[fmt.Sprint("c", i)] = false
+	}
+	for range 2 {
+		if got := outlined(t, s); !maps.Equal(got, want) {
+			t.Errorf("%v are listed, want %v", got, want)
+		}
+		if err := js.PurgeStream(jetstore.Keys); err != nil { // all of them
+			t.Fatal(err)
+		}
+		if s, err = jetstore.Open(t.Context(), nc, nil); err != nil {
+			t.Fatal(err)
+		}
+		want["c7"] = false
+	}
+	if err := js.DeleteStream("KV_" + jetstore.Notes); err != nil {
+		t.Fatal(err)
+	}
+	if got := outlined(t, s); !maps.Equal(got, want) {
+		t.Errorf("%v are listed, want %v", got, want)
+	}
+}
+
+// TestOutlinesOfNobody holds that a list drops outlines of conversations that are no more: who was killed while erasing one may have left it.
+func TestOutlinesOfNobody(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s, 3)
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.PurgeStream(jetstore.Stream, &nats.StreamPurgeRequest{Subject: "cortex.v1.log._.c1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := outlined(t, s), map[string]bool{"c0": true, "c2": true}; !maps.Equal(got, want) {
+		t.Errorf("%v are listed, want %v", got, want)
+	}
+	var kept []string
+	for n, err := range s.Notes(t.Context(), "", storage.NoteOutline) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, n.Key)
+	}
+	slices.Sort(kept)
+	if want := []string{"c0", "c2"}; !slices.Equal(kept, want) {
+		t.Errorf("outlines of %v are kept, want of %v", kept, want)
+	}
+}
+
+// TestDamagedHasNoOutline holds that an outline does not hide that a conversation is damaged.
+func TestDamagedHasNoOutline(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s, 3)
+	s.NoteDamaged(t.Context(), jetstore.Damaged{ContextID: "c1", Why: "a test"})
+	if got, want := outlined(t, s), map[string]bool{"c0": true, "c1": false, "c2": true}; !maps.Equal(got, want) {
+		t.Errorf("%v have outlines, want %v", got, want)
+	}
+}

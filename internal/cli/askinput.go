@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/internal/size"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// brought is what came on standard input beside a question: text, else the path of a file that holds it, else nothing.
+type brought struct {
+	text, file string
+}
+
+// stdinWaits is how long standard input may say nothing before its user is told that it is waited for.
+const stdinWaits = 5 * time.Second
+
+// bring reads standard input, unless a person is at it or it can have nothing. What is no text, or more of it than fits beside the question in one
+// message, is written to a file in dir, of at most limit bytes.
+func (e *env) bring(ctx context.Context, question string, limit int64, dir func() (string, error)) (brought, error) {
+	if !e.stdinBrings() {
+		return brought{}, nil
+	}
+	room := transport.MaxText - len(question) - len(between)
+	head, err := e.readStdin(ctx, int64(room)+1)
+	if err != nil {
+		return brought{}, err
+	}
+	isText := utf8.Valid(head) && !bytes.ContainsRune(head, 0)
+	if isText && len(head) <= room {
+		text := strings.TrimRight(string(head), "\r\n")
+		if strings.TrimSpace(text) == "" {
+			text = ""
+		}
+		return brought{text: text}, nil
+	}
+	folder, err := dir()
+	if err != nil {
+		return brought{}, err
+	}
+	name := "stdin"
+	if utf8.Valid(head[:len(head)-partial(head)]) {
+		name = "stdin.txt"
+	}
+	path := filepath.Join(folder, name)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return brought{}, err
+	}
+	defer f.Close()
+	_, err = f.Write(head)
+	for n := int64(len(head)); err == nil && n <= limit; {
+		var more []byte
+		if more, err = e.readStdin(ctx, transport.FileChunk); len(more) == 0 {
+			break
+		}
+		if err == nil {
+			_, err = f.Write(more)
+		}
+		if n += int64(len(more)); n > limit {
+			return brought{}, fmt.Errorf("standard input: %w: at most %s are brought along (--max-file)", transport.ErrTooLarge, size.Text(limit))
+		}
+	}
+	return brought{file: path}, errors.Join(err, f.Close())
+}
+
+// between stands between a question and the text that is brought along.
+const between = "\n\n"
+
+// partial returns how many bytes at the end of b are the beginning of a character that b cuts.
+func partial(b []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
+		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return n
+			}
+			break
+		}
+	}
+	return 0
+}
+
+// stdinBrings reports whether there may be something on standard input that is meant for this question. A device has nothing, as /dev/null.
+func (e *env) stdinBrings() bool {
+	f, ok := e.stdin.(*os.File)
+	if !ok {
+		return e.stdin != nil
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(fs.ModeDevice|fs.ModeCharDevice) == 0
+}
+
+// readStdin reads standard input to its end, or to limit bytes, and gives up when ctx ends. It says when nothing comes for long: who started
+// this may not know that it has an input that does not end.
+func (e *env) readStdin(ctx context.Context, limit int64) ([]byte, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	done := make(chan result, 1)
+	go func() { // it ends with the process when nothing comes
+		b, err := io.ReadAll(io.LimitReader(e.stdin, limit))
+		done <- result{b, err}
+	}()
+	slow := time.NewTimer(stdinWaits)
+	defer slow.Stop()
+	for {
+		select {
+		case got := <-done:
+			if got.err != nil {
+				return nil, fmt.Errorf("standard input: %w", got.err)
+			}
+			return got.b, nil
+		case <-slow.C:
+			if isTerminal(e.stdin) {
+				continue
+			}
+			fmt.Fprintln(e.stderr, "cortex: waiting for the end of standard input, which is brought along; to bring nothing, give </dev/null")
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

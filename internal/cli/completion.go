@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// completionPatience is how long somebody waits who has pressed Tab.
+const completionPatience = 2 * time.Second
+
+// maxCompleted bounds the conversations, the last ones first, that are offered.
+const maxCompleted = 200
+
+// offer calls f with an id, and what it is.
+type offer func(id, what string)
+
+// completeIDs offers what list knows of the Cortex that runs. Where none does, nothing is offered, nothing is started and nothing is said.
+func (e *env) completeIDs(list func(context.Context, *backend, offer) error) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmp.Or(cmd.Context(), context.Background()), completionPatience)
+		defer cancel()
+		cmd.SetContext(ctx)
+		e.stderr = io.Discard
+		if err := e.settings.complete(cmd); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		_ = e.withBackend(ctx, func(ctx context.Context, b *backend) error { // what was found until then is offered
+			return list(ctx, b, func(id, what string) {
+				if strings.HasPrefix(id, begin) && !slices.Contains(args, id) {
+					found = append(found, cobra.CompletionWithDesc(prompt.Clean(id, 256), prompt.Clean(what, 60)))
+				}
+			})
+		})
+		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// first limits what is offered to the first argument.
+func first(f cobra.CompletionFunc) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return f(cmd, args, begin)
+	}
+}
+
+func (e *env) completeFlag(c *cobra.Command, name string, list func(context.Context, *backend, offer) error) {
+	completeBy(c, name, e.completeIDs(list))
+}
+
+func completeBy(c *cobra.Command, name string, f cobra.CompletionFunc) {
+	if err := c.RegisterFlagCompletionFunc(name, f); err != nil {
+		panic(err) // there is no such flag
+	}
+}
+
+func conversationIDs(ctx context.Context, b *backend, add offer) error {
+	list, _, err := listSessions(ctx, b.link, maxCompleted)
+	for _, info := range list {
+		add(info.ContextID, info.Title)
+	}
+	return err
+}
+
+func agentIDs(ctx context.Context, b *backend, add offer) error {
+	known, err := b.known(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range known.Agents() {
+		add(r.ID, r.Card.Description)
+	}
+	return nil
+}
+
+func taskIDs(ctx context.Context, b *backend, add offer) error {
+	_, err := openTasks(ctx, b.link, func(t openTask) bool {
+		add(string(t.TaskID), t.Agent+": "+t.Text)
+		return true
+	})
+	return err
+}
+
+func deadLetterIDs(ctx context.Context, b *backend, add offer) error {
+	dead, err := b.deadLetters()
+	if err != nil {
+		return err
+	}
+	for d, err := range dead.DeadLetters(ctx, b.tenant) {
+		if err != nil {
+			return err
+		}
+		add(d.ID, d.Reason)
+	}
+	return nil
+}
+
+// agentStates are what --state takes.
+var agentStates = []cobra.Completion{"active", "draining", "registered", "unknown", "refused"}
+
+// completeModels offers the names that --llm takes, with those of the config file.
+func (e *env) completeModels(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.SetContext(cmp.Or(cmd.Context(), context.Background()))
+	_ = e.settings.complete(cmd) // without a file, those that are built in
+	return slices.Sorted(maps.Keys(e.settings.endpoints())), cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeValues has all commands below c complete the settings that have a few values, and no file where no file is meant.
+func (e *env) completeValues(c *cobra.Command) {
+	for flag, values := range map[string]cobra.CompletionFunc{
+		"llm":        e.completeModels,
+		"agents":     cobra.FixedCompletions(append(e.settings.program.builtin(), none), cobra.ShellCompDirectiveNoFileComp),
+		"state":      cobra.FixedCompletions(agentStates, cobra.ShellCompDirectiveNoFileComp),
+		"log-format": cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp),
+		"log-level":  cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp),
+	} {
+		f := c.LocalFlags().Lookup(flag)
+		if f == nil || flag == "agents" && !hasSettingMark(f) { // elsewhere it is a file, or a number
+			continue
+		}
+		if _, ok := c.GetFlagCompletionFunc(flag); !ok {
+			completeBy(c, flag, values)
+		}
+	}
+	if c.ValidArgsFunction == nil && !c.HasSubCommands() && c.Name() != "exec" {
+		c.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	for _, sub := range c.Commands() {
+		e.completeValues(sub)
+	}
+}

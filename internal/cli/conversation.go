@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// where says in which conversation something is said.
+type where struct {
+	id   string // or the beginning of one that Cortex has named; "" begins one
+	last bool   // in the one in which this person was last
+}
+
+func (w *where) add(e *env, c *cobra.Command) {
+	c.Flags().StringVar(&w.id, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	c.Flags().BoolVarP(&w.last, "continue", "c", false, "go on with your last conversation")
+	e.completeFlag(c, "context", conversationIDs)
+}
+
+func (w *where) check() error {
+	if w.id != "" && w.last {
+		return usagef("--context and --continue both name a conversation: give one of them")
+	}
+	if err := transport.CheckID(w.id); w.id != "" && err != nil {
+		return usagef("--context: %w", err)
+	}
+	return nil
+}
+
+// find returns the id of the conversation, "" for a new one. Of a word of a person's own it takes no other one that begins so: who says or deletes
+// something means the one of this name, also where that is not there.
+func (w *where) find(ctx context.Context, l *link) (string, error) {
+	switch {
+	case w.last:
+		return l.lastConversation(ctx)
+	case isGenerated(w.id):
+		return l.conversation(ctx, w.id)
+	}
+	return w.id, nil
+}
+
+// isGenerated reports whether id can be the beginning of one that Cortex made.
+func isGenerated(id string) bool {
+	return len(id) >= 4 && strings.ContainsAny(id, "0123456789") && strings.Trim(id, "0123456789abcdef-") == ""
+}
+
+// errNoConversation is for who wants to go on with none.
+var errNoConversation = errors.New("there is no conversation of yours to go on with yet: leave --continue out, and one begins")
+
+// lastConversation returns the one of this person in which something happened last.
+func (l *link) lastConversation(ctx context.Context) (string, error) {
+	me := l.client().User
+	for info, err := range l.store.Contexts(ctx, l.tenant) {
+		if err != nil {
+			return "", err
+		}
+		known, err := detailsOf(ctx, l, []storage.ContextInfo{info})
+		if err != nil {
+			return "", err
+		}
+		if known[info.ContextID].owner == me {
+			return info.ContextID, nil
+		}
+	}
+	return "", errNoConversation
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroup is the annotation of a flag with the title under which the help lists it. Those without one stand under "Flags", which come first.
+const flagGroup = "cortex_group"
+
+// The titles of groups of flags, in the order of the help.
+var flagGroups = []string{groupDecide, groupAgents, groupKeep}
+
+const (
+	groupDecide = "What decides"
+	groupAgents = "Agents and rules"
+	groupKeep   = "Server and what is kept"
+)
+
+// group says under which title the help lists flags.
+func group(f *pflag.FlagSet, title string, names ...string) {
+	for _, name := range names {
+		if err := f.SetAnnotation(name, flagGroup, []string{title}); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+}
+
+// groupOf returns the title of a flag's group, or "".
+func groupOf(f *pflag.Flag) string {
+	if title := f.Annotations[flagGroup]; len(title) > 0 {
+		return title[0]
+	}
+	return ""
+}
+
+// usage writes how a command is used. Beside what cobra does, flags come in groups, and those of every command are described at the root alone.
+func (e *env) usage(c *cobra.Command) error {
+	var out strings.Builder
+	out.WriteString("Usage:")
+	if c.Runnable() {
+		fmt.Fprintf(&out, "\n  %s", c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&out, "\n  %s [command]", c.CommandPath())
+	}
+	out.WriteString("\n")
+	if c.HasExample() {
+		fmt.Fprintf(&out, "\nExamples:\n%s\n", c.Example)
+	}
+	for _, g := range c.Groups() {
+		listCommands(&out, g.Title, c, func(sub *cobra.Command) bool { return sub.GroupID == g.ID })
+	}
+	title := "Commands:"
+	if len(c.Groups()) > 0 {
+		title = "More:"
+	}
+	listCommands(&out, title, c, func(sub *cobra.Command) bool { return sub.GroupID == "" })
+	e.listFlags(&out, c)
+	if c.HasHelpSubCommands() {
+		out.WriteString("\nTopics:\n")
+		for _, sub := range c.Commands() {
+			if sub.IsAdditionalHelpTopicCommand() {
+				fmt.Fprintf(&out, "  %-11s %s\n", sub.Name(), sub.Short)
+			}
+		}
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&out, "\n`%s COMMAND --help` tells more of a command.\n", c.CommandPath())
+	}
+	_, err := io.WriteString(c.OutOrStderr(), out.String())
+	return err
+}
+
+func listCommands(out *strings.Builder, title string, c *cobra.Command, of func(*cobra.Command) bool) {
+	first := true
+	for _, sub := range c.Commands() {
+		if !of(sub) || !sub.IsAvailableCommand() && sub.Name() != "help" {
+			continue
+		}
+		if first {
+			fmt.Fprintf(out, "\n%s\n", title)
+			first = false
+		}
+		fmt.Fprintf(out, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+	}
+}
+
+// flagLine is the first line of a flag in a list of them.
+var flagLine = regexp.MustCompile(`^(?:  -\w, |      )--([\w-]+)`)
+
+// listFlags writes the flags of c, all in the same columns.
+func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
+	flags, common := c.LocalFlags(), c.InheritedFlags()
+	lines := map[string]string{}
+	at := ""
+	for line := range strings.Lines(flags.FlagUsagesWrapped(screenWidth(e.stdout))) {
+		if name := flagLine.FindStringSubmatch(line); name != nil {
+			at = groupOf(flags.Lookup(name[1]))
+		}
+		lines[at] += line
+	}
+	for _, title := range append([]string{""}, flagGroups...) {
+		if lines[title] == "" {
+			continue
+		}
+		if title == "" {
+			fmt.Fprintf(out, "\nFlags:\n%s", lines[title])
+			continue
+		}
+		fmt.Fprintf(out, "\n%s:\n%s", title, lines[title])
+	}
+	var names []string
+	common.VisitAll(func(f *pflag.Flag) {
+		if c.Root().PersistentFlags().Lookup(f.Name) != nil {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	var parents pflag.FlagSet // such as --json of a command that has commands
+	common.VisitAll(func(f *pflag.Flag) {
+		if c.Root().PersistentFlags().Lookup(f.Name) == nil {
+			parents.AddFlag(f)
+		}
+	})
+	if parents.HasAvailableFlags() {
+		fmt.Fprintf(out, "\nFlags of %s:\n%s", c.Parent().CommandPath(), parents.FlagUsagesWrapped(screenWidth(e.stdout)))
+	}
+	if len(names) > 0 {
+		fmt.Fprintf(out, "\nFlags of every command, see `cortex --help`:\n  %s\n", strings.Join(names, " "))
+	}
+}
+
+// newHelp is the command help. One that is asked for what is not there fails.
+func newHelp(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Help about any command or topic", Example: "  cortex help ask\n  cortex help settings",
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			var names []cobra.Completion
+			if c, rest, err := root.Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range c.Commands() {
+					if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+						names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil {
+				return usageError{err}
+			}
+			if len(rest) > 0 {
+				return usagef("there is no help on %q: %s", strings.Join(args, " "), cmp.Or(meant(c, rest[0]), "`cortex help` lists the commands and topics"))
+			}
+			c.InitDefaultHelpFlag()
+			c.InitDefaultVersionFlag()
+			return c.Help()
+		},
+	}
+}

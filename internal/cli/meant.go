@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// meant says which command below c somebody may have meant who typed word, or "".
+func meant(c *cobra.Command, word string) string {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() || sub.IsAdditionalHelpTopicCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	if near := nearest(word, names); near != "" {
+		return fmt.Sprintf("did you mean `%s %s`?", c.CommandPath(), near)
+	}
+	return ""
+}
+
+// nearest returns the one of names that word was most likely meant to be, or "".
+func nearest(word string, names []string) string {
+	best, at := "", 1+min(2, len(word)/2) // of a short word, all is changed soon
+	if len(word) > 40 {
+		return ""
+	}
+	for _, name := range names {
+		d := levenshtein.ComputeDistance(word, name)
+		if len(word) > 1 && strings.HasPrefix(name, word) {
+			d = 0
+		}
+		if d < at {
+			best, at = name, d
+		}
+	}
+	return best
+}
+
+// flagHint says what to do about a flag that c does not take.
+func flagHint(c *cobra.Command, err error) string {
+	lists := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return lists
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := nearest(unknown.GetSpecifiedName(), names); near != "" {
+		return fmt.Sprintf("did you mean --%s? %s", near, lists)
+	}
+	return lists
+}

@@ -1,0 +1,49 @@
+package fake
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// TestVocabulariesAreBounded has an agent change its card again and again, and then many agents with long ones: of one agent one card is kept,
+// of all together no more than the bound, and of a very long one nothing. What is wanted is what the card says, in each case.
+func TestVocabulariesAreBounded(t *testing.T) {
+	var c vocabularies
+	read := func(id, text string) {
+		t.Helper()
+		v := c.of([]prompt.Agent{{ID: id, Card: &a2a.AgentCard{Name: id, Description: text}}}, new(scanner))
+		if word, _, _ := strings.Cut(text, " "); len(v) != 1 || !v[0].begins(word) {
+			t.Fatalf("the vocabulary of %s does not begin with %q", id, word)
+		}
+		if got := c.kept.Size(); got > maxVocabularies {
+			t.Fatalf("%d bytes are kept, at most %d may be", got, maxVocabularies)
+		}
+	}
+	for i := range 100 {
+		read("changing", fmt.Sprintf("word%c %s", 'a'+i%26, strings.Repeat("evil ", 10_000)))
+	}
+	if n := c.kept.Len(); n != 1 {
+		t.Errorf("%d cards of one agent are kept, want 1", n)
+	}
+	for i := range 600 {
+		read(fmt.Sprintf("agent_%d", i), "look "+strings.Repeat(fmt.Sprintf("at%d ", i), 20_000))
+	}
+	var distinct strings.Builder
+	for i := range 5_000 {
+		fmt.Fprintf(&distinct, "%c%c%c%c ", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26, 'z')
+	}
+	before := c.kept.Len()
+	read("long", "tell "+distinct.String())
+	if c.kept.Len() != before {
+		t.Error("a very long card is kept")
+	}
+	agent := []prompt.Agent{{ID: "steady", Card: &a2a.AgentCard{Name: "steady", Description: "count"}}}
+	if first := c.of(agent, new(scanner)); first[0] != c.of(agent, new(scanner))[0] {
+		t.Error("a card that stays is read again")
+	}
+}

@@ -1,0 +1,131 @@
+package repl
+
+import (
+	"strings"
+
+	extast "github.com/yuin/goldmark/extension/ast"
+)
+
+// table returns the body of a table. Columns are as wide as what is in them, and those that take most give way; on a screen that is too
+// narrow for that, the cells of a row stand below each other, behind the names of their columns.
+func (w *walker) table(n *extast.Table) func(int, bool) [][]span {
+	var rows [][][]span
+	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
+		look := w.look
+		if row.Kind() == extast.KindTableHeader {
+			look = with(look, lookBold)
+		}
+		var cells [][]span
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			cells = append(cells, w.inline(cell, look, nil))
+		}
+		for len(cells) < len(n.Alignments) {
+			cells = append(cells, nil)
+		}
+		rows = append(rows, cells[:len(n.Alignments)])
+	}
+	dim := with(w.look, lookDim)
+	return func(width int, _ bool) [][]span {
+		const gap, least = 2, 8
+		widths := make([]int, len(n.Alignments))
+		for _, row := range rows {
+			for i, cell := range row {
+				for line := range strings.SplitSeq(plainText(cell), "\n") {
+					widths[i] = max(widths[i], textWidth(line), 1)
+				}
+			}
+		}
+		if !share(widths, width-gap*(len(widths)-1), least) {
+			return stacked(rows, width)
+		}
+		var lines [][]span
+		for at, row := range rows {
+			lines = append(lines, tableRow(row, widths, n.Alignments, gap)...)
+			if at == 0 {
+				var rule []string
+				for _, w := range widths {
+					rule = append(rule, strings.Repeat("─", w))
+				}
+				lines = append(lines, []span{{strings.Join(rule, strings.Repeat(" ", gap)), dim}})
+			}
+		}
+		return lines
+	}
+}
+
+// tableRow returns the lines of a row.
+func tableRow(row [][]span, widths []int, align []extast.Alignment, gap int) [][]span {
+	var cells [][][]span
+	height := 1
+	for i, cell := range row {
+		cells = append(cells, wrapSpans(cell, widths[i], true))
+		height = max(height, len(cells[i]))
+	}
+	lines := make([][]span, height)
+	for y := range lines {
+		behind := 0 // spaces that are owed
+		for i, cell := range cells {
+			var text []span
+			if y < len(cell) {
+				text = cell[y]
+			}
+			left, free := 0, max(widths[i]-textWidth(plainText(text)), 0)
+			switch align[i] {
+			case extast.AlignRight:
+				left = free
+			case extast.AlignCenter:
+				left = free / 2
+			}
+			if len(text) > 0 {
+				lines[y] = append(append(lines[y], span{text: strings.Repeat(" ", behind+left)}), text...)
+				behind = free - left + gap
+			} else {
+				behind += widths[i] + gap
+			}
+		}
+	}
+	return lines
+}
+
+// stacked returns the cells of each row below each other.
+func stacked(rows [][][]span, width int) [][]span {
+	var lines [][]span
+	for _, row := range rows[1:] {
+		if len(lines) > 0 {
+			lines = append(lines, nil)
+		}
+		for i, cell := range row {
+			line := append(append([]span{}, rows[0][i]...), span{text: ": "})
+			lines = append(lines, wrapSpans(append(line, cell...), width, true)...)
+		}
+	}
+	if len(lines) == 0 { // only the names are there yet
+		for _, cell := range rows[0] {
+			lines = append(lines, wrapSpans(cell, width, true)...)
+		}
+	}
+	return lines
+}
+
+// share narrows the widest columns until all of them take at most room. It reports whether none of them got narrower than least.
+func share(widths []int, room, least int) bool {
+	most := 0
+	for _, w := range widths {
+		most = max(most, w)
+	}
+	for most = min(most, max(room, 0)); most > 0; most-- {
+		sum := 0
+		for _, w := range widths {
+			sum += min(w, most)
+		}
+		if sum <= room {
+			break
+		}
+	}
+	ok := most > 0
+	for i, w := range widths {
+		widths[i] = min(w, most)
+		ok = ok && (w <= most || most >= least)
+	}
+	return ok
+}

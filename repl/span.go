@@ -1,0 +1,158 @@
+package repl
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// span is a piece of text that looks the same all over: look has the parameters of its colours, "" is none.
+type span struct{ text, look string }
+
+// with returns the parameters of look and more.
+func with(look, more string) string {
+	if look == "" || more == "" {
+		return look + more
+	}
+	return look + ";" + more
+}
+
+// plainText returns the text of spans.
+func plainText(spans []span) string {
+	var b strings.Builder
+	for _, s := range spans {
+		b.WriteString(s.text)
+	}
+	return b.String()
+}
+
+// paintAll returns spans as they are written to a terminal.
+func (s style) paintAll(spans []span) string {
+	var b strings.Builder
+	for _, p := range merged(spans) {
+		b.WriteString(s.paint(p.look, p.text))
+	}
+	return b.String()
+}
+
+// wrapSpans breaks a text between its words, so that no line is wider than width. What is wider without a space in it, such as an address,
+// is broken only if hard says so: a terminal breaks it so that it can still be copied whole. Spaces within a line stay as they are.
+func wrapSpans(spans []span, width int, hard bool) [][]span {
+	width = max(width, 1)
+	text := plainText(spans)
+	var lines [][]span
+	rest := slicer{spans: merged(spans)}
+	cut := func(from, to int) {
+		to = from + len(strings.TrimRight(text[from:to], " "))
+		lines = append(lines, rest.cut(from, to))
+	}
+	for begin := 0; begin <= len(text); {
+		end := strings.IndexByte(text[begin:], '\n')
+		if end < 0 {
+			end = len(text) - begin
+		}
+		end += begin
+		from, at, used := begin, begin, 0
+		for _, word := range words(text[begin:end]) {
+			w := textWidth(strings.TrimRight(word, " "))
+			if used > 0 && used+w > width {
+				cut(from, at)
+				from, used = at, 0
+			}
+			for hard && w > width {
+				part := upTo(word, width)
+				if part == "" {
+					part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
+				}
+				at += len(part)
+				cut(from, at)
+				word, from, w = word[len(part):], at, w-textWidth(part)
+			}
+			at += len(word)
+			used += textWidth(word)
+		}
+		cut(from, end)
+		begin = end + 1
+	}
+	return lines
+}
+
+// words returns a line in pieces between which it may be broken: behind spaces, and beside characters of scripts that have none.
+func words(line string) []string {
+	var all []string
+	begin, at := 0, 0
+	for rest, state := line, -1; rest != ""; {
+		var piece string
+		piece, rest, _, state = uniseg.FirstLineSegmentInString(rest, state)
+		at += len(piece)
+		if rest == "" || strings.HasSuffix(piece, " ") || wideLast(piece) || wideFirst(rest) {
+			all = append(all, line[begin:at])
+			begin = at
+		}
+	}
+	return all
+}
+
+func wideLast(s string) bool {
+	r, _ := utf8.DecodeLastRuneInString(s)
+	return textWidth(string(r)) > 1
+}
+
+func wideFirst(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return textWidth(string(r)) > 1
+}
+
+// slicer cuts spans into parts, from the beginning on.
+type slicer struct {
+	spans []span
+	at    int // where they begin
+}
+
+// cut returns the bytes of the spans between two places in their text, which are behind those of the cut before.
+func (s *slicer) cut(from, to int) []span {
+	var part []span
+	for len(s.spans) > 0 {
+		first := s.spans[0]
+		end := s.at + len(first.text)
+		if from, to := max(from, s.at), min(to, end); from < to {
+			part = append(part, span{first.text[from-s.at : to-s.at], first.look})
+		}
+		if end > to {
+			break
+		}
+		s.spans, s.at = s.spans[1:], end
+	}
+	return part
+}
+
+// merged returns spans with those made one that look the same, and without the empty ones.
+func merged(spans []span) []span {
+	var all []span
+	for i := 0; i < len(spans); {
+		j := i + 1
+		for j < len(spans) && spans[j].look == spans[i].look {
+			j++
+		}
+		if text := plainText(spans[i:j]); text != "" {
+			all = append(all, span{text, spans[i].look})
+		}
+		i = j
+	}
+	return all
+}
+
+// wrapText returns a text of lines, each broken between its words; what goes on stands below the beginning of its line.
+func wrapText(text string, width int) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
+		line = strings.ReplaceAll(line, "\t", "    ")
+		rest := strings.TrimLeft(line, " ")
+		indent := line[:min(len(line)-len(rest), width/2)]
+		for _, l := range wrapSpans([]span{{text: rest}}, width-len(indent), false) {
+			b.WriteString(strings.TrimRight(indent+plainText(l), " ") + "\n")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package storechecktest
+
+const step = 1
