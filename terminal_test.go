@@ -37,6 +37,7 @@ func TestChatOnATerminal(t *testing.T) {
 
 // TestModelIsOfferedOnce has a chat find a key in its environment: it asks, keeps the answer, and goes by it.
 func TestModelIsOfferedOnce(t *testing.T) {
+	t.Parallel()
 	const question = "OPENAI_API_KEY is set: let gpt-5.4-mini decide, at its price? [y/N]"
 	key := []string{"OPENAI_API_KEY=sk-nobody"}
 	leave := func(term *terminal) {
@@ -70,6 +71,9 @@ func TestModelIsOfferedOnce(t *testing.T) {
 		other.shows("deciding offline by words")
 		leave(other)
 	}
+	alone := openWith(t, key, "ask", "--data", t.TempDir(), "17*23") // only a chat offers anything
+	alone.shows("17*23 = 391")
+	alone.ends(0)
 	asked := openWith(t, key, "chat", "--data", t.TempDir())
 	asked.shows(question)
 	asked.types("\x03")

@@ -51,7 +51,12 @@ When standard input is no terminal, all of it is one message: the answer goes to
 			return w.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			unready, err := e.chooseModel(cmd.Context())
+			if err != nil {
+				return err
+			}
 			return e.converse(cmd.Context(), func(ctx context.Context, _ *backend, cfg repl.Config) error {
+				cfg.Warning = strings.Trim(unready+"; "+cfg.Warning, "; ")
 				if !cfg.Terminal {
 					return repl.Pipe(ctx, cfg)
 				}
@@ -71,10 +76,6 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	}
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
-	unready, err := e.chooseModel(ctx)
-	if err != nil {
-		return err
-	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
@@ -87,15 +88,12 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 		closeAll() //nolint:errcheck // nothing was said
 		return err
 	}
-	if unready != "" {
-		warning = strings.Trim(unready+"; "+warning, "; ")
-	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
 		Color: string(e.settings.color), MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
-		Version: buildVersion(), Where: place, Decides: e.settings.decides(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
+		Version: buildVersion(), Where: place, Decides: e.settings.decidesHere(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
-	cfg.Backend.Model = e.settings.model
+	cfg.Backend.Model = e.settings.decides
 	err = talk(ctx, b, cfg)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // it was cut short
@@ -308,36 +306,30 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	return text, warning
 }
 
-// model says what decides, for who asks.
-func (s *settings) model(ctx context.Context) (string, error) {
+// decides says what decides, for people.
+func (s *settings) decides(ctx context.Context) (string, error) {
 	if !s.inFolder() {
 		return "the Cortex on that server decides; it does not say with which model", nil
 	}
-	if text := s.decides(ctx); text != "" {
-		return text, nil
-	}
-	switch _, ok, err := findAddress(ctx, s.data); {
+	a, ok, err := findAddress(ctx, s.data)
+	switch {
 	case err != nil:
 		return "", err
 	case !ok:
 		return "no Cortex runs now", nil
+	case a.LLM == "fake":
+		return "deciding offline by words; for a language model: --llm … (cortex llm list)", nil
 	}
-	return "the Cortex that runs does not say what decides", nil
+	return "deciding with " + a.LLM, nil
 }
 
-// decides says what decides in the Cortex of the data folder, for people; "" when that is not known.
-func (s *settings) decides(ctx context.Context) string {
-	if !s.inFolder() {
+// decidesHere is what the chat begins with of that; "" when the Cortex is elsewhere.
+func (s *settings) decidesHere(ctx context.Context) string {
+	text, err := s.decides(ctx)
+	if err != nil || !s.inFolder() {
 		return ""
 	}
-	a, ok, err := findAddress(ctx, s.data)
-	switch {
-	case err != nil || !ok || a.LLM == "":
-		return ""
-	case a.LLM == "fake":
-		return "deciding offline by words; for a language model: --llm … (cortex llm list)"
-	}
-	return "deciding with " + a.LLM
+	return text
 }
 
 // untilSucceeded is for settings that are not used as long as a chat or a question runs that was there before.

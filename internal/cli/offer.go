@@ -204,6 +204,9 @@ func keptChoice(data string) (c modelChoice, _ error) {
 }
 
 func keepChoice(data string, c modelChoice) error {
+	if err := makeDir(data); err != nil {
+		return err
+	}
 	b, err := json.Marshal(c)
 	if err != nil {
 		return err
