@@ -15,25 +15,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
-	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
-
-// askingBack is a decider that asks alpha once, passes on what an agent asks, and gives the agent the reply.
-var askingBack = simple(func(t *llm.Turn) *llm.Decision {
-	switch {
-	case len(t.Steps) > 0 && t.Steps[0].Tasks[0].State == a2a.TaskStateInputRequired:
-		return &llm.Decision{Kind: llm.KindClarify, Say: t.Steps[0].Tasks[0].Result}
-	case len(t.Steps) > 0:
-		return respond(results(t))
-	case len(t.Waiting) > 0:
-		w := t.Waiting[0]
-		return delegate(llm.Delegation{ID: string(w.ID), Agent: w.Agent, Skill: "skill", Task: t.User})
-	}
-	return delegate(toAlpha)
-})
 
 // hurried are alpha, which has a second for its tasks, and beta.
 func hurried(string) []prompt.Agent {

@@ -11,9 +11,24 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
+
+// askingBack is a decider that asks alpha once, passes on what an agent asks, and gives the agent the reply.
+var askingBack = simple(func(t *llm.Turn) *llm.Decision {
+	switch {
+	case len(t.Steps) > 0 && t.Steps[0].Tasks[0].State == a2a.TaskStateInputRequired:
+		return &llm.Decision{Kind: llm.KindClarify, Say: t.Steps[0].Tasks[0].Result}
+	case len(t.Steps) > 0:
+		return respond(results(t))
+	case len(t.Waiting) > 0:
+		w := t.Waiting[0]
+		return delegate(llm.Delegation{ID: string(w.ID), Agent: w.Agent, Skill: "skill", Task: t.User})
+	}
+	return delegate(toAlpha)
+})
 
 // killedScenario is what happens to a task in several steps, between any of which the orchestrator may be killed.
 type killedScenario struct {
