@@ -43,14 +43,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// oneStep is a decider whose turns ask alpha once.
-var oneStep = simple(func(t *llm.Turn) *llm.Decision {
-	if len(t.Steps) == 0 {
-		return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
-	}
-	return respond(results(t))
-})
-
 func serveChild(args string) error {
 	var dir, listen, what string
 	m := &mortal{die: func() error {

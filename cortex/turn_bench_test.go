@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/cortex/memstore"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/memory"
@@ -44,6 +45,14 @@ func BenchmarkTurn(b *testing.B) {
 		benchmarkTurn(b, bus, store)
 	})
 }
+
+// oneStep is a decider whose turns ask alpha once.
+var oneStep = simple(func(t *llm.Turn) *llm.Decision {
+	if len(t.Steps) == 0 {
+		return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: t.User})
+	}
+	return respond(results(t))
+})
 
 func benchmarkTurn(b *testing.B, bus transport.Transport, store storage.Store) {
 	ctx, cancel := context.WithCancel(b.Context())
