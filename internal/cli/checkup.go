@@ -62,9 +62,9 @@ func (s *settings) checkUp(ctx context.Context, http string, online bool) []chec
 	c.config()
 	c.folder()
 	runs := c.server(ctx)
-	c.port(ctx, "health", http)
+	c.port(ctx, "health", http, runs && http == defaultHTTP)
 	if !runs && s.inFolder() {
-		c.port(ctx, "listen", s.node.listen)
+		c.port(ctx, "listen", s.node.listen, false)
 	}
 	c.clock()
 	c.model(ctx)
@@ -190,8 +190,12 @@ func (c *checkup) server(ctx context.Context) bool {
 // portTimeout bounds how long is waited for who has a port.
 const portTimeout = 3 * time.Second
 
-// port looks who has the address of a setting, and takes it from nobody.
-func (c *checkup) port(ctx context.Context, name, addr string) {
+// port looks who has the address of a setting, and takes it from nobody. unused says that what runs may well have another one.
+func (c *checkup) port(ctx context.Context, name, addr string, unused bool) {
+	bad := c.wrong
+	if unused {
+		bad = c.note
+	}
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || port == "0" {
 		return // it is none, or any that is free
@@ -212,7 +216,7 @@ func (c *checkup) port(ctx context.Context, name, addr string) {
 	}
 	conn.Close()
 	taken := func() {
-		c.wrong("port", fmt.Sprintf("end that, or give `cortex serve` another one with --%s", flagOf[name]), "another program has %s (--%s)", addr, flagOf[name])
+		bad("port", fmt.Sprintf("end that, or give `cortex serve` another one with --%s", flagOf[name]), "another program has %s (--%s)", addr, flagOf[name])
 	}
 	if name != "health" {
 		taken()
@@ -226,8 +230,10 @@ func (c *checkup) port(ctx context.Context, name, addr string) {
 		c.note("port", "", "a cortex answers on %s: it is ready, and says: %s", addr, more)
 	case err == nil && status == http.StatusOK && first == "ok":
 		c.good("port", "a cortex answers on %s: it is ready", addr)
+	case err == nil && status == http.StatusServiceUnavailable && addr == defaultHTTP:
+		c.note("port", "", "a cortex on %s, perhaps of another folder, is not ready: %s", addr, oneLine(errors.New(body)))
 	case err == nil && status == http.StatusServiceUnavailable:
-		c.wrong("port", "", "what answers on %s is not ready: %s", addr, body)
+		bad("port", "", "what answers on %s is not ready: %s", addr, oneLine(errors.New(body)))
 	default:
 		taken()
 	}

@@ -29,6 +29,9 @@ const (
 	waitingTold  = 10 * time.Second
 )
 
+// defaultHTTP is where a service answers for its health.
+const defaultHTTP = "127.0.0.1:8420"
+
 func (e *env) newServe() *cobra.Command {
 	var addr string
 	var roles *besides
@@ -52,7 +55,7 @@ is lost, and how conversations are repaired, tells: cortex doctor.`,
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
-	c.Flags().StringVar(&addr, "http", "127.0.0.1:8420", "`ADDRESS` for /healthz and /readyz; none for none")
+	c.Flags().StringVar(&addr, "http", defaultHTTP, "`ADDRESS` for /healthz and /readyz; none for none")
 	setting(c.Flags(), "http")
 	group(c.Flags(), groupKeep, "http")
 	roles = e.settings.addRoles(c)

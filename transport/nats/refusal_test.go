@@ -174,7 +174,7 @@ func TestCallersAreToldNo(t *testing.T) {
 		try        func() error
 	}{
 		{"another's result", `not for "calc"`, func() error { return agent.Publish(t.Context(), inbox, from("calc", inbox)) }},
-		{"another person's words", `user "ada", not for "user"`, func() error { return person.Publish(t.Context(), inbox, from("user", inbox)) }},
+		{"another person's words", `for "user:ada", not for "user"`, func() error { return person.Publish(t.Context(), inbox, from("user", inbox)) }},
 		{"a task", "may not publish", func() error {
 			return agent.Publish(t.Context(), transport.Inbox("", "calc"), from("weather", transport.Inbox("", "calc")))
 		}},
@@ -183,7 +183,7 @@ func TestCallersAreToldNo(t *testing.T) {
 			e.DeliverAt = time.Now().Add(time.Hour)
 			return agent.Publish(t.Context(), inbox, e)
 		}},
-		{"another's tasks", `agent "weather", not for "calc"`, func() error {
+		{"another's tasks", `for "weather", not for "calc"`, func() error {
 			_, err := agent.Subscribe(t.Context(), transport.Inbox("", "calc"), unordered)
 			return err
 		}},
