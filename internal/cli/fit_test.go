@@ -109,12 +109,19 @@ func screen(t *testing.T, columns uint16, print func(tty *os.File)) string {
 		t.Fatal(err)
 	}
 	print(tty)
-	b := make([]byte, 4096)
-	n, err := master.Read(b)
-	if err != nil {
+	const end = "<end>" // what was printed may come in pieces
+	if _, err := tty.WriteString(end); err != nil {
 		t.Fatal(err)
 	}
-	out := strings.ReplaceAll(string(b[:n]), "\r", "")
+	var out string
+	for b := make([]byte, 4096); !strings.HasSuffix(out, end); {
+		n, err := master.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out += string(b[:n])
+	}
+	out = strings.ReplaceAll(strings.TrimSuffix(out, end), "\r", "")
 	for line := range strings.Lines(out) {
 		if w := uniseg.StringWidth(strings.TrimSuffix(line, "\n")); w > int(columns) {
 			t.Errorf("%d columns on %d: %s", w, columns, line)
