@@ -14,10 +14,8 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
-	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // hurried are alpha, which has a second for its tasks, and beta.
@@ -33,15 +31,7 @@ func TestKill9WhileTryingAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	c := startChild(t, dir, "127.0.0.1:0", 0, "retries")
 	listen := strings.TrimPrefix(c.url, "nats://")
-	bus, err := nats.Dial(t.Context(), &nats.Options{URL: c.url, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bus.Close()
-	store, err := jetstore.Open(t.Context(), bus.Conn(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus, store := c.join(t)
 	serve := func(agent string, do func(e *transport.Event) error) {
 		sub, err := bus.Subscribe(t.Context(), transport.Inbox("", agent), &transport.SubscribeOptions{Unordered: true})
 		if err != nil {

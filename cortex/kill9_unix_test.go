@@ -130,6 +130,21 @@ func (c *child) stop() {
 	<-c.ended
 }
 
+// join connects to the child's server.
+func (c *child) join(t *testing.T) (*nats.Bus, *jetstore.Store) {
+	t.Helper()
+	bus, err := nats.Dial(t.Context(), &nats.Options{URL: c.url, Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { bus.Close() })
+	store, err := jetstore.Open(t.Context(), bus.Conn(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bus, store
+}
+
 // TestKill9AtEveryStep kills a process that runs server and orchestrator, with SIGKILL and before and after everything that the
 // orchestrator does in a turn; another process takes over its folder. Each turn is answered exactly once.
 func TestKill9AtEveryStep(t *testing.T) {
@@ -137,15 +152,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	c := startChild(t, dir, "127.0.0.1:0", 0, "turns")
 	listen := strings.TrimPrefix(c.url, "nats://")
-	bus, err := nats.Dial(t.Context(), &nats.Options{URL: c.url, Name: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bus.Close()
-	store, err := jetstore.Open(t.Context(), bus.Conn(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus, store := c.join(t)
 	serveAlpha(t, bus)
 
 	for at := 1; ; at++ {

@@ -46,7 +46,7 @@ func TestRoleIsRunAgain(t *testing.T) {
 				says("role ferry: it has failed and is run again: no water", "")
 				at.Ready()
 				says("", "")
-				time.Sleep(time.Hour)
+				<-time.After(time.Hour) // of the bubble
 				return errors.New("no water")
 			case 11:
 				cancel()
