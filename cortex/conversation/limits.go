@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// OverLimit returns why turn cannot go on, or "". The limits for open turns of people and of agents are apart, so that agents leave some to
-// whose conversation it is.
+// OverLimit returns why turn cannot go on, or "". Open turns of people and of agents are limited separately, so that agents cannot use up
+// what the conversation's people need.
 func (c *Conversation) OverLimit(turn *Turn) string {
 	open := 0
 	for _, t := range c.Turns {
@@ -22,13 +22,13 @@ func (c *Conversation) OverLimit(turn *Turn) string {
 	return ""
 }
 
-const MaxParallel = 8 // tasks of one decision
+const MaxParallel = 8 // delegations of one decision
 
-const MaxSteps = 8 // decisions; the last one may only answer
+const MaxSteps = 8 // decisions of one turn; the last one may only answer
 
-const MaxOpenTurns = 32 // unanswered messages of one conversation
+const MaxOpenTurns = 32 // unanswered messages in one conversation, of people and of agents each
 
-const MaxHops = 4 // agents that hand a request on to each other
+const MaxHops = 4 // agents that hand one request on to each other
 
-// MaxEntries is how long the log of a conversation can get: then new messages are refused, and what is open ends.
+// MaxEntries is the maximum length of a conversation's log. Beyond it new messages are refused, and open turns end.
 const MaxEntries = 100_000
