@@ -16,7 +16,7 @@ import (
 const (
 	onceInterval = 100 * time.Millisecond
 	onceErrors   = 50 // in a row, after which it fails
-	// onceQuiet is how long the inbox must stay empty. Cortex queues tasks beyond the agent's in-flight limit and sends more when it sees room,
+	// onceQuiet is how long the inbox must stay empty. Cortex queues the tasks of a busy agent, and sends more whenever it sees room,
 	// for which this leaves ample time.
 	onceQuiet = 2 * time.Second
 )

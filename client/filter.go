@@ -6,8 +6,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// filter selects the events of one turn among the live events of its conversation. Cortex names the turn in everything it sends;
-// agents do not know it, so their progress is recognised by the task, and by the agent that the task was given to.
+// filter selects the events of one turn among the live events of its conversation. Cortex names the turn in everything it sends. Agents do
+// not know it: the filter recognises their progress by the task, and by the agent to which the task was given.
 type filter struct {
 	turn  string
 	tasks map[a2a.TaskID]*watchedTask

@@ -28,9 +28,11 @@ import (
 //
 // The entry that gives an attempt up records which agent tries the task next.
 
-const MaxExtension = 4 // progress can move a task's deadline to this many times its timeout
+// MaxExtension bounds how far progress can move a task's deadline, as a multiple of its timeout.
+const MaxExtension = 4
 
-const MaxWhy = 160 // characters of the reason why an attempt was given up
+// MaxWhy bounds the reason why an attempt was given up, in characters.
+const MaxWhy = 160
 
 const maxTriedAgent = 64 // characters of the agent's id beside the reason
 

@@ -22,13 +22,17 @@ func (c *Conversation) OverLimit(turn *Turn) string {
 	return ""
 }
 
-const MaxParallel = 8 // delegations of one decision
+// MaxParallel is the maximum number of delegations of one decision.
+const MaxParallel = 8
 
-const MaxSteps = 8 // decisions of one turn; the last one may only answer
+// MaxSteps is the maximum number of decisions of one turn; the last one may only answer.
+const MaxSteps = 8
 
-const MaxOpenTurns = 32 // unanswered messages in one conversation, of people and of agents each
+// MaxOpenTurns is the maximum number of unanswered messages in one conversation, of people and of agents each.
+const MaxOpenTurns = 32
 
-const MaxHops = 4 // agents that hand one request on to each other
+// MaxHops bounds how many agents hand one request on to each other: MaxHops-1 may.
+const MaxHops = 4
 
 // MaxEntries is the maximum length of a conversation's log. Beyond it new messages are refused, and open turns end.
 const MaxEntries = 100_000

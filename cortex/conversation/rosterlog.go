@@ -67,6 +67,7 @@ func (c *Conversation) weighRoster() {
 	}
 }
 
+// AgentWeight estimates the memory that a takes, in bytes.
 func AgentWeight(a *prompt.Agent) int {
 	if a.Card == nil {
 		return len(a.ID)

@@ -15,6 +15,7 @@ type snapshotFile struct {
 	Conversation *Conversation `json:"conversation"`
 }
 
+// Snapshot returns c as JSON, for [ReadSnapshot].
 func (c *Conversation) Snapshot() ([]byte, error) {
 	return json.Marshal(snapshotFile{snapshotForm, c})
 }

@@ -160,6 +160,7 @@ func (c *Conversation) begunBy(from, messageID string) *Turn {
 	return nil
 }
 
+// Turn returns the turn with this id, or nil when c does not know it, or no longer.
 func (c *Conversation) Turn(id string) *Turn {
 	for i := len(c.Turns) - 1; i >= 0; i-- {
 		if c.Turns[i].ID == id {

@@ -37,6 +37,7 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 	return steps
 }
 
+// PromptTask returns t as prompts show it.
 func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
 		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn, Along: Keys(t.Along),
