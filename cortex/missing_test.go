@@ -86,7 +86,7 @@ func TestMessageWithoutItsFile(t *testing.T) {
 			why, what, _ := strings.Cut(why, "\x00")
 			shown := w.liveAnswers()
 			if want := "Nothing was done: " + why + "."; len(shown) != n || shown[n-1] != want {
-				t.Errorf("%s: the sender is told %q, want %q", what, shown[len(shown)-1:], want)
+				t.Fatalf("%s: the sender is told %q, want %q at last", what, shown, want)
 			}
 		}
 		if got := w.deadLetters(); len(got) > 0 || len(entries(t, w.store)) > 0 {

@@ -94,7 +94,10 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 	c.named += len(eventID)
 }
 
-// Undated reports whether it is not known when the last entry was made, as behind a snapshot.
+// Updated returns when the last entry was made; the zero time when that is not known, as behind a snapshot.
+func (c *Conversation) Updated() time.Time { return c.at }
+
+// Undated reports whether it is not known when the last entry was made.
 func (c *Conversation) Undated() bool { return c.at.IsZero() }
 
 // EndsWith reports whether e is the last entry applied. After a power cut another one may have its version.
