@@ -261,11 +261,8 @@ func readable(e *transport.Event, err error) error {
 func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := c.who
 	a, err := parseInboxSubject(subject)
-	if err != nil || a.tenant != g.tenant || a.to != transport.Cortex || a.from != who.ID {
-		return nil, forbidden(who, "publish to "+subject)
-	}
-	if inboxSubject(a) != subject {
-		if ofOldBuild(a, subject) {
+	if err != nil || a.tenant != g.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
+		if err == nil && a.tenant == g.tenant && a.to == transport.Cortex && a.from == who.ID && ofOldBuild(a, subject) {
 			return nil, errOldBuild
 		}
 		return nil, forbidden(who, "publish to "+subject)
