@@ -155,8 +155,8 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
 }
 
-// markWaited notes in the entry for a deadline which of the tasks that are over by it wait in the queue. Since the deadline has come, nobody
-// lets them go any more.
+// markWaited notes in the entry for a deadline which of the tasks that are over by it wait in the queue, and which in the inbox of an agent that has not
+// fetched them. Since the deadline has come, nobody lets the former go any more.
 func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
 	search, ok := o.cfg.Transport.(transport.InboxSearch)
 	if _, deadline := entry.Cause.Payload.(*transport.Deadline); !ok || !deadline || o.queue.backlog == nil {
@@ -172,6 +172,9 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 			return err
 		}
 		if !waits {
+			if o.unfetched(ctx, search, t.Agent, work) {
+				entry.Unfetched = append(entry.Unfetched, t.ID)
+			}
 			continue
 		}
 		handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.Agent), work) // it comes there before it leaves the queue
@@ -183,6 +186,25 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 		}
 	}
 	return nil
+}
+
+// unfetched reports whether a task is in the inbox of its agent, which has fetched nothing of what is there. That is for people: what cannot
+// be known is false.
+func (o *Orchestrator) unfetched(ctx context.Context, search transport.InboxSearch, agent string, work *transport.Event) bool {
+	inbox := transport.Inbox(o.cfg.Tenant, agent)
+	if o.queue.depth == nil {
+		return false
+	}
+	waiting, err := o.queue.depth.Waiting(ctx, inbox)
+	if err != nil || waiting == 0 {
+		return false
+	}
+	untaken, err := o.queue.backlog.Untaken(ctx, inbox)
+	if err != nil || untaken < waiting {
+		return false
+	}
+	holds, err := search.Holds(ctx, inbox, work)
+	return err == nil && holds
 }
 
 // workOf is how inboxes know the event that sends a task.

@@ -58,6 +58,8 @@ type Entry struct {
 	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
 	// Waited are the tasks whose time ends here while they wait in the orchestrator's queue: their agents never got them.
 	Waited []a2a.TaskID `json:"waited,omitempty"`
+	// Unfetched are the tasks whose time ends here while they wait in the inboxes of their agents, which have fetched nothing of what is there.
+	Unfetched []a2a.TaskID `json:"unfetched,omitempty"`
 	// Retries are the tasks that end here without a result and are tried again.
 	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
 	// Rejected says why the result that is the cause was not taken for one: its task fails.
