@@ -58,7 +58,7 @@ type Entry struct {
 	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
 	// Waited are the tasks that reach their deadline here while in the orchestrator's queue: their agents never got them.
 	Waited []a2a.TaskID `json:"waited,omitempty"`
-	// Unfetched are the tasks that reach their deadline here while in the inbox of an agent that has fetched nothing from it.
+	// Unfetched are the tasks that reach their deadline here while they wait in their agent's inbox to be fetched, as does all that is in it.
 	Unfetched []a2a.TaskID `json:"unfetched,omitempty"`
 	// Retries are the tasks whose attempt ends here without a result and that are tried again.
 	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
