@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// ErrTooLarge is in the error for a file that has more than it may have.
+// ErrTooLarge is wrapped by the errors for a file above its bound.
 var ErrTooLarge = errors.New("too large")
 
 // Read returns the content of a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end or to one byte

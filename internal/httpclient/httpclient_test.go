@@ -17,7 +17,7 @@ func TestDeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		drained := make(chan struct{})
-		go func() { // a server that begins to speak HTTP/2, and then reads on for ever
+		go func() { // a server that starts HTTP/2 and then only reads
 			defer close(drained)
 			emptySettings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
 			preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))

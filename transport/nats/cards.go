@@ -35,7 +35,7 @@ type cards struct {
 	handling sync.Mutex // serialises the handler: events come from the bucket and from the live topic
 }
 
-// term is how long a card is valid. The server removes expired cards, but after a crash it may have lost the expiry of some, so readers check it as
+// term is the validity of a card. The server removes expired cards, but after a crash it may have lost the expiry of some, so readers check it as
 // well.
 type term struct {
 	sequence uint64

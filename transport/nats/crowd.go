@@ -67,11 +67,11 @@ func isOurs(info *jetstream.ConsumerInfo) bool {
 
 // makeRoom removes consumers of the inbox so that the orchestrator can make its own. It removes them in this order:
 //
-//  1. those that other programs made and nobody uses,
-//  2. those that other programs made and somebody uses,
-//  3. those of agents that nobody uses. Such an agent makes its consumer again when it is back, and its events stay.
+//  1. unused consumers that other programs made,
+//  2. used consumers that other programs made,
+//  3. unused consumers of agents. Such an agent makes its consumer again when it is back, and its events stay.
 //
-// It removes neither durable consumers of other programs nor consumers that agents use. When only such are left, the error names them.
+// It removes neither durable consumers of other programs nor consumers that agents use. When only such consumers are left, the error names them.
 func (b *Bus) makeRoom(ctx context.Context) error {
 	stream, err := b.js.Stream(ctx, inboxStream)
 	if err != nil {

@@ -208,8 +208,8 @@ func (f *feed) status(status string, m *natsgo.Msg) {
 	f.p.pull()
 }
 
-// pull asks for as many events as there is room for. It asks for a single event only when no pull is outstanding; otherwise it waits until half of
-// the limit is free.
+// pull asks for as many events as there is room for. It does so at once when no pull is outstanding; otherwise it waits until half of the limit is
+// free.
 func (p *partition) pull() {
 	in := p.in
 	in.mu.Lock()

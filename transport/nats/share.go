@@ -19,8 +19,8 @@ const (
 	leastPending  = 5 << 20   // above transport.MaxPayload, or the connection could not receive every event
 	eachPace      = 64 << 20  // bytes a second that are read from it; each message counts for additional bytes, see below
 	eachBurst     = 16 << 20  // bytes at once
-	personMessage = 16 << 10  // additional bytes that each message of a person counts for: at most twice what a gateway accepts in a second
-	agentMessage  = 3 << 10   // the same for an agent
+	personMessage = 16 << 10  // bytes that each message of a person counts for in addition: no more than about twice as many arrive as a gateway handles
+	agentMessage  = 3 << 10   // likewise, of an agent
 )
 
 // shares bounds what agents and people use of a server. It compares each look at the connections with the previous one.

@@ -54,7 +54,7 @@ type Finding struct {
 	Stream  string `json:"stream"`
 	File    string `json:"file,omitempty"` // relative to the stream's folder
 	What    string `json:"what"`
-	// Subjects are subjects of damaged messages, as far as they can be read, at most maxSubjects.
+	// Subjects are subjects of damaged messages, as far as they can be read, at most ten.
 	Subjects []string `json:"subjects,omitempty"`
 	Archive  string   `json:"kept,omitempty"` // where the damaged part was moved
 	Level    Level    `json:"level"`
