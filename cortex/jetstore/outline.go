@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// maxOrphans bounds how many outlines of missing conversations one list drops.
-const maxOrphans = 64
+const (
+	// maxOrphans bounds how many outlines of missing conversations one list drops.
+	maxOrphans = 64
+	// staleTimeout bounds how long the first append of a conversation waits for dropStale.
+	staleTimeout = time.Second
+)
 
 var _ storage.Outlines = (*Store)(nil)
 
@@ -58,6 +63,31 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 		return err
 	}
 	return s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+}
+
+// dropStale deletes an existing outline while a conversation begins: the outline belongs to an erased conversation with the same id, left by a
+// process that was killed during the erasure, and would be taken for the new one's as soon as the new log has as many entries. The returned
+// function waits until that is done. An outline is a cache: an error delays or fails nothing.
+func (s *Store) dropStale(ctx context.Context, subj string) (wait func()) {
+	tenant, contextID, err := conversationOf(subj)
+	if err != nil || !s.seals {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(ctx, staleTimeout)
+		defer cancel()
+		place := notesStream + "." + notesSubject + noteKey(tenant, storage.NoteOutline, contextID)
+		m, err := s.request(ctx, s.reads, "DIRECT.GET.", place, nil)
+		if err == nil && m.Header.Get("Status") == "" && !isMarker(m.Header) {
+			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+		}
+		if err != nil {
+			s.log.Debug("outline of an erased conversation not looked for", "context_id", contextID, "err", err)
+		}
+	}()
+	return func() { <-done }
 }
 
 // readOutline decodes what putOutline stored.

@@ -77,7 +77,8 @@ type Bus struct {
 	dialed    atomic.Bool // Dial has succeeded
 	anonymous bool        // connected without credentials
 
-	reached atomic.Bool // a program has accepted a connection
+	reached  atomic.Bool // a program has accepted a connection
+	refusing atomic.Bool // what older builds send
 
 	server  *Server                                 // in this process; nil: elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
