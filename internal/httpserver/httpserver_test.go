@@ -135,7 +135,8 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 				if open > 8 {
 					t.Errorf("%d of 100 quiet connections are open, want at most 8", open)
 				}
-				// Who has asked may be gone before the next one comes, since each has one answer while all places are taken. Who says nothing is not.
+				// A client with an answer may be closed before the next one connects, since each gets only one answer while all connections are taken. A silent
+				// client is not.
 				for range 9 {
 					quiet = append(quiet, w.dial())
 				}

@@ -78,7 +78,7 @@ type Bus struct {
 	anonymous bool        // connected without credentials
 
 	reached  atomic.Bool // a program has accepted a connection
-	refusing atomic.Bool // what older builds send
+	refusing atomic.Bool // refuseOldBuilds is running
 
 	server  *Server                                 // in this process; nil: elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
