@@ -126,17 +126,13 @@ func (s *worker) tell(owned []int) {
 
 // Owners implements [transport.Owners].
 func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	if t.Kind != transport.KindInbox {
 		return nil, fmt.Errorf("%w: %s is no inbox", transport.ErrInvalid, t.Kind)
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return nil, transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return nil, err
 	}
+	defer b.w.mu.Unlock()
 	in := b.w.inboxes[t]
 	if in == nil {
 		return nil, nil
