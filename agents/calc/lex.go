@@ -86,6 +86,13 @@ var wordTokens = map[string]token{
 	"half": num(1, 2), "quarter": num(1, 4), "third": num(1, 3),
 }
 
+// signs are what characters are.
+var signs = map[rune]token{
+	'+': op("+"), '-': op("-"), '−': op("-"), '–': op("-"), '*': op("*"), '×': op("*"), '·': op("*"), '⋅': op("*"), '/': op("/"), '÷': op("/"),
+	'^': op("^"), '²': num(2, 1), '³': num(3, 1), '√': fn("sqrt"), '%': {kind: percent}, ',': {kind: comma},
+	'(': {kind: open}, '[': {kind: open}, ')': {kind: closed}, ']': {kind: closed},
+}
+
 func op(text string) token     { return token{kind: operator, text: text} }
 func fn(text string) token     { return token{kind: function, text: text} }
 func num(a, b int64) token     { return token{kind: number, value: big.NewRat(a, b)} }
@@ -124,41 +131,18 @@ func lex(s string) ([]token, error) {
 			i += n
 			continue
 		}
-		t := token{kind: unknown, text: string(r)}
-		switch r {
-		case '+':
-			t = op("+")
-		case '-', '−', '–':
-			t = op("-")
-		case '*', '×', '·', '⋅':
-			t = op("*")
-			if strings.HasPrefix(rest, "**") {
-				t, size = op("^"), 2
-			}
-		case '/', '÷':
-			t = op("/")
-		case '^':
-			t = op("^")
-		case '√':
-			t = fn("sqrt")
-		case '²':
+		t, ok := signs[r]
+		switch {
+		case !ok:
+			t = token{kind: unknown, text: string(r)}
+		case strings.HasPrefix(rest, "**"):
+			t, size = op("^"), 2
+		case r == '²', r == '³':
 			add(op("^"), i, i+size)
-			t = num(2, 1)
-		case '³':
-			add(op("^"), i, i+size)
-			t = num(3, 1)
-		case '%':
-			t = token{kind: percent}
-		case '(', '[':
-			t = token{kind: open}
+		case t.kind == open:
 			calls = append(calls, len(out) > 0 && out[len(out)-1].kind == function)
-		case ')', ']':
-			t = token{kind: closed}
-			if len(calls) > 0 {
-				calls = calls[:len(calls)-1]
-			}
-		case ',':
-			t = token{kind: comma}
+		case t.kind == closed:
+			calls = calls[:max(0, len(calls)-1)]
 		}
 		add(t, i, i+size)
 		i += size
