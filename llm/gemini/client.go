@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // Config says which endpoint is asked. Model is required, and Key or Project, but not both. What it does not say is not taken
@@ -95,24 +96,15 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 }
 
 // dialSDK is genai.NewClient with an end. Its search for credentials knows no context; it gives up by itself after some
-// seconds, so what is left behind when ctx ends earlier does not stay.
+// seconds.
 func dialSDK(ctx context.Context, cfg *genai.ClientConfig) (*genai.Client, error) {
-	type result struct {
-		client *genai.Client
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		withoutWarnings(func() { r.client, r.err = genai.NewClient(context.WithoutCancel(ctx), cfg) })
-		done <- r
-	}()
-	select {
-	case r := <-done:
-		return r.client, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return google.Within(ctx, func() (c *genai.Client, err error) {
+		// They are of variables in the environment that the SDK looks at and, told what to use, does not use.
+		google.Quietly(func() { c, err = genai.NewClient(context.WithoutCancel(ctx), cfg) },
+			"Warning: Both GOOGLE_API_KEY and GEMINI_API_KEY are set",
+			"Warning: The user provided project/location will take precedence over the API key")
+		return c, err
+	})
 }
 
 func (cfg *Config) check() error {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/api/iterator"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // Config says which endpoint is asked. Project and Model are required.
@@ -171,15 +172,8 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 	return err
 }
 
-const (
-	// functionName is what the model calls in mode tools.
-	functionName = "decide"
-	// emptyText stands for a message without words, which the endpoint refuses.
-	emptyText = "(empty)"
-)
-
-// images are the types that Gemini's models take.
-var images = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+// functionName is what the model calls in mode tools.
+const functionName = "decide"
 
 // chat returns the conversation of r up to its last message, and that message.
 func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part) {
@@ -208,7 +202,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 	var turns []*genai.Content
 	var types []string
 	if c.cfg.Images {
-		types = images
+		types = google.Images
 	}
 	for _, message := range r.Messages {
 		role := "user"
@@ -224,7 +218,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 				turn.Parts = append(turn.Parts, genai.Blob{MIMEType: p.Image.Type, Data: p.Image.Data})
 				continue
 			}
-			turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(p.Text), emptyText)))
+			turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(p.Text), google.EmptyText)))
 		}
 	}
 	chat := m.StartChat()

@@ -20,7 +20,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // places are the locations there can be. One becomes part of the name of the host that gets the credentials.
@@ -86,7 +88,8 @@ func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.C
 		options = append(options, option.WithAuthCredentials(watched(creds)))
 	}
 	if cfg.REST {
-		base := baseTransport(trust, cfg.MaxConns)
+		base := httpclient.NewTransport(cfg.MaxConns)
+		base.TLSClientConfig = trust
 		authorized, err := htransport.NewTransport(ctx, base, options...)
 		if err != nil {
 			return nil, cfg.unusable(err)
@@ -143,21 +146,7 @@ func dialOptions(cfg *Config, trust *tls.Config) []grpc.DialOption {
 	return options
 }
 
-// baseTransport makes REST's connections.
-func baseTransport(trust *tls.Config, most int) *http.Transport {
-	t, ok := http.DefaultTransport.(*http.Transport)
-	if ok {
-		t = t.Clone()
-	} else {
-		t = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	}
-	if trust != nil {
-		t.TLSClientConfig = trust
-	}
-	t.MaxIdleConnsPerHost = 32
-	t.MaxConnsPerHost = most
-	t.MaxResponseHeaderBytes = 1 << 20
-	// A connection that died while the machine slept is noticed, instead of swallowing one call after another.
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
-	return t
+// withoutWarning calls f, which makes an SDK's client, and keeps what that logs each time off the global logger.
+func withoutWarning(f func()) {
+	google.Quietly(f, "the cloud.google.com/go/vertexai/genai package is deprecated")
 }

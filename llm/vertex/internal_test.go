@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // roundTrip is a function that answers requests.
@@ -71,13 +72,13 @@ func TestWithin(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := within(ctx, func() (int, error) {
+	_, err := google.Within(ctx, func() (int, error) {
 		cancel()
 		<-over
 		return 1, nil
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("within = %v, want %v", err, context.Canceled)
+		t.Errorf("Within = %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -145,12 +146,5 @@ func TestSignatureBounds(t *testing.T) {
 	}
 	if s.by.Size() > maxSignatureBytes {
 		t.Errorf("%d bytes kept, want at most %d", s.by.Size(), maxSignatureBytes)
-	}
-}
-
-// TestConnectionsAreBounded holds that the bound of a Config is the one of REST's connections.
-func TestConnectionsAreBounded(t *testing.T) {
-	if got := baseTransport(nil, 7).MaxConnsPerHost; got != 7 {
-		t.Errorf("MaxConnsPerHost = %d, want 7", got)
 	}
 }
