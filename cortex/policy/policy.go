@@ -44,7 +44,6 @@ package policy
 type Policy struct {
 	denied globs // tenants
 	rules  []*rule
-	agents index // of the rules by what they are about
 	memo   memo
 }
 
@@ -144,7 +143,7 @@ func (p *Policy) least(agent string, limit func(*rule) int) int {
 	return least
 }
 
-// about returns the rules about an agent.
+// about returns the rules about an agent. They are looked for once: a decision asks for each agent several times.
 func (p *Policy) about(agent string) []*rule {
 	if p == nil || len(p.rules) == 0 {
 		return nil
@@ -153,8 +152,10 @@ func (p *Policy) about(agent string) []*rule {
 		return rules
 	}
 	var rules []*rule
-	for _, at := range p.agents.find(agent) {
-		rules = append(rules, p.rules[at])
+	for _, r := range p.rules {
+		if r.agents.match(agent) {
+			rules = append(rules, r)
+		}
 	}
 	p.memo.put(agent, rules)
 	return rules
