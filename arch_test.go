@@ -79,7 +79,7 @@ var allowed = map[string][]string{
 	"cortex/memstore":                          {"cortex/storage", "transport", "llm", "cortex/conversation"},
 	"cortex/jetstore":                          {"cortex/storage", "transport", "llm", "cortex/conversation", "internal/puback"},
 	"cortex/storetest":                         {"cortex/storage", "transport", "llm", "cortex/conversation"},
-	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document", "internal/shorten"},
+	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document", "internal/recent", "internal/shorten"},
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
 	"agents/clock":                             {},

@@ -113,7 +113,7 @@ func (r *reader) attach(c *a2a.AgentCard, d *cardDocument) (*a2a.AgentCard, erro
 		return nil, err
 	}
 	for i := range d.Skills {
-		if err := r.addAbility(fmt.Sprintf("skills[%d].", i), skillID(&c.Skills[i]), &d.Skills[i].abilityDocument, s); err != nil {
+		if err := r.addAbility(fmt.Sprintf("skills[%d].", i), SkillID(&c.Skills[i]), &d.Skills[i].abilityDocument, s); err != nil {
 			return nil, err
 		}
 	}

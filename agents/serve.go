@@ -111,10 +111,10 @@ type agent struct {
 
 	mu       sync.Mutex
 	running  map[a2a.TaskID]*run
-	finished *memory[outcome]
-	canceled *memory[cancellation]          // that came before their task
+	finished memory[outcome]
+	canceled memory[cancellation]           // that came before their task
 	asks     map[string]chan<- *a2a.Message // by the ids of what tasks have asked and wait for; one place each
-	answers  *memory[*a2a.Message]          // by the same, of late
+	answers  memory[*a2a.Message]           // by the same, of late
 }
 
 func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) (*agent, error) {
@@ -129,8 +129,8 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	}
 	a := &agent{
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
-		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[cancellation](),
-		asks: map[string]chan<- *a2a.Message{}, answers: newMemory[*a2a.Message](), clocks: newClocks(), seq: new(atomic.Uint64),
+		running: map[a2a.TaskID]*run{},
+		asks:    map[string]chan<- *a2a.Message{}, clocks: newClocks(), seq: new(atomic.Uint64),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err
