@@ -49,15 +49,12 @@ const (
 // kept, as it is by a Cortex without --retain. So the server's files grow, and its index of them by about 0.2 KB a conversation;
 // what else grows is a leak. The figures compare the last third with the second one.
 func Soak(ctx context.Context, cfg SoakConfig) (sum SoakSum, figures []Figure, err error) {
-	err = withFolder(func(dir string) error {
-		n, err := startNode(ctx, nodeConfig{dir: dir, workers: 3, timeout: soakTimeout, userBus: cfg.userBus, cortexBus: cfg.cortexBus})
-		if err != nil {
-			return err
-		}
+	setup := nodeConfig{workers: 3, timeout: soakTimeout, userBus: cfg.userBus, cortexBus: cfg.cortexBus}
+	err = withNode(ctx, setup, func(n *node) error {
 		s := &soak{n: n, cfg: cfg, pace: rate.NewLimiter(rate.Inf, 1), erased: map[string]bool{}}
-		err = s.run()
+		err := s.run()
 		sum, figures = s.sum(), verdict(s.lines)
-		return errors.Join(err, n.Close())
+		return err
 	})
 	return sum, figures, err
 }
