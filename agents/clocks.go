@@ -23,8 +23,6 @@ type clocks struct {
 	before time.Duration // in the one before
 }
 
-func newClocks() *clocks { return &clocks{start: time.Now()} }
-
 // late returns how much later than sent it is now, by two clocks.
 func (c *clocks) late(sent time.Time) (late time.Duration, now time.Time) {
 	now = c.start.Add(time.Since(c.start))

@@ -201,7 +201,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	switch {
 	case errors.Is(cause, ErrCanceled):
 		out.state, out.parts = a2a.TaskStateCanceled, words(cause.Error())
-	case err != nil && isRejected(err):
+	case errors.As(err, new(*rejectedError)):
 		out.state, out.parts = a2a.TaskStateRejected, words(errorText(err))
 	case errors.Is(cause, context.DeadlineExceeded) && isOver(err):
 		out.state, out.parts = a2a.TaskStateFailed, words("the agent was not done at the deadline")

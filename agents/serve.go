@@ -130,7 +130,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	a := &agent{
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
 		running: map[a2a.TaskID]*run{},
-		asks:    map[string]chan<- *a2a.Message{}, clocks: newClocks(), seq: new(atomic.Uint64),
+		asks:    map[string]chan<- *a2a.Message{}, clocks: &clocks{start: time.Now()}, seq: new(atomic.Uint64),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err

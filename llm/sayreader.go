@@ -4,7 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
 // sayReader finds the words for the user in a decision while it is still being written. It is fed the reply in pieces
@@ -148,13 +149,8 @@ type stringReader struct {
 // take returns the text that came since the last call.
 func (s *stringReader) take() string {
 	n := s.safe
-	for i := 1; i < utf8.UTFMax && i <= n && !s.end; i++ {
-		if last := s.raw[n-i : n]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				n -= i
-			}
-			break
-		}
+	if !s.end {
+		n = shorten.Whole(s.raw[:n])
 	}
 	var text string
 	_ = json.Unmarshal(slices.Concat([]byte{'"'}, s.raw[:n], []byte{'"'}), &text) // add has looked at it

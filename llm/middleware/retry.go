@@ -101,7 +101,7 @@ func (t *retried) schedule() *backoff.ExponentialBackOff {
 // reports false, at once, when that would take too long, and when ctx ends.
 func (t *retried) pause(ctx context.Context, random time.Duration, err error) bool {
 	wait := random
-	if e := (*llm.Error)(nil); errors.As(err, &e) && e.RetryAfter > 0 {
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > 0 {
 		if e.RetryAfter > t.options.Max {
 			return false
 		}

@@ -60,15 +60,13 @@ func (t tokens) Token(ctx context.Context) (*auth.Token, error) {
 
 // kindOfTokenError tells a token that is denied from one that cannot be had now.
 func kindOfTokenError(err error) error {
-	var answered *auth.Error
-	if errors.As(err, &answered) && answered.Response != nil {
+	if answered, ok := errors.AsType[*auth.Error](err); ok && answered.Response != nil {
 		if kind := llm.KindOfStatus(answered.Response.StatusCode); errors.Is(kind, llm.ErrUnavailable) || errors.Is(kind, llm.ErrRateLimited) {
 			return llm.ErrUnavailable
 		}
 		return llm.ErrAuth
 	}
-	var network net.Error
-	if errors.As(err, &network) {
+	if _, ok := errors.AsType[net.Error](err); ok {
 		return llm.ErrUnavailable
 	}
 	return llm.ErrAuth

@@ -66,9 +66,3 @@ func (a *agenda) arm() {
 		}
 	})
 }
-
-func (a *agenda) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}

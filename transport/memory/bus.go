@@ -206,8 +206,8 @@ func (b *Bus) Close() error {
 	for w := range b.watches {
 		w.end()
 	}
-	if b.w.clients--; b.w.clients == 0 {
-		b.w.agenda.stop()
+	if b.w.clients--; b.w.clients == 0 && b.w.agenda.timer != nil {
+		b.w.agenda.timer.Stop()
 	}
 	return nil
 }

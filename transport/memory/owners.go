@@ -23,14 +23,6 @@ type owners struct {
 	telling sync.Mutex // while onOwned is called; locked before w.mu
 }
 
-// join deals s its share, if it is an ordered worker.
-func (in *inbox) join(s *worker) {
-	if !s.unordered {
-		in.owners.workers = append(in.owners.workers, s)
-		in.deal()
-	}
-}
-
 // remove deals the share of s, which leaves, to the others. It does no harm when that was done.
 func (in *inbox) remove(s *worker) {
 	if i := slices.Index(in.owners.workers, s); i >= 0 {
