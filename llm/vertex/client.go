@@ -7,7 +7,7 @@ import (
 	"iter"
 	"math"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"cloud.google.com/go/vertexai/genai"
 	"google.golang.org/api/iterator"
@@ -42,54 +42,24 @@ type Client struct {
 	cfg  Config
 	sdk  *genai.Client
 	hang func() error // ends the connections
+
+	closed   atomic.Bool
+	calls    context.Context //nolint:containedctx // ends with the client, and the calls under way with it
+	endCalls context.CancelFunc
+
 	// signed are the signatures of the answers that were given.
 	signed signatures
-
-	mu     sync.Mutex
-	closed bool
-	calls  map[*call]context.CancelFunc // under way
 }
 
 var _ llm.Client = (*Client)(nil)
 
 // Close ends the connections and the calls under way. It is idempotent.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	if c.closed.Swap(true) {
 		return nil
 	}
-	c.closed = true
-	calls := c.calls
-	c.calls = nil
-	c.mu.Unlock()
-	for _, cancel := range calls {
-		cancel()
-	}
+	c.endCalls()
 	return c.hang()
-}
-
-// enter says that k begins, to be ended by cancel when the client is closed. It is false when the client is.
-func (c *Client) enter(k *call, cancel context.CancelFunc) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.calls[k] = cancel
-	return true
-}
-
-func (c *Client) leave(k *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, k)
-}
-
-func (c *Client) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
 }
 
 // Generate implements [llm.Client]. Errors of the endpoint are [llm.Error]s. A Request's Schema may be any JSON Schema;
@@ -105,8 +75,8 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		defer k.close()
 		running, cancel := context.WithCancel(withCall(ctx, k))
 		defer cancel()
-		defer c.leave(k)
-		if !c.enter(k, cancel) || ctx.Err() != nil {
+		defer context.AfterFunc(c.calls, cancel)()
+		if c.closed.Load() || ctx.Err() != nil {
 			yield(llm.Chunk{}, k.failed(ctx, context.Canceled))
 			return
 		}

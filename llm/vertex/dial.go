@@ -1,6 +1,7 @@
 package vertex
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -32,15 +33,8 @@ var places = regexp.MustCompile(`^[a-z0-9-]+$`)
 // this is a machine of Google's; nothing is asked of the endpoint. Missing or unreadable credentials are an
 // [llm.ErrAuth]. Close the client after use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	if cfg.Name == "" {
-		cfg.Name = "vertex"
-	}
-	if cfg.Location == "" {
-		cfg.Location = "global"
-	}
-	if cfg.Structured == "" {
-		cfg.Structured = llm.StructuredSchema
-	}
+	cfg.Name, cfg.Location = cmp.Or(cfg.Name, "vertex"), cmp.Or(cfg.Location, "global")
+	cfg.Structured = cmp.Or(cfg.Structured, llm.StructuredSchema)
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
@@ -79,7 +73,8 @@ func (cfg *Config) check() error {
 
 // dial makes the SDK's client. Without creds none are sent; without trust, the system's certificates are trusted.
 func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.Config) (*Client, error) {
-	c := &Client{cfg: cfg, calls: make(map[*call]context.CancelFunc)}
+	c := &Client{cfg: cfg}
+	c.calls, c.endCalls = context.WithCancel(context.Background())
 	// Telemetry of a call is for who makes it, and knows what the call is for.
 	options := []option.ClientOption{option.WithTelemetryDisabled()}
 	if creds == nil {

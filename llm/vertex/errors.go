@@ -54,7 +54,7 @@ func (k *call) translate(err error) *llm.Error {
 	var broken *panicked
 	var network *url.Error
 	switch {
-	case k.client.isClosed():
+	case k.client.closed.Load():
 		return k.fail(llm.ErrUnavailable, "the client was closed", nil)
 	case k.failure != nil:
 		return k.failure

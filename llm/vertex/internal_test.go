@@ -29,7 +29,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func stubbed(t testing.TB, mode llm.Structured, f roundTrip) *Client {
 	t.Helper()
 	cfg := Config{Name: "vertex", Project: "p", Location: "global", Model: "m", Structured: mode}
-	c := &Client{cfg: cfg, calls: make(map[*call]context.CancelFunc), hang: func() error { return nil }}
+	c := &Client{cfg: cfg, calls: context.Background(), hang: func() error { return nil }}
 	var err error
 	withoutWarning(func() {
 		c.sdk, err = genai.NewClient(context.Background(), "p", "global", genai.WithREST(), option.WithHTTPClient(&http.Client{Transport: rewriting{f}}))
