@@ -79,9 +79,7 @@ func New(cfg Config) *Registry {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	r := &Registry{
 		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, claims: map[string]string{},
 		notes:     &notes{wake: make(chan struct{}, 1), marked: map[string]struct{}{}},

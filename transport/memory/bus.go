@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -82,15 +83,9 @@ func New(o *Options) *Bus {
 	if o != nil {
 		w.o = *o
 	}
-	if w.o.MaxInbox <= 0 {
-		w.o.MaxInbox = 1_000_000
-	}
-	if w.o.Backoff <= 0 {
-		w.o.Backoff = 10 * time.Millisecond
-	}
-	if w.o.Logger == nil {
-		w.o.Logger = slog.New(slog.DiscardHandler)
-	}
+	w.o.MaxInbox = cmp.Or(max(w.o.MaxInbox, 0), 1_000_000)
+	w.o.Backoff = cmp.Or(max(w.o.Backoff, 0), 10*time.Millisecond)
+	w.o.Logger = cmp.Or(w.o.Logger, slog.New(slog.DiscardHandler))
 	w.agenda.w = w
 	return (&Bus{w: w}).Dial()
 }
