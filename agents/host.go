@@ -299,22 +299,3 @@ func (h *Host) leave() {
 	_ = g.Wait() // what is not taken away goes with the host
 	h.self.log.Info("host left")
 }
-
-// untilQuiet returns nil when nothing has waited in the inbox for a while, which includes what is being worked on.
-func (a *agent) untilQuiet(ctx context.Context) error {
-	depth := a.tr.(transport.InboxDepth) //nolint:errcheck // NewHost has looked
-	tick := time.NewTicker(hostedQuiet)
-	defer tick.Stop()
-	for quiet := 0; quiet < 2; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
-		if quiet++; err != nil || n > 0 {
-			quiet = 0
-		}
-	}
-	return nil
-}

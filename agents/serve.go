@@ -205,7 +205,7 @@ func (a *agent) serve(ctx context.Context) error {
 	stopped := make(chan error, 2) // why to stop, when it is not ctx
 	var background sync.WaitGroup
 	if a.hosted {
-		background.Go(func() { stopped <- a.untilQuiet(present) })
+		background.Go(func() { stopped <- a.untilEmpty(present, hostedQuiet, 2*hostedQuiet) })
 	} else {
 		background.Go(func() {
 			if err := a.announce(present); err != nil {
@@ -214,7 +214,7 @@ func (a *agent) serve(ctx context.Context) error {
 		})
 	}
 	if a.o.Once {
-		background.Go(func() { stopped <- a.untilEmpty(present) })
+		background.Go(func() { stopped <- a.untilEmpty(present, onceInterval, onceQuiet) })
 	}
 
 	var result error
