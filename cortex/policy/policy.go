@@ -40,6 +40,8 @@
 // with skills goes by what the agent calls them on its own card: to be sure, leave skills out.
 package policy
 
+import "slices"
+
 // Policy is a set of rules. It never changes, and is safe for concurrent use. A nil Policy allows everything.
 type Policy struct {
 	denied globs // tenants
@@ -76,23 +78,15 @@ func (p *Policy) Any(agent string) bool { return len(p.about(agent)) > 0 }
 // Allows reports whether from may ask an agent for one of its skills. With no skill it reports whether from may ask the agent at
 // all: rules about skills do not count then.
 func (p *Policy) Allows(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.forSkill(skill) && (r.deny && r.isFrom(from) || len(r.only) > 0 && !r.only.match(from)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool {
+		return r.forSkill(skill) && (r.deny && r.isFrom(from) || len(r.only) > 0 && !r.only.match(from))
+	})
 }
 
 // Confirms reports whether the user has to say yes before from's request is given to an agent for one of its skills. With no
 // skill, rules about skills do not count.
 func (p *Policy) Confirms(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.confirm && r.forSkill(skill) && r.isFrom(from) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.confirm && r.forSkill(skill) && r.isFrom(from) })
 }
 
 // AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is any number.
@@ -113,12 +107,7 @@ func (p *Policy) Requests(agent string) int {
 // Others reports whether what from asked an agent for, and the agent did not do, may be given to another agent. With no skill, rules
 // about skills do not count.
 func (p *Policy) Others(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.alone && r.forSkill(skill) && r.isFrom(from) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.alone && r.forSkill(skill) && r.isFrom(from) })
 }
 
 // Attempts returns how often what from asked an agent for is tried in all, from 1 to [MaxAttempts]. With no skill, rules about
