@@ -177,8 +177,15 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		defer stop()
 		a := &answer{x: x, tools: len(config.Tools) > 0}
 		var failed error
-		for response, err := range guarded(c.models.GenerateContentStream(inner, c.model, c.contents(r), config)) {
-			if failed = err; err != nil {
+		next, end := iter.Pull2(c.models.GenerateContentStream(inner, c.model, c.contents(r), config))
+		defer end()
+		for {
+			var response *genai.GenerateContentResponse
+			more := false
+			if p := google.Caught(func() { response, failed, more = next() }); p != nil { // it takes the form of an answer for granted in places
+				failed = fmt.Errorf("%w: %v", errUnreadable, p)
+			}
+			if !more || failed != nil {
 				break
 			}
 			if !yield(llm.Chunk{Text: a.add(response)}, nil) { // also without text: the model is alive
@@ -198,26 +205,3 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 
 // errUnreadable is an answer that the SDK fails at.
 var errUnreadable = errors.New("the answer is not of the form that it should have")
-
-// guarded yields what the SDK does, and an error where it panics: it takes the form of an answer for granted in places.
-func guarded(responses iter.Seq2[*genai.GenerateContentResponse, error]) iter.Seq2[*genai.GenerateContentResponse, error] {
-	return func(yield func(*genai.GenerateContentResponse, error) bool) {
-		callers := false // in the loop's body, whose panics are not ours
-		defer func() {
-			if callers {
-				return
-			}
-			if p := recover(); p != nil {
-				yield(nil, fmt.Errorf("%w: %v", errUnreadable, p))
-			}
-		}()
-		for response, err := range responses {
-			callers = true
-			more := yield(response, err)
-			callers = false
-			if !more {
-				return
-			}
-		}
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strings"
@@ -100,18 +101,17 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(string) bool) error {
 	chat, last := c.chat(k, r)
 	var answers *genai.GenerateContentResponseIterator
-	if err := caught(func() error {
-		answers = chat.SendMessageStream(ctx, last...)
-		return nil
-	}); err != nil {
-		return err
-	}
 	for {
 		var answer *genai.GenerateContentResponse
-		err := caught(func() (err error) {
+		var err error
+		if p := google.Caught(func() {
+			if answers == nil {
+				answers = chat.SendMessageStream(ctx, last...)
+			}
 			answer, err = answers.Next()
-			return err
-		})
+		}); p != nil {
+			err = fmt.Errorf("the SDK does not understand the answer: %v", p)
+		}
 		if errors.Is(err, iterator.Done) {
 			break
 		}

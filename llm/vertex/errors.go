@@ -51,7 +51,6 @@ func (k *call) failed(ctx context.Context, err error) error {
 func (k *call) translate(err error) *llm.Error {
 	var own *llm.Error
 	var blocked *genai.BlockedError
-	var broken *panicked
 	var network *url.Error
 	switch {
 	case k.client.closed.Load():
@@ -60,8 +59,6 @@ func (k *call) translate(err error) *llm.Error {
 		return k.failure
 	case errors.As(err, &own):
 		return own
-	case errors.As(err, &broken):
-		return k.fail(llm.ErrUnavailable, err.Error(), err)
 	case errors.As(err, &blocked):
 		return k.blocked(blocked)
 	case k.tokenErr != nil:
@@ -136,19 +133,4 @@ func (k *call) explained(f *google.Fault, status int, header http.Header) *llm.E
 	e.Provider, e.Model, e.Usage = k.client.cfg.Name, k.client.cfg.Model, k.usage
 	e.RequestID, e.Message = cmp.Or(e.RequestID, k.id), cmp.Or(e.Message, "the endpoint failed without a word")
 	return e
-}
-
-// panicked is what the SDK does with an answer that it does not understand.
-type panicked struct{ words string }
-
-func (p *panicked) Error() string { return "the SDK does not understand the answer: " + p.words }
-
-// caught calls f, which calls the SDK.
-func caught(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicked{fmt.Sprint(p)}
-		}
-	}()
-	return f()
 }

@@ -35,6 +35,13 @@ func Within[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
+// Caught calls f, which calls an SDK, and returns the panic in which that ends, or nil.
+func Caught(f func()) (p any) {
+	defer func() { p = recover() }()
+	f()
+	return nil
+}
+
 // quiet lets one at a time change where package log writes.
 var quiet sync.Mutex
 
