@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,8 +112,14 @@ func (s *soak) run() error {
 		users.Go(func() error { return s.chat(ctx, more, i) })
 	}
 	for i := range soakPatient {
-		users.Go(func() error { return s.wait(ctx, more, i) })
-		users.Go(func() error { return s.regret(ctx, more, i) })
+		waits := &talker{s: s, name: fmt.Sprintf("wait-%d", i+1), turns: newTurns}
+		users.Go(func() error {
+			return s.unanswered(ctx, more, waits, func() time.Duration { return 0 }, &s.late)
+		})
+		regrets := &talker{s: s, name: fmt.Sprintf("regret-%d", i+1), turns: 5 * newTurns}
+		users.Go(func() error {
+			return s.unanswered(ctx, more, regrets, func() time.Duration { return 20*time.Millisecond + rand.N(300*time.Millisecond) }, &s.canceled)
+		})
 	}
 	users.Go(func() error { return s.visit(ctx, more) })
 	users.Go(func() error { return s.change(ctx, more) })
