@@ -33,8 +33,7 @@ func Answer(text string) (string, error) {
 	}
 	request = rephrase(request)
 	v, err := evaluate(request)
-	var unknown *unknownError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[*unknownError](err); ok {
 		// Words around one expression do no harm.
 		if inner, ok := onlyExpression(request); ok {
 			request = inner
