@@ -88,14 +88,11 @@ func (c *chat) run(ctx context.Context) (err error) {
 			return nil
 		})
 		if inner.Err() == nil {
-			c.ui.Notice(c.ui.style.yellow("warning: agents are no longer watched: " + oneLine(err.Error())))
+			c.ui.Notice("warning: agents are no longer watched: "+oneLine(err.Error()), lookYellow)
 		}
 	})
 	running.Go(func() {
-		h := herald{tell: func(line string) { c.ui.Notice(c.ui.style.dim(line)) }, line: func(ch change) string {
-			width, _ := c.ui.size()
-			return changeLine(ch, width, c.ui.style)
-		}}
+		h := herald{tell: c.ui.Notice}
 		h.run(inner, changes)
 	})
 
@@ -103,7 +100,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 		for {
 			select {
 			case line := <-c.Notices:
-				c.ui.Notice(c.ui.style.yellow(oneLine(line)))
+				c.ui.Notice(oneLine(line), lookYellow)
 			case <-inner.Done():
 				return
 			}
@@ -150,18 +147,16 @@ func (c *chat) banner(ctx context.Context) {
 		c.present.once.Do(func() { close(c.present.synced) })
 	case <-ctx.Done():
 	}
-	width, _ := c.ui.size()
-	s := c.ui.style
-	title := strings.TrimSpace(c.Name + " " + c.Version)
-	text := s.bold(fit(oneLine(title), width-1)) + "\n"
-	if c.Where != "" {
-		text += s.dim(fit(oneLine(c.Where), width-1)) + "\n"
+	say := func(text, look string) {
+		if text != "" {
+			c.ui.Say(oneLine(text), look)
+		}
 	}
-	if c.Decides != "" {
-		text += s.dim(fit(oneLine(c.Decides), width-1)) + "\n"
-	}
-	if c.Warning != "" { // in full: what is cut off may be what matters
-		text += s.yellow(strings.Join(Wrap("warning: "+oneLine(c.Warning), width-1), "\n")) + "\n"
+	say(strings.TrimSpace(c.Name+" "+c.Version), lookBold)
+	say(c.Where, lookDim)
+	say(c.Decides, lookDim)
+	if c.Warning != "" {
+		say("warning: "+c.Warning, lookYellow)
 	}
 	online := "no agents online yet; start one in another terminal: " + c.Name + " agent echo"
 	switch ids := c.present.ids(); {
@@ -170,9 +165,8 @@ func (c *chat) banner(ctx context.Context) {
 	case len(ids) > 0:
 		online = count(len(ids), "agent") + " online: " + strings.Join(ids, ", ")
 	}
-	text += s.dim(fit(online, width-1)) + "\n"
-	text += s.dim(fit("/help for help, Ctrl-D to leave", width-1))
-	c.ui.Print(text)
+	say(online, lookDim)
+	say("/help for help, Ctrl-D to leave", lookDim)
 }
 
 func (c *chat) loop(ctx context.Context) error {
@@ -237,7 +231,7 @@ func (c *chat) interrupted(discarded bool) bool {
 	}
 	if now := c.Client.Clock(); c.warned.IsZero() || now.Sub(c.warned) > time.Second {
 		c.warned = now
-		c.ui.Print(c.ui.style.dim("(Ctrl-C again, or Ctrl-D, to leave)"))
+		c.ui.Say("(Ctrl-C again, or Ctrl-D, to leave)", lookDim)
 		return false
 	}
 	return true
@@ -279,7 +273,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		case ctrlC:
 			cancel()
 		case ctrlD:
-			c.ui.Notice(c.ui.style.dim("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)"))
+			c.ui.Notice("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)", lookDim)
 		}
 		v.typing(typed)
 	})
@@ -325,7 +319,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	case failed == nil:
 	case errors.Is(failed, context.Canceled) && ctx.Err() != nil:
 		if answer == nil { // else the answer says so
-			c.ui.Print(c.ui.style.dim("(canceled)"))
+			c.ui.Say("(canceled)", lookDim)
 		}
 		if errors.Is(failed, transport.ErrUnavailable) {
 			c.warn("the cancellation could not be sent: " + unreachable)

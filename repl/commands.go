@@ -28,6 +28,7 @@ var commands = []command{
 	{"/usage", "", "what this conversation has cost so far", (*chat).showUsage},
 	{"/model", "", "what decides who does what", (*chat).showModel},
 	{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
+	{"/theme", "[NAME]", "what colours there are: auto, dark, light or plain", (*chat).theme},
 	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
 	{"/sessions", "", "your conversations", (*chat).showSessions},

@@ -37,6 +37,9 @@ type Config struct {
 	// Color says whether what is written has colours: [ColorAlways] or [ColorNever]; "" or anything else: where a terminal shows them and
 	// NO_COLOR is not set.
 	Color string
+	// Theme is what colours there are: [ThemeDark] or [ThemeLight], for a terminal's background, or [ThemePlain], which is bold and dim and
+	// no colour; "" or [ThemeAuto] goes by the background that the terminal says it has, and is dark if it says none.
+	Theme string
 	// Verbose makes Pipe and Ask write progress to Stderr even if that is no terminal.
 	Verbose bool
 	// To is the agent that what Ask says is for; nil: whoever fits.
@@ -161,7 +164,11 @@ func (c Config) withDefaults() Config {
 func (c *Config) screen(w io.Writer, terminal bool) screen {
 	clever := terminal && os.Getenv("TERM") != "dumb"
 	colour := clever && os.Getenv("NO_COLOR") == "" && c.Color != ColorNever || c.Color == ColorAlways
-	return screen{w: w, style: style(colour), repaint: clever}
+	s := screen{w: w, repaint: clever}
+	if colour {
+		s.style = themed(c.Theme)
+	}
+	return s
 }
 
 // size returns the columns and rows of the screen, 80 and 24 when they cannot be known.

@@ -75,7 +75,7 @@ func (c *chat) attach(_ context.Context, path string) error {
 			return errors.New("which file? /attach report.pdf")
 		}
 		c.Files = nil
-		c.ui.Print(c.ui.style.dim("nothing goes with your next message any more"))
+		c.ui.Say("nothing goes with your next message any more", lookDim)
 		return nil
 	}
 	info, err := client.CheckFile(path, c.MaxFile)
@@ -86,7 +86,7 @@ func (c *chat) attach(_ context.Context, path string) error {
 		return err
 	}
 	c.Files = append(c.Files, path)
-	c.ui.Print(c.ui.style.dim(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size()))))
+	c.ui.Say(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size())), lookDim)
 	return nil
 }
 
@@ -100,7 +100,7 @@ func (c *chat) remind() {
 		line = fmt.Sprintf("%s and %d more are still attached: they go with your next message; /attach alone takes them back",
 			oneName(filepath.Base(c.Files[0])), more)
 	}
-	c.ui.Print(c.ui.style.dim(line))
+	c.ui.Say(line, lookDim)
 }
 
 // save writes a file of an answer.
@@ -126,7 +126,7 @@ func (c *chat) save(ctx context.Context, args string) error {
 	if err != nil {
 		return err
 	}
-	c.ui.Print(c.ui.style.dim("wrote " + oneName(path)))
+	c.ui.Say("wrote "+oneName(path), lookDim)
 	return nil
 }
 
@@ -143,12 +143,9 @@ const maxGot = 16 << 20
 
 // brought shows the files of an answer, by the numbers that /save takes.
 func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a2a.Part) {
-	width, _ := c.ui.size()
 	for i, p := range files {
 		c.got = append(c.got, gotFile{p, contextID, answer, i})
-		line := fmt.Sprintf("file %d: %s", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p))
-		hint := fmt.Sprintf(" (/save %d)", len(c.got))
-		c.ui.Print(c.ui.style.dim(fit(line, width-1-len(hint)) + hint))
+		c.ui.Say(fmt.Sprintf("file %d: %s (/save %[1]d)", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p)), lookDim)
 	}
 	room := maxGot
 	for i, got := range slices.Backward(c.got) {

@@ -37,8 +37,7 @@ func (c *chat) resume(ctx context.Context, id string) error {
 		return err
 	}
 	c.contextID = id
-	width, _ := c.ui.size()
-	c.ui.Print(c.ui.style.dim(fit("going on with "+oneLine(id), width-1)))
+	c.ui.Say("going on with "+oneLine(id), lookDim)
 	return nil
 }
 
@@ -77,7 +76,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 
 func (c *chat) begin(context.Context, string) error {
 	c.contextID, c.last, c.lastFiles = c.Client.NextID(), "", nil
-	c.ui.Print(c.ui.style.dim("a new conversation: " + oneLine(c.contextID)))
+	c.ui.Say("a new conversation: "+oneLine(c.contextID), lookDim)
 	return nil
 }
 
@@ -137,6 +136,6 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 	if id != "" {
 		what = "task " + oneLine(id)
 	}
-	c.ui.Print(c.ui.style.dim("asked cortex to cancel " + what))
+	c.ui.Say("asked cortex to cancel "+what, lookDim)
 	return nil
 }

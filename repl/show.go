@@ -32,7 +32,7 @@ func (c *chat) help() {
 
 func (c *chat) table(t table, none string) {
 	if len(t.rows) == 0 {
-		c.ui.Print(c.ui.style.dim(none))
+		c.ui.Say(none, lookDim)
 		return
 	}
 	width, _ := c.ui.size()
@@ -115,7 +115,7 @@ func (c *chat) switchVerbose(context.Context, string) error {
 	if !c.verbose {
 		text = "answers come alone again"
 	}
-	c.ui.Print(c.ui.style.dim(text))
+	c.ui.Say(text, lookDim)
 	return nil
 }
 
