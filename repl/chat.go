@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer signal.Stop(interrupts)
 
 	c := &chat{
-		Config: cfg, contextID: cfg.ContextID, present: newPresence(),
+		Config: cfg, contextID: cfg.ContextID, present: newPresence(), others: others{look: make(chan struct{}, 1)},
 		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
 	}
 	if c.contextID == "" {
@@ -48,10 +48,12 @@ type chat struct {
 	ui         *ui
 	contextID  string
 	present    *presence
+	others     others
 	typed      history
 	interrupts chan os.Signal
 	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
-	got        []gotFile // as they are numbered
+	files      sync.Mutex
+	got        []gotFile // as they are numbered; with files held
 	last       string    // message, and its files
 	lastFiles  []string
 	verbose    bool
@@ -67,6 +69,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 	var running sync.WaitGroup
 	defer func() {
 		stop()
+		c.others.stop()
 		running.Wait()
 		err = errors.Join(err, c.ui.Close())
 	}()
@@ -101,6 +104,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 			select {
 			case line := <-c.Notices:
 				c.ui.Notice(oneLine(line), lookYellow)
+				c.others.again() // what was live meanwhile may be lost
 			case <-inner.Done():
 				return
 			}
@@ -112,6 +116,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 		c.warn("history is not kept: " + historyErr.Error())
 		c.typed.path = ""
 	}
+	c.follow(ctx, c.contextID)
 	if c.ContextID != "" {
 		if err := c.recap(ctx, c.ContextID); err != nil {
 			c.warn(err.Error())
@@ -286,6 +291,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	var answer *a2a.Message
 	sent, asker := false, *c.Client
 	asker.Said = func(e *transport.Event) {
+		c.others.mine(e)
 		if sent = true; c.Client.Said != nil {
 			c.Client.Said(e)
 		}

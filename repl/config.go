@@ -72,6 +72,8 @@ type Backend struct {
 	Sessions func(ctx context.Context) ([]Session, error)
 	// History yields a conversation, oldest first.
 	History func(ctx context.Context, contextID string) iter.Seq2[*Line, error]
+	// Turns lists the latest turns of a conversation that people have begun, oldest first.
+	Turns func(ctx context.Context, contextID string) ([]Turn, error)
 	// Why explains the conversation's last decision: kind, reason, model, usage, delegations.
 	Why func(ctx context.Context, contextID string) (string, error)
 	// Prompt returns what the model would be sent if text were said now; text may be empty.
@@ -99,6 +101,14 @@ type Session struct {
 	Title     string
 	Updated   time.Time
 	Entries   int // of its log: two or more for a turn
+}
+
+// Turn is what a person said, and what came of it.
+type Turn struct {
+	ID     string // see [transport.TurnID]
+	Who    string
+	Said   string
+	Answer *Line // nil: not yet
 }
 
 // LineKind tells the lines of a conversation apart.

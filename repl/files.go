@@ -107,18 +107,22 @@ func (c *chat) remind() {
 func (c *chat) save(ctx context.Context, args string) error {
 	number, path, _ := strings.Cut(args, " ")
 	n, err := strconv.Atoi(number)
+	c.files.Lock()
+	all := slices.Clone(c.got)
+	c.files.Unlock()
 	switch {
-	case len(c.got) == 0:
+	case len(all) == 0:
 		return errors.New("no answer has brought a file yet")
-	case err != nil || n < 1 || n > len(c.got):
-		return fmt.Errorf("which one? the files are numbered from 1 to %d: /save 1", len(c.got))
+	case err != nil || n < 1 || n > len(all):
+		return fmt.Errorf("which one? the files are numbered from 1 to %d: /save 1", len(all))
 	}
 	if path = strings.TrimSpace(path); path == "" {
 		path = "."
 	}
-	p := c.got[n-1].part
+	got := all[n-1]
+	p := got.part
 	if transport.IsForgotten(p) {
-		if p, err = c.again(ctx, c.got[n-1]); err != nil {
+		if p, err = c.again(ctx, got); err != nil {
 			return err
 		}
 	}
@@ -141,11 +145,20 @@ type gotFile struct {
 // maxGot bounds the bytes of files that a chat has at hand. Those of older answers are read again.
 const maxGot = 16 << 20
 
-// brought shows the files of an answer, by the numbers that /save takes.
+// brought shows the files of an answer.
 func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a2a.Part) {
+	for _, line := range c.number(ctx, contextID, answer, files) {
+		c.ui.Say(line, lookDim)
+	}
+}
+
+// number gives the files of an answer the numbers that /save takes, and returns a line for each.
+func (c *chat) number(ctx context.Context, contextID, answer string, files []*a2a.Part) (lines []string) {
+	c.files.Lock()
+	defer c.files.Unlock()
 	for i, p := range files {
 		c.got = append(c.got, gotFile{p, contextID, answer, i})
-		c.ui.Say(fmt.Sprintf("file %d: %s (/save %[1]d)", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p)), lookDim)
+		lines = append(lines, fmt.Sprintf("file %d: %s (/save %[1]d)", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p)))
 	}
 	room := maxGot
 	for i, got := range slices.Backward(c.got) {
@@ -154,6 +167,7 @@ func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a
 			c.got[i].part = transport.ForgottenFile(got.part)
 		}
 	}
+	return lines
 }
 
 // again returns a file whose bytes are not at hand any more, as it is in its conversation.

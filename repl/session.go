@@ -33,7 +33,9 @@ func (c *chat) resume(ctx context.Context, id string) error {
 	} else if err := transport.CheckID(id); err != nil {
 		return fmt.Errorf("the id %w", err)
 	}
+	c.follow(ctx, id)
 	if err := c.recap(ctx, id); err != nil {
+		c.follow(ctx, c.contextID)
 		return err
 	}
 	c.contextID = id
@@ -74,8 +76,9 @@ func (c *chat) recap(ctx context.Context, id string) error {
 	return nil
 }
 
-func (c *chat) begin(context.Context, string) error {
+func (c *chat) begin(ctx context.Context, _ string) error {
 	c.contextID, c.last, c.lastFiles = c.Client.NextID(), "", nil
+	c.follow(ctx, c.contextID)
 	c.ui.Say("a new conversation: "+oneLine(c.contextID), lookDim)
 	return nil
 }
