@@ -137,6 +137,8 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(pieces) == 0 && len(t.Agents) == 0:
 		return respond(online(t), "no agent is online")
+	case len(pieces) == 0 && m.unsure != "":
+		return respond(fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)), "it may go on with what was asked before")
 	case len(pieces) == 0:
 		return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
 	case len(pieces) > most:

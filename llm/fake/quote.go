@@ -54,3 +54,29 @@ func skipWords(s string, words map[string]bool) string {
 		s = s[len(word):]
 	}
 }
+
+// masked returns s with one word of the same length in the place of each quotation.
+func masked(s string) string {
+	if !strings.ContainsAny(s, "\"“") {
+		return s
+	}
+	b := []byte(s)
+	for i := 0; i < len(b); i++ {
+		if n := quotedAt(s[i:]); n > 0 {
+			copy(b[i:], strings.Repeat("x", n))
+			i += n - 1
+		}
+	}
+	return string(b)
+}
+
+// lastQuoted returns where the last quotation of s is; nil when it has none.
+func lastQuoted(s string) (at []int) {
+	for i := 0; i < len(s); i++ {
+		if n := quotedAt(s[i:]); n > 0 {
+			at = []int{i, i + n}
+			i += n - 1
+		}
+	}
+	return at
+}
