@@ -135,6 +135,7 @@ func (c *chat) openEditor(recalled []string) error {
 	if err != nil {
 		return fmt.Errorf("open the terminal: %w", err)
 	}
+	e.vi(c.Keys == KeysVi)
 	c.ui.editor = e
 	return nil
 }
@@ -190,6 +191,9 @@ func (c *chat) loop(ctx context.Context) error {
 			if c.interrupted(discarded) {
 				return ErrInterrupted
 			}
+			continue
+		case errors.Is(err, errEdit):
+			c.change(ctx, line)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil

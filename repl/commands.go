@@ -29,6 +29,7 @@ var commands = []command{
 	{"/model", "", "what decides who does what", (*chat).showModel},
 	{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
 	{"/theme", "[NAME]", "what colours there are: auto, dark, light or plain", (*chat).theme},
+	{"/vi", "[on|off]", "have the keys of vi while you type, or no longer", (*chat).vi},
 	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
 	{"/sessions", "", "your conversations", (*chat).showSessions},
@@ -59,15 +60,25 @@ func (c *chat) retry(ctx context.Context, _ string) error {
 	return nil
 }
 
-// edit puts the last message into the line that is typed next.
-func (c *chat) edit(context.Context, string) error {
-	switch {
-	case c.last == "":
+// errDumb is returned for what takes a terminal with a cursor that moves.
+var errDumb = errors.New("this terminal does not understand what is needed for that")
+
+// edit puts the last message into the line that is typed next; a long one goes through the user's editor before.
+func (c *chat) edit(ctx context.Context, _ string) error {
+	if c.last == "" {
 		return errNothingSaid
-	case len(c.last) > maxRecall:
-		return errors.New("your last message is too long to be changed on a line")
-	case !c.ui.editor.begin(c.last):
-		return errors.New("this terminal does not understand what is needed for that")
+	}
+	text, err := c.last, error(nil)
+	if long := len(text) > maxInline || strings.Contains(text, "\n"); long {
+		text, err = c.outside(ctx, text)
+	}
+	switch {
+	case errors.Is(err, errNoEditor) && len(text) > maxRecall:
+		return fmt.Errorf("your last message is too long to be changed on a line; %w", err)
+	case err != nil && !errors.Is(err, errNoEditor):
+		return err
+	case !c.ui.editor.begin(text):
+		return errDumb
 	}
 	return nil
 }

@@ -21,6 +21,12 @@ const (
 	ColorNever  = "never"
 )
 
+// Keys that one can type with, see [Config].
+const (
+	KeysEmacs = "emacs"
+	KeysVi    = "vi"
+)
+
 // Config says what Run, Pipe and Ask work with. Client is required.
 type Config struct {
 	Client  *client.Client
@@ -49,6 +55,9 @@ type Config struct {
 	Files   []string
 	MaxFile int64
 	Output  string
+
+	// Keys are those of the line that is typed: [KeysVi], or "" for those of most shells.
+	Keys string
 
 	Name    string // of the program, for the banner; "" is "cortex"
 	Version string // likewise; may be empty

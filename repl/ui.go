@@ -12,7 +12,7 @@ import (
 
 // editor reads lines that a person types.
 type editor interface {
-	// readLine shows the prompt and blocks for a line. Errors: errInterrupt, io.EOF.
+	// readLine shows the prompt and blocks for a line. Errors: errInterrupt, errEdit, io.EOF.
 	readLine(prompt string) (string, error)
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
 	// It does not block.
@@ -22,6 +22,8 @@ type editor interface {
 	listen(on func(key byte, typed string)) (stop func())
 	// begin has the next line begin with text, and reports whether that can be done.
 	begin(text string) bool
+	// vi has the keys be those of vi, or no longer, and reports whether that can be done.
+	vi(on bool) bool
 	// remember adds text to what the arrow keys recall.
 	remember(text string)
 	// Close unblocks readLine and gives the terminal back as it was.
@@ -30,6 +32,9 @@ type editor interface {
 
 // errInterrupt is returned when Ctrl-C was typed instead of a line.
 var errInterrupt = errors.New("interrupt")
+
+// errEdit is returned with a line that is not said but to be changed in an editor.
+var errEdit = errors.New("edit")
 
 // ui owns the terminal: nothing else writes to it. It is in one of two states. While it is prompting, the editor has the
 // last line of the screen and only whole lines appear above it. Otherwise it is busy: text streams, and below it, while
@@ -176,6 +181,16 @@ func (u *ui) dress(s style) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.style = s
+}
+
+// Away leaves the screen to something else until do returns. Notices wait.
+func (u *ui) Away(do func()) {
+	u.mu.Lock()
+	u.write(u.erase())
+	u.streaming = true
+	u.mu.Unlock()
+	do()
+	u.EndStream()
 }
 
 // Stream shows a piece of text behind the last one. Notices wait until EndStream.

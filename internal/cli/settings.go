@@ -49,6 +49,7 @@ type settings struct {
 	logLevel  string
 	color     word
 	theme     word   // of the colours
+	keys      word   // of the line that is typed
 	agent     string // not a setting: the id of the agent that this process is
 	creds     string // file of the credentials that the server wants
 	tls       home.TLS
