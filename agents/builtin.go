@@ -68,7 +68,7 @@ func calcCard() *a2a.AgentCard {
 		Description: "Computes an arithmetic expression with + - * / ^ %, parentheses and functions such as sqrt, round, max, sin (radians), " +
 			"log (base 10) and ln",
 		Tags:     []string{"math", "arithmetic", "calculator", "percent", "number"},
-		Examples: []string{"What is 17*23?", "12% of 80", "sqrt(2)", "divide 10 by 4"},
+		Examples: []string{"What is 17*23?", "12% of 80", "square root of 2", "divide 10 by 4"},
 	}, a2a.AgentSkill{
 		ID:          "convert",
 		Name:        "Convert Units",
