@@ -378,7 +378,7 @@ func (c *chat) warn(text string) {
 // complete offers commands at the beginning of a line, their arguments, and agents behind an @.
 func (c *chat) complete(before string) (word string, options []string) {
 	word = before[strings.LastIndexAny(before, " \t")+1:]
-	first, _, inArgs := strings.Cut(before, " ")
+	first, args, inArgs := strings.Cut(before, " ")
 	var all []string
 	switch {
 	case strings.HasPrefix(word, "@"):
@@ -392,6 +392,16 @@ func (c *chat) complete(before string) (word string, options []string) {
 	case first == "/resume":
 		for _, s := range c.sessions() {
 			all = append(all, s.ContextID)
+		}
+	case first == "/theme":
+		all = Themes
+	case first == "/vi":
+		all = []string{"on", "off"}
+	case inArgs && slices.Contains([]string{"/attach", "/export", "/export!"}, first):
+		return pathsFrom(args)
+	case inArgs && first == "/save":
+		if _, path, ok := strings.Cut(args, " "); ok {
+			return pathsFrom(path)
 		}
 	case first == "/cancel":
 		for _, t := range c.tasks() {

@@ -98,7 +98,7 @@ func parseCommand(line string) (name, args string, ok bool) {
 			return "", "", false
 		}
 	}
-	return name, strings.TrimSpace(args), len(name) > 1
+	return name, strings.TrimSpace(args), len(name) > 1 || args == ""
 }
 
 // command runs a command, and reports whether it was /quit. Ctrl-C ends a command that takes long.

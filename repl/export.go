@@ -26,6 +26,7 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	if c.Backend.History == nil {
 		return errMissing
 	}
+	path = atHome(path)
 	target, err := exportTarget(path)
 	if err != nil {
 		return err

@@ -78,6 +78,7 @@ func (c *chat) attach(_ context.Context, path string) error {
 		c.ui.Say("nothing goes with your next message any more", lookDim)
 		return nil
 	}
+	path = atHome(path)
 	info, err := client.CheckFile(path, c.MaxFile)
 	if err != nil {
 		return err
@@ -119,6 +120,7 @@ func (c *chat) save(ctx context.Context, args string) error {
 	if path = strings.TrimSpace(path); path == "" {
 		path = "."
 	}
+	path = atHome(path)
 	got := all[n-1]
 	p := got.part
 	if transport.IsForgotten(p) {

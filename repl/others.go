@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -150,6 +151,15 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 		}
 	}
 	return open
+}
+
+// asked reports whether somebody waits for an answer in this conversation, as far as that can be read.
+func (c *chat) asked(ctx context.Context) bool {
+	if c.Backend.Turns == nil {
+		return true
+	}
+	turns, err := c.Backend.Turns(ctx, c.contextID)
+	return err != nil || slices.ContainsFunc(turns, func(t Turn) bool { return t.Answer == nil })
 }
 
 // maxOverheard is how many lines are shown of an answer to others.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -266,7 +267,7 @@ func (c completion) Do(line []rune, pos int) ([][]rune, int) {
 	n := len([]rune(word))
 	rest := []rune(commonPrefix(options))[n:]
 	switch {
-	case len(options) == 1:
+	case len(options) == 1 && !os.IsPathSeparator(options[0][len(options[0])-1]):
 		rest = append(rest, ' ')
 	case len(rest) == 0:
 		w, _ := screen{w: c.e.out.w}.size()

@@ -116,7 +116,7 @@ func speaker(l *Line) string {
 
 // cancel asks Cortex to stop tasks; /tasks shows what came of it.
 func (c *chat) cancel(ctx context.Context, id string) error {
-	if id != "" && c.Backend.Tasks != nil {
+	if c.Backend.Tasks != nil {
 		all, err := c.Backend.Tasks(ctx, c.contextID)
 		if err != nil {
 			return err
@@ -127,8 +127,13 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 				ids = append(ids, string(t.ID))
 			}
 		}
-		if id, err = byPrefix(ids, id, "open task", "/tasks"); err != nil {
-			return err
+		switch {
+		case id != "":
+			if id, err = byPrefix(ids, id, "open task", "/tasks"); err != nil {
+				return err
+			}
+		case len(ids) == 0 && !c.asked(ctx):
+			return errors.New("nothing is open in this conversation")
 		}
 	}
 	x := transport.Cancel{TaskID: a2a.TaskID(id), Reason: "by the user"}

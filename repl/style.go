@@ -49,7 +49,11 @@ func (c *chat) theme(_ context.Context, name string) error {
 		return fmt.Errorf("no theme %s; there are %s", oneLine(name), strings.Join(Themes, ", "))
 	}
 	c.ui.dress(themed(name))
-	c.ui.Say(fmt.Sprintf("the colours are those of %s in this chat; `theme: %s` in the config file keeps them", c.ui.style, name), lookDim)
+	text := fmt.Sprintf("the colours are those of %s in this chat", c.ui.style)
+	if name != ThemeAuto {
+		text += "; `theme: " + name + "` in the config file keeps them"
+	}
+	c.ui.Say(text, lookDim)
 	return nil
 }
 

@@ -94,8 +94,11 @@ func (c *chat) vi(_ context.Context, how string) error {
 	case !c.ui.editor.vi(on || how == "" && c.Keys == KeysVi):
 		return errDumb
 	case how == "":
-		how = map[bool]string{true: "on", false: "off"}[c.Keys == KeysVi]
-		c.ui.Say("vi keys are "+how+"; `keys: vi` in the config file keeps them on", lookDim)
+		text := "vi keys are off; /vi on has them in this chat, and `keys: vi` in the config file in all"
+		if c.Keys == KeysVi {
+			text = "vi keys are on; /vi off ends that in this chat"
+		}
+		c.ui.Say(text, lookDim)
 		return nil
 	}
 	c.Keys = ""

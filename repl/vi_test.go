@@ -71,7 +71,7 @@ func TestChatViKeys(t *testing.T) {
 	term.order(order{Do: "answer", Text: "ok"})
 	term.prompts("")
 	term.keys("/vi\r")
-	term.shows("vi keys are on; `keys: vi` in the config file keeps them on")
+	term.shows("vi keys are on; /vi off ends that in this chat")
 	term.keys("/vi off\r")
 	term.shows("vi keys are off in this chat")
 	say("abc\x1bbX", "Xabc") // Alt-B

@@ -128,7 +128,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 				return respond(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
 			}
 		}
-		return respond(fmt.Sprintf("No agent %q is online.\n%s", name, online(t)), "asked for an agent that is not there")
+		return respond(fmt.Sprintf("No agent %q is online.%s\n%s", name, m.meant(p.unknown), online(t)), "asked for an agent that is not there")
 	}
 	most := t.MaxParallel
 	if most <= 0 {

@@ -159,6 +159,9 @@ func TestTalk(t *testing.T) {
 		{{"echoing this", "Echo: echoing this"}},
 		{{"converted to miles, 10 km", "@agent_calc"}},
 		{{"who is Wether", lost}},
+		{{"@agent_ech hello", `No agent "agent_ech" is online. Did you mean @agent_echo?`}},
+		{{"@eco hello", `No agent "eco" is online. Did you mean @agent_echo?`}},
+		{{"@nobody hello", "No agent \"nobody\" is online.\n"}},
 		// Who does not run is not asked for what says little.
 		{{"answer me", lost}},
 		{{"what day is it in Rome", "Rome (Europe/Rome)"}},
