@@ -51,7 +51,7 @@ func TestChatViKeys(t *testing.T) {
 			t.Errorf("keys %q say %q, want %q", keys, got, want)
 		}
 		term.order(order{Do: "answer", Text: "ok"})
-		term.prompts("")
+		term.wait("the next prompt", func(s string) bool { return strings.HasSuffix(s, "> "+want+"\nok\n>") })
 	}
 	say("hello world", "hello world")
 	say("hello world\x1b0cwbye\x1bAs", "bye worlds")
@@ -69,7 +69,7 @@ func TestChatViKeys(t *testing.T) {
 		t.Errorf("half a command, news and the other half say %q", got)
 	}
 	term.order(order{Do: "answer", Text: "ok"})
-	term.prompts("")
+	term.shows("> keep thi\nok\n>")
 	term.keys("/vi\r")
 	term.shows("vi keys are on; /vi off ends that in this chat")
 	term.keys("/vi off\r")
@@ -107,7 +107,7 @@ mv "$2.new" "$2"
 		t.Errorf("it says %q", got)
 	}
 	term.order(order{Do: "answer", Text: "ok"})
-	term.prompts("")
+	term.shows("hello!\nok\n>")
 	term.keys("/edit\r") // of several lines
 	term.prompts("changed:↵changed:↵hello!")
 	term.keys("\x15")
