@@ -139,7 +139,7 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 // nearest returns the command that name was meant to be, or "".
 func nearest(name string) string {
 	best, at := "", 3
-	if len(name) > 40 {
+	if len(name) < 2 || len(name) > 40 {
 		return ""
 	}
 	for _, cmd := range commands {

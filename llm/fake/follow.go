@@ -23,8 +23,7 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	if _, called := m.addressed(text); called || text == "" {
 		return nil
 	}
-	pieces, material := m.more(t.History, text)
-	if len(pieces) > 0 {
+	if pieces := m.more(t.History, text); len(pieces) > 0 {
 		return pieces
 	}
 	if len(text) > maxFollow || strings.Contains(text, "\n") {
@@ -51,8 +50,11 @@ func (m *matcher) follow(t *llm.Turn) []piece {
 	} {
 		for _, before := range last {
 			at := m.find(before.Agent)
-			if at < 0 || material && !anew.MatchString(rest) {
+			if at < 0 {
 				continue
+			}
+			if _, material := m.materialOf(t.History, lastTurn(t.History, len(t.History)), &before); material && contentAt(before.Text) == 0 && !anew.MatchString(rest) {
+				continue // nothing is put into that
 			}
 			if whole := way(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
 				return []piece{m.goesOn(at, before, whole)}

@@ -18,42 +18,44 @@ var (
 )
 
 // more reads what is more of the same for an agent that was given material to work on, "and of: one two three" behind "count the words: to be
-// or not to be": all of the material is another one then, and no word of the first is left. It returns no pieces when the text is no such
-// thing, and when it may be and may be not: then m.unsure has how to say it. material reports that the agent had material and nothing else,
-// in which nothing is to be put in the place of anything.
-func (m *matcher) more(history []prompt.Turn, text string) (pieces []piece, material bool) {
+// or not to be": all of the material is another one then, and no word of the first is left. It returns nothing when the text is no such thing,
+// and when it may be and may be not: then m.unsure has how to say it.
+func (m *matcher) more(history []prompt.Turn, text string) []piece {
 	content, marked, sure := another(text)
-	for i := len(history) - 1; i >= max(0, len(history)-maxBack); i-- {
-		tasks := tasksOf(&history[i])
-		if len(tasks) == 0 {
+	i := lastTurn(history, len(history))
+	if content == "" || i < max(0, len(history)-maxBack) || anew.MatchString(text) || operation.MatchString(content) || onThat.MatchString(content) {
+		return nil
+	}
+	tasks := tasksOf(&history[i])
+	for _, before := range tasks {
+		at := m.find(before.Agent)
+		instruction, is := m.materialOf(history, i, &before)
+		if at < 0 || !is {
 			continue
 		}
-		for _, before := range tasks {
-			at := m.find(before.Agent)
-			instruction, is := m.materialOf(history, i, &before)
-			if at < 0 || !is {
-				continue
-			}
-			end := contentAt(before.Text)
-			material = end == 0
-			switch {
-			case content == "" || anew.MatchString(text) || operation.MatchString(content) || onThat.MatchString(content):
-			case !marked && m.others(content, at): // it asks somebody else for something
-			case !marked && !material: // it may be about what is to be done
-			case !sure:
-				m.unsure = instruction + ": " + content
-			case len(before.Text[:end])+len(content) < llm.MaxTask:
-				whole := content
-				if !material {
-					whole = before.Text[:end+1] + " " + content
-				}
-				return []piece{m.goesOn(at, before, whole)}, material
-			}
-			return nil, material
+		end := contentAt(before.Text)
+		switch {
+		case !marked && (end > 0 || len(tasks) > 1 || m.others(content, at)): // it may be about what is to be done, or for somebody else
+		case !sure:
+			m.unsure = instruction + ": " + content
+		case end > 0 && end+len(content) < llm.MaxTask:
+			return []piece{m.goesOn(at, before, before.Text[:end+1]+" "+content)}
+		case end == 0 && len(content) <= llm.MaxTask:
+			return []piece{m.goesOn(at, before, content)}
 		}
-		return nil, false
+		return nil
 	}
-	return nil, false
+	return nil
+}
+
+// lastTurn returns the last turn before another one that gave tasks; -1 when there is none.
+func lastTurn(history []prompt.Turn, before int) int {
+	for i := before - 1; i >= 0; i-- {
+		if len(tasksOf(&history[i])) > 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 // another returns what else a text names that the same is to be done with; "" when it names nothing. marked says that it stands behind a colon
@@ -94,14 +96,16 @@ func another(text string) (content string, marked, sure bool) {
 func (m *matcher) materialOf(history []prompt.Turn, i int, t *prompt.Task) (instruction string, is bool) {
 	said := strings.TrimSpace(history[i].User)
 	content, _, goesOn := another(said)
+	if at := lastQuoted(said); at != nil && said[at[0]:at[1]] == t.Text && !goesOn {
+		return strings.TrimSpace(said[:at[0]]), true
+	}
 	if at := contentAt(said); at > 0 && !goesOn {
 		return strings.TrimSpace(said[:at]), strings.HasSuffix(t.Text, tidy(said[at+1:]))
 	}
-	var tasks []prompt.Task
-	for ; i > 0 && len(tasks) == 0; i-- {
-		tasks = tasksOf(&history[i-1])
+	if i = lastTurn(history, i); i < 0 {
+		return "", false
 	}
-	for _, before := range tasks {
+	for _, before := range tasksOf(&history[i]) {
 		if before.Agent != t.Agent {
 			continue
 		}

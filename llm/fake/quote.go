@@ -70,6 +70,15 @@ func masked(s string) string {
 	return string(b)
 }
 
+// quotedLast returns where the only quotation of s begins, if nothing is behind it; else 0.
+func quotedLast(s string) int {
+	at := lastQuoted(s)
+	if at == nil || strings.Trim(s[at[1]:], "?!. ") != "" || lastQuoted(s[:at[0]]) != nil {
+		return 0
+	}
+	return at[0]
+}
+
 // lastQuoted returns where the last quotation of s is; nil when it has none.
 func lastQuoted(s string) (at []int) {
 	for i := 0; i < len(s); i++ {

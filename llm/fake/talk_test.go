@@ -123,8 +123,12 @@ func TestTalk(t *testing.T) {
 		{words, {"what about the weather?", "@weather: the weather?"}},
 		{words, {"and what is 2+2?", "2+2 = 4"}},
 		{words, {"and of: " + strings.Repeat("word ", 200), "200"}},
+		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"same for Paris", "Paris (Europe/Paris)"}},
+		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"and of: d e", "2"}, {"and in Bergen?", lost}},
+		{{"how many words are in this: hello there world", "3"}, {"and in this: one two", "2"}},
+		{{`count the words of "the quick brown fox"`, "4"}, {`and "hello"?`, "1"}, {"and of: one two", "2"}},
 		{{"count the words of to be or not to be", "@wordcount"}, {"and of: one two three", "@wordcount: count the words of one two three"}},
-		{{`count the words of "to be in Rome"`, "@wordcount"}, {`and of "in Paris"?`, `@wordcount: count the words of "in Paris"`}, {"and in Bergen?", lost}},
+		{{`count the words of "to be in Rome"`, "@wordcount"}, {`and of "in Paris"?`, `@wordcount: "in Paris"`}, {"and in Bergen?", lost}},
 		{
 			{"translate to French: good morning", "@translator"},
 			{"and to German?", "@translator: translate to German: good morning"},
