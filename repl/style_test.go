@@ -47,6 +47,18 @@ func TestChatThemes(t *testing.T) {
 	dull.shows("there are no colours here")
 }
 
+// TestHelpIsWhole holds that the help has room in a narrow window.
+func TestHelpIsWhole(t *testing.T) {
+	var b table
+	for _, cmd := range commands {
+		b.add(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
+	}
+	b.head = []string{"command", "what it does"}
+	if text := b.render(40, ""); strings.Contains(text, "…") {
+		t.Errorf("something is cut off:\n%s", text)
+	}
+}
+
 // TestChatBreaksBetweenWords holds that nothing is cut or broken in a word, however narrow the window is.
 func TestChatBreaksBetweenWords(t *testing.T) {
 	t.Parallel()
