@@ -60,7 +60,7 @@ func Answer(text string, now time.Time) (string, error) {
 
 var (
 	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
-	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:at noon|at midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now))\b|` +
+	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:at noon|at midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
 		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
 )
 

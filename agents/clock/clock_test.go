@@ -53,6 +53,7 @@ func TestAnswer(t *testing.T) {
 		{"what was the date yesterday in Tokyo and in Berlin", []string{"Tokyo (Asia/Tokyo), yesterday: Thursday, 19 November 2026", "Berlin (Europe/Berlin), yesterday: Thursday, 19 November 2026"}},
 		{"3 pm in Berlin is what in Tokyo?", []string{berlin, tokyo, "That is now: I do not know about other times."}},
 		{"time in Tokyo in 3 hours", []string{tokyo, "That is now: I do not know about other times."}},
+		{"and the day before?", []string{utc, "That is now: I do not know about other times."}},
 		{"what day is next Friday?", []string{utc, "That is now: I do not know about other times."}},
 		{"time at UTC+05:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026, UTC+05:45"}},
 		{"time in Tokyo and Atlantis", []string{tokyo, `I know no place called "Atlantis".`}},

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,6 +116,9 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 		return respond(said, "a courtesy")
 	}
 	if isAbout(t.User) {
+		if slices.Contains(plainWords(t.User), "help") {
+			return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
+		}
 		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t), "asked about Cortex itself")
 	}
 	pieces := m.understand(t)
