@@ -21,9 +21,12 @@ var (
 // or not to be": all of the material is another one then, and no word of the first is left. It returns nothing when the text is no such thing,
 // and when it may be and may be not: then m.unsure has how to say it.
 func (m *matcher) more(history []prompt.Turn, text string) []piece {
-	content, marked, sure := another(text)
 	i := lastTurn(history, len(history))
-	if content == "" || i < max(0, len(history)-maxBack) || anew.MatchString(text) || operation.MatchString(content) || onThat.MatchString(content) {
+	if i < max(0, len(history)-maxBack) || len(text) > llm.MaxTask {
+		return nil
+	}
+	content, marked, sure := another(text)
+	if content == "" || !marked && len(content) > maxRead || anew.MatchString(text) || operation.MatchString(content) || onThat.MatchString(content) {
 		return nil
 	}
 	tasks := tasksOf(&history[i])
@@ -112,8 +115,8 @@ func (m *matcher) materialOf(history []prompt.Turn, i int, t *prompt.Task) (inst
 		if !goesOn { // then it has the same material: it was asked again, or for something else to be done with it
 			content = strings.TrimSpace(strings.TrimPrefix(before.Text[contentAt(before.Text):], ":"))
 		}
-		if instruction, is := m.materialOf(history, i, &before); is && strings.HasSuffix(t.Text, content) {
-			return instruction, true
+		if strings.HasSuffix(t.Text, content) {
+			return m.materialOf(history, i, &before)
 		}
 	}
 	return "", false

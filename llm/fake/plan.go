@@ -30,7 +30,7 @@ func (m *matcher) plan(text string) []piece {
 		}
 		return m.whole(text)
 	}
-	if at := quotedLast(text); at > 0 && ofQuoted.MatchString(text[:at]) {
+	if at := quotedLast(text); at > 0 && at <= maxRead && ofQuoted.MatchString(text[:at]) {
 		if c := m.best(text[:at]); c.agent >= 0 && len(m.split(text[:at], false)) == 1 && m.says(text[:at]+"this", c.agent) {
 			return []piece{{agent: c.agent, skill: c.skill, task: strings.TrimRight(text[at:], "?!. "), about: text[:at], reason: c.reason}}
 		}

@@ -57,35 +57,47 @@ func skipWords(s string, words map[string]bool) string {
 
 // masked returns s with one word of the same length in the place of each quotation.
 func masked(s string) string {
-	if !strings.ContainsAny(s, "\"“") {
+	all := quotations(s)
+	if len(all) == 0 {
 		return s
 	}
 	b := []byte(s)
-	for i := 0; i < len(b); i++ {
-		if n := quotedAt(s[i:]); n > 0 {
-			copy(b[i:], strings.Repeat("x", n))
-			i += n - 1
-		}
+	for _, at := range all {
+		copy(b[at[0]:], strings.Repeat("x", at[1]-at[0]))
 	}
 	return string(b)
 }
 
 // quotedLast returns where the only quotation of s begins, if nothing is behind it; else 0.
 func quotedLast(s string) int {
-	at := lastQuoted(s)
-	if at == nil || strings.Trim(s[at[1]:], "?!. ") != "" || lastQuoted(s[:at[0]]) != nil {
+	all := quotations(s)
+	if len(all) != 1 || strings.Trim(s[all[0][1]:], "?!. ") != "" {
 		return 0
 	}
-	return at[0]
+	return all[0][0]
 }
 
 // lastQuoted returns where the last quotation of s is; nil when it has none.
-func lastQuoted(s string) (at []int) {
-	for i := 0; i < len(s); i++ {
-		if n := quotedAt(s[i:]); n > 0 {
-			at = []int{i, i + n}
-			i += n - 1
-		}
+func lastQuoted(s string) []int {
+	all := quotations(s)
+	if len(all) == 0 {
+		return nil
 	}
-	return at
+	return all[len(all)-1]
+}
+
+// quotations returns where the quotations of s are.
+func quotations(s string) (all [][]int) {
+	for at := 0; ; {
+		i := strings.IndexAny(s[at:], "\"“")
+		if i < 0 {
+			return all
+		}
+		n := quotedAt(s[at+i:])
+		if n == 0 {
+			return all // nor does any behind it end
+		}
+		all = append(all, []int{at + i, at + i + n})
+		at += i + n
+	}
 }

@@ -206,3 +206,20 @@ func TestTalk(t *testing.T) {
 		})
 	}
 }
+
+// TestMaterialOfManyTasks holds that what goes on is found quickly behind many turns of many tasks that go on with each other.
+func TestMaterialOfManyTasks(t *testing.T) {
+	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, User: "and of: one two"}}
+	for range 60 {
+		step := prompt.Step{}
+		for range 8 {
+			step.Tasks = append(step.Tasks, prompt.Task{Agent: "wordcount", Text: "to be or not to be", State: a2a.TaskStateCompleted, Result: "6"})
+		}
+		tn.History = append(tn.History, prompt.Turn{User: "again", Steps: []prompt.Step{step}})
+	}
+	if d := decide(t, tn); d.Kind != llm.KindRespond { // nobody said what is to be done with it
+		t.Errorf("it is %s: %+v", d.Kind, d.Delegations)
+	}
+	tn.User, tn.History = strings.Repeat("“", 300_000), nil
+	decide(t, tn)
+}
