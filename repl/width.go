@@ -1,70 +1,14 @@
 package repl
 
-import (
-	"strings"
+import "github.com/cortex-orchestrator/cortex/internal/table"
 
-	"github.com/rivo/uniseg"
-)
+// Texts of the chat are measured and broken as those of tables are.
 
-// textWidth returns the number of columns that s takes on a terminal; s has no control characters.
-func textWidth(s string) int { return uniseg.StringWidth(s) }
+func textWidth(s string) int { return table.Width(s) }
 
-// upTo returns the beginning of s that takes at most width columns, in whole characters as people see them: an accent or a skin colour
-// stays with what it is for.
-func upTo(s string, width int) string {
-	rest, state, used := s, -1, 0
-	for rest != "" {
-		_, next, w, nextState := uniseg.FirstGraphemeClusterInString(rest, state)
-		if used += w; used > width {
-			break
-		}
-		rest, state = next, nextState
-	}
-	return s[:len(s)-len(rest)]
-}
+func upTo(s string, width int) string { return table.UpTo(s, width) }
 
-// fit returns s if it takes at most width columns, else its beginning with an ellipsis.
-func fit(s string, width int) string {
-	if len(upTo(s, width)) == len(s) {
-		return s
-	}
-	if width <= 0 {
-		return ""
-	}
-	return strings.TrimRight(upTo(s, width-1), " ") + "…"
-}
+func fit(s string, width int) string { return table.Fit(s, width) }
 
-// pad returns s filled with spaces to width columns.
-func pad(s string, width int) string {
-	if n := width - textWidth(s); n > 0 {
-		return s + strings.Repeat(" ", n)
-	}
-	return s
-}
-
-// Wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken.
-func Wrap(s string, width int) []string {
-	width = max(width, 1)
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(s) {
-		if line != "" && textWidth(line)+1+textWidth(word) <= width {
-			line += " " + word
-			continue
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-		for part := upTo(word, width); len(part) < len(word); part = upTo(word, width) {
-			if part == "" { // a character that is wider than the line
-				part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
-			}
-			lines, word = append(lines, part), word[len(part):]
-		}
-		line = word
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
-}
+// Wrap breaks s as [table.Wrap] does.
+func Wrap(s string, width int) []string { return table.Wrap(s, width) }

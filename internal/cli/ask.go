@@ -166,7 +166,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 				if waits.Phase == conversation.Held {
 					what, reply = "yes or no", "yes"
 				}
-				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --context %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
+				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --conversation %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
 				return errWaits
 			}
 			text, cfg.Files, cfg.To = reply, nil, nil

@@ -43,7 +43,7 @@ Without --llm it decides offline, by words. When the environment has a key of a 
 offers that once, and keeps the answer in the data folder, for chats; before that, nothing is sent to it.
 
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
-		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo\n  cortex chat -c",
+		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --conversation trip-to-tokyo\n  cortex chat -c",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := exactArgs()(cmd, args); err != nil {
 				return err

@@ -18,17 +18,17 @@ type where struct {
 }
 
 func (w *where) add(e *env, c *cobra.Command) {
-	c.Flags().StringVar(&w.id, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	c.Flags().StringVar(&w.id, "conversation", "", "`ID` of the conversation to go on with; any new word begins one")
 	c.Flags().BoolVarP(&w.last, "continue", "c", false, "go on with your last conversation")
-	e.completeFlag(c, "context", conversationIDs)
+	e.completeFlag(c, "conversation", conversationIDs)
 }
 
 func (w *where) check() error {
 	if w.id != "" && w.last {
-		return usagef("--context and --continue both name a conversation: give one of them")
+		return usagef("--conversation and --continue both name a conversation: give one of them")
 	}
 	if err := transport.CheckID(w.id); w.id != "" && err != nil {
-		return usagef("--context: %w", err)
+		return usagef("--conversation: %w", err)
 	}
 	return nil
 }

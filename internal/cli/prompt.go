@@ -29,12 +29,12 @@ func (e *env) newPrompt() *cobra.Command {
 		Short: "Show what a model would be told",
 		Long: `Show the prompt that the model of the Cortex that runs would get if TEXT were said now, with its templates and the
 agents that are online and may be asked; of many agents, with those that fit, and how well they do. It begins a
-conversation, unless --context names one to go on with. Nothing is sent.`,
-		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --context demo 'and in Paris?'",
+conversation, unless --conversation names one to go on with. Nothing is sent.`,
+		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --conversation demo 'and in Paris?'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := transport.CheckID(contextID); contextID != "" && err != nil {
-				return usagef("--context: %w", err)
+				return usagef("--conversation: %w", err)
 			}
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
 				b.prompts = e.settings.tried()
@@ -51,10 +51,10 @@ conversation, unless --context names one to go on with. Nothing is sent.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&contextID, "context", "", "`ID` of a conversation whose history is shown too")
+	c.Flags().StringVar(&contextID, "conversation", "", "`ID` of a conversation whose history is shown too")
 	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates to try out, rather than those of the Cortex that runs")
 	setting(c.Flags(), "prompts")
-	e.completeFlag(c, "context", conversationIDs)
+	e.completeFlag(c, "conversation", conversationIDs)
 	return c
 }
 

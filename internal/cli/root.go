@@ -125,7 +125,7 @@ and answers from their results. Start with:
     cortex chat                                        talk to it; starts everything it needs
     cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent
     cortex init first                                  a folder to start from, and what to type then`,
-		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --context demo 'what time is it in Tokyo?'",
+		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --conversation demo 'what time is it in Tokyo?'",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       buildVersion(),
@@ -154,7 +154,7 @@ and answers from their results. Start with:
 		commands []*cobra.Command
 	}{
 		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newAgent(), e.newAuth()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newConversations(), hidden(e.newHistory()), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -167,8 +167,14 @@ and answers from their results. Start with:
 	root.AddCommand(config, newSettingsHelp(root), e.newMan())
 	e.completeValues(root)
 	e.settle(root)
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(renamed[name], name))
+	})
 	return root
 }
+
+// renamed has the names of flags that they had before.
+var renamed = map[string]string{"context": "conversation", "contexts": "conversations"}
 
 // handleSignals ends the command's context when the process is asked to end, also by its terminal that is closed; the second time it ends
 // at once. In a chat on a terminal Ctrl-C is the chat's: there it stops a turn.
@@ -202,4 +208,10 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// hidden is a command under a name that it had before.
+func hidden(c *cobra.Command) *cobra.Command {
+	c.Hidden = true
+	return c
 }

@@ -24,10 +24,10 @@ var settingFlags = strings.Fields(`
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
-	agent skill input file output config help context continue json verbose once dir all yes force limit seen revoke repair new online
+	agent skill input file output config help conversation continue json verbose once dir all yes force limit seen revoke repair new online
 	ability tag text version state owner lang
 	queries oos learn multi k grow
-	contexts turns tcp llm-delay delegations time-limit entries conversations for
+	turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients`)
 
 // exceptions are actions under the name of a setting.

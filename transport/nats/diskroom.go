@@ -26,7 +26,7 @@ const (
 )
 
 // roomAdvice is for whoever stores a file, and may have keys with which nothing is deleted.
-const roomAdvice = "whoever runs Cortex can make room there, or delete conversations that have files (`cortex sessions delete`)"
+const roomAdvice = "whoever runs Cortex can make room there, or delete conversations that have files (`cortex conversations delete`)"
 
 // diskRoom has a server take no files while its disk has little room left: a server that finds a full disk writes nothing any more, and files are
 // what fills one. Chunks then go to a subject that no stream has, where a Bus of this process says why. So it is for everybody, with keys and
@@ -80,7 +80,7 @@ func (r *diskRoom) look() time.Duration {
 	if !r.none {
 		r.none = true
 		r.log.Warn("no files are taken: the disk of the store is nearly full", "free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(reserve)),
-			"do", "make room on the disk, or delete conversations that have files (`cortex sessions delete`)")
+			"do", "make room on the disk, or delete conversations that have files (`cortex conversations delete`)")
 	}
 	r.divert(true) // each time: there may be another account
 	return diskEvery
