@@ -74,8 +74,8 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	if err := makeDir(e.settings.data); err != nil { // for the history, also where the server is elsewhere
 		return err
 	}
-	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
+	log := e.sentencesOr(slog.LevelError, e.notify(notices))
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail
