@@ -20,7 +20,7 @@ func AgentTable(list []AgentInfo) *table.Table {
 		{Title: "SEEN", Rank: 1},
 		{Title: "VERSION", Least: 10, Rank: 2},
 		{Title: "CONFIDENCE"},
-		{Title: "DESCRIPTION", Least: 24},
+		{Title: "DESCRIPTION", Least: 36},
 	}}
 	for _, a := range list {
 		instances := ""
@@ -42,7 +42,7 @@ func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table
 		{Title: "STATE"},
 		{Title: "SENT", Rank: 2},
 		{Title: "TOOK", Rank: 1},
-		{Title: "TEXT", Least: 20},
+		{Title: "TEXT", Least: 24},
 	}}
 	for _, task := range list {
 		state, took := stateName(task.State), ""
@@ -70,7 +70,7 @@ func ConversationTable(list []ConversationInfo, at string, now time.Time) *table
 		{Title: "ENTRIES", Rank: 3},
 		{Title: "TOKENS", Rank: 2},
 		{Title: "COST", Rank: 1},
-		{Title: "TITLE", Least: 24},
+		{Title: "TITLE", Least: 30},
 	}}
 	for _, c := range list {
 		title := c.Title

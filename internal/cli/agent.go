@@ -28,7 +28,7 @@ type agentFlags struct {
 func (f *agentFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.card, "card", "", "`FILE` with the agent's card, YAML or JSON")
 	c.Flags().StringVar(&f.spec, "spec", "", "`FILE` with the agent's AgentSpec, YAML or JSON, in place of a card")
-	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "tasks to work on at once (default: what the card says, else 8)")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N` tasks to work on at once (default: what the card says, else 8)")
 	c.Flags().BoolVar(&f.once, "once", false, "do the tasks that wait, then exit")
 	setting(c.Flags(), "concurrency")
 }
@@ -73,7 +73,7 @@ func (f *execFlags) add(c *cobra.Command) {
 	f.agentFlags.add(c)
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` to run the program in")
 	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this long (default: what the card says, else the task's deadline)")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this `TIME` (default: what the card says, else the task's deadline)")
 	setting(c.Flags(), "card", "spec", "timeout") // not of a built-in agent, which would announce itself by the card of a program
 }
 

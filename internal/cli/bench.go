@@ -129,10 +129,10 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 	}
 	b = e.newBencher(c, "each number of conversations")
 	c.Flags().IntSliceVar(&contexts, "conversations", []int{1, 8, 64, 256}, "how many `CONVERSATIONS` at once; a list is measured one after the other")
-	c.Flags().IntVar(&cfg.Turns, "turns", 0, "how many turns, for each number of conversations (default 10000, and 20 of each)")
+	c.Flags().IntVar(&cfg.Turns, "turns", 0, "how many turns, `N`, for each number of conversations (default 10000, and 20 of each)")
 	c.Flags().BoolVar(&cfg.TCP, "tcp", false, "users and agents are connected over TCP, rather than in the process")
-	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "how long each decision takes, such as 200ms")
-	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks a turn gives, each to another agent")
+	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "`TIME` that each decision takes, such as 200ms")
+	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks, `N`, a turn gives, each to another agent")
 	return c
 }
 

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -52,6 +54,10 @@ func isGenerated(id string) bool {
 
 // errNoConversation is for who wants to go on with none.
 var errNoConversation = errors.New("there is no conversation of yours to go on with yet: leave --continue out, and one begins")
+
+func noConversation(id string) error {
+	return fmt.Errorf("there is no conversation %s: `cortex conversations` lists them", prompt.Clean(id, transport.MaxID))
+}
 
 // lastConversation returns the one of this person in which something happened last.
 func (l *link) lastConversation(ctx context.Context) (string, error) {

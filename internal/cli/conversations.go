@@ -226,7 +226,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 		}
 	}
 	if !found {
-		return fmt.Errorf("there is no conversation %s: `cortex conversations` lists them", contextID)
+		return noConversation(contextID)
 	}
 	known, err := detailsOf(ctx, l, []storage.ContextInfo{{ContextID: contextID}})
 	if err != nil || asJSON {
@@ -247,17 +247,17 @@ func (e *env) printLine(l *repl.Line) {
 	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
 	head := l.Time.Local().Format(time.DateTime) + "  " + table.Pad(repl.Sanitize(mark+l.Who), 16) + "  "
 	indent, width := 39, screenWidth(e.stdout)
-	lines := strings.Split(repl.Sanitize(l.Text), "\n")
+	text := repl.Sanitize(l.Text)
 	if width > 0 {
 		if width-indent < narrowText {
 			indent = 2
 		}
 		if table.Width(head) > indent {
-			head = strings.Join(wrapped([]string{strings.TrimRight(head, " ")}, width), "\n") + "\n" + strings.Repeat(" ", indent)
+			head = repl.WrapText(strings.TrimRight(head, " "), width) + strings.Repeat(" ", indent)
 		}
-		lines = wrapped(lines, width-indent)
+		text = strings.TrimRight(repl.WrapText(text, width-indent), "\n")
 	}
-	fmt.Fprintf(e.stdout, "%s%s\n", head, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+	fmt.Fprintf(e.stdout, "%s%s\n", head, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent)))
 }
 
 // narrowText is how many columns a text needs beside something else.

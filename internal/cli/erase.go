@@ -91,7 +91,7 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 	case err != nil && !force:
 		return fmt.Errorf("conversation %s cannot be read, --force deletes it all the same: %w", contextID, err)
 	case err == nil && conv.Seq == 0 && !force:
-		return fmt.Errorf("there is no conversation %s: `cortex conversations` lists them", contextID)
+		return noConversation(contextID)
 	}
 	if err == nil {
 		if why := busy(conv); why != "" && !force {

@@ -63,8 +63,8 @@ func TestHistoryKeepsWidth(t *testing.T) {
 	}
 	for columns, want := range map[uint16]string{
 		80: "2026-11-20 18:01:02  ← agent_ech0 (looks like agent_echo)\n" + strings.Repeat(" ", 39) + "to be or not to be\n" +
-			strings.Repeat(" ", 39) + "that is the question, and nobody answers\n" + strings.Repeat(" ", 39) + "it\n",
-		40: "2026-11-20 18:01:02 ← agent_ech0 (looks\nlike agent_echo)\n  to be or not to be\n  that is the question, and nobody\n  answers it\n",
+			strings.Repeat(" ", 41) + "that is the question, and nobody\n" + strings.Repeat(" ", 41) + "answers it\n",
+		40: "2026-11-20 18:01:02  ← agent_ech0 (looks\nlike agent_echo)\n  to be or not to be\n    that is the question, and nobody\n    answers it\n",
 		90: "2026-11-20 18:01:02  ← agent_ech0 (looks like agent_echo)\n" + strings.Repeat(" ", 39) + "to be or not to be\n" + strings.Repeat(" ", 39) +
 			"  that is the question, and nobody answers it\n",
 	} {
@@ -94,7 +94,7 @@ func TestPagesKeepWidth(t *testing.T) {
 		"doctor": func(e *env) error {
 			return e.showDiagnosis(&diagnosis{
 				Running: true, Damaged: true, Streams: []string{"$G/KV_CORTEX_AGENTS", "$G/CORTEX_LOG"}, forgotten: true,
-				Findings: []storecheck.Finding{{Account: "$G", Stream: "CORTEX_LOG", What: words, Subjects: []string{"cortex.v1.timer._.cortex.a-conversation"}}},
+				Findings: []storecheck.Finding{{Account: "$G", Stream: "CORTEX_LOG", What: words, Subjects: []string{"cortex.v1.timer._.cortex.a-talk"}}},
 			})
 		},
 		"models": func(e *env) error {

@@ -158,7 +158,7 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 		},
 	}
 	c.ValidArgsFunction = first(e.completeModels)
-	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as NAME")
+	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as `NAME`")
 	c.Flags().StringVar(&model, "model", "", "the `MODEL` to ask, rather than the endpoint's own")
 	setting(c.Flags(), "llm", "model")
 	return c

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"os"
@@ -184,4 +185,22 @@ func TestSettingsHelp(t *testing.T) {
 	if len(listed) != len(settingFlags) {
 		t.Errorf("%d settings are listed, want %d", len(listed), len(settingFlags))
 	}
+}
+
+// TestFlagsSayWhatTheyTake holds that each flag which takes something says what, in a word of capital letters, and that a short flag means the
+// same wherever it is.
+func TestFlagsSayWhatTheyTake(t *testing.T) {
+	short := map[string]string{}
+	eachFlag((&env{settings: settings{program: self, node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
+		if name, usage := pflag.UnquoteUsage(f); f.Value.Type() != "bool" && (name == "" || name != strings.ToUpper(name)) {
+			t.Errorf("%s --%s takes %q: %s", c.CommandPath(), f.Name, name, usage)
+		}
+		if f.Shorthand == "" {
+			return
+		}
+		if other := cmp.Or(short[f.Shorthand], f.Name); other != f.Name {
+			t.Errorf("-%s is --%s and, of %s, --%s", f.Shorthand, other, c.CommandPath(), f.Name)
+		}
+		short[f.Shorthand] = f.Name
+	})
 }

@@ -85,7 +85,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 		return err
 	}
 	if conv.Seq == 0 {
-		return fmt.Errorf("there is no conversation %s: `cortex conversations` lists them", contextID)
+		return noConversation(contextID)
 	}
 	if n := len(conv.Shared); n+len(p.With) > conversation.MaxShared {
 		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, conversation.MaxShared)

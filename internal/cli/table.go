@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"golang.org/x/term"
 
@@ -31,26 +30,13 @@ func (e *env) write(text string) error {
 	return err
 }
 
-// printText writes lines of text, which on a terminal are broken at spaces so that they keep to it.
+// printText writes lines of text, which on a terminal are broken between words so that they keep to it.
 func printText(w io.Writer, format string, args ...any) (int, error) {
-	lines := strings.Split(fmt.Sprintf(format, args...), "\n")
+	text := fmt.Sprintf(format, args...) + "\n"
 	if width := screenWidth(w); width > 0 {
-		lines = wrapped(lines, width)
+		text = repl.WrapText(text, width)
 	}
-	return fmt.Fprintln(w, strings.Join(lines, "\n"))
-}
-
-// wrapped breaks those of the lines that are wider than width.
-func wrapped(lines []string, width int) []string {
-	var out []string
-	for _, line := range lines {
-		if table.Width(line) <= width {
-			out = append(out, line)
-			continue
-		}
-		out = append(out, table.Wrap(line, width)...)
-	}
-	return out
+	return io.WriteString(w, text)
 }
 
 // screenWidth returns the width of a terminal, or 0 for what is none.

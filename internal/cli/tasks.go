@@ -39,6 +39,7 @@ func (e *env) newTasks() *cobra.Command {
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.AddCommand(
 		list(&cobra.Command{Use: "list", Short: "List what agents are working on", Example: "  cortex tasks list"}),
+		e.newTaskShow(&asJSON),
 		&cobra.Command{
 			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54", Args: exactArgs("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,6 +64,14 @@ type openTask struct {
 	Deadline  time.Time     `json:"deadline"`
 }
 
+func newOpenTask(contextID string, t *conversation.Task) openTask {
+	o := openTask{contextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
+	for _, a := range t.Tried {
+		o.Tried = append(o.Tried, a.Agent)
+	}
+	return o
+}
+
 // openTasks calls f for each open task of the conversations changed last, until it returns false. It returns how many of the conversations are
 // damaged, whose tasks are not known.
 func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int, err error) {
@@ -83,11 +92,7 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int
 			return damaged, err
 		}
 		for _, t := range slices.Concat(conv.Running(), conv.Waiting(), conv.Asked()) {
-			o := openTask{info.ContextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
-			for _, a := range t.Tried {
-				o.Tried = append(o.Tried, a.Agent)
-			}
-			if !f(o) {
+			if !f(newOpenTask(info.ContextID, t)) {
 				return damaged, nil
 			}
 		}
