@@ -375,7 +375,7 @@ func (e *env) showStore(d *diagnosis) error {
 			c := d.Conversations
 			what = fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
 			if d.Running {
-				what = "at the start " + what
+				what += " when the service started"
 			}
 			if c.Lost > 0 {
 				what += fmt.Sprintf(", %d lost", c.Lost)

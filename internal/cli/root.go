@@ -122,9 +122,9 @@ func (e *env) newRoot() *cobra.Command {
 		Long: `Cortex asks an LLM which of the agents that are online should do what you ask for, sends them the work,
 and answers from their results. Start with:
 
-    cortex chat                                        talk to it; starts everything it needs
-    cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent
-    cortex init first                                  a folder to start from, and what to type then`,
+    cortex chat                                   talk to it
+    cortex agent exec --card card.yaml -- ./prog  your program is an agent
+    cortex init first                             a folder to start from`,
 		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --conversation demo 'what time is it in Tokyo?'",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -145,6 +145,7 @@ and answers from their results. Start with:
 	})
 	root.SetVersionTemplate(versionLine())
 	root.SetUsageFunc(e.usage)
+	root.SetHelpFunc(e.help)
 	root.SetHelpCommand(newHelp(root))
 	e.settings.common(root.PersistentFlags())
 	doctor := e.newDoctor()
