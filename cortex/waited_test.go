@@ -22,8 +22,8 @@ const (
 	advised = waited + "; ask again later, raise the agent's max_concurrent_tasks, or start one more of it"
 )
 
-// TestWaitedUntilTheDeadline has tasks wait in the queue until their deadline, also while no Cortex runs: they are told from those that their agent
-// got and did not do, it never gets them, and nothing of them stays.
+// TestWaitedUntilTheDeadline has tasks wait in the queue until their deadline, also while no Cortex runs: they differ from tasks that their agent
+// got and did not do, the agent never gets them, and nothing of them stays.
 func TestWaitedUntilTheDeadline(t *testing.T) {
 	for name, over := range map[string]func(w *world, cfg cortex.Config){
 		"one":     func(*world, cortex.Config) {},
@@ -69,8 +69,8 @@ func TestWaitedUntilTheDeadline(t *testing.T) {
 	}
 }
 
-// TestWaitedIsGivenToOthers has a task wait for a0 until its deadline: nobody has begun it, so that another agent with the skill gets it, however
-// few attempts the rules allow, unless they say that it is for no others; without another one, a0 gets it again as its card says.
+// TestWaitedIsGivenToOthers has a task wait for a0 until its deadline: it was never begun, so another agent with the skill gets it, however
+// few attempts the rules allow, unless they reserve it for a0; without another agent, a0 gets it again as its card says.
 func TestWaitedIsGivenToOthers(t *testing.T) {
 	again := func(agents func(string) []prompt.Agent) func(string) []prompt.Agent {
 		list := agents("")
@@ -80,7 +80,7 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		agents func(string) []prompt.Agent
 		policy string
-		shown  string // "": nobody tries it again
+		shown  string // "": it is not tried again
 	}{
 		"another":              {skilled(2), "", "a1 instead of a0: " + waited},
 		"not twice by a0":      {again(skilled(2)), "", "a1 instead of a0: " + waited},
@@ -104,7 +104,7 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 					cfg.Policy = rules(t, test.policy)
 				}
 				w.restart(cfg)
-				for i := range 4 { // in conversations of their own
+				for i := range 4 { // each in a new conversation
 					e := userEvent("m", "go")
 					e.ContextID = fmt.Sprint("other", i)
 					w.publish(e)
@@ -129,7 +129,7 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 	}
 }
 
-// TestWaitedCountsForNoRule has a task wait for a0, and then be given to a1, whose rules allow two attempts: a2 gets it, too.
+// TestWaitedCountsForNoRule has a task wait for a0, and then go to a1, whose rules allow two attempts: a2 gets it too.
 func TestWaitedCountsForNoRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(llm.Delegation{ID: "1", Agent: "a0", Skill: "skill", Task: "go"})
@@ -148,7 +148,7 @@ func TestWaitedCountsForNoRule(t *testing.T) {
 	})
 }
 
-// TestWaitedIsInTheLog: what a log says of tasks that waited is what it means, and an old log says nothing of them.
+// TestWaitedIsInTheLog checks that the log determines which tasks waited, and that in an old log none did.
 func TestWaitedIsInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nobodyDecides(t))
