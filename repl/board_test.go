@@ -34,7 +34,7 @@ func TestBoardTellsWhoTriesAgain(t *testing.T) {
 	if got, want := b.settled(again, 80, false), "↻ weather2 instead of weather: no result within 5s"; got != want {
 		t.Errorf("line = %q, want %q", got, want)
 	}
-	if got, want := b.settled(again, 30, false), "↻ weather2 instead of weathe…"; got != want {
+	if got, want := b.settled(again, 30, false), "↻ weather2 instead of…"; got != want {
 		t.Errorf("narrow line = %q, want %q", got, want)
 	}
 	done := clienttest.StatusUpdate("c", "t", a2a.TaskStateCompleted, "sunny")

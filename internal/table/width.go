@@ -23,7 +23,7 @@ func UpTo(s string, width int) string {
 	return s[:len(s)-len(rest)]
 }
 
-// Fit returns s if it takes at most width columns, else its beginning with an ellipsis.
+// Fit returns s if it takes at most width columns, else its beginning with an ellipsis: whole words, unless that leaves much of the room empty.
 func Fit(s string, width int) string {
 	if len(UpTo(s, width)) == len(s) {
 		return s
@@ -31,7 +31,11 @@ func Fit(s string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	return strings.TrimRight(UpTo(s, width-1), " ") + "…"
+	part := UpTo(s, width-1)
+	if at := strings.LastIndexByte(part, ' '); at > len(part)/3 && s[len(part)] != ' ' {
+		part = part[:at]
+	}
+	return strings.TrimRight(part, " ") + "…"
 }
 
 // Pad returns s filled with spaces to width columns.
