@@ -118,7 +118,9 @@ func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) er
 		return nil
 	}
 	now := time.Now()
-	t := table.New("ID", "WHEN", "INBOX", "FROM", "KIND", "REASON")
+	t := &table.Table{Columns: []table.Column{
+		{Title: "ID"}, {Title: "WHEN", Rank: 1}, {Title: "INBOX", Least: 12}, {Title: "FROM", Least: 12, Rank: 2}, {Title: "KIND", Rank: 3}, {Title: "REASON", Least: 30},
+	}}
 	for _, d := range all {
 		t.Row(d.ID, table.Ago(d.Time, now), d.Inbox, d.Event.From, kindOf(d.Event), d.Reason)
 	}
