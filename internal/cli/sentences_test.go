@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +18,19 @@ func TestSentences(t *testing.T) {
 	want := []string{"warning: no answer: gone (agent weather, after all 3)", "error: it is lost"}
 	if !slices.Equal(said, want) {
 		t.Errorf("it says %q, want %q", said, want)
+	}
+}
+
+// TestNoticesAreSaid holds that who asks is told what came while the answer was waited for, to the last line.
+func TestNoticesAreSaid(t *testing.T) {
+	var errs strings.Builder
+	notices := make(chan string, 8)
+	end := (&env{stderr: &errs}).sayNotices(notices)
+	for _, line := range []string{"one", "two", "three"} {
+		notices <- line
+	}
+	end()
+	if want := "cortex: one\ncortex: two\ncortex: three\n"; errs.String() != want {
+		t.Errorf("it says %q, want %q", &errs, want)
 	}
 }
