@@ -155,8 +155,8 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
 }
 
-// markWaited records in the entry for a deadline which of the overdue tasks are still in the queue. After its deadline the queue does not send a
-// task any more.
+// markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which are in the inbox of an agent that has
+// fetched nothing. After its deadline the queue does not send a task any more.
 func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
 	search, ok := o.cfg.Transport.(transport.InboxSearch)
 	if _, deadline := entry.Cause.Payload.(*transport.Deadline); !ok || !deadline || o.queue.backlog == nil {
@@ -172,6 +172,9 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 			return err
 		}
 		if !waits {
+			if o.unfetched(ctx, search, t.Agent, work) {
+				entry.Unfetched = append(entry.Unfetched, t.ID)
+			}
 			continue
 		}
 		handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.Agent), work) // a task is put there before it leaves the queue
@@ -183,6 +186,25 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 		}
 	}
 	return nil
+}
+
+// unfetched reports whether a task is in its agent's inbox, from which the agent has fetched nothing. It only chooses the words of the
+// failure, so it returns false when the inbox cannot be read.
+func (o *Orchestrator) unfetched(ctx context.Context, search transport.InboxSearch, agent string, work *transport.Event) bool {
+	inbox := transport.Inbox(o.cfg.Tenant, agent)
+	if o.queue.depth == nil {
+		return false
+	}
+	waiting, err := o.queue.depth.Waiting(ctx, inbox)
+	if err != nil || waiting == 0 {
+		return false
+	}
+	untaken, err := o.queue.backlog.Untaken(ctx, inbox)
+	if err != nil || untaken < waiting {
+		return false
+	}
+	holds, err := search.Holds(ctx, inbox, work)
+	return err == nil && holds
 }
 
 // workOf returns the event that sends a task, as far as inboxes identify it.

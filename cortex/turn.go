@@ -104,6 +104,15 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
 		}
+		if _, ok := transport.Request(e); ok {
+			why, err := o.missing(ctx, e)
+			if err != nil {
+				return true, err
+			}
+			if why != "" {
+				return true, o.bar(ctx, conv, e, "Nothing was done: "+why+".", now)
+			}
+		}
 	}
 	after := conv.Version
 	err = o.advance(ctx, conv, entry, now, d.lost)
@@ -180,6 +189,13 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 			return transport.Temporary(err)
 		}
 		o.maker.Judge(conv.Conversation, entry)
+		if _, ok := transport.Request(e); !ok && entry.Rejected == "" {
+			why, err := o.missing(ctx, e)
+			if err != nil {
+				return err
+			}
+			entry.Rejected = why
+		}
 		entry.Heard = conv.Hear(e)
 	}
 	if err := conv.Begin(entry); err != nil {

@@ -1,6 +1,7 @@
 package cortex_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -49,7 +50,7 @@ func TestWaitedUntilTheDeadline(t *testing.T) {
 				over(w, cfg)
 				pass(15 * time.Second)
 				for _, id := range []string{"m0", "m1", "m2", "m3"} {
-					w.wantAnswer(id, "a0 could not do it: no result within 15s")
+					w.wantAnswer(id, "a0 could not do it: no result within 15s, the task was never fetched")
 				}
 				for _, id := range []string{"m4", "m5"} {
 					w.wantAnswer(id, "The task of a0 was canceled: "+advised)
@@ -144,7 +145,7 @@ func TestWaitedCountsForNoRule(t *testing.T) {
 		}
 		w.publish(userEvent("m1", "go"))
 		pass(time.Minute)
-		w.wantAnswer("m1", "a2 FAILED no result within 15s (tried before: a0: "+waited+"; a1: no result within 15s); ")
+		w.wantAnswer("m1", "a2 FAILED no result within 15s, the task was never fetched (tried before: a0: "+waited+"; a1: no result within 15s, the task was never fetched); ")
 	})
 }
 
@@ -176,4 +177,42 @@ func TestWaitedIsInTheLog(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNeverFetched tells a task that an agent has not fetched from one that it has, and says so also when the log is read again. Where the agent has fetched
+// others, it is not known which.
+func TestNeverFetched(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes int // tasks, which it does not do
+		says  string
+	}{
+		"none": {0, ", the task was never fetched"}, "one of two": {1, ""}, "both": {2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nobodyDecides(t))
+				cfg := cortex.Config{Decider: nobodyDecides(t), Agents: skilled(1), TaskTimeout: 15 * time.Second}
+				w.restart(cfg)
+				if test.takes > 0 {
+					sub, err := w.bus.Subscribe(t.Context(), transport.Inbox("", "a0"), &transport.SubscribeOptions{Unordered: true, Concurrency: test.takes})
+					if err != nil {
+						t.Fatal(err)
+					}
+					go sub.Serve(t.Context(), func(ctx context.Context, _ *transport.Event) error { //nolint:errcheck // it ends with the test
+						<-ctx.Done()
+						return ctx.Err()
+					})
+					synctest.Wait()
+				}
+				for i := range 2 {
+					w.sayTo(fmt.Sprint("m", i), "go", transport.Direct{Agent: "a0"})
+				}
+				pass(16 * time.Second)
+				for i := range 2 {
+					w.wantAnswer(fmt.Sprint("m", i), "a0 could not do it: no result within 15s"+test.says)
+				}
+				w.wantFold()
+			})
+		})
+	}
 }

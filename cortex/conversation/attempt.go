@@ -118,6 +118,8 @@ func (e *Entry) Missing(t *Task) string {
 		return "it waited " + took + " and was never handed to " + prompt.Clean(t.Agent, maxTriedAgent) + ", which has more to do than it can take"
 	case t.Gone:
 		return "the agent has gone"
+	case slices.Contains(e.Unfetched, t.ID):
+		return "no result within " + took + ", the task was never fetched"
 	}
 	return "no result within " + took
 }

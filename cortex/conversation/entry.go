@@ -58,6 +58,8 @@ type Entry struct {
 	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
 	// Waited are the tasks that reach their deadline here while in the orchestrator's queue: their agents never got them.
 	Waited []a2a.TaskID `json:"waited,omitempty"`
+	// Unfetched are the tasks that reach their deadline here while in the inboxes of their agents, which have fetched nothing from there.
+	Unfetched []a2a.TaskID `json:"unfetched,omitempty"`
 	// Retries are the tasks whose attempt ends here without a result and that are tried again.
 	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
 	// Rejected says why the result that is the cause breaks the schema promised for it. Its task fails.

@@ -59,6 +59,44 @@ func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {
 	return files[:min(len(files), transport.MaxFiles)]
 }
 
+// Brought returns the references to stored files that an event brings into its conversation, each once: those of a message, and of a result that
+// is one or a question. They are at most [transport.MaxFiles], which are as many as a conversation takes.
+func Brought(e *transport.Event) []*a2a.Part {
+	var refs []*a2a.Part
+	add := func(parts a2a.ContentParts) {
+		for _, p := range parts {
+			known := func(q *a2a.Part) bool { return p.Content == q.Content }
+			if transport.IsFileRef(p) && !transport.IsForgotten(p) && len(refs) < transport.MaxFiles && !slices.ContainsFunc(refs, known) {
+				refs = append(refs, p)
+			}
+		}
+	}
+	said := func(s a2a.TaskStatus) bool {
+		if s.State != a2a.TaskStateCompleted && asQuestion(s.State) != a2a.TaskStateInputRequired {
+			return false
+		}
+		if s.Message != nil {
+			add(s.Message.Parts)
+		}
+		return true
+	}
+	switch p := e.Payload.(type) {
+	case *a2a.Message:
+		add(p.Parts)
+	case *a2a.TaskStatusUpdateEvent:
+		said(p.Status)
+	case *a2a.Task:
+		if said(p.Status) {
+			for _, a := range p.Artifacts {
+				if a != nil {
+					add(a.Parts)
+				}
+			}
+		}
+	}
+	return refs
+}
+
 // filesFor returns the files that go with a task.
 func (c *Conversation) filesFor(t *Task) []*a2a.Part {
 	var files []*a2a.Part

@@ -94,6 +94,9 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 	c.named += len(eventID)
 }
 
+// Updated returns the time of the last entry; the zero time when it is unknown, as after a snapshot.
+func (c *Conversation) Updated() time.Time { return c.at }
+
 // Undated reports whether the time of the last entry is unknown, as after a snapshot.
 func (c *Conversation) Undated() bool { return c.at.IsZero() }
 
