@@ -45,7 +45,7 @@ func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table
 		{Title: "TEXT", Least: 24},
 	}}
 	for _, task := range list {
-		state, took := stateName(task.State), ""
+		state, took := StateName(task.State), ""
 		if task.Attempt > 1 {
 			state += fmt.Sprintf(", attempt %d", task.Attempt)
 		}

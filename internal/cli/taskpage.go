@@ -12,6 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/repl"
 )
 
 func (e *env) newTaskShow(asJSON *bool) *cobra.Command {
@@ -100,7 +101,7 @@ func taskPage(t *taskJSON, named func(string) string, now time.Time) *table.Tabl
 	field("conversation", t.ContextID)
 	field("agent", named(t.Agent))
 	field("asked", t.Text)
-	field("state", stateWord(t.State))
+	field("state", repl.StateName(t.State))
 	for i, agent := range t.Tried {
 		field(fmt.Sprintf("attempt %d", i+1), named(agent))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agents"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -62,7 +63,7 @@ func ended(e a2a.Event) string {
 	if !ok || u.Status.Message == nil {
 		return "completed, 0 bytes"
 	}
-	return stateWord(u.Status.State) + ", " + bytesText(u.Status.Message.Parts)
+	return repl.StateName(u.Status.State) + ", " + bytesText(u.Status.Message.Parts)
 }
 
 // bytesText says how much is in parts: of text and data, and of files.

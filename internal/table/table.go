@@ -3,6 +3,7 @@
 package table
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,12 +79,13 @@ const (
 // Render returns the table, for a screen of some columns or, with 0, whole. quiet is how its head is shown; nil: as it is. Columns in which
 // there is nothing are left out.
 func (t *Table) Render(width int, quiet func(string) string) string {
-	head, rows := t.clean()
-	l := layout{width: width, columns: t.Columns, head: head, rows: rows}
-	l.leaveOut(func(i int) bool {
-		return !slices.ContainsFunc(rows, func(r row) bool { return r.cells[i] != "" })
-	})
-	if len(l.columns) == 0 {
+	l := layout{width: width, columns: t.Columns, rows: t.clean()}
+	for i := range t.Columns {
+		if slices.ContainsFunc(l.rows, func(r row) bool { return r.cells[i] != "" }) {
+			l.shown = append(l.shown, i)
+		}
+	}
+	if len(l.shown) == 0 {
 		return ""
 	}
 	switch {
@@ -99,19 +101,17 @@ func (t *Table) Render(width int, quiet func(string) string) string {
 	var b strings.Builder
 	l.writeHead(&b, quiet)
 	for _, r := range l.rows {
-		b.WriteString(l.line(r.cells) + "\n")
+		line := l.line(r.cells, len(l.shown))
+		b.WriteString(line + "\n")
 		if width > 0 {
-			l.writeMarks(&b, r)
+			writeMarks(&b, line, r.marks, width)
 		}
 	}
 	return b.String()
 }
 
-// clean returns what is shown of the head and the rows, all of them with as many cells.
-func (t *Table) clean() (head []string, rows []row) {
-	for _, c := range t.Columns {
-		head = append(head, c.Title)
-	}
+// clean returns what is shown of the rows, all of them with as many cells.
+func (t *Table) clean() (rows []row) {
 	for _, r := range t.rows {
 		cells := make([]string, len(t.Columns))
 		for i, cell := range r.cells {
@@ -126,49 +126,25 @@ func (t *Table) clean() (head []string, rows []row) {
 		}
 		rows = append(rows, row{cells, marks})
 	}
-	return head, rows
+	return rows
 }
 
 // layout is a table on a screen.
 type layout struct {
 	width   int
 	columns []Column
-	head    []string
 	rows    []row
-	widths  []int
-}
-
-// leaveOut leaves out columns.
-func (l *layout) leaveOut(which func(int) bool) {
-	var stay []int
-	for i := range l.columns {
-		if !which(i) {
-			stay = append(stay, i)
-		}
-	}
-	l.columns, l.head = pick(l.columns, stay), pick(l.head, stay)
-	rows := make([]row, len(l.rows))
-	for n, r := range l.rows {
-		rows[n] = row{pick(r.cells, stay), r.marks}
-	}
-	l.rows = rows
-}
-
-func pick[T any](all []T, which []int) []T {
-	some := make([]T, len(which))
-	for n, i := range which {
-		some[n] = all[i]
-	}
-	return some
+	shown   []int // the columns that are not left out
+	widths  []int // of those
 }
 
 // natural returns how wide the columns would be if there was room.
 func (l *layout) natural() []int {
-	widths := make([]int, len(l.columns))
-	for i, title := range l.head {
-		widths[i] = max(Width(title), l.columns[i].Wide)
+	widths := make([]int, len(l.shown))
+	for n, i := range l.shown {
+		widths[n] = max(Width(l.columns[i].Title), l.columns[i].Wide)
 		for _, r := range l.rows {
-			widths[i] = max(widths[i], Width(r.cells[i]))
+			widths[n] = max(widths[n], Width(r.cells[i]))
 		}
 	}
 	return widths
@@ -179,27 +155,22 @@ func (l *layout) fit() {
 	if l.fits(func(int) int { return maxCell }) {
 		return
 	}
-	for i, c := range l.columns {
-		if c.IDs {
+	for _, i := range l.shown {
+		if l.columns[i].IDs {
 			l.shorten(i)
 		}
 	}
 	for !l.fits(func(i int) int { return l.columns[i].Least }) {
-		ranked := 0
-		for i, c := range l.columns {
-			if c.Rank > l.columns[ranked].Rank {
-				ranked = i
-			}
-		}
-		if l.columns[ranked].Rank == 0 {
+		first := slices.MaxFunc(l.shown, func(a, b int) int { return cmp.Compare(l.columns[a].Rank, l.columns[b].Rank) })
+		if l.columns[first].Rank == 0 {
 			break
 		}
-		l.leaveOut(func(i int) bool { return i == ranked })
+		l.shown = slices.DeleteFunc(l.shown, func(i int) bool { return i == first })
 	}
-	for !l.fits(l.narrowest) && len(l.columns) > 1 {
-		l.leaveOut(func(i int) bool { return i == len(l.columns)-1 })
+	for !l.fits(l.narrowest) && len(l.shown) > 1 {
+		l.shown = l.shown[:len(l.shown)-1]
 	}
-	if len(l.columns) == 1 {
+	if len(l.shown) == 1 {
 		l.widths[0] = min(l.widths[0], l.width)
 	}
 }
@@ -216,9 +187,9 @@ func (l *layout) narrowest(i int) int {
 func (l *layout) fits(to func(int) int) bool {
 	l.widths = l.natural()
 	bounds := make([]int, len(l.widths))
-	for i, w := range l.widths {
-		if bounds[i] = w; to(i) > 0 {
-			bounds[i] = min(to(i), w)
+	for n, i := range l.shown {
+		if bounds[n] = l.widths[n]; to(i) > 0 {
+			bounds[n] = min(to(i), l.widths[n])
 		}
 	}
 	return Narrow(l.widths, bounds, l.width-gap*(len(l.widths)-1))
@@ -268,23 +239,25 @@ func (l *layout) shorten(i int) {
 	}
 }
 
-// line returns the cells of a row below those of the others.
-func (l *layout) line(cells []string) string {
+// line returns the first columns of a row, below those of the others.
+func (l *layout) line(cells []string, columns int) string {
 	var b strings.Builder
-	for i, cell := range cells {
+	for n, i := range l.shown[:columns] {
+		cell := cells[i]
 		if l.width > 0 {
-			cell = Fit(cell, l.widths[i])
+			cell = Fit(cell, l.widths[n])
 		}
-		b.WriteString(Pad(cell, l.widths[i]+gap))
-		if Width(cell) >= l.widths[i]+gap { // it takes more than its column
-			b.WriteString(strings.Repeat(" ", gap))
-		}
+		b.WriteString(Pad(cell, l.widths[n]) + strings.Repeat(" ", gap))
 	}
 	return strings.TrimRight(b.String(), " ")
 }
 
 func (l *layout) writeHead(b *strings.Builder, quiet func(string) string) {
-	head := l.line(l.head)
+	titles := make([]string, len(l.columns))
+	for i, c := range l.columns {
+		titles[i] = c.Title
+	}
+	head := l.line(titles, len(l.shown))
 	if head == "" {
 		return
 	}
@@ -294,18 +267,14 @@ func (l *layout) writeHead(b *strings.Builder, quiet func(string) string) {
 	b.WriteString(head + "\n")
 }
 
-// writeMarks writes those marks of a row that it does not show whole.
-func (l *layout) writeMarks(b *strings.Builder, r row) {
-	for _, mark := range r.marks {
-		shown := func(cell string) bool { return strings.Contains(cell, mark) }
-		for i := range r.cells {
-			if shown(Fit(r.cells[i], l.widths[i])) {
-				mark = ""
-				break
-			}
+// writeMarks writes those marks of a row that its line does not show whole.
+func writeMarks(b *strings.Builder, line string, marks []string, width int) {
+	for _, mark := range marks {
+		if strings.Contains(line, mark) {
+			continue
 		}
-		for _, line := range Wrap(mark, l.width-gap) {
-			b.WriteString(strings.Repeat(" ", gap) + line + "\n")
+		for _, part := range Wrap(mark, width-gap) {
+			b.WriteString(strings.Repeat(" ", gap) + part + "\n")
 		}
 	}
 }
@@ -315,7 +284,7 @@ func (l *layout) writeMarks(b *strings.Builder, r row) {
 func (l *layout) wrapped(quiet func(string) string) string {
 	const room = 16 // that is left for the last one beside the others
 	l.widths = l.natural()
-	last, indent := len(l.widths)-1, 0
+	last, indent := len(l.shown)-1, 0
 	for _, w := range l.widths[:last] {
 		indent += w + gap
 	}
@@ -327,10 +296,15 @@ func (l *layout) wrapped(quiet func(string) string) string {
 		l.writeHead(&b, quiet)
 	}
 	for _, r := range l.rows {
-		text := strings.Join(Wrap(r.cells[last], l.width-indent), "\n"+strings.Repeat(" ", indent))
-		begin := Pad(l.line(r.cells[:last]), indent)
+		text := strings.Join(Wrap(r.cells[l.shown[last]], l.width-indent), "\n"+strings.Repeat(" ", indent))
+		begin := Pad(l.line(r.cells, last), indent)
 		if stacked {
-			words := slices.DeleteFunc(slices.Clone(r.cells[:last]), func(cell string) bool { return cell == "" })
+			var words []string
+			for _, i := range l.shown[:last] {
+				if r.cells[i] != "" {
+					words = append(words, r.cells[i])
+				}
+			}
 			begin = strings.Repeat(" ", indent)
 			if len(words) > 0 {
 				begin = Fit(strings.Join(words, strings.Repeat(" ", gap)), l.width) + "\n" + begin
