@@ -221,7 +221,12 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 	}
 	name := prompt.Clean(card.Name, 64)
 	say := e.speaker()
-	log := e.sentencesOr(slog.LevelWarn, func(line string) { say("%s", line) })
+	told := func(line string) { say("%s", line) }
+	log := e.sentencesOr(slog.LevelWarn, told)
+	linkLog := log
+	if !e.settings.wantsLogs() {
+		linkLog = e.sentencesOr(slog.LevelError, told) // how the connection goes is said in words of its own
+	}
 	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
 		e.settings.agent = card.Name // it is refused later
 	}
@@ -249,9 +254,9 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 			say("%s lost the connection and tries again until it is back", name)
 		}
 	}
-	join := func() (*link, error) { return e.settings.awaitJoin(ctx, card.Name, log, onConn, conn.tell) }
+	join := func() (*link, error) { return e.settings.awaitJoin(ctx, card.Name, linkLog, onConn, conn.tell) }
 	if f.once { // whoever starts it again and again would start one more that waits
-		join = func() (*link, error) { return e.settings.mustJoin(ctx, card.Name, log, onConn) }
+		join = func() (*link, error) { return e.settings.mustJoin(ctx, card.Name, linkLog, onConn) }
 	}
 	l, err := join()
 	if err != nil && ctx.Err() != nil {
