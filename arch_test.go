@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
-	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/size", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
+	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/size", "internal/table", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
 	"internal/home":                  {"transport", "transport/nats/auth", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/home/nats":             {"internal/home", "transport", "transport/nats", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},
@@ -42,6 +42,7 @@ var allowed = map[string][]string{
 	"internal/recent":                {},
 	"internal/shorten":               {},
 	"internal/size":                  {},
+	"internal/table":                 {"prompt"},
 	"internal/token":                 {},
 	"internal/torture":               {"transport", "transport/nats", "cortex/jetstore", "agents", "cortex/conversation", "cortex/storage"},
 	"agentcard":                      {"internal/document", "internal/recent", "internal/shorten"},
@@ -85,7 +86,7 @@ var allowed = map[string][]string{
 	"agents/clock":                             {},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
-	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten"},
+	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},
 }
 
 // vendors lists the modules that only one package may import outside tests.
@@ -97,7 +98,7 @@ var vendors = map[string][]string{
 	"github.com/nats-io/nkeys":          {"transport/nats/auth"},
 	"github.com/chzyer/readline":        {"repl"},
 	"github.com/spf13/cobra":            {"internal/cli"},
-	"github.com/rivo/uniseg":            {"repl", "internal/cli"},
+	"github.com/rivo/uniseg":            {"repl", "internal/table"},
 	"github.com/yuin/goldmark":          {"repl"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
 	"github.com/google/jsonschema-go":   {"agents"},

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	extast "github.com/yuin/goldmark/extension/ast"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // table returns the body of a table. Columns are as wide as what is in them, and those that take most give way; on a screen that is too
@@ -35,7 +37,11 @@ func (w *walker) table(n *extast.Table) func(int, bool) [][]span {
 				}
 			}
 		}
-		if !share(widths, width-gap*(len(widths)-1), least) {
+		bounds := make([]int, len(widths))
+		for i, w := range widths {
+			bounds[i] = min(w, least)
+		}
+		if !table.Narrow(widths, bounds, width-gap*(len(widths)-1)) {
 			return stacked(rows, width)
 		}
 		var lines [][]span
@@ -105,27 +111,4 @@ func stacked(rows [][][]span, width int) [][]span {
 		}
 	}
 	return lines
-}
-
-// share narrows the widest columns until all of them take at most room. It reports whether none of them got narrower than least.
-func share(widths []int, room, least int) bool {
-	most := 0
-	for _, w := range widths {
-		most = max(most, w)
-	}
-	for most = min(most, max(room, 0)); most > 0; most-- {
-		sum := 0
-		for _, w := range widths {
-			sum += min(w, most)
-		}
-		if sum <= room {
-			break
-		}
-	}
-	ok := most > 0
-	for i, w := range widths {
-		widths[i] = min(w, most)
-		ok = ok && (w <= most || most >= least)
-	}
-	return ok
 }

@@ -66,7 +66,7 @@ func (c *Conversation) Bars(e *transport.Event) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s, who can let you in: cortex sessions share %s %s", c.belongs(), prompt.Clean(c.ContextID, maxIDShown), shareName(e.From))
+	return fmt.Sprintf("%s, who can let you in: cortex conversations share %s %s", c.belongs(), prompt.Clean(c.ContextID, maxIDShown), shareName(e.From))
 }
 
 func (c *Conversation) belongs() string {

@@ -66,7 +66,7 @@ func completeBy(c *cobra.Command, name string, f cobra.CompletionFunc) {
 }
 
 func conversationIDs(ctx context.Context, b *backend, add offer) error {
-	list, _, err := listSessions(ctx, b.link, maxCompleted)
+	list, _, err := listConversations(ctx, b.link, maxCompleted)
 	for _, info := range list {
 		add(info.ContextID, info.Title)
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 // roomAdvice is for the sender of a file, whose credentials may not allow it to delete anything.
-const roomAdvice = "whoever runs Cortex can make room there, or delete conversations that have files (`cortex sessions delete`)"
+const roomAdvice = "whoever runs Cortex can make room there, or delete conversations that have files (`cortex conversations delete`)"
 
 // diskRoom makes a server refuse files while its disk is nearly full: a server whose disk is full stops writing for good, and files are what fills
 // it. Chunks are then mapped to a subject that no stream has, where a Bus of this process answers with the reason. This works for all users, with
@@ -80,7 +80,7 @@ func (r *diskRoom) look() time.Duration {
 	if !r.none {
 		r.none = true
 		r.log.Warn("no files are taken: the disk of the store is nearly full", "free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(reserve)),
-			"do", "make room on the disk, or delete conversations that have files (`cortex sessions delete`)")
+			"do", "make room on the disk, or delete conversations that have files (`cortex conversations delete`)")
 	}
 	r.divert(true) // each time: an account may be new
 	return diskEvery

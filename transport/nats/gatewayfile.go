@@ -183,7 +183,7 @@ func (g *gateway) fileRoom(c *caller) error {
 		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
 	}
 	c.counted, c.chunks = time.Now(), total
-	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex sessions delete`); files that no conversation has go by themselves within minutes"
+	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex conversations delete`); files that no conversation has go by themselves within minutes"
 	switch {
 	case total >= g.ownChunks:
 		return fmt.Errorf("%w: %s keeps %s of files already, which is as much as one may: %s", transport.ErrFilesFull, c.who, chunksText(total), ask)
