@@ -104,6 +104,12 @@ func openWith(t *testing.T, env []string, args ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openProgram(t, path, env, args...)
+}
+
+// openProgram is openWith for any program.
+func openProgram(t *testing.T, path string, env []string, args ...string) *terminal {
+	t.Helper()
 	cmd := exec.Command(path, args...)
 	cmd.Env = append([]string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})

@@ -51,7 +51,7 @@ func (e *env) completeIDs(list func(context.Context, *backend, offer) error) cob
 // prefix of several candidates on the command line without quoting it, and evaluate that line at the next Tab, and people choose the ids of their
 // conversations themselves.
 func isPlainWord(id string) bool {
-	return id != "" && len(id) <= maxCompletedID && shellWord(id) == id && !strings.ContainsAny(id[:1], "-=%")
+	return id != "" && len(id) <= maxCompletedID && shellWord(id) == id && !strings.ContainsAny(id[:1], "-%")
 }
 
 // first limits what is offered to the first argument.
@@ -122,7 +122,8 @@ var agentStates = []cobra.Completion{"active", "draining", "registered", "unknow
 func (e *env) completeModels(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	cmd.SetContext(cmp.Or(cmd.Context(), context.Background()))
 	_ = e.settings.complete(cmd) // without a file, those that are built in
-	return slices.Sorted(maps.Keys(e.settings.endpoints())), cobra.ShellCompDirectiveNoFileComp
+	names := slices.Sorted(maps.Keys(e.settings.endpoints()))
+	return slices.DeleteFunc(names, func(name string) bool { return !isPlainWord(name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeValues has all commands below c complete the settings that have a few values, and no file where no file is meant.
