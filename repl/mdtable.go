@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"slices"
 	"strings"
 
 	extast "github.com/yuin/goldmark/extension/ast"
@@ -93,16 +94,26 @@ func tableRow(row [][]span, widths []int, align []extast.Alignment, gap int) [][
 	return lines
 }
 
-// stacked returns the cells of each row below each other.
+// maxName bounds the name of a column, in columns of the screen, where it is repeated for each row.
+const maxName = 100
+
+// stacked returns the cells of each row below each other, without the empty ones.
 func stacked(rows [][][]span, width int) [][]span {
 	var lines [][]span
+	names := make([][]span, len(rows[0]))
+	for i, name := range rows[0] {
+		names[i] = slices.Concat(cutSpans(name, maxName), []span{{text: ": "}})
+	}
 	for _, row := range rows[1:] {
-		if len(lines) > 0 {
-			lines = append(lines, nil)
-		}
+		begins := len(lines) > 0
 		for i, cell := range row {
-			line := append(append([]span{}, rows[0][i]...), span{text: ": "})
-			lines = append(lines, wrapSpans(append(line, cell...), width, true)...)
+			if plainText(cell) == "" {
+				continue
+			}
+			if begins {
+				lines, begins = append(lines, nil), false
+			}
+			lines = append(lines, wrapSpans(slices.Concat(names[i], cell), width, true)...)
 		}
 	}
 	if len(lines) == 0 { // only the names are there yet

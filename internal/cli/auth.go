@@ -220,11 +220,5 @@ func tenantFlag(tenant string) string {
 	return " --tenant " + shellWord(tenant)
 }
 
-// shellWord quotes s where a shell would take it apart, or a terminal for something else.
-func shellWord(s string) string {
-	s = prompt.Clean(s, 4096)
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:@%+,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+// shellWord returns s as a word of a command that people copy.
+func shellWord(s string) string { return prompt.ShellWord(s) }

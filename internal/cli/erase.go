@@ -123,9 +123,9 @@ func (e *env) deleteConversation(ctx context.Context, l *link, contextID string,
 	}
 	learned := ""
 	if done.Learned > 0 {
-		learned = fmt.Sprintf(", agents of which less is known now, %d", done.Learned)
+		learned = ", and what was learned from it about " + counted(done.Learned, "agent")
 	}
-	fmt.Fprintf(e.stdout, "deleted conversation %s: entries, %d%s\n", contextID, done.Entries, learned)
+	fmt.Fprintf(e.stdout, "deleted conversation %s: %s%s\n", contextID, counted(done.Entries, "record"), learned)
 	return nil
 }
 
