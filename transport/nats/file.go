@@ -204,8 +204,8 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 	return named, nil
 }
 
-// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may take back what it has stored a moment ago, before it has
-// said anything in that conversation.
+// RemoveObject implements [transport.FileKeeper]. Behind a gateway, a caller may remove what it has stored itself, unless an event or an entry of
+// the log names it.
 func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
 	if !b.who.Limited() {
 		return b.removeFiles(ctx, objectSubject(o)+".*")

@@ -94,38 +94,6 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	return g.nc.Publish(m.Reply, stored.Data)
 }
 
-// takeBack is behind the subject of an object that who has stored it takes back.
-const takeBack = ".remove"
-
-// takeBack removes what is there of a file whose upload was stopped. It has to be one of which this gateway knows that it was stored a moment ago, and
-// behind which its sender has said nothing in that conversation: something may speak of any other.
-func (g *gateway) takeBack(c *caller, object, reply string) error {
-	o, _, err := parseChunkSubject(object + ".0")
-	is, known := c.uploads[o]
-	if err != nil || objectSubject(o) != object || !known || time.Since(is.at) > uploadKnown {
-		return forbidden(c.who, "remove "+object)
-	}
-	if err := g.charge(c, countCost, 0); err != nil {
-		return err
-	}
-	delete(c.uploads, o)
-	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
-	defer cancel()
-	if err := g.bus.RemoveObject(ctx, o); err != nil {
-		return err
-	}
-	c.counted = time.Time{}
-	if reply == "" {
-		return nil
-	}
-	return g.nc.Publish(reply, []byte("{}"))
-}
-
-// said takes note that a caller has said something in a conversation, perhaps of the files that it has stored there.
-func (c *caller) said(contextID string) {
-	maps.DeleteFunc(c.uploads, func(o transport.Object, _ upload) bool { return o.ContextID == contextID })
-}
-
 // follows returns an error for a chunk before which there is none. A file that was refused is removed, and who did not hear that would go on
 // with it: there would be room again for its end.
 func (g *gateway) follows(c *caller, o transport.Object, n int) error {
@@ -142,8 +110,8 @@ func (g *gateway) follows(c *caller, o transport.Object, n int) error {
 	return err
 }
 
-// stop removes what is there of a file whose n-th chunk is refused, and returns why. Who may store files may write over them as well, so
-// that it is no new right to have one's own removed. A chunk that is there was refused when it came once more: the file may be whole.
+// stop removes what is there of a file whose n-th chunk is refused, and returns why. A chunk that is there was refused when it came once
+// more: the file may be whole, and stays.
 func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	delete(c.uploads, o)
 	if n == 0 {
@@ -157,10 +125,9 @@ func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
 	defer cancel()
-	if err := g.bus.RemoveObject(ctx, o); err != nil {
+	if err := g.remove(ctx, c, o); err != nil {
 		c.warn(g.bus.log, "a file that was refused is not removed", "who", c.who.String(), "context_id", o.ContextID, "err", err)
 	}
-	c.counted = time.Time{}
 	return why
 }
 
