@@ -37,13 +37,22 @@ type diskRoom struct {
 	disk func(dir string) (free, size uint64, err error)
 	log  *slog.Logger
 
-	mu   sync.Mutex
-	none bool // there is no room
+	mu      sync.Mutex
+	none    bool // there is no room
+	silent  bool // there is none for new messages either
+	free    uint64
+	talk    uint64 // what new messages leave free
+	known   time.Time
+	reserve *reserve
 }
 
-// serve looks until done.
+// serve looks until done. When the server has run for a while, it sees to the reserve: a short run needs none.
 func (r *diskRoom) serve(done <-chan struct{}) {
+	began := time.Now()
 	for {
+		if time.Since(began) >= reserveAfter {
+			r.keepReserve()
+		}
 		t := time.NewTimer(r.look())
 		select {
 		case <-done:
@@ -56,6 +65,46 @@ func (r *diskRoom) serve(done <-chan struct{}) {
 
 // reserveOf returns how much of a disk files leave free.
 func reserveOf(size uint64) uint64 { return min(max(size/20, minReserve), maxReserve) }
+
+// talkOf returns how much of a disk new messages leave free, for the work in progress and for deleting: less than files do, so that files never
+// silence anybody.
+func talkOf(size uint64) uint64 { return reserveOf(size) / 2 }
+
+// grows is how many bytes an event that waits takes on the disk when it has been handled, as a multiple of its own: the log has what was said, what
+// an agent was asked and what it answered, and a snapshot has some of that again.
+const grows = 4
+
+// talkKnown is how old the free space may be that new messages are measured by.
+const talkKnown = 50 * time.Millisecond
+
+// forMessage returns ErrFull for a new message while the disk has less left than new messages leave free, besides what the waiting bytes of the
+// inboxes may grow to. Whatever belongs to work in progress is not asked about: it is to end.
+func (r *diskRoom) forMessage(waiting uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); now.Sub(r.known) >= talkKnown {
+		free, size, err := r.disk(r.dir)
+		if err != nil {
+			return nil // publishing says what is wrong
+		}
+		r.free, r.talk, r.known = free, talkOf(size), now
+	}
+	least := r.talk + grows*waiting
+	if r.free >= least {
+		if r.silent && r.free >= least+r.talk/4 {
+			r.silent = false
+			r.log.Info("new messages are taken again: the disk of the store has room", "free", transport.SizeText(int64(r.free)))
+		}
+		return nil
+	}
+	if !r.silent {
+		r.silent = true
+		r.log.Warn("no new messages are taken: the disk of the store is nearly full", "free", transport.SizeText(int64(r.free)), "least", transport.SizeText(int64(least)),
+			"do", "make room on the disk, or delete conversations (`cortex sessions delete`)")
+	}
+	return fmt.Errorf("%w: the disk of the store has %s free, and new messages leave at least %s to the work in progress: whoever runs Cortex can make room there, or delete conversations (`cortex sessions delete`)",
+		transport.ErrFull, transport.SizeText(int64(r.free)), transport.SizeText(int64(least)))
+}
 
 // look has the server take files, or not, and returns when to look again.
 func (r *diskRoom) look() time.Duration {

@@ -45,13 +45,21 @@ func isNewWork(t transport.Topic, e *transport.Event) bool {
 	return ok && t.Kind == transport.KindInbox && t.ID == transport.Cortex
 }
 
-// room counts an event of about size bytes in, or returns ErrFull. While the server does not tell how much it holds, everything
-// has room: publishing says what is wrong.
+// room counts an event of about size bytes in, or returns ErrFull: the inboxes hold too much, or the disk of this process's server has too little
+// left. While the server does not tell how much it holds, everything has room: publishing says what is wrong.
 func (b *Bus) room(ctx context.Context, size int) error {
 	g := &b.gauge
 	if before, due := g.due(time.Now()); due {
 		msgs, bytes, err := b.inboxSize(ctx) // meanwhile others go by what is known
 		g.set(before, msgs, bytes, err)
+	}
+	if b.server != nil && b.server.room != nil {
+		g.mu.Lock()
+		waiting := g.bytes + uint64(size)
+		g.mu.Unlock()
+		if err := b.server.room.forMessage(waiting); err != nil {
+			return err
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
