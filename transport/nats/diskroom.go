@@ -19,6 +19,7 @@ const (
 
 	minReserve = 32 << 20 // bytes of the disk that files leave to everything else: a twentieth part of it, within these bounds
 	maxReserve = 1 << 30
+	maxTalk    = 128 << 20 // bytes that new messages leave: half of that, up to this
 
 	diskEvery = time.Second           // how often it is looked how much is free, at the least
 	diskSoon  = 50 * time.Millisecond // and at the most
@@ -68,7 +69,7 @@ func reserveOf(size uint64) uint64 { return min(max(size/20, minReserve), maxRes
 
 // talkOf returns how much of a disk new messages leave free, for the work in progress and for deleting: less than files do, so that files never
 // silence anybody.
-func talkOf(size uint64) uint64 { return reserveOf(size) / 2 }
+func talkOf(size uint64) uint64 { return min(reserveOf(size)/2, maxTalk) }
 
 // grows is how many bytes an event that waits takes on the disk when it has been handled, as a multiple of its own: the log has what was said, what
 // an agent was asked and what it answered, and a snapshot has some of that again.
