@@ -71,9 +71,11 @@ func reserveOf(size uint64) uint64 { return min(max(size/20, minReserve), maxRes
 // silence anybody.
 func talkOf(size uint64) uint64 { return min(reserveOf(size)/2, maxTalk) }
 
-// grows is how many bytes an event that waits takes on the disk when it has been handled, as a multiple of its own: the log has what was said, what
-// an agent was asked and what it answered, and a snapshot has some of that again.
-const grows = 4
+// grows is how many bytes on the disk an event that waits may take until it has been handled, as a multiple of its own. In the end it is about 4: the
+// log has what was said, what an agent was asked, and what it answered. Meanwhile the inboxes have some of that again, there are snapshots, and
+// what was erased takes room until the server compacts its files. With 4, messages of 200 KB filled a disk of 500 MB within seconds after the
+// first refusal; with 12, the free space stayed above what new messages leave.
+const grows = 12
 
 // talkKnown is how old the free space may be that new messages are measured by.
 const talkKnown = 50 * time.Millisecond
