@@ -249,7 +249,7 @@ type node struct {
 	orchestrator *cortex.Orchestrator
 	server       home.Server           // nil with --nats
 	claim        *claim                // likewise
-	clock        *wallClock
+	clock        *wallClock            // of what deletes by age
 	broken       atomic.Pointer[error] // why the server has given up its store, after which it may not even end
 	release      func()
 	closeLLM     func() error
