@@ -36,6 +36,9 @@ const (
 // from a stream's configuration without a word.
 const minLevel = 4
 
+// maxAppends is how many appends may wait for the server at a time.
+const maxAppends = 256
+
 // directAPI is the prefix of the API for who needs no gateway.
 const directAPI = "$JS.API."
 
@@ -80,7 +83,7 @@ type Store struct {
 	// Tests answer in the server's place, and do not want to wait.
 	api     string // prefix of the server's API
 	timeout time.Duration
-	publish func(context.Context, *nats.Conn, *nats.Msg) (seq uint64, err error) // puback.Publish, for entries
+	publish func(context.Context, *nats.Msg, time.Duration) (seq uint64, err error) // that of a puback.Publisher, for entries
 	// replicated says that a server other than the stream's leader may answer a direct get, perhaps a little behind.
 	replicated bool
 }
@@ -101,7 +104,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.Publish}
+	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.New(nc, maxAppends).Publish}
 	if err := s.ask(ctx, s.checkServer); err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}

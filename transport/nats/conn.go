@@ -10,7 +10,15 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/cortex-orchestrator/cortex/internal/puback"
 	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// How many messages may wait for the server to have stored them: each has a subscription, of which those who are let in through a gateway
+// may have few.
+const (
+	maxStoring      = 256
+	maxStoringGuest = 16
 )
 
 // conn is the connection to the server. What it publishes goes through the gateway where its credentials have one (see package
@@ -22,6 +30,7 @@ type conn struct {
 	failed atomic.Pointer[error] // why the server did not let it be made again
 
 	mu      sync.Mutex
+	stores  *puback.Publisher // nil before the connection is there
 	waiting map[*waiter]struct{}
 }
 
@@ -43,6 +52,19 @@ func (c *conn) PublishRequest(subject, reply string, data []byte) error {
 
 // PublishMsg publishes m, which it does not change.
 func (c *conn) PublishMsg(m *natsgo.Msg) error { return c.Conn.PublishMsg(c.through(m)) }
+
+// connected takes the connection into use.
+func (c *conn) connected(nc *natsgo.Conn, storing int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Conn, c.stores = nc, puback.New(nc, storing)
+}
+
+// store publishes m to its stream, once, and waits until the server has it. It sets the Reply of m.
+func (c *conn) store(ctx context.Context, m *natsgo.Msg) error {
+	_, err := c.stores.Publish(ctx, c.through(m), attemptTimeout)
+	return err
+}
 
 // RequestWithContext returns the answer to a request, or an error that wraps ErrForbidden when the server refuses it.
 func (c *conn) RequestWithContext(ctx context.Context, subject string, data []byte) (*natsgo.Msg, error) {
@@ -113,6 +135,9 @@ func (c *conn) lost() {
 	for w := range c.waiting {
 		w.end(natsgo.ErrDisconnected)
 	}
+	if c.stores != nil {
+		c.stores.Fail(func(string) bool { return true }, natsgo.ErrDisconnected)
+	}
 }
 
 // refused ends the calls that err is the answer to; it reports false when err is no refusal.
@@ -127,6 +152,9 @@ func (c *conn) refused(err error) bool {
 		if w.concerns(subject) {
 			w.end(why)
 		}
+	}
+	if c.stores != nil {
+		c.stores.Fail(func(s string) bool { return s == subject }, why)
 	}
 	return true
 }
