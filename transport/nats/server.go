@@ -223,7 +223,15 @@ func (s *Server) Shutdown() {
 }
 
 // InProcessConn returns a connection to the server that needs no network; it is how Dial reaches it.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) {
+	ns := s.current()
+	if !ns.Running() {
+		return nil, server.ErrServerNotRunning
+	}
+	here, there := pipe()
+	go createClientInProcess(ns, there)
+	return here, nil
+}
 
 func (s *Server) current() *server.Server {
 	s.mu.Lock()
