@@ -24,7 +24,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return nil, err
 	}
 	text := d.m.newDraft(ctx, d.conv, d.turn)
-	decided, err := within(ctx, d.m, func() (*llm.Decision, error) { return callDecider(ctx, d.m.cfg.Decider, t, text.write) },
+	decided, err := within(ctx, d, func() (*llm.Decision, error) { return callDecider(ctx, d.m.cfg.Decider, t, text.write) },
 		func(dec *llm.Decision) llm.Usage { return dec.Usage })
 	text.end()
 	d.m.decisions.Add(1)
