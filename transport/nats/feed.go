@@ -161,25 +161,26 @@ func (f *feed) receive(m *natsgo.Msg) {
 	f.asked--
 	f.heard = time.Now()
 	in.mu.Unlock()
-	if in.ordered && !f.inOrder(m) {
+	meta, err := m.Metadata()
+	if err != nil {
+		in.bus.log.Warn("message without delivery data", "subject", oneLine(m.Subject, 200), "err", err)
 		return
 	}
-	f.p.take(m)
+	if in.ordered && !f.inOrder(meta) {
+		return
+	}
+	f.p.take(m, meta)
 }
 
 // inOrder reports whether nothing is missing before a message. Else the feed ends: the order is right again only behind the next one's reset,
 // which makes the server deliver again what is left out here.
-func (f *feed) inOrder(m *natsgo.Msg) bool {
+func (f *feed) inOrder(meta *natsgo.MsgMetadata) bool {
 	switch {
 	case f.failed.Load():
 		return false
 	case f.p.in.bus.nc.Stats().Reconnects != f.conn: // a pull can outlive its connection at the server, which lost events with it
 		f.fail(errReconnected)
 		return false
-	}
-	meta, err := m.Metadata()
-	if err != nil {
-		return true // see take
 	}
 	// A consumer's new leader does not send what the one before had counted as delivered and could not send any more.
 	if f.next != 0 && meta.Sequence.Consumer != f.next {
