@@ -11,7 +11,7 @@ func isolate(*exec.Cmd) {}
 
 func newMark() string { return "1" }
 
-// terminate ends the program; what it started is not reached.
+// terminate kills the program, but not what it started.
 func terminate(p *os.Process, _ string) error { return p.Kill() }
 
 func isGone(int, string) bool { return true }

@@ -4,5 +4,5 @@ package agents
 
 import "syscall"
 
-// killGroup ends what is left of the group that pid leads or led.
+// killGroup kills what is left of the group that pid leads or led.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

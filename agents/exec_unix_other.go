@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// isolate gives the program a process group of its own.
+// isolate puts the program into its own process group.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 func newMark() string { return "1" }
 
-// terminate asks the program and its group to end.
+// terminate sends SIGTERM to the program and its group.
 func terminate(p *os.Process, _ string) error { return syscall.Kill(-p.Pid, syscall.SIGTERM) }
 
 // isGone reports whether the group that pid led has ended.

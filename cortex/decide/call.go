@@ -76,13 +76,13 @@ func (s *stuck) trouble() string {
 		s.since.UTC().Format(time.RFC3339), s.n, maxStuck)
 }
 
-// callers are the goroutines that call the decider. One that has returned waits a moment for the next call: to grow another one's stack
-// takes as long as a quick decision.
+// callers are the goroutines that call the decider. After a call a goroutine waits a moment for the next one, because growing the stack of a new
+// goroutine takes as long as a fast decision.
 type callers chan func()
 
 const callerIdle = time.Second
 
-// do has f called. Nobody waits for another call when stop is closed.
+// do calls f in another goroutine. Idle goroutines end when stop is closed.
 func (c callers) do(stop <-chan struct{}, f func()) {
 	select {
 	case c <- f:
@@ -96,7 +96,7 @@ func (c callers) work(stop <-chan struct{}, f func()) {
 	defer idle.Stop()
 	for {
 		f()
-		f = nil // it holds a conversation
+		f = nil // it references a conversation
 		idle.Reset(callerIdle)
 		select {
 		case f = <-c:

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What plain takes is what encoding/json reads from it.
+// What plain accepts, it reads as encoding/json does.
 func FuzzPlain(f *testing.F) {
 	for _, s := range []string{
 		`{"stream":"CORTEX_LOG","seq":12}`, `{"stream":"A","seq":0}`, `{"stream":"","seq":1}`, `{"stream":"A","seq":+1}`, `{"stream":"A","seq":01}`,
@@ -45,7 +45,7 @@ func TestPlainReadsAcknowledgements(t *testing.T) {
 	}
 }
 
-// connected returns a connection to a server without JetStream, which the test answers for.
+// connected returns a connection to a server without JetStream. The test answers in its place.
 func connected(t *testing.T) *nats.Conn {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
@@ -67,7 +67,7 @@ func connected(t *testing.T) *nats.Conn {
 
 func ack(seq int) []byte { return fmt.Appendf(nil, `{"stream":"S","seq":%d}`, seq) }
 
-// stream answers to what is published to a subject.
+// stream answers what is published to a subject.
 func stream(t *testing.T, nc *nats.Conn, subject string, answer func(*nats.Msg)) {
 	t.Helper()
 	if _, err := nc.Subscribe(subject, answer); err != nil {
@@ -75,7 +75,7 @@ func stream(t *testing.T, nc *nats.Conn, subject string, answer func(*nats.Msg))
 	}
 }
 
-// TestAnswersReachWhoWaits publishes from many sides at once, more than there are places, and wants each to get the answer to its own message.
+// TestAnswersReachWhoWaits publishes more messages at once than there are places, and checks that each publish gets its own answer.
 func TestAnswersReachWhoWaits(t *testing.T) {
 	nc := connected(t)
 	const most, sides, each = 3, 10, 50
@@ -107,7 +107,7 @@ func TestAnswersReachWhoWaits(t *testing.T) {
 	}
 }
 
-// TestLateAnswerIsNobodys has answers come when nobody waits any more, and twice. The next message must not take them for its own.
+// TestLateAnswerIsNobodys sends answers too late, and twice. The next publish must not take them for its own.
 func TestLateAnswerIsNobodys(t *testing.T) {
 	nc := connected(t)
 	late := make(chan *nats.Msg, 1)
@@ -157,7 +157,7 @@ func TestLateAnswerIsNobodys(t *testing.T) {
 	next("no stream")
 }
 
-// TestFail ends what waits, and what the connection is lost to.
+// TestFail ends publishes in flight, by Fail and by closing the connection.
 func TestFail(t *testing.T) {
 	nc := connected(t)
 	asked := make(chan struct{}, 2)

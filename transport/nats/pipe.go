@@ -11,17 +11,17 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// createClientInProcess has a server take a connection of its own process. Its [server.Server.InProcessConn] does that with one of net.Pipe,
-// and no other way is public. A version without this method does not link.
+// createClientInProcess has a server accept a connection from its own process. [server.Server.InProcessConn] does so with a [net.Pipe] only, and
+// nothing else is exported. With a server that has no such method the program does not link.
 //
 //go:linkname createClientInProcess github.com/nats-io/nats-server/v2/server.(*Server).createClientInProcess
 func createClientInProcess(*server.Server, net.Conn) unsafe.Pointer
 
-// pipeRoom is how many bytes may be on their way in one direction of a pipe.
+// pipeRoom is how many bytes one direction of a pipe buffers.
 const pipeRoom = 256 << 10
 
-// pipe returns the two ends of a connection in memory. Unlike that of [net.Pipe] it keeps what is written until it is read: who writes
-// goes on at once, and who reads gets all of it together, where they would wait for each other at each piece.
+// pipe returns the two ends of a connection in memory. It is buffered, unlike that of [net.Pipe], where writer and reader wait for each other at
+// each write and each read.
 func pipe() (here, there *pipeEnd) {
 	to, from := newStretch(), newStretch()
 	return &pipeEnd{in: from, out: to}, &pipeEnd{in: to, out: from}
@@ -31,12 +31,12 @@ func pipe() (here, there *pipeEnd) {
 type stretch struct {
 	mu             sync.Mutex
 	bytes          []byte
-	begin          int  // of what is in bytes and was not read
-	unread, closed bool // nobody will read any more; nobody will write
+	begin          int  // of the unread bytes
+	unread, closed bool // the reader, the writer has closed
 	reader, writer pipeSide
 }
 
-// pipeSide is who waits for a change of a stretch, until a time.
+// pipeSide is the reader or the writer of a stretch, who waits for a change until the deadline end.
 type pipeSide struct {
 	changed sync.Cond
 	end     time.Time
@@ -65,7 +65,7 @@ func (w *pipeSide) wait() error {
 	return nil
 }
 
-// until sets when waiting is over.
+// until sets the deadline.
 func (w *pipeSide) until(end time.Time) {
 	w.changed.L.Lock()
 	defer w.changed.L.Unlock()
@@ -73,7 +73,7 @@ func (w *pipeSide) until(end time.Time) {
 	w.changed.Broadcast()
 }
 
-// over reports whether the time is.
+// over reports whether the deadline has passed.
 func (w *pipeSide) over() bool { return !w.end.IsZero() && time.Until(w.end) <= 0 }
 
 func (s *stretch) read(p []byte) (int, error) {
@@ -133,7 +133,7 @@ func (s *stretch) write(p []byte) (n int, err error) {
 	}
 }
 
-// end takes note that nobody will read, or write, any more.
+// end closes one side: which is unread or closed.
 func (s *stretch) end(which *bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +148,7 @@ type pipeEnd struct{ in, out *stretch }
 func (p *pipeEnd) Read(b []byte) (int, error)  { return p.in.read(b) }
 func (p *pipeEnd) Write(b []byte) (int, error) { return p.out.write(b) }
 
-// Close ends both directions. What was written before is still read at the other end.
+// Close closes both directions. The other end still reads what was written before.
 func (p *pipeEnd) Close() error {
 	p.in.end(&p.in.unread)
 	p.out.end(&p.out.closed)
@@ -174,7 +174,7 @@ func (p *pipeEnd) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// pipeAddr is where an end of a pipe is: nowhere.
+// pipeAddr is the address of both ends.
 type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// TestPipe wants a pipe to be a connection like others.
+// TestPipe checks that a pipe is a net.Conn like others.
 func TestPipe(t *testing.T) {
 	nettest.TestConn(t, func() (here, there net.Conn, stop func(), err error) {
 		a, b := pipe()
@@ -18,7 +18,7 @@ func TestPipe(t *testing.T) {
 	})
 }
 
-// TestPipeKeepsWhatIsWritten wants a writer to go on while there is room, and all that it has written to be read, also behind its end.
+// TestPipeKeepsWhatIsWritten checks that a write returns before it is read, and that everything written is read, also after Close.
 func TestPipeKeepsWhatIsWritten(t *testing.T) {
 	here, there := pipe()
 	var want []byte
@@ -38,7 +38,7 @@ func TestPipeKeepsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// TestPipeIsBounded wants a writer to wait for a reader when there is no room, and nothing to be lost or out of order then.
+// TestPipeIsBounded checks that a writer waits when the buffer is full, and that nothing is lost or out of order then.
 func TestPipeIsBounded(t *testing.T) {
 	here, there := pipe()
 	want := make([]byte, 5*pipeRoom/2)
