@@ -90,6 +90,15 @@ func (p *Publisher) Publish(ctx context.Context, m *nats.Msg, wait time.Duration
 	}
 }
 
+// Request is Publish by a request of the client, for connections that may have few subscriptions. It waits until ctx ends.
+func Request(ctx context.Context, nc *nats.Conn, m *nats.Msg) (seq uint64, err error) {
+	answer, err := nc.RequestMsgWithContext(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	return read(answer)
+}
+
 // Fail ends with err every publish in flight whose subject concerns the caller.
 func (p *Publisher) Fail(concerns func(subject string) bool, err error) {
 	p.mu.Lock()

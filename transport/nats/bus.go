@@ -147,11 +147,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		}
 		return nil, dialError(o, err, b.reached.Load())
 	}
-	storing := maxStoring
-	if who.Limited() {
-		storing = maxStoringGuest
-	}
-	b.nc.connected(nc, storing)
+	b.nc.connected(nc, who.Limited())
 	url, name := o.URL, cmp.Or(o.Name, "cortex")
 	b.connect = func(what string) (*natsgo.Conn, error) {
 		return natsgo.Connect(url, append(b.sideOptions(name+" ("+what+")"), how...)...)

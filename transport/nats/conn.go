@@ -14,11 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// How many messages may wait at a time for their stream to store them. Each uses a subscription, of which connections behind a gateway may have few.
-const (
-	maxStoring      = 256
-	maxStoringGuest = 16
-)
+// maxStoring is how many messages may wait at a time for their stream to store them.
+const maxStoring = 256
 
 // conn is the connection to the server. It adds the gateway's prefix to what it publishes when its credentials need one (see package auth), and
 // hands a refusal of the server to the call that waits for an answer.
@@ -29,7 +26,7 @@ type conn struct {
 	failed atomic.Pointer[error] // why the server refused to reconnect
 
 	mu      sync.Mutex
-	stores  *puback.Publisher // nil before the connection is there
+	stores  *puback.Publisher // nil before the connection is there, and for a guest
 	waiting map[*waiter]struct{}
 }
 
@@ -52,16 +49,32 @@ func (c *conn) PublishRequest(subject, reply string, data []byte) error {
 // PublishMsg publishes m without changing it.
 func (c *conn) PublishMsg(m *natsgo.Msg) error { return c.Conn.PublishMsg(c.through(m)) }
 
-// connected sets the connection.
-func (c *conn) connected(nc *natsgo.Conn, storing int) {
+// connected sets the connection. That of a guest, behind a gateway, may have few subscriptions, which a Publisher needs.
+func (c *conn) connected(nc *natsgo.Conn, guest bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Conn, c.stores = nc, puback.New(nc, storing)
+	c.Conn = nc
+	if !guest {
+		c.stores = puback.New(nc, maxStoring)
+	}
 }
 
-// store publishes m to its stream and waits until the server has stored it. It tries once, and sets the Reply of m.
+// store publishes m to its stream and waits until the server has stored it. It tries once, and may set the Reply of m.
 func (c *conn) store(ctx context.Context, m *natsgo.Msg) error {
-	_, err := c.stores.Publish(ctx, c.through(m), attemptTimeout)
+	m = c.through(m)
+	if c.stores != nil {
+		_, err := c.stores.Publish(ctx, m, attemptTimeout)
+		return err
+	}
+	expecting, done := c.expect(ctx, func(subject string) bool { return subject == m.Subject })
+	defer done()
+	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
+	defer cancel()
+	_, err := puback.Request(attempt, c.Conn, m)
+	err = cause(expecting, err)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = natsgo.ErrDisconnected
+	}
 	return err
 }
 
