@@ -47,7 +47,7 @@ type Maker struct {
 	callers    callers
 	late       error // with which the time limit ends a decision
 	stuck      stuck
-	rates      *rates
+	rates      rates
 	decisions  atomic.Int64
 	failures   atomic.Int64
 }
@@ -55,7 +55,7 @@ type Maker struct {
 // New returns a Maker. It does no I/O.
 func New(cfg Config) *Maker {
 	return &Maker{
-		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
+		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg),
 		callers: make(callers), late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }
