@@ -226,7 +226,15 @@ func (s *Server) Shutdown() {
 }
 
 // InProcessConn returns a connection to the server without a network, which Dial uses.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) {
+	ns := s.current()
+	if !ns.Running() {
+		return nil, server.ErrServerNotRunning
+	}
+	here, there := pipe()
+	go createClientInProcess(ns, there)
+	return here, nil
+}
 
 func (s *Server) current() *server.Server {
 	s.mu.Lock()
