@@ -1,4 +1,4 @@
-package agents
+package process
 
 import (
 	"bytes"
@@ -13,22 +13,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// isolate gives the program a process group of its own, and lets it die with this process, however that ends.
-func isolate(cmd *exec.Cmd) {
+// Isolate gives the program a process group of its own, and lets it die with this process, however that ends.
+func Isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // maxSweeps bounds how often everything is looked through for what has yet to be killed: it may start more meanwhile.
 const maxSweeps = 10
 
-// newMark returns what names a run: the agent's process, when that began, its session, and a random text.
-func newMark() string {
+// NewMark returns what names a run: the agent's process, when that began, its session, and a random text.
+func NewMark() string {
 	self, _ := lookAt(os.Getpid())
 	return fmt.Sprintf("%d.%d.%d.%s", self.pid, self.start, self.session, uuid.NewString())
 }
 
-// terminate asks the program and all that it started to end.
-func terminate(p *os.Process, mark string) error {
+// Terminate asks the program and all that it started to end.
+func Terminate(p *os.Process, mark string) error {
 	err := syscall.Kill(-p.Pid, syscall.SIGTERM)
 	for q := range processes() {
 		if q.group != p.Pid && q.mark() == mark {
@@ -38,8 +38,8 @@ func terminate(p *os.Process, mark string) error {
 	return err
 }
 
-// isGone reports whether nothing is left of a run whose program was the process pid.
-func isGone(pid int, mark string) bool {
+// IsGone reports whether nothing is left of a run whose program was the process pid.
+func IsGone(pid int, mark string) bool {
 	for q := range processes() {
 		if q.group == pid || q.mark() == mark {
 			return false
@@ -48,14 +48,14 @@ func isGone(pid int, mark string) bool {
 	return true
 }
 
-// killAll kills what is left of a run.
-func killAll(pid int, mark string) {
+// KillAll kills what is left of a run.
+func KillAll(pid int, mark string) {
 	killMatching(func(q *process) bool { return q.group == pid || q.mark() == mark })
 }
 
-// killOrphans kills what programs had started whose agent was killed, so that it is not at work beside the task's next run. What
+// KillOrphans kills what programs had started whose agent was killed, so that it is not at work beside the task's next run. What
 // made itself a daemon, in a session of its own, may have been meant to stay.
-func killOrphans() {
+func KillOrphans() {
 	mine := pidNamespace("self")
 	killMatching(func(q *process) bool {
 		var agent process
@@ -70,14 +70,14 @@ func killOrphans() {
 	})
 }
 
-// processName names this process among all that there were on this system: the space in which it has its id, that, and when it began.
-func processName() string {
+// Name names this process among all that there were on this system: the space in which it has its id, that, and when it began.
+func Name() string {
 	self, _ := lookAt(os.Getpid())
 	return fmt.Sprintf("%s.%d.%d", namespaceNumber(), self.pid, self.start)
 }
 
-// isOrphan reports whether what begins with a processName is of a process of this space that has ended.
-func isOrphan(name string) bool {
+// IsOrphan reports whether what begins with a Name is of a process of this space that has ended.
+func IsOrphan(name string) bool {
 	rest, ok := strings.CutPrefix(name, namespaceNumber()+".")
 	var p process
 	if n, _ := fmt.Sscanf(rest, "%d.%d-", &p.pid, &p.start); !ok || n < 2 {
@@ -157,7 +157,7 @@ func (p *process) mark() string {
 		return ""
 	}
 	for v := range bytes.SplitSeq(b, []byte{0}) {
-		if mark, ok := bytes.CutPrefix(v, []byte(markVar+"=")); ok {
+		if mark, ok := bytes.CutPrefix(v, []byte(MarkVar+"=")); ok {
 			return string(mark)
 		}
 	}
