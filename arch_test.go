@@ -82,6 +82,7 @@ var allowed = map[string][]string{
 	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document", "internal/process", "internal/shorten"},
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
+	"agents/mcp":                               {"internal/document"},
 	"agents/clock":                             {},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
