@@ -69,8 +69,16 @@ type Options struct {
 	// a time, then the agent leaves. The transport must
 	// be a transport.InboxDepth.
 	Once bool
+	// Changes brings another card of the agent, or that it takes no tasks for a time, while it is served; nil brings nothing. It is not for hosts.
+	Changes <-chan Change
 	// Logger is told about tasks and trouble; nil discards.
 	Logger *slog.Logger
+}
+
+// Change is what is new of an agent: it is announced at once.
+type Change struct {
+	Card     *a2a.AgentCard // with the name that it has; nil: as it was
+	Draining bool           // it takes no new tasks, until another Change says that it does
 }
 
 // Serve runs the agent that card describes, with x for what it does, until ctx ends, and then returns nil; with Options.Once it returns nil when
@@ -95,7 +103,6 @@ func Serve(ctx context.Context, tr transport.Transport, card *a2a.AgentCard, x E
 type agent struct {
 	tr   transport.Transport
 	id   string
-	card *a2a.AgentCard
 	x    Executor
 	o    Options
 	log  *slog.Logger
@@ -110,6 +117,7 @@ type agent struct {
 	take    context.Context // ends when no more tasks are to be taken
 
 	mu       sync.Mutex
+	card     *a2a.AgentCard
 	running  map[a2a.TaskID]*run
 	finished *memory[outcome]
 	canceled *memory[cancellation]          // that came before their task
@@ -230,7 +238,7 @@ func (a *agent) serve(ctx context.Context) error {
 	background.Wait()
 	if isServing {
 		if !a.hosted {
-			a.publishCard(base, &transport.Card{Card: a.card, Draining: true, TTL: a.ttl() + a.o.Grace})
+			a.publishCard(base, &transport.Card{Card: a.shown(), Draining: true, TTL: a.ttl() + a.o.Grace})
 		}
 		stopTaking()
 		defer time.AfterFunc(a.o.Grace, func() { stopWork(ErrStopping) }).Stop()
