@@ -224,6 +224,7 @@ type Terms struct {
 	Timeout time.Duration   `json:"timeout,omitempty"` // how long the agent takes at most; 0: not said
 	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
 	Retries int             `json:"retries,omitempty"` // how often the agent may be given again what it did not do
+	Once    bool            `json:"once,omitempty"`    // no other agent is given what this one was, since it has an effect each time
 }
 
 // taskType is what the task's agent knows the work by.
