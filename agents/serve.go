@@ -101,12 +101,12 @@ func Serve(ctx context.Context, tr transport.Transport, card *a2a.AgentCard, x E
 
 // agent is one instance while it is being served.
 type agent struct {
-	tr   transport.Transport
-	id   string
-	x    Executor
-	o    Options
-	log  *slog.Logger
-	seq  *atomic.Uint64 // of events that need no derived id; one for the instance
+	tr  transport.Transport
+	id  string
+	x   Executor
+	o   Options
+	log *slog.Logger
+	seq *atomic.Uint64 // of events that need no derived id; one for the instance
 
 	hosted bool // a Host announces it, and has it served while there is something to do
 

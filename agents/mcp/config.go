@@ -30,7 +30,9 @@ type Server struct {
 
 	Argv []string // the program and its arguments
 	Dir  string   // where it runs; "" is the current folder
-	Env  []string // added to the environment of this process, as KEY=value
+	Env  []string // added to its environment, as KEY=value
+	// Inherit gives the program the whole environment of this process: somebody has typed its command. One of a file gets what programs need to run.
+	Inherit bool
 
 	URL     string            // in place of a program
 	Headers map[string]string // of each request
@@ -387,7 +389,7 @@ func explainJSON(b []byte, err error) error {
 // FromCommand returns the server that a command line names: a program, or an address. With an address the variable MCP_TOKEN, as lookup has it, is
 // the bearer token.
 func FromCommand(name string, argv []string, address string, lookup func(string) (string, bool)) (*Server, error) {
-	s := &Server{Name: name, Argv: argv, URL: address}
+	s := &Server{Name: name, Argv: argv, URL: address, Inherit: true}
 	if token, _ := lookup(TokenVar); address != "" && token != "" {
 		s.Headers, s.secret = map[string]string{"Authorization": "Bearer " + token}, []string{token}
 	}

@@ -1,0 +1,360 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	maxParked  = 64             // calls of older servers that wait for an answer
+	parkedTime = 24 * time.Hour // how long one may wait
+	maxRounds  = 20             // in which a server puts off a call, or asks for nothing
+	roundPause = time.Second
+)
+
+// unknown is the outcome of a call that was cut off, and has an effect each time that it is made.
+const unknown = "the outcome is unknown: the call of %s was cut off, and it is not made a second time, since it may have been done: look whether it was, and ask again if not"
+
+var _ agents.Executor = (*Agent)(nil)
+
+// Execute implements [agents.Executor].
+func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
+	return agents.Handler(a.do).Execute(ctx, t)
+}
+
+// do calls a tool once for each task, or goes on with the call that the task is a reply to.
+func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+	r, err := a.journal.read(t)
+	if err != nil {
+		return nil, err
+	}
+	name := t.Skill
+	switch {
+	case r != nil:
+		name = r.Tool
+	case continues(t):
+		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
+	}
+	of, err := a.tool(name)
+	if err != nil {
+		return nil, agents.Rejected(err)
+	}
+	message := ""
+	if t.Message != nil {
+		message = t.Message.ID
+	}
+	switch {
+	case r == nil && t.Delivery > 1 && !of.repeatable():
+		return nil, fmt.Errorf(unknown, of.Name) // whoever had it before has a journal of its own
+	case r == nil:
+		arguments, err := arguments(t, of)
+		if err != nil {
+			return nil, agents.Rejected(err)
+		}
+		r = &record{Message: message, State: taken, Tool: of.Name, Arguments: arguments}
+	case r.State == done:
+		return a.outcome(ctx, t, r)
+	case r.State == asking && r.Message == message: // it was asked, and that was not heard
+		return a.asked(r), nil
+	case r.State == asking:
+		r.Message, r.Deliveries = message, 0
+		return a.reply(ctx, t, of, r)
+	case !of.repeatable() && (r.State == sent || r.Message == message && r.Deliveries < t.Delivery-1):
+		return nil, fmt.Errorf(unknown, of.Name)
+	case r.Question != nil: // the reply was taken
+		r.Message = message
+		return a.reply(ctx, t, of, r)
+	}
+	r.Message, r.Deliveries, r.State = message, t.Delivery, taken
+	if err := a.keep(t, of, r); err != nil {
+		return nil, err
+	}
+	return a.call(ctx, t, of, r, &sdk.CallToolParams{})
+}
+
+// continues reports whether a task goes on after a question.
+func continues(t *agents.Task) bool {
+	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
+}
+
+// said is what the user says in a reply: beside it there may be what other tasks gave.
+func said(t *agents.Task) string {
+	var parts a2a.ContentParts
+	for _, p := range t.Message.Parts {
+		if p != nil && p.Filename == "" {
+			parts = append(parts, p)
+		}
+	}
+	return transport.Text(parts)
+}
+
+// keep writes the record of a call that must not be made twice.
+func (a *Agent) keep(t *agents.Task, of *tool, r *record) error {
+	if of.repeatable() && r.Question == nil {
+		return nil
+	}
+	return a.journal.write(t, r)
+}
+
+// arguments returns the arguments of a call: the structured input of the task, or its words where the tool wants no more than a text.
+func arguments(t *agents.Task, of *tool) (json.RawMessage, error) {
+	var args []byte
+	text := strings.TrimSpace(t.Text())
+	switch v := t.Input(); {
+	case v != nil:
+		var err error
+		if args, err = transport.EncodeValue(v); err != nil {
+			return nil, fmt.Errorf("the input cannot be used: %w", err)
+		}
+	case strings.HasPrefix(text, "{") && json.Valid([]byte(text)):
+		args = []byte(text)
+	case of.text != "":
+		args, _ = json.Marshal(map[string]string{of.text: t.Text()})
+	default:
+		args = []byte("{}") // the tool may want nothing
+		var s struct{ Properties map[string]any }
+		if of.input == nil || json.Unmarshal(of.input, &s) == nil && len(s.Properties) == 0 {
+			break
+		}
+		return nil, fmt.Errorf("%s takes structured input, and the task has none: its schema is %s", of.Name, shorten.Marked(string(of.input), 3000, "…"))
+	}
+	if !bytes.HasPrefix(args, []byte("{")) {
+		return nil, fmt.Errorf("the input of %s has to be an object", of.Name)
+	}
+	if of.check != nil {
+		if err := of.check.Validate(args); err != nil {
+			return nil, fmt.Errorf("the input does not fit %s: %w; its schema is %s", of.Name, err, shorten.Marked(string(of.input), 3000, "…"))
+		}
+	}
+	return args, nil
+}
+
+// call makes the call of a record, whose next round p says.
+func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p *sdk.CallToolParams) (*agents.Result, error) {
+	p.Name, p.Arguments = r.Tool, r.Arguments
+	for round := range maxRounds {
+		s, err := a.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.Meta = sdk.Meta{}
+		if t.Traceparent != "" {
+			p.Meta["traceparent"] = t.Traceparent
+		}
+		if t.Tracestate != "" {
+			p.Meta["tracestate"] = t.Tracestate
+		}
+		r.State = sent
+		if err := a.keep(t, of, r); err != nil {
+			return nil, err
+		}
+		one, err := s.calls.begin(ctx, s.ClientSession, uuid.NewString(), p, t.Progress)
+		if err != nil {
+			return nil, a.unsent(t, of, r, err)
+		}
+		res, err := a.follow(ctx, t, of, r, one)
+		switch {
+		case err != nil && isUnsent(err):
+			a.recover(s, err)
+			if round == 0 && errors.Is(err, sdk.ErrSessionMissing) {
+				continue // the server has forgotten the session, and has done nothing
+			}
+			return nil, a.unsent(t, of, r, fmt.Errorf("the server cannot be reached: %s", a.server.hide(plainURL(err).Error())))
+		case err != nil:
+			return nil, a.failed(ctx, t, of, r, s, err)
+		case res == nil:
+			return a.asked(r), nil
+		case !res.NeedsInput():
+			return a.settle(ctx, t, of, r, res)
+		}
+		if p.RequestState = res.RequestState; len(res.InputRequests) > 0 {
+			r.Question = &question{Requests: res.InputRequests, Answers: sdk.InputResponseMap{}, State: res.RequestState}
+			return a.ask(ctx, t, of, r)
+		}
+		select { // it is busy
+		case <-time.After(roundPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, errors.New("the server puts the call off again and again")
+}
+
+// unsent takes note that nothing was sent.
+func (a *Agent) unsent(t *agents.Task, of *tool, r *record, why error) error {
+	r.State = taken
+	return errors.Join(why, a.keep(t, of, r))
+}
+
+// follow waits for what comes of a call: a result, an error, or, without either, a question that r has now.
+func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record, one *call) (*sdk.CallToolResult, error) {
+	select {
+	case <-one.done:
+		return one.result, one.err
+	case q := <-one.asked:
+		r.Question = &question{Requests: sdk.InputRequestMap{"": q.params}, Answers: sdk.InputResponseMap{}, Live: true}
+		r.State = asking
+		var err error
+		if r.Question.Shown, err = words(a.server.Name, q.params); err != nil {
+			q.reply <- &sdk.ElicitResult{Action: "cancel"}
+			return a.follow(ctx, t, of, r, one)
+		}
+		if !a.park(t, one, q) {
+			q.reply <- &sdk.ElicitResult{Action: "cancel"}
+			return a.follow(ctx, t, of, r, one)
+		}
+		if err := a.keep(t, of, r); err != nil {
+			return nil, err
+		}
+		return nil, nil
+	case <-ctx.Done():
+		one.stop(context.Cause(ctx)) // of which the server is told
+		<-one.done
+		if one.err == nil {
+			return one.result, nil // it was quicker
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// failed says what an error of a call means for the task.
+func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record, s *session, err error) error {
+	var answered *jsonrpc.Error
+	switch {
+	case errors.As(err, &answered): // the server has refused it
+		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
+		if r.Failure == "" {
+			r.Failure = fmt.Sprintf("the server gives the error %d", answered.Code)
+		}
+		return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
+	case ctx.Err() != nil && !errors.Is(err, agents.ErrStopping):
+		return err // canceled, or out of time: nobody waits for it
+	case ctx.Err() != nil && of.repeatable():
+		return err // another instance does it
+	}
+	if ctx.Err() == nil {
+		a.recover(s, err)
+	}
+	if of.repeatable() {
+		return fmt.Errorf("the server was lost while it worked: %s", a.server.hide(plainURL(err).Error()))
+	}
+	r.State, r.Failure = done, fmt.Sprintf(unknown, of.Name)
+	return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
+}
+
+// recover ends a session that has failed at an address, so that Run makes another one.
+func (a *Agent) recover(s *session, err error) {
+	a.log.Warn("server was lost", "err", a.server.hide(plainURL(err).Error()))
+	if s != nil && s.program == nil {
+		go s.end()
+	}
+}
+
+// settle keeps what came of a call, and returns it.
+func (a *Agent) settle(ctx context.Context, t *agents.Task, of *tool, r *record, res *sdk.CallToolResult) (*agents.Result, error) {
+	b, err := json.Marshal(res)
+	if err != nil {
+		return nil, err
+	}
+	r.State, r.Result, r.Question = done, b, nil
+	if !of.repeatable() {
+		if err := a.journal.write(t, r); err != nil {
+			a.log.Error("what came of a call is not kept", "task_id", t.ID, "err", err)
+		}
+	}
+	return a.outcome(ctx, t, r)
+}
+
+// outcome returns what a record says that came of the call.
+func (a *Agent) outcome(ctx context.Context, t *agents.Task, r *record) (*agents.Result, error) {
+	if r.Failure != "" {
+		return nil, errors.New(r.Failure)
+	}
+	res := &sdk.CallToolResult{}
+	if err := json.Unmarshal(r.Result, res); err != nil {
+		return nil, fmt.Errorf("the result of %s cannot be read: %w", r.Tool, err)
+	}
+	if res.IsError {
+		return nil, errors.New(failure(res))
+	}
+	return result(ctx, t, res)
+}
+
+// ask puts the next question of a record to the user, or goes on when there is none.
+func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
+	key, p, err := r.Question.next()
+	if err != nil {
+		r.State, r.Failure = done, err.Error()
+		return nil, errors.Join(err, a.keep(t, of, r))
+	}
+	if p == nil {
+		q := r.Question
+		r.State = taken
+		if err := a.keep(t, of, r); err != nil {
+			return nil, err
+		}
+		return a.call(ctx, t, of, r, &sdk.CallToolParams{InputResponses: maps.Clone(q.Answers), RequestState: q.State})
+	}
+	if r.Question.Shown, err = words(a.server.Name, p); err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	r.State = asking
+	if err := a.journal.write(t, r); err != nil {
+		return nil, err
+	}
+	return a.asked(r), nil
+}
+
+// asked is the question of a record.
+func (a *Agent) asked(r *record) *agents.Result {
+	text := r.Question.Shown
+	if r.Question.Wrong != "" {
+		text = r.Question.Wrong + ".\n" + text
+	}
+	return agents.InputRequired(a.server.hide(text))
+}
+
+// reply goes on with a call whose question is answered.
+func (a *Agent) reply(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
+	q := r.Question
+	key, p, err := q.next()
+	if err != nil || p == nil {
+		return a.ask(ctx, t, of, r)
+	}
+	data, _ := t.Input().(map[string]any)
+	reply, err := answer(p, said(t), data)
+	if errors.Is(err, errUnfit) {
+		q.Wrong, r.State = shorten.To(err.Error(), 1000), asking
+		if err := a.journal.write(t, r); err != nil {
+			return nil, err
+		}
+		return a.asked(r), nil
+	}
+	q.Wrong = ""
+	if err != nil {
+		return nil, err
+	}
+	if q.Live {
+		return a.unpark(ctx, t, of, r, reply)
+	}
+	r.State = taken
+	r.Deliveries = t.Delivery
+	q.Answers[key] = reply
+	return a.ask(ctx, t, of, r)
+}
