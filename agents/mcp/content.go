@@ -121,13 +121,22 @@ func (o *output) file(name, kind string, b []byte) error {
 	return o.task.AddFile(o.ctx, name, kind, bytes.NewReader(b))
 }
 
-// says reports whether a text is v in JSON.
+// says reports whether a text says no more than v: it is that in JSON, or what one of its fields has.
 func says(text string, v any) bool {
-	if text = strings.TrimSpace(text); !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {
-		return false
-	}
 	var is any
-	return json.Unmarshal([]byte(text), &is) == nil && reflect.DeepEqual(is, v)
+	if json.Unmarshal([]byte(text), &is) != nil {
+		is = text
+	}
+	if reflect.DeepEqual(is, v) {
+		return true
+	}
+	fields, _ := v.(map[string]any)
+	for _, f := range fields {
+		if reflect.DeepEqual(is, f) || f == text {
+			return true
+		}
+	}
+	return false
 }
 
 // failure is what a tool says that has failed.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,17 @@ const asServer = "MCP_TEST_SERVER"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asServer) != "" {
+		if path := os.Getenv("PID"); path != "" {
+			_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)
+		}
 		fmt.Fprintln(os.Stderr, "the key is", os.Getenv("KEY"))
 		if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	if dir := os.Getenv(asAgent); dir != "" {
+		if err := runAgent(dir); err != nil {
 			os.Exit(1)
 		}
 		return
@@ -90,7 +100,11 @@ func newServer() *sdk.Server {
 		return nil, nil, ctx.Err()
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "note", Description: "Adds a line to a file", Annotations: &sdk.ToolAnnotations{DestructiveHint: no()}}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
-		return text("noted " + in.Text), nil, note(in.Text)
+		pause, _ := time.ParseDuration(os.Getenv("DAWDLE")) // so that it is killed at any point of it
+		time.Sleep(pause)
+		err := note(in.Text)
+		time.Sleep(pause)
+		return text("noted " + in.Text), nil, err
 	})
 	sdk.AddTool(s, &sdk.Tool{Name: "die", Annotations: &sdk.ToolAnnotations{DestructiveHint: yes()}}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
 		if err := note(in.Text); err != nil {
