@@ -137,7 +137,7 @@ func (a *Agent) list(ctx context.Context, s *session) error {
 		a.log.Warn("tools are not remembered", "err", err)
 	}
 	for _, name := range changed {
-		a.log.Warn("tool is not what it was: its words or schemas have changed since it was first used", "tool", name)
+		a.log.Warn("tool is not what it was, and needs a yes: what it says of itself has changed; its line in the file is what it was", "tool", name, "file", a.pins.path)
 	}
 	card := a.newCard(s.InitializeResult(), list, changed)
 	a.mu.Lock()
