@@ -144,7 +144,7 @@ func words(server string, p *sdk.ElicitParams) (string, error) {
 		b.WriteString("\nAnswer yes, or decline.")
 		return b.String(), nil
 	case one != nil && len(f.Properties) == 1:
-		b.WriteString("\nAnswer with " + one.wants())
+		b.WriteString("\nAnswer with " + one.wants() + " Or decline.")
 	default:
 		b.WriteString("\nAnswer with a line such as `name: value` for each of:")
 		for _, name := range slices.Sorted(maps.Keys(f.Properties)) {
@@ -154,9 +154,8 @@ func words(server string, p *sdk.ElicitParams) (string, error) {
 			}
 			fmt.Fprintf(&b, "\n%s: %s (%s)", shorten.To(name, 64), f.Properties[name].wants(), need)
 		}
-		b.WriteString("\n")
+		b.WriteString("\nOr decline.")
 	}
-	b.WriteString(" Or decline.")
 	return shorten.Marked(b.String(), 2*maxQuestion, "…"), nil
 }
 

@@ -69,7 +69,7 @@ func TestElicitation(t *testing.T) {
 					}
 				}
 			}
-			const question = "asks: What will it be? (asks the MCP server test)\nAnswer with a line such as `name: value` for each of:\nhot: yes or no. (may be left out)\nmeal: one of fish, soup. (needed)\n Or decline."
+			const question = "asks: What will it be? (asks the MCP server test)\nAnswer with a line such as `name: value` for each of:\nhot: yes or no. (may be left out)\nmeal: one of fish, soup. (needed)\nOr decline."
 			step(task("1", "m1", "order", "", map[string]any{"table": 7}), question)
 			unfit := reply("1", "m2", "pizza")
 			if got, err := do(t, a, unfit); err != nil || !strings.HasPrefix(got, "asks: that does not answer it: want one of fish, soup.\nWhat will it be?") {

@@ -76,6 +76,9 @@ func agentPage(r *registry.Record, mark string, now time.Time, width int) string
 		if spec.Confidence != nil {
 			head += " · confidence " + confidenceText(spec.Confidence)
 		}
+		if spec.Confirm {
+			head += " · needs your yes, unless a rule says otherwise"
+		}
 		b.WriteByte('\n')
 		field("skill", head)
 		field("  about", prompt.Clean(s.Description, pageText))
