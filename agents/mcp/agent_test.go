@@ -208,7 +208,7 @@ func TestCard(t *testing.T) {
 		}
 	}
 	want := map[string]effect{
-		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {},
+		"add": {}, "upper": {}, "trace": {}, "fail": {}, "picture": {}, "long": {}, "slow": {}, "grow": {}, "huge": {}, "flood": {}, "paid": {},
 		"note": {Once: true}, "die": {true, true}, "order": {true, true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -251,7 +251,7 @@ func (b *syncBuffer) String() string {
 func TestProgressAndCancel(t *testing.T) {
 	dir := t.TempDir()
 	begun, canceled := filepath.Join(dir, "begun"), filepath.Join(dir, "canceled")
-	a := open(t, program(t, "CANCELED="+canceled, "NOTES="+begun), t.TempDir(), nil)
+	a := open(t, program(t, "CANCELED="+canceled, "NOTES="+begun, "REVISION=2025-11-25"), t.TempDir(), nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := agentstest.Serve(t, agents.Handler(func(_ context.Context, task *agents.Task) (*agents.Result, error) {
 		for _, err := range a.Execute(ctx, task) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
@@ -29,6 +30,29 @@ type question struct {
 	Wrong    string               `json:"wrong,omitempty"`   // with the reply of before
 	// Live marks a question of an older server, which waits for the answer in the call: it goes with the process.
 	Live bool `json:"live,omitempty"`
+	// Visits marks a question of an older server that has refused the call until the user was at an address.
+	Visits bool `json:"visits,omitempty"`
+}
+
+// visits returns the question that an error is by which an older server says where the user has to go first, else nil.
+func visits(err error) *question {
+	var refused *jsonrpc.Error
+	var of struct {
+		Elicitations []*sdk.ElicitParams `json:"elicitations"`
+	}
+	if !errors.As(err, &refused) || refused.Code != sdk.CodeURLElicitationRequired || json.Unmarshal(refused.Data, &of) != nil {
+		return nil
+	}
+	q := &question{Requests: sdk.InputRequestMap{}, Answers: sdk.InputResponseMap{}, Visits: true}
+	for i, p := range of.Elicitations {
+		if p != nil && p.URL != "" {
+			q.Requests[strconv.Itoa(i)] = p
+		}
+	}
+	if len(q.Requests) == 0 || len(q.Requests) > maxFields {
+		return nil
+	}
+	return q
 }
 
 // next returns the request that is to be put to the user, and its key; "" when all have their answers.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,11 +173,19 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		switch {
 		case err != nil && isUnsent(err):
 			a.recover(s, err)
-			if round == 0 && errors.Is(err, sdk.ErrSessionMissing) {
-				continue // the server has forgotten the session, and has done nothing
+			if round == 0 && !isRefused(err) {
+				select { // it has forgotten the session, or was away for a moment, and has done nothing
+				case <-s.ended:
+				case <-ctx.Done():
+				}
+				continue
 			}
 			return nil, a.unsent(t, of, r, fmt.Errorf("the server cannot be reached: %s", a.server.hide(plainURL(err).Error())))
 		case err != nil:
+			if q := visits(err); q != nil { // it was not done: something is to be done elsewhere first
+				r.Question = q
+				return a.ask(ctx, t, of, r)
+			}
 			return nil, a.failed(ctx, t, of, r, s, err)
 		case res == nil:
 			return a.asked(r), nil
@@ -233,20 +242,21 @@ func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record,
 	}
 }
 
+// own are the codes of errors that the SDK makes of a connection that has failed. They look like those that a server answers with.
+var own = []int64{-32003, -32004, -32005}
+
 // failed says what an error of a call means for the task.
 func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record, s *session, err error) error {
 	var answered *jsonrpc.Error
 	switch {
-	case errors.As(err, &answered): // the server has refused it
+	case errors.As(err, &answered) && !slices.Contains(own, answered.Code): // the server has refused it
 		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
 		if r.Failure == "" {
 			r.Failure = fmt.Sprintf("the server gives the error %d", answered.Code)
 		}
 		return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
-	case ctx.Err() != nil && !errors.Is(err, agents.ErrStopping):
-		return err // canceled, or out of time: nobody waits for it
-	case ctx.Err() != nil && of.repeatable():
-		return err // another instance does it
+	case ctx.Err() != nil && (of.repeatable() || errors.Is(err, agents.ErrCanceled)):
+		return err // nobody waits for it, or another instance does it
 	}
 	if ctx.Err() == nil {
 		a.recover(s, err)
@@ -308,6 +318,15 @@ func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*
 		r.State = taken
 		if err := a.keep(t, of, r); err != nil {
 			return nil, err
+		}
+		if q.Visits {
+			for _, said := range q.Answers {
+				if is, ok := said.(*sdk.ElicitResult); ok && is.Action != "accept" {
+					r.State, r.Question, r.Failure = done, nil, "the server wants something to be done elsewhere first, and that was declined"
+					return nil, errors.Join(errors.New(r.Failure), a.journal.write(t, r))
+				}
+			}
+			return a.call(ctx, t, of, r, &sdk.CallToolParams{})
 		}
 		return a.call(ctx, t, of, r, &sdk.CallToolParams{InputResponses: maps.Clone(q.Answers), RequestState: q.State})
 	}

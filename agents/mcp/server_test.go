@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +90,7 @@ func newServer() *sdk.Server {
 	sdk.AddTool(s, &sdk.Tool{Name: "slow", Annotations: harmless}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
 		if token := r.Params.GetProgressToken(); token != nil {
 			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2, Message: "half of it"})
+			_ = r.Session.Ping(ctx, nil) // by then it was heard, where there are pings
 		}
 		if err := note("begun"); err != nil {
 			return nil, nil, err
@@ -113,6 +115,21 @@ func newServer() *sdk.Server {
 		os.Exit(3)
 		return nil, nil, nil
 	})
+	sdk.AddTool(s, &sdk.Tool{Name: "huge", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return text(strings.Repeat("x", 20<<20)), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "flood", Annotations: harmless}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		for i := range 5000 {
+			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Message: strings.Repeat("z", 1000)})
+		}
+		return text("over"), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "paid", Description: "Needs a visit first", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		if visits.Add(1) == 1 {
+			return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{{Mode: "url", Message: "Please pay", URL: "https://pay.example/1", ElicitationID: "1"}})
+		}
+		return text("paid"), nil, nil
+	})
 	sdk.AddTool(s, &sdk.Tool{Name: "order", Description: "Orders a meal"}, order)
 	sdk.AddTool(s, &sdk.Tool{Name: "grow", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
 		sdk.AddTool(s, &sdk.Tool{Name: "grown"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
@@ -122,6 +139,9 @@ func newServer() *sdk.Server {
 	})
 	return s
 }
+
+// visits is how often the tool paid was called.
+var visits atomic.Int32
 
 // revisions are those that the server has; nil is all.
 func revisions() []string {

@@ -191,9 +191,13 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // isUnsent reports whether err says that the server has not begun what it was asked for.
 func isUnsent(err error) bool {
-	var refused *refusedError
 	var op *net.OpError
-	return errors.Is(err, sdk.ErrSessionMissing) || errors.As(err, &refused) || errors.As(err, &op) && op.Op == "dial"
+	return errors.Is(err, sdk.ErrSessionMissing) || isRefused(err) || errors.As(err, &op) && op.Op == "dial"
+}
+
+func isRefused(err error) bool {
+	var refused *refusedError
+	return errors.As(err, &refused)
 }
 
 // plainURL leaves the query of an address out of an error.
