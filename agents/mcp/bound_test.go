@@ -23,7 +23,9 @@ func with(t *testing.T, tools ...*sdk.Tool) *mcp.Server {
 	t.Helper()
 	s := sdk.NewServer(&sdk.Implementation{Name: "many", Version: "1"}, &sdk.ServerOptions{PageSize: 50})
 	for _, tool := range tools {
-		s.AddTool(tool, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) { return text("did " + r.Params.Name), nil })
+		s.AddTool(tool, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return text("did " + r.Params.Name), nil
+		})
 	}
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(func() {
