@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// allowance is the time that a run has. Signs of life prolong it, in the same way as Cortex does, and so does another attempt.
+// allowance is the time that a run has. Progress extends it by the same rules as in Cortex, and so does another attempt.
 type allowance struct {
 	expire func() // called when the time is over
 
 	mu     sync.Mutex
-	span   time.Duration // from a sign of life to the end; 0 is no end
+	span   time.Duration // from a sign of progress to the end; 0: no end
 	end    time.Time
-	latest time.Time // to which the end may be moved
+	latest time.Time // the latest time to which end can move
 	timer  *time.Timer
 }
 
-// give sets the time anew: what is left, of how much, and what is left until the end can no longer be moved, if it can.
+// give sets a new allowance: left is the time until the end, span the whole time given, latest the time until the end can no longer move.
 func (w *allowance) give(left, span, latest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,7 +33,7 @@ func (w *allowance) wind(left time.Duration) {
 	}
 }
 
-// check ends the run, unless its time was prolonged while the timer fired.
+// check ends the run, unless its time was extended while the timer fired.
 func (w *allowance) check() {
 	w.mu.Lock()
 	over := !w.end.After(time.Now())
@@ -43,7 +43,7 @@ func (w *allowance) check() {
 	}
 }
 
-// deadline returns the end, by the clock of this machine as it is now; zero is never.
+// deadline returns the end by this machine's present clock; zero means never.
 func (w *allowance) deadline() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,9 +54,9 @@ func (w *allowance) deadline() time.Time {
 	return now.Add(w.end.Sub(now)).Round(0)
 }
 
-// due returns how long a sign of life has to wait for its time: a third of the span after the last one, which leaves two for
-// it to arrive. It returns false when it would not move the end. Cortex ignores what moves it by less than a quarter, and not to
-// the latest; a third is more.
+// due returns how long the next report of progress should wait: until a third of the span has passed since the last one, which leaves two
+// thirds for its delivery. It returns false when a report would not move the end. Cortex ignores reports that move the deadline by less than
+// a quarter of the span, unless they move it to its latest time; a third is more.
 func (w *allowance) due() (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +71,7 @@ func (w *allowance) due() (time.Duration, bool) {
 	return at.Sub(now), w.moved(at).After(w.end)
 }
 
-// moved returns the end after a sign of life at a time.
+// moved returns the end after progress at time at.
 func (w *allowance) moved(at time.Time) time.Time {
 	end := at.Add(w.span)
 	if end.After(w.latest) {
@@ -83,7 +83,7 @@ func (w *allowance) moved(at time.Time) time.Time {
 	return end
 }
 
-// move counts a sign of life that was given at a time.
+// move applies progress at time at.
 func (w *allowance) move(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func (w *allowance) move(at time.Time) {
 	w.wind(time.Until(w.end))
 }
 
-// stop ends the watch over the time.
+// stop stops the timer.
 func (w *allowance) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Polling of the inbox by an agent that runs once.
+// Polling of the inbox with Options.Once.
 const (
 	onceInterval = 100 * time.Millisecond
-	onceErrors   = 50 // in a row, until it is given up
-	// onceQuiet is for how long the inbox is empty before nothing more is expected: an agent that has more to do than it can take gets the
-	// rest of it from Cortex's queue, some at a time, when Cortex sees that it has room, which is many times in this.
+	onceErrors   = 50 // in a row, after which it fails
+	// onceQuiet is how long the inbox must stay empty. Cortex queues the tasks of a busy agent, and sends more whenever it sees room,
+	// for which this leaves ample time.
 	onceQuiet = 2 * time.Second
 )
 
 func (a *agent) ttl() time.Duration { return max(3*a.o.Heartbeat, time.Second) }
 
-// announce keeps the card announced until ctx ends; then it returns nil. What changes is announced at once.
+// announce announces the card at every heartbeat, and each change at once, until ctx ends; then it returns nil.
 func (a *agent) announce(ctx context.Context) error {
 	draining := false
 	for first := true; ; first = false {
@@ -75,7 +75,7 @@ func (a *agent) shown() *a2a.AgentCard {
 	return a.card
 }
 
-// publishCard announces a change while leaving; it does not hold up the leaving for long.
+// publishCard announces a change while the agent leaves, within announceTimeout.
 func (a *agent) publishCard(ctx context.Context, c *transport.Card) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (a *agent) cardEvent(c *transport.Card) *transport.Event {
 // nextID returns an id that no other event of any instance has.
 func (a *agent) nextID() string { return a.o.Instance + "." + strconv.FormatUint(a.seq.Add(1), 10) }
 
-// untilEmpty returns nil when nothing has waited in the inbox for a while, which includes what is being worked on.
+// untilEmpty returns nil when the inbox has been empty for onceQuiet. Tasks in progress count as waiting.
 func (a *agent) untilEmpty(ctx context.Context) error {
 	depth, ok := a.tr.(transport.InboxDepth)
 	if !ok {
@@ -100,7 +100,7 @@ func (a *agent) untilEmpty(ctx context.Context) error {
 	}
 	tick := time.NewTicker(onceInterval)
 	defer tick.Stop()
-	busy := time.Now() // when something waited, as far as is known
+	busy := time.Now() // when something was last seen waiting
 	for failed := 0; ; {
 		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
 		switch {
@@ -126,7 +126,7 @@ func (a *agent) untilEmpty(ctx context.Context) error {
 	}
 }
 
-// publish publishes e, and tries again until it succeeds, ctx ends, or trying again cannot help.
+// publish publishes e, and retries until it succeeds, ctx ends, or the error is permanent.
 func (a *agent) publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	return a.retry(ctx, "publish", func() error { return a.tr.Publish(ctx, t, e) })
 }

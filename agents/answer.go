@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// answer sends the result of a task, and returns nil once it is stored. When the outcome is that of a later attempt than
-// m's, it sends nothing: the message of that attempt is answered.
+// answer sends the result of a task, and returns nil once it is stored. When the outcome belongs to a later attempt than m's, it sends
+// nothing: the message of that attempt is answered.
 func (a *agent) answer(e *transport.Event, m *a2a.Message, out outcome) error {
 	if attemptOf(m) < out.attempt {
 		return nil
@@ -33,7 +33,7 @@ func (a *agent) answer(e *transport.Event, m *a2a.Message, out outcome) error {
 	return nil
 }
 
-// resultNamespace is for the ids of results, which are derived so that sending one again is harmless.
+// resultNamespace is the name space of result ids, which are derived so that sending a result again is harmless.
 var resultNamespace = uuid.MustParse("5b0e2d9c-6f6c-4f0e-9b1f-0d6f4a1c7e55")
 
 func (a *agent) resultEvent(e *transport.Event, m *a2a.Message, out outcome) *transport.Event {
@@ -42,7 +42,7 @@ func (a *agent) resultEvent(e *transport.Event, m *a2a.Message, out outcome) *tr
 	switch n := attemptOf(m); {
 	case !out.state.Terminal():
 		round = "question " + out.messageID
-	case n > 1: // Cortex knows the id of what came of the one before
+	case n > 1: // the result of the previous attempt has the id without a number
 		round = "result " + strconv.Itoa(n)
 	}
 	eventID := uuid.NewSHA1(resultNamespace, []byte(strings.Join([]string{a.o.Tenant, a.id, string(id), round}, "\x00"))).String()

@@ -14,31 +14,31 @@ import (
 // Bounds of the artifacts of one task.
 const (
 	MaxArtifacts     = 100
-	MaxArtifactBytes = 2 << 20 // all together, before encoding; but data as it is encoded, and files that are stored as references
+	MaxArtifactBytes = 2 << 20 // of all artifacts, before base64; data counts as JSON, a stored file as its reference
 )
 
-// made is an artifact of a task, as far as it is made.
+// made is an artifact of a task, possibly unfinished.
 type made struct {
 	*a2a.Artifact
 	size int
-	open bool // more of it is to come
+	open bool // more parts may be appended
 }
 
-// Artifact adds an output to the result, and shows it to whoever watches. An artifact of the same name is replaced. It
+// Artifact adds an output to the result, and shows it to watchers. An artifact of the same name is replaced. It
 // returns an error that wraps [transport.ErrTooLarge], and adds nothing, over [MaxArtifacts] or [MaxArtifactBytes].
 func (t *Task) Artifact(name string, parts ...*a2a.Part) error {
 	return t.Update(&a2a.TaskArtifactUpdateEvent{Artifact: &a2a.Artifact{Name: name, Parts: parts}, LastChunk: true})
 }
 
-// Update adds an output to the result, or to an output, as an A2A event says it, and shows it to whoever watches. The artifact is known by
-// its ID, or without one by its Name, and may have a description and metadata, too. With Append its parts are added to those that came
-// before: words to words, and bytes to bytes of the same file, so that an output can be made piece by piece; without Append it takes the
-// place of what has its ID or Name. Nothing can be added behind LastChunk. Errors are those of [Task.Artifact], and say what does not fit.
+// Update adds an output to the result, or a piece to an output, as an A2A event describes it, and shows it to watchers. The artifact is
+// identified by its ID, or else by its Name, and may have a description and metadata. With Append the parts are added to the earlier ones:
+// text to text, and bytes to bytes of the same file, so that an output can be made in pieces. Without Append the artifact replaces the one
+// with its ID or Name. Nothing can be appended after LastChunk. Errors are those of [Task.Artifact], and say what does not fit.
 //
-// Who watches is shown of a file that is too large for a message only what it is. One that is whole here is stored at once; when that cannot
-// be done, the error is that of the transport, such as [transport.ErrFilesFull].
+// Watchers see only the description of a file that is too large for a message. Update stores such a file at once if it is complete; if that
+// fails, it returns the error of the transport, such as [transport.ErrFilesFull].
 //
-// u is not changed.
+// Update does not change u.
 func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	if u.Artifact == nil {
 		return fmt.Errorf("the artifact is missing")
@@ -49,7 +49,7 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	if len(parts) == 0 && !u.Append {
 		return fmt.Errorf("artifact %q is empty", outputName(&next))
 	}
-	if t.run != nil && !u.Append && u.LastChunk { // what is made piece by piece is stored at the end
+	if t.run != nil && !u.Append && u.LastChunk { // an output made in pieces is stored at the end
 		var err error
 		if parts, err = t.agent.pack(t.run.ctx, t.ContextID, parts); err != nil {
 			return fmt.Errorf("artifact %q: %w", outputName(&next), err)
@@ -68,7 +68,7 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	return nil
 }
 
-// shown returns an artifact for whoever watches. A reference to a file has the key to it, which is for those who get the result.
+// shown returns an artifact for watchers. It removes references to files, which contain keys that only receivers of the result may have.
 func shown(artifact *a2a.Artifact) *a2a.Artifact {
 	is := *artifact
 	is.Parts = slices.Clone(is.Parts)
@@ -80,10 +80,10 @@ func shown(artifact *a2a.Artifact) *a2a.Artifact {
 	return &is
 }
 
-// maxDescription bounds what is said of an artifact, in bytes.
+// maxDescription bounds the description of an artifact, in bytes.
 const maxDescription = 4 << 10
 
-// put takes in a piece of an artifact, and sets its ID and name.
+// put adds a piece of an artifact to the task, and sets the piece's ID and name.
 func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,7 +130,7 @@ func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 	return nil
 }
 
-// freeID returns the first number that no artifact has for an id.
+// freeID returns the first number that no artifact has as its id.
 func (t *Task) freeID() a2a.ArtifactID {
 	for n := len(t.artifacts) + 1; ; n++ {
 		id := a2a.ArtifactID(strconv.Itoa(n))
@@ -140,7 +140,7 @@ func (t *Task) freeID() a2a.ArtifactID {
 	}
 }
 
-// outputName is what an artifact is called in an error.
+// outputName is how errors refer to an artifact.
 func outputName(a *a2a.Artifact) string {
 	if a.Name != "" {
 		return a.Name
@@ -148,7 +148,7 @@ func outputName(a *a2a.Artifact) string {
 	return string(a.ID)
 }
 
-// joinParts returns parts with more behind them; the first of these goes on with the last of those where both are of one text or file.
+// joinParts returns parts followed by more, merging adjacent pieces of the same text or file.
 func joinParts(parts, more a2a.ContentParts) a2a.ContentParts {
 	parts = slices.Clone(parts)
 	for _, p := range more {
@@ -168,7 +168,7 @@ func joinParts(parts, more a2a.ContentParts) a2a.ContentParts {
 	return parts
 }
 
-// goesOn reports whether next is more of what last has.
+// goesOn reports whether next continues the text or file of last.
 func goesOn(last, next *a2a.Part) bool {
 	if last.Filename != next.Filename || last.MediaType != next.MediaType || len(next.Metadata) > 0 {
 		return false

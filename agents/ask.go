@@ -16,41 +16,41 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// ErrAsk is what the error of [Task.Ask] wraps when the answer reports a failure; its text has the words.
+// ErrAsk is wrapped by the error of [Task.Ask] when the answer reports a failure; the error's text contains the answer.
 var ErrAsk = errors.New("what was asked was not done")
 
 // Request is what a handler asks of others, see [Task.Ask].
 type Request struct {
-	// Text is what is wanted, in words. It may be empty when there are Parts or an Input.
+	// Text is the request in words. It may be empty when there are Parts or an Input.
 	Text string
-	// Parts go with it, such as files.
+	// Parts are sent with it, such as files.
 	Parts a2a.ContentParts
-	// Agent is whom it is for; "" lets Cortex decide who does what.
+	// Agent is the agent to ask; with "" Cortex decides.
 	Agent string
-	// Skill is the id of the skill that is meant; it needs an Agent.
+	// Skill is the id of a skill of the Agent.
 	Skill string
-	// Input is the structured input for the Agent, a value that encoding/json can write, or nil.
+	// Input is the structured input for the Agent, a value that encoding/json can encode, or nil.
 	Input any
 }
 
-// Pauses between two attempts at a request that is not answered: the answer comes by two ways, and may yet be lost on both.
+// Pauses before an unanswered request is sent again: the answer is sent in two ways, and may be lost in both.
 const (
 	askAgainMin = 30 * time.Second
 	askAgainMax = 2 * time.Minute
 )
 
-// askNamespace is for the ids of requests, which are derived so that a task that is started again asks the same.
+// askNamespace is the name space of request ids, which are derived so that a task that is started again sends the same requests.
 var askNamespace = uuid.MustParse("8f3cb0a6-2e0e-5f2a-9a34-6d1f3f1b7c10")
 
-// Ask gives a request to Cortex, or to the agent that it names, and waits for the answer. It belongs to the conversation of the task: who asked
-// whom is known (no agent is asked by whom the request has come from, and only so many hand one on), what is spent counts for the user's
-// request, and nobody works on it for longer than the task can take. While it waits the deadline moves as with [Task.Progress].
+// Ask sends a request to Cortex, or to the agent that it names, and waits for the answer. The request belongs to the task's conversation: Cortex
+// knows the chain of agents (it asks no agent on whose behalf the request is made, and limits the length of the chain), counts what is spent for
+// the user's request, and ends the request by the task's latest deadline. While Ask waits it moves the deadline as [Task.Progress] does.
 //
-// Requests survive: a task that is started again after its agent was lost, and asks the same again, in words, parts and names, gets the answer to
-// what was asked then, and nobody does it twice. (Of equal requests of one task, the first is the first one again, and so on.)
+// Requests survive a restart: when a task is started again after its agent was lost, and sends the same request again, with the same text, parts
+// and names, it gets the answer to the first one, and nobody does the work twice. (Equal requests of one task are matched in their order.)
 //
-// The error wraps [ErrAsk] when the answer reports a failure. When ctx ends before, it is its cause, and the request is canceled; but not when the
-// agent stops, since then the task will ask again. It is an error to ask outside of [Serve].
+// The error wraps [ErrAsk] when the answer reports a failure. When ctx ends first, Ask returns its cause and cancels the request, except when the
+// agent stops, since the task will then ask again. Ask returns an error outside of [Serve].
 func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 	if t.agent == nil {
 		return nil, errors.New("ask: the task was not given by Cortex")
@@ -66,7 +66,7 @@ func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 		ID: m.ID, From: a.id, To: transport.Cortex, Tenant: t.Tenant, ContextID: t.ContextID, TaskID: t.ID,
 		Traceparent: t.Traceparent, Tracestate: t.Tracestate, Payload: m,
 	}
-	if t.Delivery > 1 { // it may have been asked before
+	if t.Delivery > 1 { // it may have been sent before
 		e.ID = transport.AgainID(m.ID, a.nextID())
 	}
 	beat := time.NewTicker(time.Second)
@@ -95,7 +95,7 @@ func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 	}
 }
 
-// request makes the message of r, whose id says the how-manieth of its kind it is in this task.
+// request makes the message of r. Its id includes the number of equal requests of this task so far.
 func (t *Task) request(r Request) (*a2a.Message, error) {
 	m := &a2a.Message{
 		ContextID: t.ContextID, Role: a2a.MessageRoleUser, ReferenceTasks: []a2a.TaskID{t.ID}, Metadata: map[string]any{transport.MetaTaskID: string(t.ID)},
@@ -109,7 +109,7 @@ func (t *Task) request(r Request) (*a2a.Message, error) {
 			m.Metadata[k] = v
 		}
 	}
-	if latest := transport.MetaString(t.Message, transport.MetaLatest); latest != "" { // it moves while the task waits
+	if latest := transport.MetaString(t.Message, transport.MetaLatest); latest != "" { // the deadline moves while the task waits
 		m.Metadata[transport.MetaDeadline] = latest
 	}
 	if r.Agent == "" && (r.Skill != "" || r.Input != nil) {
@@ -149,7 +149,7 @@ func (t *Task) request(r Request) (*a2a.Message, error) {
 	return m, nil
 }
 
-// read returns an answer, or the failure that it reports.
+// read returns an answer, and the failure that it reports.
 func read(answer *a2a.Message) (*a2a.Message, error) {
 	if failed, _ := answer.Metadata[transport.MetaFailed].(bool); failed {
 		return answer, fmt.Errorf("%w: %s", ErrAsk, cut(transport.Text(answer.Parts), maxErrorText))
@@ -157,7 +157,7 @@ func read(answer *a2a.Message) (*a2a.Message, error) {
 	return answer, nil
 }
 
-// unask cancels a request, whose answer nobody waits for.
+// unask cancels a request whose answer is no longer needed.
 func (t *Task) unask(id string) {
 	a := t.agent
 	ctx, cancel := context.WithTimeout(a.sending, announceTimeout)
@@ -172,12 +172,12 @@ func (t *Task) unask(id string) {
 	}
 }
 
-// expect returns where the answer to a request comes, and what to call when nobody waits for it any more.
+// expect returns the channel for the answer to a request, and a function to call when the answer is no longer needed.
 func (a *agent) expect(id string) (answered <-chan *a2a.Message, done func()) {
 	ch := make(chan *a2a.Message, 1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if m, ok := a.answers.get(a2a.TaskID(id)); ok { // it came before its task, which was started again
+	if m, ok := a.answers.get(a2a.TaskID(id)); ok { // received before this run of the task asked again
 		ch <- m
 	}
 	a.asks[id] = ch
@@ -188,7 +188,7 @@ func (a *agent) expect(id string) (answered <-chan *a2a.Message, done func()) {
 	}
 }
 
-// answered takes in the answer to what a task of this instance, or of another one, has asked.
+// answered handles the answer to a request of a task, of this instance or another one.
 func (a *agent) answered(m *a2a.Message) {
 	id := transport.MetaString(m, transport.MetaMessage)
 	if id == "" {
@@ -200,7 +200,7 @@ func (a *agent) answered(m *a2a.Message) {
 	if ch := a.asks[id]; ch != nil {
 		select {
 		case ch <- m:
-		default: // it came by the other way
+		default: // it has arrived the other way
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (b *bench) requests() []*transport.Event {
 	return all
 }
 
-// asking is a handler that asks for each word of its task and tells what it heard.
+// asking is a handler that asks for each word of its task and returns the answers.
 func asking(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 	var heard []string
 	for _, word := range strings.Fields(t.Text()) {
@@ -60,7 +60,7 @@ func asking(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 	return agents.Text(strings.Join(heard, ", ")), nil
 }
 
-// A request says whose it is and where it has been; its answer comes by the inbox or by the control topic.
+// A request says whose it is and which agents it has passed; its answer arrives through the inbox or the control topic.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -92,8 +92,8 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// A task that is started again asks the same under the same id, in an event that the transport has not seen, and takes an answer
-// that came in between.
+// A task that is started again sends its request under the same id, in an event that the transport has not seen, and uses an answer
+// that arrived in between.
 func TestAskAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -129,7 +129,7 @@ func TestAskAgain(t *testing.T) {
 	})
 }
 
-// A request that is lost is sent once more. When its task is canceled, so is the request.
+// A lost request is sent again. When its task is canceled, so is the request.
 func TestAskEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -157,7 +157,7 @@ func TestAskEnds(t *testing.T) {
 	})
 }
 
-// Answers come though all places of the agent are taken by tasks that wait for them.
+// Answers arrive even if all of the agent's capacity is used by tasks that wait for them.
 func TestAskFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -201,7 +201,7 @@ func TestAskNothing(t *testing.T) {
 	}
 }
 
-// An answer to what no task asked, but a program of the agent's or an instance that was lost, is taken and not given up.
+// An answer that no task of this instance waits for (another program or a lost instance asked) is acknowledged and not given up.
 func TestAnswerToNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

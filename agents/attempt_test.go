@@ -26,7 +26,7 @@ func attempt(n int) *transport.Event {
 	return e
 }
 
-// answered returns to which message each result is, and its attempt, and checks that no two have the same id.
+// answered returns the message and the attempt of each result, and checks that no two results have the same id.
 func (b *bench) answered() []string {
 	synctest.Wait()
 	var out []string
@@ -56,7 +56,7 @@ func TestRetryOfWhatRuns(t *testing.T) {
 		}
 		old := attempt(1)
 		old.ID = "again"
-		b.give(old) // an older one comes again: it changes nothing
+		b.give(old) // an older attempt changes nothing
 		pass(20*time.Second - time.Nanosecond)
 		b.want()
 		pass(time.Nanosecond)
@@ -70,7 +70,7 @@ func TestRetryOfWhatRuns(t *testing.T) {
 	})
 }
 
-// Another attempt at what runs asks for progress by its own time.
+// A further attempt at a running task moves the reports of progress to its own time.
 func TestRetryOfWhatRunsMovesTheProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -127,7 +127,7 @@ func TestRetryOfWhatEnded(t *testing.T) {
 				}, nil)()
 				b.give(attempt(1))
 				again := attempt(1)
-				again.ID = "again" // what comes again is no other attempt
+				again.ID = "again" // a repeated event is no other attempt
 				b.give(again)
 				b.want(tt.want[0])
 				b.give(attempt(2))
@@ -143,7 +143,7 @@ func TestRetryOfWhatEnded(t *testing.T) {
 	}
 }
 
-// A run that is over when another attempt comes does not answer that.
+// A run that is already over when another attempt arrives does not answer that attempt.
 func TestRetryWhileTheRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -153,14 +153,14 @@ func TestRetryWhileTheRunEnds(t *testing.T) {
 				return agents.Text("done"), nil
 			}
 			<-ctx.Done()
-			<-time.After(5 * time.Second) // to end it
+			<-time.After(5 * time.Second) // the time it takes to end
 			return nil, ctx.Err()
 		}, nil)()
 		b.give(attempt(1))
 		pass(61 * time.Second)
 		b.give(attempt(2))
 		pass(time.Minute)
-		got := b.got() // each on its own
+		got := b.got() // each result by itself
 		slices.Sort(got)
 		if diff := cmp.Diff([]string{"t1 COMPLETED: done", "t1 FAILED: the agent was not done at the deadline"}, got); diff != "" {
 			t.Errorf("results (-want +got):\n%s", diff)
@@ -168,7 +168,7 @@ func TestRetryWhileTheRunEnds(t *testing.T) {
 	})
 }
 
-// Cortex stops the attempt that it gives up, in words that may come before or behind the next one.
+// Cortex cancels the attempt that it gives up; the Cancel may arrive before or after the next attempt.
 func TestCancelOfAnOlderAttempt(t *testing.T) {
 	stop := &transport.Cancel{TaskID: "t1"}
 	for name, tt := range map[string]struct {

@@ -51,7 +51,7 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
-// A timer that fires while the time is prolonged ends nothing.
+// A timer that fires while the time is extended ends nothing.
 func TestAllowanceProlongedAtItsEnd(t *testing.T) {
 	w := &allowance{expire: func() { t.Error("the run was ended") }}
 	w.give(time.Hour, time.Hour, 4*time.Hour)
@@ -59,7 +59,7 @@ func TestAllowanceProlongedAtItsEnd(t *testing.T) {
 	w.stop()
 }
 
-// What a program writes is a sign of life, on stdout as well.
+// A program makes progress when it writes, also to stdout.
 func TestExecOutputIsASignOfLife(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -80,7 +80,7 @@ func TestExecOutputIsASignOfLife(t *testing.T) {
 	}
 }
 
-// What is remembered and allowed of data is what it holds.
+// Data and metadata count with their size as JSON.
 func TestDataCountsAsItIs(t *testing.T) {
 	large := map[string]any{"list": strings.Repeat("x", 1<<20)}
 	about := a2a.NewTextPart("x")

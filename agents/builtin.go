@@ -37,7 +37,7 @@ func echoCard() *a2a.AgentCard {
 	})
 }
 
-// echo answers with the task's own words, and with its own data, whatever skill was named.
+// echo answers with the task's text and data, whatever skill is named.
 func echo(_ context.Context, t *Task) (*Result, error) {
 	r := Text("Echo: " + t.Text())
 	if v := t.Input(); v != nil {
@@ -56,7 +56,7 @@ func clockCard() *a2a.AgentCard {
 	})
 }
 
-// Clock returns a handler that tells the time in any place, by the given clock.
+// Clock returns a handler that tells the time in any place; now is its clock.
 func Clock(now func() time.Time) Handler {
 	return func(_ context.Context, t *Task) (*Result, error) { return said(clock.Answer(t.Text(), now())) }
 }
@@ -80,7 +80,7 @@ func calcCard() *a2a.AgentCard {
 
 func calculate(_ context.Context, t *Task) (*Result, error) { return said(calc.Answer(t.Text())) }
 
-// said makes a result of words, where there is no error.
+// said makes a result of a text, unless there is an error.
 func said(answer string, err error) (*Result, error) {
 	if err != nil {
 		return nil, err

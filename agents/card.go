@@ -16,21 +16,21 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// LoadCard reads the card of an agent from a YAML or JSON file, as [ReadCard] does. It may be a pipe, whose end it
-// waits for until ctx ends.
+// LoadCard reads an agent's card from a YAML or JSON file, as [ReadCard] does. The file may be a pipe, which LoadCard reads to its end
+// unless ctx ends first.
 func LoadCard(ctx context.Context, path string) (*a2a.AgentCard, []string, error) {
 	return load(ctx, path, agentcard.Read)
 }
 
-// LoadSpec reads an AgentSpec document from a YAML or JSON file, and nothing else.
+// LoadSpec reads an AgentSpec document, and no other kind of card, from a YAML or JSON file.
 func LoadSpec(ctx context.Context, path string) (*a2a.AgentCard, []string, error) {
 	return load(ctx, path, agentcard.ReadSpec)
 }
 
-// ReadCard reads the card of an agent in YAML or JSON, in any of the forms that [agentcard.Read] knows: an A2A card of version
-// 1.0 or before, an AgentSpec and others. Only the name is required of a card; one without skills gets one that follows from
-// its name and description. The warnings, a line each, say what was left out. Errors are one line, begin with file, the
-// name to speak of, and say what to do.
+// ReadCard reads an agent's card in YAML or JSON, in any form that [agentcard.Read] knows: an A2A card of version
+// 1.0 or before, an AgentSpec and others. Only the name is required; a card without skills gets one made of
+// its name and description. The warnings, one line each, say what was ignored. An error is one line that begins with file, the
+// name to show, and says what to do.
 func ReadCard(file string, r io.Reader) (*a2a.AgentCard, []string, error) {
 	return readCard(file, r, agentcard.Read)
 }
@@ -42,7 +42,7 @@ func load(ctx context.Context, path string, read cardReader) (*a2a.AgentCard, []
 	if err != nil {
 		return nil, nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was read only
+	defer f.Close() //nolint:errcheck // it was only read
 	return readCard(filepath.Base(path), f, read)
 }
 
@@ -65,13 +65,13 @@ func readCard(file string, r io.Reader, read cardReader) (*a2a.AgentCard, []stri
 	return c, warnings, nil
 }
 
-// complete returns a copy of c with what every card needs: a description, a version, at least one skill, each with id, name
-// and description, and no nil where a list is required. What its extension says of a skill goes with the skill.
+// complete returns a copy of c with everything a card needs: a description, a version, at least one skill, each with id, name
+// and description, and no nil for a required list. What the card's extension says about a skill follows the skill's new id.
 func complete(c *a2a.AgentCard) *a2a.AgentCard {
 	n := *c
 	id, err := transport.AgentID(n.Name)
 	if err != nil {
-		return &n // not a legal card anyway
+		return &n // invalid; ValidateCard says why
 	}
 	short := strings.TrimPrefix(id, "agent_")
 	if n.Description == "" && len(n.Skills) > 0 {

@@ -38,7 +38,7 @@ func TestLoadCard(t *testing.T) {
 	}
 }
 
-// A name is enough.
+// A card needs only a name.
 func TestReadCardFillsIn(t *testing.T) {
 	tests := []struct {
 		file       string

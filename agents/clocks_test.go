@@ -14,10 +14,10 @@ import (
 func TestWrongClocks(t *testing.T) {
 	const span = time.Minute
 	type step struct {
-		wait   time.Duration // before it
+		wait   time.Duration // before the task
 		ahead  time.Duration // of our clock
 		queued time.Duration // since the task was sent
-		want   time.Duration // that the handler has
+		want   time.Duration // the handler's time
 	}
 	tests := map[string][]step{
 		"right":                {{want: span}, {queued: 20 * time.Second, want: 40 * time.Second}},
@@ -70,7 +70,7 @@ func TestWrongClocks(t *testing.T) {
 	}
 }
 
-// A Cancel, too, tells what time it is.
+// The time of a Cancel counts too.
 func TestCancelTellsTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

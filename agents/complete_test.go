@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agentcard"
 )
 
-// A skill's name becomes its id, and what is said of the skill goes with it.
+// A skill's name becomes its id, and the extension's data about the skill gets the new id.
 func TestServedSkillKeepsItsAbility(t *testing.T) {
 	card := agentcard.Attach(&a2a.AgentCard{Name: "w", Skills: []a2a.AgentSkill{{Name: "Tell the Weather"}, {ID: "b", Name: "B"}}}, &agentcard.Spec{
 		OwnerTeam: "sky", Abilities: map[string]agentcard.Ability{"Tell the Weather": {DispatchKey: "weather"}, "b": {DispatchKey: "bee"}},

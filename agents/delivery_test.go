@@ -18,12 +18,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// faulty is a transport that fails while it is told to.
+// faulty is a transport that fails while fail is set.
 type faulty struct {
 	*memory.Bus
 	fail  atomic.Pointer[error]
-	kinds []transport.Kind // that fail; nil is all
-	tries atomic.Int32     // of Publish that failed
+	kinds []transport.Kind // that fail; nil: all
+	tries atomic.Int32     // number of failed calls of Publish
 }
 
 func (f *faulty) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
@@ -47,7 +47,7 @@ func TestFinishesOnShutdown(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- stop() }()
 		synctest.Wait()
-		b.give(task("t2", "hello", nil)) // comes too late
+		b.give(task("t2", "hello", nil)) // arrives too late
 		pass(agents.DefaultGrace - time.Nanosecond)
 		if h.cause.Load() != nil {
 			t.Error("the handler's context ended within the grace")
@@ -98,7 +98,7 @@ func TestHandsBackOnShutdown(t *testing.T) {
 	})
 }
 
-// A result that is there when the grace ends is sent all the same.
+// A result that is ready when the grace period ends is still sent.
 func TestResultAtTheEndOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -162,7 +162,7 @@ func TestResultIsSentUntilItIsStored(t *testing.T) {
 		if n := b.waiting(); n != 0 || runs.Load() != 1 {
 			t.Errorf("%d tasks wait after %d runs, want 0 after 1", n, runs.Load())
 		}
-		// When it cannot be stored before the agent has to go, another instance does the task.
+		// If it cannot be stored before the agent has to stop, another instance does the task.
 		tr.fail.Store(&transport.ErrUnavailable)
 		b.give(task("t2", "hello", nil))
 		cancel()
@@ -182,7 +182,7 @@ func TestAnnouncesWhenItCan(t *testing.T) {
 		tr.fail.Store(&transport.ErrUnavailable)
 		go agents.Serve(t.Context(), tr, card(), agents.Handler(shout), nil)
 		pass(time.Hour)
-		b.give(task("t1", "hello", nil)) // work is done all the same
+		b.give(task("t1", "hello", nil)) // the agent works nevertheless
 		b.want("t1 COMPLETED: HELLO")
 		if len(b.cards) != 0 {
 			t.Fatalf("%d cards", len(b.cards))
@@ -195,7 +195,7 @@ func TestAnnouncesWhenItCan(t *testing.T) {
 	})
 }
 
-// unready cannot be subscribed to at first.
+// unready fails the first subscriptions.
 type unready struct {
 	*memory.Bus
 	left atomic.Int32
@@ -228,7 +228,7 @@ func TestSubscribesWhenItCan(t *testing.T) {
 	})
 }
 
-// What comes again is not done again.
+// A repeated task is not done again.
 func TestDuplicates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -258,7 +258,7 @@ func TestDuplicates(t *testing.T) {
 		}
 		b.want("t1 COMPLETED: done") // once, since the inbox knows the id of the event
 
-		pass(2 * transport.DuplicateWindow) // by then it does not: the result comes again
+		pass(2 * transport.DuplicateWindow) // the inbox has forgotten the id: the result is stored again
 		b.give(again(4))
 		b.want("t1 COMPLETED: done", "t1 COMPLETED: done")
 		if b.results[0].ID != b.results[1].ID {
@@ -267,7 +267,7 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// A task that waits for itself in a second event goes back with the first.
+// A second event of a task that waits for the first one's run goes back to the inbox with the first.
 func TestDuplicateOfAHandedBackTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -363,7 +363,7 @@ func TestCancelBeforeTheTask(t *testing.T) {
 	})
 }
 
-// A handler that does not care about its cancellation does not change it.
+// A handler that ignores its cancellation does not change that the task is canceled.
 func TestCanceledWhateverTheHandlerSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -377,7 +377,7 @@ func TestCanceledWhateverTheHandlerSays(t *testing.T) {
 	})
 }
 
-// Cancellations are heard until the last task has ended.
+// Cancellations are handled until the last task has ended.
 func TestCancelWhileDraining(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -393,7 +393,7 @@ func TestCancelWhileDraining(t *testing.T) {
 	})
 }
 
-// TestCancelOfAnother has somebody else say that tasks are canceled, or Cortex of a task in another conversation: they go on.
+// TestCancelOfAnother sends cancellations from others, and from Cortex for a task in another conversation: the tasks go on.
 func TestCancelOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// A whole agent: a card, a handler, and Serve.
+// A complete agent: a card, a handler, and Serve.
 func ExampleServe() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -43,7 +43,7 @@ func ask(ctx context.Context, tr transport.Transport, agent, text string) string
 	return answer
 }
 
-// A skill with types: the schemas are inferred, put into the card, and checked.
+// A skill with Go types: the schemas are inferred, added to the card, and checked.
 func ExampleFunc() {
 	type place struct {
 		City string `json:"city" jsonschema:"the name of a city"`
@@ -61,7 +61,7 @@ func ExampleFunc() {
 	go agents.Serve(ctx, memory.New(nil), &a2a.AgentCard{Name: "agent_weather"}, tell, nil)
 }
 
-// events is an agent that yields events, as one does that speaks another protocol.
+// events is an agent that yields events, like one that speaks another protocol.
 type events struct{}
 
 func (events) Execute(_ context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {

@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	// endGrace is the time from SIGTERM to SIGKILL, and how long output is read after the end of a program when something
-	// that it started still holds it open.
+	// endGrace is the time from SIGTERM to SIGKILL, and how long output is read after the end of a program while a process that
+	// it started still holds the pipe open.
 	endGrace   = 2 * time.Second
-	endPoll    = 20 * time.Millisecond // to see whether what was told to end has ended
+	endPoll    = 20 * time.Millisecond // between checks whether a terminated program has ended
 	errorLines = 10                    // of stderr, in the text of a failure
 	errorBytes = 2 << 10
 
 	maxOutput   = 1 << 20  // bytes of stdout
-	maxEnvInput = 64 << 10 // of structured input in the environment, where systems allow about twice as much
+	maxEnvInput = 64 << 10 // bytes of structured input in the environment; systems allow about twice as much
 )
 
 var errFlood = errors.New("too much output")
@@ -40,36 +40,36 @@ var errFlood = errors.New("too much output")
 type ExecOptions struct {
 	// Argv is the program and its arguments; it is run directly, without a shell.
 	Argv []string
-	// Dir is where it runs; "" is the current directory.
+	// Dir is the working directory; "" is the current directory.
 	Dir string
 	// Env is added to the environment of this process, as KEY=value.
 	Env []string
-	// Card is the agent's card, or nil. For a skill that has an output schema there, output that is JSON becomes data.
+	// Card is the agent's card, or nil. JSON output of a skill with an output schema becomes a data part.
 	Card *a2a.AgentCard
-	// JSON gives the program the whole task on stdin, as an A2A message in one line of JSON, instead of its text.
+	// JSON writes the whole task to stdin, as an A2A message in one line of JSON, instead of its text.
 	JSON bool
-	// Timeout bounds each run; 0 leaves it to the task's deadline.
+	// Timeout limits each run; with 0 only the task's deadline does.
 	Timeout time.Duration
 }
 
-// Exec returns a handler that runs a program for each task. The program reads the task on stdin and may ignore it. What it
-// writes to stdout is the result, each line on stderr is progress. An exit status other than 0 fails the task with
-// the last lines of stderr. It finds CORTEX_TASK_ID, CORTEX_CONTEXT_ID, CORTEX_SKILL and CORTEX_DEADLINE (RFC 3339, empty
-// without one) in its environment, and in CORTEX_INPUT the structured input of the task as JSON (empty without one, and when it
-// is 64 KiB or more: then only JSON has it). TRACEPARENT and TRACESTATE are the W3C trace context of the task, empty without one.
+// Exec returns a handler that runs a program for each task. The program reads the task on stdin and may ignore it. Its stdout is the result,
+// and each line on stderr is progress. An exit status other than 0 fails the task with the last lines of stderr. Its environment has
+// CORTEX_TASK_ID, CORTEX_CONTEXT_ID, CORTEX_SKILL and CORTEX_DEADLINE (RFC 3339, empty without one), and in CORTEX_INPUT the structured input of
+// the task as JSON (empty without one, and when it is 64 KiB or more: then only JSON has it). TRACEPARENT and TRACESTATE are the W3C trace
+// context of the task, empty without one.
 //
-// CORTEX_FILES names a folder with the files of the task, whose names are made safe for a folder; what the program leaves in the folder
-// CORTEX_OUT becomes the files of the result, under the names that they have there. Both are new for each run, and removed behind it, or, when
-// the agent was killed, by its next start (on Linux; elsewhere after a week). With JSON a file that is too large for a message has a file: URL
-// there. Where no temporary folder can be made, both are empty, and tasks that bring files fail.
+// CORTEX_FILES names a folder with the files of the task, under names that are safe in a folder; the files that the program leaves in the folder
+// CORTEX_OUT become the files of the result, under their names there. Both folders are made for each run and removed after it, or, when
+// the agent was killed, at its next start (on Linux; elsewhere after a week). With JSON, a file that is too large for a message is a file: URL
+// there. When no temporary folder can be made, both variables are empty, and tasks with files fail.
 //
-// When the task is canceled or out of time, the program and everything it started get SIGTERM, and SIGKILL two seconds later. On
-// Linux that includes what left the program's process group, as daemons do: it is known by the variable CORTEX_RUN in its
-// environment, and escapes only by a new environment or another user. Elsewhere the group is ended, and where there are no groups, the
-// program alone. When a program ends by itself, what is left of its group is killed; what it made a daemon stays. When the agent
-// itself is killed, on Linux its programs are killed with it, and what these had started when an agent of this user next starts.
-// A program that writes more than 1 MiB is ended at
-// once, since it may never stop; what it had written is the result, with a note. Output that is not UTF-8 is sent as bytes.
+// When the task is canceled or its time is over, the program and everything it started get SIGTERM, and SIGKILL two seconds later. On
+// Linux that includes processes that left the program's process group, as daemons do: they are found by the variable CORTEX_RUN in their
+// environment, and escape only with a new environment or as another user. On other Unix systems only the group is ended, elsewhere only the
+// program. When a program ends by itself, the rest of its group is killed; daemons that it started stay. When the agent
+// itself is killed, on Linux its programs are killed with it, and processes that these had started are killed when an agent of this user next
+// starts. A program that writes more than 1 MiB is ended at once, since it may never stop; what it had written is the result, with a
+// note. Output that is not UTF-8 is sent as bytes.
 //
 // Exec returns an error when the program cannot be found or run.
 func Exec(o ExecOptions) (Handler, error) {
@@ -122,7 +122,7 @@ func findProgram(name, dir string) (string, error) {
 type program struct {
 	ExecOptions
 	path, name string
-	givesData  map[string]bool // by what a task calls the skill
+	givesData  map[string]bool // by the skill names that a task may use
 }
 
 func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
@@ -148,7 +148,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	stdout := &limited{limit: maxOutput, each: t.alive, over: func() { end(errFlood) }}
 	stderr := &lines{each: t.Progress}
 
-	// On Linux the program is told to die with the thread that starts it, which must then live as long as the program.
+	// On Linux the program dies with the thread that starts it, so the thread must live as long as the program.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(running, p.path, p.Argv[1:]...)
@@ -157,7 +157,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	cmd.Dir, cmd.Env = p.Dir, append(append(p.env(t), files.env()...), process.MarkVar+"="+mark)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
 	process.Isolate(cmd)
-	var asked time.Time // when it was told to end
+	var asked time.Time // when the program was asked to end
 	cmd.Cancel = func() error {
 		asked = time.Now()
 		return process.Terminate(cmd.Process, mark)
@@ -171,7 +171,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 		await(asked.Add(endGrace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
 		process.KillAll(cmd.Process.Pid, mark)
 	}
-	// What the program left behind ends with its task.
+	// Kill the rest of the program's group.
 	process.KillGroup(cmd.Process.Pid)
 	stderr.flush()
 
@@ -195,7 +195,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	return output(stdout.kept(), strings.Join(notes, "\n")), nil
 }
 
-// await returns when something is so, or at the end.
+// await returns when so() is true, or at end.
 func await(end time.Time, so func() bool) {
 	poll := time.NewTicker(endPoll)
 	defer poll.Stop()
@@ -240,7 +240,7 @@ func (p *program) env(t *Task) []string {
 	return append(env, "CORTEX_INPUT="+string(input))
 }
 
-// failure says how the program failed, in its own words where it has some.
+// failure describes how the program failed, with the last lines of its stderr.
 func (p *program) failure(err error, stderr *lines) error {
 	text := p.name + ": " + pathless(err).Error()
 	if last := stderr.tail(); last != "" {
@@ -249,7 +249,7 @@ func (p *program) failure(err error, stderr *lines) error {
 	return errors.New(text)
 }
 
-// pathless leaves out the path of the program, which is of no use to the user.
+// pathless removes the program's path from err, since the user has no use for it.
 func pathless(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -261,7 +261,7 @@ func pathless(err error) error {
 // output makes a result of what a program wrote.
 func output(b []byte, note string) *Result {
 	if note != "" {
-		b = b[:whole(b)] // the cut may have gone through a character
+		b = b[:whole(b)] // the output may have been cut within a character
 	}
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		text := fmt.Sprintf("binary output, %d bytes", len(b))

@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Variables that name the folders of a run.
+// Environment variables that name the folders of a run.
 const (
 	filesVar = "CORTEX_FILES"
 	outVar   = "CORTEX_OUT"
@@ -31,12 +31,12 @@ const maxTaskFiles = 256 << 20
 
 const (
 	folderPrefix = "cortex-task-"
-	// folderAge is how old a folder is that an agent which was killed has left, where nobody can say whose it was: no task takes so long.
+	// folderAge is the age at which the folder of a killed agent is removed where its process is unknown: no task takes that long.
 	folderAge = 7 * 24 * time.Hour
 )
 
-// removeFolders removes the folders that agents of this user have left which were killed: where it is known which process has made one, as on
-// Linux, at once.
+// removeFolders removes the folders that killed agents of this user have left: at once where the process that made a folder is known, as on
+// Linux.
 func removeFolders(now time.Time) {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), folderPrefix+"*"))
 	for _, dir := range left {
@@ -45,20 +45,20 @@ func removeFolders(now time.Time) {
 			continue
 		}
 		if now.Sub(info.ModTime()) > folderAge || process.IsOrphan(strings.TrimPrefix(filepath.Base(dir), folderPrefix)) {
-			(&folder{dir: dir}).remove() // that of another user stays
+			(&folder{dir: dir}).remove() // fails for another user's folder
 		}
 	}
 }
 
-// folder is where a run of a program finds the files of its task, and leaves those of its result. Without a dir there is none.
+// folder holds the files of a run's task and of its result. It is disabled when dir is empty.
 type folder struct {
 	dir   string
-	root  *os.Root             // of dir as it was made, wherever its path may lead by now
+	root  *os.Root             // of dir as it was made, even if its path leads elsewhere now
 	paths map[*a2a.Part]string // of the files of the task
 }
 
-// newFolder makes a folder for a task. Where none can be made, as in a container that has no room for temporary files, a task without files is
-// done without one.
+// newFolder makes a folder for a task. When none can be made, as in a container without room for temporary files, a task without files runs
+// without a folder.
 func newFolder(t *Task) (*folder, error) {
 	dir, err := os.MkdirTemp("", folderPrefix+process.Name()+"-")
 	if err != nil && len(t.Files()) == 0 {
@@ -91,16 +91,16 @@ func (f *folder) env() []string {
 	return []string{filesVar + "=" + f.in(), outVar + "=" + f.out()}
 }
 
-// remove removes the folder, with what a program has left in it.
+// remove removes the folder and everything that a program has left in it.
 func (f *folder) remove() {
 	if f.root != nil {
-		_ = errors.Join(f.root.RemoveAll(filepath.Base(f.in())), f.root.RemoveAll(filepath.Base(f.out()))) // wherever it was moved to
+		_ = errors.Join(f.root.RemoveAll(filepath.Base(f.in())), f.root.RemoveAll(filepath.Base(f.out()))) // even if the folder was moved
 		_ = f.root.Close()
 	}
 	if f.dir == "" || os.RemoveAll(f.dir) == nil {
 		return
 	}
-	_ = filepath.WalkDir(f.dir, func(p string, d fs.DirEntry, err error) error { // it may have taken its own rights away
+	_ = filepath.WalkDir(f.dir, func(p string, d fs.DirEntry, err error) error { // a program may have made folders unwritable
 		if d != nil && d.IsDir() {
 			return os.Chmod(p, 0o700) //nolint:gosec // a folder of this user's, which is removed
 		}
@@ -109,7 +109,7 @@ func (f *folder) remove() {
 	_ = os.RemoveAll(f.dir)
 }
 
-// fill writes the files of a task into the folder. Their names are made safe, and told apart when several files have the same.
+// fill writes the files of a task into the folder, under names that are safe and distinct.
 func (f *folder) fill(ctx context.Context, t *Task) error {
 	room, taken := int64(maxTaskFiles), map[string]bool{}
 	for _, file := range t.Files() {
@@ -125,8 +125,8 @@ func (f *folder) fill(ctx context.Context, t *Task) error {
 	return nil
 }
 
-// message returns the task as a program reads it: a file that is not in it, but stored, is named by where the program finds it. The program has no
-// use for a reference, nor for the key in it.
+// message returns the task as the program reads it, with a file: URL for each stored file. The program cannot use a reference and must not see
+// the key in it.
 func (f *folder) message(m *a2a.Message) *a2a.Message {
 	if len(f.paths) == 0 {
 		return m
@@ -156,22 +156,22 @@ func (f *folder) write(ctx context.Context, file File, name string) error {
 	return errors.Join(err, w.Close())
 }
 
-// freeName returns name, or one like it that is not taken, whatever a file system thinks of upper and lower case.
+// freeName returns name, or a similar one that is not taken, also on a file system that ignores case.
 func freeName(name string, taken map[string]bool) string {
 	free := transport.FreeName(name, func(name string) bool { return taken[strings.ToLower(name)] })
 	taken[strings.ToLower(free)] = true
 	return free
 }
 
-// Bounds of what a run leaves: a program can leave any number of files.
+// Bounds for collect, since a program can leave any number of files.
 const (
-	maxLooked = 10_000 // entries of the folder, the first by the alphabet, that are looked at
-	maxNotes  = 10     // of those that are left out, which are named
+	maxLooked = 10_000 // entries of the folder that are looked at, the first by name
+	maxNotes  = 10     // notes about files that are left out
 )
 
-// collect adds what the program has left to the result, by the names in the order of the alphabet. The folder is the one that was made for the
-// run, also when its path leads elsewhere by now. What is no file of the folder itself is left out, and so is what is too much; it says so in a
-// line for each of the first.
+// collect adds the files that the program has left to the result, sorted by name. It reads the folder that was made for the run, even if its path
+// leads elsewhere now. It leaves out what is not a regular file in the folder, and what exceeds the limits, with a note for each of the first
+// maxNotes.
 func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err error) {
 	if f.dir == "" {
 		return nil, nil
@@ -179,9 +179,9 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 	out := filepath.Base(f.out())
 	info, err := f.root.Lstat(out)
 	if err != nil {
-		return nil, nil // it has removed it
+		return nil, nil // the program has removed it
 	}
-	if !info.IsDir() { // a link leads to files that are not of this run
+	if !info.IsDir() { // a link could lead to files of others
 		return []string{"[" + outVar + " is no folder any more: nothing was taken from it]"}, nil
 	}
 	root, err := f.root.OpenRoot(out)
@@ -214,7 +214,7 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 		}
 		n++
 		room -= info.Size()
-		r, err := document.OpenRegularIn(ctx, root, e.Name()) // what the program has left running may have put a pipe there
+		r, err := document.OpenRegularIn(ctx, root, e.Name()) // a process that still runs may have replaced the file by a pipe
 		if err != nil {
 			return notes, fmt.Errorf("read what the program has left: %w", pathless(err))
 		}
@@ -230,7 +230,7 @@ func (f *folder) collect(ctx context.Context, t *Task) (notes []string, err erro
 	return notes, nil
 }
 
-// firstEntries returns the first entries of a folder by their names, and how many there are beside those.
+// firstEntries returns the first maxLooked entries of a folder by name, and the number of the others.
 func firstEntries(ctx context.Context, root *os.Root) (first []fs.DirEntry, more int, err error) {
 	dir, err := root.Open(".")
 	if err != nil {

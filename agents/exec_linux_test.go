@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// killedHost runs a script by Exec in another process, and kills that when the script holds the grip.
+// killedHost runs a script with Exec in another process, and kills that process when the script holds the grip.
 func killedHost(t *testing.T, g *grip, script string) {
 	t.Helper()
 	host := exec.Command(os.Args[0], script, g.path)
@@ -28,7 +28,7 @@ func killedHost(t *testing.T, g *grip, script string) {
 	}
 }
 
-// A program does not live on when its agent is killed.
+// A program dies when its agent is killed.
 func TestExecDiesWithItsAgent(t *testing.T) {
 	t.Parallel()
 	g := newGrip(t)
@@ -36,7 +36,7 @@ func TestExecDiesWithItsAgent(t *testing.T) {
 	g.wait(t, g.gone, "the program lives on")
 }
 
-// What it had started lives no longer than until the agent is there again.
+// The processes that it had started are killed at the agent's next start.
 func TestExecOrphans(t *testing.T) {
 	t.Parallel()
 	g := newGrip(t)
@@ -73,13 +73,13 @@ func TestExecCancelEndsDaemons(t *testing.T) {
 	}
 }
 
-// daemon is a script that makes a daemon, which holds the grip until somebody writes to the pipe "$1.end".
+// daemon is a script that starts a daemon, which holds the grip until the test writes to the pipe "$1.end".
 const daemon = `
 	setsid sh -c 'exec 3>"$1"; : >"$1.up"; read -r end <"$1.end"; : >"$1.bye"' sh "$1" >/dev/null 2>&1 </dev/null &
 	until [ -e "$1.up" ]; do sleep 0.01; done
 `
 
-// A daemon that was not told to end stays: of a program that has done its work, and of one whose agent was killed.
+// A daemon that was not terminated stays, both of a program that has finished and of one whose agent was killed.
 func TestExecLeavesDaemons(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T, g *grip){
@@ -117,13 +117,13 @@ func TestExecLeavesDaemons(t *testing.T) {
 	}
 }
 
-// Daemons, too, have time to end.
+// Daemons, too, get time to end.
 func TestExecCancelIsGentleToDaemons(t *testing.T) {
 	t.Parallel()
 	gentle(t, `setsid sh -c 'trap "sleep 0.1; echo bye >\"\$1.bye\"; exit" TERM; exec 3>"$1"; while :; do sleep 0.1; done' sh "$1" >/dev/null 2>&1 </dev/null & wait`)
 }
 
-// The folders with the files of a task go when its agent is there again, if that was killed; those of others stay.
+// The folders with the files of a task are removed at the next start of a killed agent; those of other agents stay.
 func TestExecFoldersOfTheKilled(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// givesData returns the skills of a card whose results are data, by each name that a task may have for them.
+// givesData returns the skills of a card whose results are data, by each name that a task may use for them.
 func givesData(card *a2a.AgentCard) map[string]bool {
 	if card == nil {
 		return nil
@@ -31,7 +31,7 @@ func givesData(card *a2a.AgentCard) map[string]bool {
 	return gives
 }
 
-// data returns a result of one data part, or nil when b is not JSON.
+// data returns a result with one data part, or nil when b is not JSON.
 func data(b []byte) *Result {
 	v, err := transport.DecodeValue(b)
 	if err != nil || v == nil {
@@ -40,7 +40,7 @@ func data(b []byte) *Result {
 	return &Result{Parts: a2a.ContentParts{a2a.NewDataPart(v)}}
 }
 
-// limited keeps the first limit bytes that are written to it, and calls over when there are more.
+// limited keeps the first limit bytes written to it, and calls over when there are more.
 type limited struct {
 	limit int
 	each  func() // called for each write
@@ -62,8 +62,7 @@ func (w *limited) Write(b []byte) (int, error) {
 
 func (w *limited) kept() []byte { return w.buf.Bytes() }
 
-// lines passes on what is written to it line by line, and remembers the last ones. What exceeds maxProgress in a line is
-// left out.
+// lines calls each for every line written to it, and keeps the last errorLines lines. It cuts lines at maxProgress bytes.
 type lines struct {
 	each    func(line string)
 	partial []byte

@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// The test binary is the program that Exec runs, when this is set.
+// Exec runs the test binary as its program when this variable is set.
 const asProgram = "AGENTS_TEST_PROGRAM"
 
 var programs = map[string]func(args []string){
@@ -46,7 +46,7 @@ var programs = map[string]func(args []string){
 	"deaf":   func([]string) { fmt.Println("did not listen") },
 	"silent": func([]string) {},
 	"flood": func([]string) {
-		fmt.Print("!") // or the bound would not go through a character
+		fmt.Print("!") // so that the limit is within a character
 		for {
 			if _, err := fmt.Print(strings.Repeat("é", 1000)); err != nil {
 				return
@@ -68,7 +68,7 @@ var programs = map[string]func(args []string){
 	"host": host,
 }
 
-// host is a process that runs a script by Exec, until it is killed.
+// host is a process that runs a script with Exec until it is killed.
 func host(args []string) {
 	h, err := agents.Exec(agents.ExecOptions{Argv: append([]string{"/bin/sh", "-c", args[0], "sh"}, args[1:]...)})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// What a skill with an output schema prints as JSON is data; else it is text.
+// JSON output of a skill with an output schema is data; other output is text.
 func TestExecData(t *testing.T) {
 	t.Parallel()
 	card := agentcard.Attach(&a2a.AgentCard{Name: "a", Skills: []a2a.AgentSkill{{ID: "search"}, {ID: "talk"}}}, &agentcard.Spec{
@@ -195,7 +195,7 @@ func TestExecInput(t *testing.T) {
 	} {
 		m := message("find it")
 		m.Parts = append(m.Parts, a2a.NewDataPart(tt.input))
-		// The program itself may be run by another one.
+		// The agent's own environment may have the variable.
 		o := agents.ExecOptions{Env: []string{"CORTEX_INPUT=old"}}
 		got, err := run(t, program(t, "env", o), &agents.Task{Message: m})
 		if err != nil || !strings.Contains(got, "\n"+tt.want+"\n") {
@@ -224,7 +224,7 @@ func TestExecJSON(t *testing.T) {
 	}
 }
 
-// A program that does not read a task that is larger than a pipe holds has not failed.
+// A program that does not read a task larger than a pipe's buffer has not failed.
 func TestExecDoesNotReadStdin(t *testing.T) {
 	t.Parallel()
 	got, err := run(t, program(t, "deaf", agents.ExecOptions{}), &agents.Task{Message: message(strings.Repeat("x", 1<<20))})
@@ -258,7 +258,7 @@ func TestExecFloodsStdout(t *testing.T) {
 
 func TestExecFloodsStderr(t *testing.T) {
 	h := program(t, "moan", agents.ExecOptions{})
-	synctest.Test(t, func(t *testing.T) { // whose time stands still while the program runs
+	synctest.Test(t, func(t *testing.T) { // in a bubble time stands still while the program runs
 		b := newBench(t)
 		defer b.serve(h, nil)()
 		b.give(task("t1", "hello", nil))

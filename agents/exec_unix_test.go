@@ -15,11 +15,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// grip is a named pipe that processes hold open, to tell when the last of them is gone.
+// grip is a named pipe that processes hold open, which shows when the last of them has ended.
 type grip struct {
 	path string
-	held chan struct{} // closed when somebody holds it
-	gone chan struct{} // closed when nobody does any more
+	held chan struct{} // closed when a process holds the pipe
+	gone chan struct{} // closed when no process holds it any more
 }
 
 func newGrip(t *testing.T) *grip {
@@ -48,7 +48,7 @@ func (g *grip) wait(t *testing.T, c <-chan struct{}, what string) {
 	}
 }
 
-// shell returns the handler for a script, which finds the grip as $1.
+// shell returns the handler for a script, which gets the grip as $1.
 func (g *grip) shell(t *testing.T, script string) agents.Handler {
 	t.Helper()
 	h, err := agents.Exec(agents.ExecOptions{Argv: []string{"/bin/sh", "-c", script, "sh", g.path}})
@@ -58,7 +58,7 @@ func (g *grip) shell(t *testing.T, script string) agents.Handler {
 	return h
 }
 
-// Canceling a task ends the program and what it started, also when they do not want to.
+// Canceling a task ends the program and what it started, even if they ignore SIGTERM.
 func TestExecCancelEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -84,13 +84,13 @@ func TestExecCancelEndsTheGroup(t *testing.T) {
 	}
 }
 
-// What is told to end has time to do so, also when the program itself has ended at once.
+// Terminated processes get time to end, even if the program itself has ended at once.
 func TestExecCancelIsGentle(t *testing.T) {
 	t.Parallel()
 	gentle(t, `(trap 'sleep 0.1; echo bye >"$1.bye"; exit' TERM; exec 3>"$1"; while :; do sleep 0.1; done) >/dev/null 2>&1 </dev/null & wait`)
 }
 
-// gentle cancels a script that writes "$1.bye" when it is told to end.
+// gentle cancels a script that writes "$1.bye" when it is terminated.
 func gentle(t *testing.T, script string) {
 	t.Helper()
 	g := newGrip(t)
@@ -107,7 +107,7 @@ func gentle(t *testing.T, script string) {
 	}
 }
 
-// What a program leaves behind neither holds up its result nor outlives it.
+// Processes that a program leaves running neither delay its result nor outlive it.
 func TestExecLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	g := newGrip(t)

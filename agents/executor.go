@@ -15,13 +15,13 @@ import (
 // Executor does one task, and yields what happens meanwhile as A2A events. It is the general way to make an agent; a [Handler] is the
 // short one, and an Executor itself.
 //
-// These events end the task, and an Executor yields exactly one of them: a Message, which is the result of what was done; a
-// TaskStatusUpdateEvent or a Task whose state is terminal, INPUT_REQUIRED or AUTH_REQUIRED; an error, by which the task has failed or,
-// [Rejected], was refused. Before it there may be any number of others: a TaskStatusUpdateEvent or a Task of another state shows
-// its words as [Task.Progress] does, and a TaskArtifactUpdateEvent is an output as with [Task.Update]. Ids of the task may be left out.
-// An Executor that ends without such an event has failed, and so has one that yields anything behind it.
+// Exactly one of these events ends the task, and must be the last: a Message, which is the result of completed work; a TaskStatusUpdateEvent or
+// a Task whose state is terminal, INPUT_REQUIRED or AUTH_REQUIRED; or an error, which fails the task or, if it is [Rejected], refuses it.
+// Any number of others may come before: a TaskStatusUpdateEvent or a Task in another state shows its text as [Task.Progress] does, and a
+// TaskArtifactUpdateEvent is an output as with [Task.Update]. Events may omit the task's id.
+// An Executor that ends without such an event, or yields another event after it, has failed.
 //
-// What is said of the context, of panics and of tasks that come again at Handler holds here, too.
+// The rules of [Handler] about the context, panics and repeated tasks apply.
 type Executor interface {
 	Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, error]
 }
@@ -38,7 +38,7 @@ func (h Handler) Execute(ctx context.Context, t *Task) iter.Seq2[a2a.Event, erro
 	}
 }
 
-// event is the end of a task with r.
+// event returns the event that ends a task with r.
 func (r *Result) event(t *Task) a2a.Event {
 	e := &a2a.TaskStatusUpdateEvent{TaskID: t.ID, ContextID: t.ContextID, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
 	if r == nil {
@@ -60,7 +60,7 @@ type ending struct {
 	parts a2a.ContentParts
 }
 
-// execute has x do a task; a panic becomes an error.
+// execute runs the Executor for a task, and turns a panic into an error.
 func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -88,7 +88,7 @@ func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 	return nil, errors.New("the agent is broken: it stopped without a result, a question or a failure")
 }
 
-// happened takes in what an Executor has yielded, and returns how the task ended, or nil when it goes on.
+// happened handles an event that an Executor has yielded, and returns how the task ended, or nil when it goes on.
 func (t *Task) happened(e a2a.Event) (*ending, error) {
 	if e == nil {
 		return nil, errors.New("it yielded nothing")
@@ -114,7 +114,7 @@ func (t *Task) happened(e a2a.Event) (*ending, error) {
 	return nil, fmt.Errorf("it yielded a %T, which is no event of a task", e)
 }
 
-// state takes in the state in which a task is.
+// state handles a state that an Executor reports.
 func (t *Task) state(s a2a.TaskStatus) (*ending, error) {
 	var parts a2a.ContentParts
 	if s.Message != nil {

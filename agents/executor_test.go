@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// script is an Executor that yields what it is told, and then its error, if any.
+// script is an Executor that yields its events, and then its error, if any.
 type script struct {
 	events []a2a.Event
 	err    error
@@ -47,7 +47,7 @@ func said(text string) *a2a.Message {
 	return &a2a.Message{Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
 }
 
-// An executor ends its task exactly once; what it does beside that fails the task with what is wrong.
+// An executor ends its task exactly once; any other behaviour fails the task with a text that says what is wrong.
 func TestExecutorEnds(t *testing.T) {
 	artifact := &a2a.Artifact{Name: "plot", Parts: a2a.ContentParts{a2a.NewTextPart("x")}}
 	for name, c := range map[string]struct {
@@ -84,7 +84,7 @@ func TestExecutorEnds(t *testing.T) {
 	}
 }
 
-// What a task streams is shown in pieces, whose characters are whole, and is the result when there is no other.
+// Streamed text is shown in pieces of whole characters, and is the result when there is no other.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -127,7 +127,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// An artifact is made of pieces, with its id, its description and its metadata; what does not fit together is an error.
+// An artifact is made of pieces, with its id, description and metadata; pieces that do not fit together are an error.
 func TestArtifactPieces(t *testing.T) {
 	piece := func(id, text string, add, last bool) *a2a.TaskArtifactUpdateEvent {
 		return &a2a.TaskArtifactUpdateEvent{
@@ -178,7 +178,7 @@ func TestArtifactPieces(t *testing.T) {
 	})
 }
 
-// Deliveries bounds the attempts at a task, and can lift the bound.
+// Deliveries bounds how often a task is started, and can remove the bound.
 func TestDeliveriesOption(t *testing.T) {
 	for most, want := range map[int]string{0: "t1 FAILED: the agent stopped 3 times while working on this", 5: "t1 FAILED: the agent stopped 5 times while working on this", -1: "t1 COMPLETED: GO"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// File is a file that a task brings. What is said of it is said by whoever sent it.
+// File is a file that a task brings. Its name, type and size are those that its sender gave.
 type File struct {
-	Name string // as [transport.FileName] makes it: it names something in a folder, and nothing outside of it
+	Name string // made safe by [transport.FileName]: a name within a folder
 	Type string // its media type
 	Size int64  // in bytes
 
@@ -23,7 +23,7 @@ type File struct {
 	part *a2a.Part
 }
 
-// Files returns the files that the task brings: those of the user's message, and those that came of the tasks that this one waited for.
+// Files returns the files that the task brings: those of the user's message, and those from the tasks that this one depends on.
 func (t *Task) Files() []File {
 	if t.Message == nil {
 		return nil
@@ -36,8 +36,7 @@ func (t *Task) Files() []File {
 	return all
 }
 
-// Open returns a reader of the file. It reads what is stored elsewhere piece by piece; an error, also of a Read, says that the file is gone or
-// damaged.
+// Open returns a reader of the file. It reads a stored file piece by piece; an error, also of a Read, says that the file is gone or damaged.
 func (f File) Open(ctx context.Context) (io.ReadCloser, error) {
 	r, err := transport.OpenPart(ctx, f.task.store(), f.task.Tenant, f.part)
 	if err != nil {
@@ -46,7 +45,7 @@ func (f File) Open(ctx context.Context) (io.ReadCloser, error) {
 	return fileReader{r, f.Name}, nil
 }
 
-// Bytes returns the file, of at most limit bytes: a larger one gives an error that wraps [transport.ErrTooLarge].
+// Bytes returns the file. For a file of more than limit bytes the error wraps [transport.ErrTooLarge].
 func (f File) Bytes(ctx context.Context, limit int64) ([]byte, error) {
 	b, err := transport.ReadPart(ctx, f.task.store(), f.task.Tenant, f.part, limit)
 	if err != nil {
@@ -55,7 +54,7 @@ func (f File) Bytes(ctx context.Context, limit int64) ([]byte, error) {
 	return b, nil
 }
 
-// store returns where large files are; nil outside [Serve], and where the transport keeps none.
+// store returns the store of large files; nil outside [Serve], and when the transport has none.
 func (t *Task) store() transport.Files {
 	if t.agent == nil {
 		return nil
@@ -66,7 +65,7 @@ func (t *Task) store() transport.Files {
 	return nil
 }
 
-// fileReader says in its errors which file it reads.
+// fileReader names the file in its errors.
 type fileReader struct {
 	io.ReadCloser
 	name string
@@ -80,9 +79,9 @@ func (r fileReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// AddFile adds a file to the result, as an artifact of its name. A large one is stored as it is read, and may have [Options].MaxFile bytes. An
-// empty mediaType is found by the name and the first bytes. While the transport is away it waits, until ctx or the task ends. Errors are those of
-// [Task.Artifact], of r and of the transport, such as [transport.ErrFilesFull].
+// AddFile adds a file to the result, as an artifact with its name. A large file, of at most [Options].MaxFile bytes, is stored as it is read. An
+// empty mediaType is detected from the name and the first bytes. While the transport is unavailable AddFile waits, until ctx or the task ends.
+// Errors are those of [Task.Artifact], of r and of the transport, such as [transport.ErrFilesFull].
 func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader) error {
 	ctx, done := t.until(ctx)
 	defer done()
@@ -99,7 +98,7 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 	}
 	mediaType = transport.TypeOf(name, mediaType, head[:min(n, 512)])
 	if files == nil && n > transport.MaxInlineFile {
-		rest, err := io.ReadAll(io.LimitReader(r, MaxArtifactBytes)) // more than there may be
+		rest, err := io.ReadAll(io.LimitReader(r, MaxArtifactBytes)) // enough to exceed the limit
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -116,7 +115,7 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 	return t.Artifact(name, part)
 }
 
-// until returns ctx, which ends with the task as well.
+// until returns a context that ends with ctx and with the task.
 func (t *Task) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if t.run == nil {
@@ -129,14 +128,14 @@ func (t *Task) until(ctx context.Context) (context.Context, context.CancelFunc) 
 	}
 }
 
-// inline returns how many bytes the artifacts have.
+// inline returns the size of the artifacts in bytes.
 func (t *Task) inline() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.bytes
 }
 
-// alive is a reader whose progress is the task's.
+// alive is a reader that reports each read as progress of the task.
 type alive struct {
 	io.Reader
 	t *Task
@@ -147,8 +146,8 @@ func (a alive) Read(b []byte) (int, error) {
 	return a.Reader.Read(b)
 }
 
-// patient keeps files as its transport does, but that it tries again to store a chunk while the transport is away, until the context ends: the
-// file goes on where it was, under the name that it has.
+// patient is a store of files that retries to store a chunk while the transport is unavailable, until the context ends. The upload then
+// continues under the same name.
 type patient struct {
 	transport.Files
 	a *agent
@@ -170,7 +169,7 @@ func (p patient) PutChunk(ctx context.Context, o transport.Object, n int, sealed
 	return err
 }
 
-// RemoveObject is for what was stored of a file before an error.
+// RemoveObject removes what was stored of a file before an error.
 func (p patient) RemoveObject(ctx context.Context, o transport.Object) error {
 	if keeper, ok := p.Files.(transport.FileKeeper); ok {
 		return keeper.RemoveObject(ctx, o)
@@ -178,7 +177,7 @@ func (p patient) RemoveObject(ctx context.Context, o transport.Object) error {
 	return transport.ErrForbidden
 }
 
-// pack returns parts as they are sent: what is too large for a message is stored. Where nothing can be, parts stay as they are.
+// pack returns parts for sending: it stores what is too large for a message. If the transport stores no files, parts stay as they are.
 func (a *agent) pack(ctx context.Context, contextID string, parts a2a.ContentParts) (a2a.ContentParts, error) {
 	f, ok := a.tr.(transport.Files)
 	if !ok {
@@ -187,7 +186,7 @@ func (a *agent) pack(ctx context.Context, contextID string, parts a2a.ContentPar
 	return transport.PackFiles(ctx, patient{f, a}, a.o.Tenant, contextID, a.id, parts, nil)
 }
 
-// packed returns an outcome as it is sent, see pack.
+// packed returns an outcome for sending, see pack.
 func (a *agent) packed(ctx context.Context, contextID string, out outcome) (outcome, error) {
 	var err error
 	if out.parts, err = a.pack(ctx, contextID, out.parts); err != nil {
@@ -206,8 +205,8 @@ func (a *agent) packed(ctx context.Context, contextID string, out outcome) (outc
 	return out, nil
 }
 
-// stored returns what came of a run as it is sent, see pack; or, when its files cannot be stored, that. It returns false when the agent ends before,
-// so that somebody else has the time for it.
+// stored returns the outcome of a run for sending, see pack, or a failure that says why its files cannot be stored. It returns false when the
+// agent ends first and leaves the task to another instance.
 func (a *agent) stored(r *run, contextID string, out outcome) (outcome, bool) {
 	ctx, done := a.storing(r)
 	defer done()
@@ -225,14 +224,14 @@ func (a *agent) stored(r *run, contextID string, out outcome) (outcome, bool) {
 	switch {
 	case errors.Is(cause, ErrCanceled):
 		return outcome{state: a2a.TaskStateCanceled, parts: words(cause.Error())}, true
-	case out.state.Terminal() && out.state != a2a.TaskStateCompleted: // what it says matters more
+	case out.state.Terminal() && out.state != a2a.TaskStateCompleted: // the agent's own failure matters more
 		return outcome{state: out.state, parts: words(cut(transport.Text(out.parts), MaxResultText-len(why)) + "\n[" + why + "]")}, true
 	}
 	return outcome{state: a2a.TaskStateFailed, parts: words(why)}, true
 }
 
-// storing returns the context in which the files of a run's outcome are stored: until the task is canceled or out of time, or for a moment when it
-// is that already. The end of the agent leaves the time to send what was done.
+// storing returns the context for storing the files of a run's outcome. It ends when the task is canceled or its time is over, or after
+// announceTimeout if that has already happened. A stopping agent still has its time for sending results.
 func (a *agent) storing(r *run) (context.Context, context.CancelFunc) {
 	switch cause := context.Cause(r.ctx); {
 	case errors.Is(cause, ErrStopping):

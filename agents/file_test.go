@@ -24,7 +24,7 @@ import (
 )
 
 func init() {
-	// files shows what a program finds, and leaves something.
+	// files prints the files that the program finds, and leaves some.
 	programs["files"] = func([]string) {
 		in, out := os.Getenv("CORTEX_FILES"), os.Getenv("CORTEX_OUT")
 		entries, _ := os.ReadDir(in)
@@ -32,34 +32,34 @@ func init() {
 			b, _ := os.ReadFile(filepath.Join(in, e.Name()))
 			fmt.Printf("%s %x\n", e.Name(), sha256.Sum256(b))
 		}
-		write := func(name string, b []byte) { os.WriteFile(filepath.Join(out, name), b, 0o600) } //nolint:errcheck // it is looked for
+		write := func(name string, b []byte) { os.WriteFile(filepath.Join(out, name), b, 0o600) } //nolint:errcheck // the test checks it
 		write("small.txt", []byte("small"))
 		write("plot.png", bytes.Repeat([]byte{0x89, 'P', 'N', 'G'}, 1<<18))
 		write("no\x1b[31mcolour", nil)
-		os.Mkdir(filepath.Join(out, "sub"), 0o700)                  //nolint:errcheck // likewise
-		os.Symlink("/etc/passwd", filepath.Join(out, "passwd.txt")) //nolint:errcheck // likewise
-		os.Mkdir(filepath.Join(in, "shut"), 0o000)                  //nolint:errcheck // likewise
+		os.Mkdir(filepath.Join(out, "sub"), 0o700)                  //nolint:errcheck // the test checks it
+		os.Symlink("/etc/passwd", filepath.Join(out, "passwd.txt")) //nolint:errcheck // the test checks it
+		os.Mkdir(filepath.Join(in, "shut"), 0o000)                  //nolint:errcheck // the test checks it
 		fmt.Print(filepath.Dir(in))
 	}
-	// relink puts a link in the place of the folder for what it leaves.
+	// relink replaces the folder for the program's files by a link.
 	programs["relink"] = func([]string) {
 		out := os.Getenv("CORTEX_OUT")
-		os.Remove(out)                      //nolint:errcheck // it is looked for
-		os.Symlink(os.Getenv("ASIDE"), out) //nolint:errcheck // likewise
+		os.Remove(out)                      //nolint:errcheck // the test checks it
+		os.Symlink(os.Getenv("ASIDE"), out) //nolint:errcheck // the test checks it
 		fmt.Print("done")
 	}
-	// replace puts a link in the place of the folder above that.
+	// replace replaces the folder above that by a link.
 	programs["replace"] = func([]string) {
 		out, aside := os.Getenv("CORTEX_OUT"), os.Getenv("ASIDE")
-		os.Mkdir(filepath.Join(out, "own"), 0o700)                    //nolint:errcheck // it is looked for
-		os.Rename(filepath.Dir(out), filepath.Join(aside, "moved"))   //nolint:errcheck // likewise
-		os.Symlink(filepath.Join(aside, "others"), filepath.Dir(out)) //nolint:errcheck // likewise
+		os.Mkdir(filepath.Join(out, "own"), 0o700)                    //nolint:errcheck // the test checks it
+		os.Rename(filepath.Dir(out), filepath.Join(aside, "moved"))   //nolint:errcheck // the test checks it
+		os.Symlink(filepath.Join(aside, "others"), filepath.Dir(out)) //nolint:errcheck // the test checks it
 		fmt.Print("done")
 	}
-	// litter leaves more files than anybody looks at.
+	// litter leaves more files than collect looks at.
 	programs["litter"] = func([]string) {
 		for i := range litterFiles {
-			os.WriteFile(filepath.Join(os.Getenv("CORTEX_OUT"), fmt.Sprintf("f-%05d.txt", i)), nil, 0o600) //nolint:errcheck // it is looked for
+			os.WriteFile(filepath.Join(os.Getenv("CORTEX_OUT"), fmt.Sprintf("f-%05d.txt", i)), nil, 0o600) //nolint:errcheck // the test checks it
 		}
 		fmt.Print("done")
 	}
@@ -80,8 +80,8 @@ func brought() (*agents.Task, []*a2a.Part) {
 	return &agents.Task{ID: "t1", ContextID: "ctx", Message: m}, files
 }
 
-// TestExecFiles has a program find the files of its task under names that lead nowhere else, and give back what it leaves, and nothing that it
-// only points at. The folder is removed.
+// TestExecFiles has a program find the files of its task under safe names, and return the files that it leaves, but none that it only links to.
+// The folder is removed.
 func TestExecFiles(t *testing.T) {
 	t.Parallel()
 	task, files := brought()
@@ -122,7 +122,7 @@ func TestExecLeavesMany(t *testing.T) {
 	}
 }
 
-// TestExecOutIsALink has a program put a link in the place of its folder: what that leads to is not of the run, and is not taken.
+// TestExecOutIsALink has a program replace its folder by a link: files behind the link are not taken.
 func TestExecOutIsALink(t *testing.T) {
 	aside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(aside, "secret.txt"), []byte("secret"), 0o600); err != nil {
@@ -135,8 +135,8 @@ func TestExecOutIsALink(t *testing.T) {
 	}
 }
 
-// TestExecFolderIsALink has a program put a link in the place of the folder in which CORTEX_OUT is: what it has left is taken from where that is by
-// now, and nothing from where the link leads. Neither stays.
+// TestExecFolderIsALink has a program replace the folder that contains CORTEX_OUT by a link: its files are taken from where that folder was
+// moved, and none from behind the link. Both are removed.
 func TestExecFolderIsALink(t *testing.T) {
 	aside := t.TempDir()
 	theirs := filepath.Join(aside, "others", "out", "theirs")
@@ -159,11 +159,11 @@ func TestExecFolderIsALink(t *testing.T) {
 	}
 }
 
-// TestLeftFolders has an agent that starts remove what one that was killed has left long ago, and nothing else.
+// TestLeftFolders checks that a starting agent removes what a killed one has left long ago, and nothing else.
 func TestLeftFolders(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
-	t.Setenv("TMP", dir) // where Windows looks
+	t.Setenv("TMP", dir) // for Windows
 	old, now := filepath.Join(dir, "cortex-task-1"), filepath.Join(dir, "cortex-task-2")
 	for _, d := range []string{old, now, filepath.Join(dir, "others")} {
 		if err := os.MkdirAll(filepath.Join(d, "out"), 0o700); err != nil {
@@ -183,7 +183,7 @@ func TestLeftFolders(t *testing.T) {
 	}
 }
 
-// TestFilesOfAnAgent has an agent get files from a message and from the store, and give back some: all as they were.
+// TestFilesOfAnAgent has an agent get files from a message and from the store, and return some, all unchanged.
 func TestFilesOfAnAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -260,7 +260,7 @@ func TestFilesOfAnAgent(t *testing.T) {
 	})
 }
 
-// TestFileThatIsGone has the task of a file that is not there fail with words that say which one.
+// TestFileThatIsGone checks that a task with a missing file fails with a text that names the file.
 func TestFileThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -298,7 +298,7 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestExecFileURL has a program that reads the whole task find a large file by its URL, and a small one in the task; it is told no key.
+// TestExecFileURL has a program that reads the whole task find a large file by its URL, and a small one in the task; it sees no key.
 func TestExecFileURL(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -335,11 +335,11 @@ func TestExecFileURL(t *testing.T) {
 	}
 }
 
-// TestExecWithoutFolder has a program do its tasks where no temporary folder can be made, but those that bring files.
+// TestExecWithoutFolder checks that a program does its tasks where no temporary folder can be made, except those with files.
 func TestExecWithoutFolder(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	t.Setenv("TMPDIR", nowhere)
-	t.Setenv("TMP", nowhere) // where Windows looks
+	t.Setenv("TMP", nowhere) // for Windows
 	h := program(t, "cat", agents.ExecOptions{})
 	if got, err := run(t, h, &agents.Task{Message: message("hello")}); err != nil || got != "hello" {
 		t.Errorf("a task without files: %q, %v, want hello", got, err)

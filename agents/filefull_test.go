@@ -19,11 +19,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// shelf is a transport that does not store each chunk.
+// shelf is a transport that refuses some chunks.
 type shelf struct {
 	*memory.Bus
 
-	refuse func(n, asked int) error // the n-th chunk of a file, at the asked-th attempt at any, from 1
+	refuse func(n, asked int) error // n: the chunk of its file; asked: the attempt at any chunk, from 1
 
 	mu    sync.Mutex
 	asked int
@@ -44,7 +44,7 @@ func (s *shelf) PutChunk(ctx context.Context, o transport.Object, n int, sealed 
 	return s.Bus.PutChunk(ctx, o, n, sealed)
 }
 
-// tries returns how often something was to be stored, and how many files that were.
+// tries returns the number of attempts to store a chunk, and the number of files.
 func (s *shelf) tries() (asked, files int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *bench) serveOn(tr transport.Transport, h agents.Handler) (stop func()) 
 	}
 }
 
-// large are ways for a handler to give a file that is too large for a message.
+// large are ways for a handler to return a file that is too large for a message.
 var large = map[string]agents.Handler{
 	"part": func(context.Context, *agents.Task) (*agents.Result, error) {
 		return &agents.Result{Parts: a2a.ContentParts{{Content: a2a.Raw(make([]byte, 600<<10)), Filename: "x.bin"}}}, nil
@@ -83,12 +83,12 @@ var large = map[string]agents.Handler{
 		}
 		return agents.Text("done"), nil
 	},
-	"file": func(_ context.Context, t *agents.Task) (*agents.Result, error) { // in no hurry
+	"file": func(_ context.Context, t *agents.Task) (*agents.Result, error) { // slowly
 		return agents.Text("done"), t.AddFile(context.Background(), "x.bin", "", io.LimitReader(zeros{}, 600<<10))
 	},
 }
 
-// TestFullStoreFailsTheTask has a store that is full: the task fails at once, with what is full and what to do.
+// TestFullStoreFailsTheTask has a full store: the task fails at once, with a text that says what is full and what to do.
 func TestFullStoreFailsTheTask(t *testing.T) {
 	for way, h := range large {
 		t.Run(way, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestFullStoreFailsTheTask(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsAway has a store that is away for good: the task ends at its deadline, or when it is canceled, and was one file all along. An agent that
-// stops hands it back.
+// TestStoreThatIsAway has a store that stays unavailable: the task ends at its deadline, or when it is canceled, and uses a single file. A
+// stopping agent returns the task to the inbox.
 func TestStoreThatIsAway(t *testing.T) {
 	away := func(int, int) error { return fmt.Errorf("%w: nobody answers", transport.ErrUnavailable) }
 	for way, h := range large {
@@ -150,7 +150,7 @@ func TestStoreThatIsAway(t *testing.T) {
 	}
 }
 
-// TestStoreThatComesBack has a store that is away for a while: what came of the task is whole, and nothing else was stored.
+// TestStoreThatComesBack has a store that is unavailable for a while: the result is complete, and nothing else was stored.
 func TestStoreThatComesBack(t *testing.T) {
 	for way, h := range large {
 		t.Run(way, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestStoreThatComesBack(t *testing.T) {
 	}
 }
 
-// TestFailureWithFiles has a task fail with files that cannot be stored: it says why it failed, too.
+// TestFailureWithFiles has a task fail with files that cannot be stored: the result also says why the task failed.
 func TestFailureWithFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -212,7 +212,7 @@ func TestFailureWithFiles(t *testing.T) {
 	})
 }
 
-// TestNoKeyIsShown has an artifact be shown to whoever watches as what it is, and what is too large for a message without the key to it.
+// TestNoKeyIsShown checks that watchers see an artifact, but of a large file not the key.
 func TestNoKeyIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Skill is an [Executor] for one skill of an agent, whose input and output have Go types: see [Func]. Several are put together by [Skills].
-// [Serve] adds what it knows of itself to the card.
+// Skill is an [Executor] for one skill of an agent with Go types for input and output, made by [Func]. [Skills] combines several.
+// [Serve] adds the skill's schemas and modes to the card.
 type Skill struct {
 	skill         a2a.AgentSkill
 	input, output *agentcard.Schema // nil: text
@@ -28,11 +28,11 @@ type Skill struct {
 	do            func(ctx context.Context, t *Task, input []byte) (any, error)
 }
 
-// Func makes a skill of a function. The schemas of In and Out are inferred from the types, by their json tags and, as descriptions, their
-// jsonschema tags; they are put into the card, so that Cortex gives tasks that fit, and are checked here once more: what does not fit In is
-// refused, and what f returns that does not fit Out has failed. A task that comes without structured input may have it as its words, in JSON.
+// Func makes a skill of a function. The schemas of In and Out are inferred from the types: from their json tags and, for descriptions, their
+// jsonschema tags. They are added to the card, so that Cortex gives matching tasks, and checked here as well: input that does not match In is
+// refused, and a result that does not match Out fails the task. Without structured input, the task's text may be the input as JSON.
 //
-// Where In is string, it is the words of the task; where Out is string, it is the words of the result. Other types must be JSON objects:
+// If In is string, it is the text of the task; if Out is string, it is the text of the result. Other types must be JSON objects:
 // structs or maps. Func panics when skill has no id, or a type has no schema, such as a channel.
 func Func[In, Out any](skill a2a.AgentSkill, f func(ctx context.Context, t *Task, in In) (Out, error)) *Skill {
 	if skill.ID == "" || f == nil {
@@ -63,7 +63,7 @@ func schemaFor[T any]() (json.RawMessage, *agentcard.Schema) {
 	if err != nil {
 		panic(fmt.Sprintf("agents: %s has no schema: %v", t, err))
 	}
-	schema.Types, schema.Type = nil, "object" // a pointer, too, is an object that is there
+	schema.Types, schema.Type = nil, "object" // a pointer stands for a required object
 	if k := underlying(t).Kind(); k != reflect.Struct && k != reflect.Map {
 		panic(fmt.Sprintf("agents: %s is no JSON object: take a struct or a map for it", t))
 	}
@@ -137,7 +137,7 @@ func inputOf(t *Task) ([]byte, error) {
 	return nil, errors.New("there is none")
 }
 
-// describe returns card with what the skill knows of itself: it stands for the skill of its id there, or is added.
+// describe returns card with the skill's schemas and modes, added to the skill with the same id or as a new skill.
 func (s *Skill) describe(card *a2a.AgentCard) *a2a.AgentCard {
 	n, spec := *card, *agentcard.SpecOf(card)
 	n.Skills = slices.Clone(n.Skills)
@@ -157,7 +157,7 @@ func (s *Skill) describe(card *a2a.AgentCard) *a2a.AgentCard {
 	if spec.Abilities == nil {
 		spec.Abilities = map[string]agentcard.Ability{}
 	}
-	ability := s.ability // a skill of a Func goes by its id
+	ability := s.ability // tasks name a skill of a Func by its id
 	ability.Confidence = spec.Abilities[s.skill.ID].Confidence
 	spec.Abilities[s.skill.ID] = ability
 	return agentcard.Attach(&n, &spec)
@@ -170,7 +170,7 @@ func modes(s *agentcard.Schema) []string {
 	return []string{"application/json"}
 }
 
-// Skills makes an agent of several skills. A task that names none of them is refused, unless there is only one.
+// Skills combines several skills into an agent. It refuses a task that names none of them, unless there is only one.
 func Skills(list ...*Skill) Executor { return skills(list) }
 
 type skills []*Skill
@@ -198,7 +198,7 @@ func (list skills) describe(card *a2a.AgentCard) *a2a.AgentCard {
 	return card
 }
 
-// describer is an Executor that knows something that belongs into its card.
+// describer is an Executor that adds to its agent's card.
 type describer interface {
 	describe(card *a2a.AgentCard) *a2a.AgentCard
 }

@@ -82,7 +82,7 @@ func TestFunc(t *testing.T) {
 	}
 }
 
-// dataSummary is the only result, with its data as JSON.
+// dataSummary returns the only result, with its data as JSON.
 func dataSummary(t *testing.T, b *bench) string {
 	t.Helper()
 	if len(b.got()) != 1 {
@@ -101,7 +101,7 @@ func dataSummary(t *testing.T, b *bench) string {
 
 func summaryState(task *a2a.Task) string { s, _, _ := strings.Cut(summary(task), ":"); return s }
 
-// The card says what the types are.
+// The card contains the schemas of the types.
 func TestFuncCard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

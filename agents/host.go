@@ -15,45 +15,45 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Costs of a host that does nothing.
+// Intervals and limits of a host.
 const (
-	hostedTTL    = time.Hour        // of a card: the host's own presence says sooner that it is gone
-	hostedPeriod = 20 * time.Minute // in which each card is announced once more
-	hostedQuiet  = 5 * time.Second  // between two looks at an inbox in which nothing waits; after two it is only watched
-	hostedAwake  = 1024             // inboxes that are served at once; others wait for their turn
-	hostedAtOnce = 16               // cards that are published at once
+	hostedTTL    = time.Hour        // of a card: the host's own presence expires sooner
+	hostedPeriod = 20 * time.Minute // within which each card is announced again
+	hostedQuiet  = 5 * time.Second  // between checks of an inbox; after two empty ones it is only watched
+	hostedAwake  = 1024             // inboxes that are served at a time; others wait
+	hostedAtOnce = 16               // cards that are published at a time
 )
 
-// Host serves many agents in one process: a bridge's, or those of a catalog. Those that nobody asks for cost next to nothing: they have one
-// heartbeat together, and one watch of all their inboxes; an inbox is subscribed to when something comes into it. Each agent works
-// as [Serve] says.
+// Host serves many agents in one process, such as those of a bridge or a catalog. Idle agents cost almost nothing: they share one
+// heartbeat and one watch of all their inboxes; the host subscribes to an inbox when something arrives in it. Each agent behaves
+// as with the function [Serve].
 //
 // The transport must be a [transport.InboxWatcher] and a [transport.InboxDepth].
 type Host struct {
 	tr      transport.Transport
 	watcher transport.InboxWatcher
 	o       Options
-	self    *agent // publishes what is not one agent's
+	self    *agent // publishes the host's own events
 	awake   chan struct{}
 
 	mu     sync.Mutex
 	guests map[string]*guest
 	watch  transport.InboxWatch // while Serve runs
-	ctx    context.Context      //nolint:containedctx // of Serve, for what is woken
-	wg     sync.WaitGroup       // of what is awake; grows under mu only while ctx lives
+	ctx    context.Context      //nolint:containedctx // of Serve, for agents that wake up
+	wg     sync.WaitGroup       // of awake agents; grows under mu only while ctx lives
 }
 
 // guest is an agent of a host.
 type guest struct {
 	agent *agent
-	stop  context.CancelFunc // ends it while it is awake
+	stop  context.CancelFunc // stops serving it while it is awake
 	awake bool
-	rung  bool // something may have come since it was looked at
+	rung  bool // something may have arrived since the last check
 	gone  bool
 }
 
-// NewHost returns a host without agents. Its name is the id of its presence, as of an agent, though it is none; options are as for [Serve], for
-// each of the agents. Once is not for hosts.
+// NewHost returns a host without agents. The name becomes the id of the host's presence, like an agent's, although it is no agent. Options apply
+// to each agent as in [Serve]; Once is an error.
 func NewHost(tr transport.Transport, name string, o *Options) (*Host, error) {
 	watcher, ok := tr.(transport.InboxWatcher)
 	if _, depth := tr.(transport.InboxDepth); !ok || !depth {
@@ -70,8 +70,8 @@ func NewHost(tr transport.Transport, name string, o *Options) (*Host, error) {
 	return &Host{tr: tr, watcher: watcher, o: self.o, self: self, awake: make(chan struct{}, hostedAwake), guests: map[string]*guest{}}, nil
 }
 
-// Add adds an agent, as [Serve] would serve it, before or while Serve runs; then it is announced when Add returns. It is an error to add one of a
-// name that the host has.
+// Add adds an agent, which is served as by [Serve]. While Serve runs, the agent has been announced when Add returns. Add returns an error when
+// the host has an agent of that name.
 func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	o := h.o
 	o.Instance = h.self.o.Instance
@@ -89,7 +89,7 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	watch := h.watch
 	h.mu.Unlock()
 	if watch == nil {
-		return nil // Serve does it
+		return nil // Serve watches and announces it
 	}
 	if err := h.self.retry(ctx, "watch", func() error { return watch.Add(ctx, h.inbox(a)) }); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	return h.announce(ctx, a)
 }
 
-// Remove takes an agent away: it takes no more tasks, those that it has get [Options].Grace, and it has said goodbye when Remove returns.
+// Remove removes an agent: it takes no more tasks, and its present ones get [Options].Grace. It has announced that it left when Remove returns.
 func (h *Host) Remove(id string) {
 	h.mu.Lock()
 	g := h.guests[id]
@@ -120,8 +120,8 @@ func (h *Host) Remove(id string) {
 	}
 }
 
-// Serve serves the agents until its context ends, and then returns nil: what is worked on has [Options].Grace, as with the function Serve. It returns an error
-// when the transport was closed. It is called once.
+// Serve serves the agents until its context ends, and then returns nil after [Options].Grace for present tasks, as the function Serve does. It
+// returns an error when the transport was closed. It is called once.
 func (h *Host) Serve(asked context.Context) error {
 	ctx, cancel := context.WithCancel(asked)
 	defer cancel()
@@ -156,7 +156,7 @@ func (h *Host) Serve(asked context.Context) error {
 	return ended(asked, fmt.Errorf("host %s: %w", h.self.id, err))
 }
 
-// all returns the agents in the order of their ids; h.mu is held.
+// all returns the agents sorted by id; h.mu is held.
 func (h *Host) all() []*agent {
 	all := make([]*agent, 0, len(h.guests))
 	for _, g := range h.guests {
@@ -168,7 +168,7 @@ func (h *Host) all() []*agent {
 
 func (h *Host) inbox(a *agent) transport.Topic { return transport.Inbox(a.o.Tenant, a.id) }
 
-// wake serves the inbox of an agent, unless that is done already.
+// wake serves the inbox of an agent, unless it is awake.
 func (h *Host) wake(inbox transport.Topic) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -187,11 +187,11 @@ func (h *Host) wake(inbox transport.Topic) {
 	}
 }
 
-// attend serves an agent until nothing is left to do for it.
+// attend serves an awake agent until its inbox stays empty.
 func (h *Host) attend(ctx context.Context, g *guest) {
 	select {
 	case h.awake <- struct{}{}:
-	case <-ctx.Done(): // the agent is taken away, or the host ends: nothing wakes it any more
+	case <-ctx.Done(): // the agent was removed, or the host ends
 		return
 	}
 	defer func() { <-h.awake }()
@@ -203,7 +203,7 @@ func (h *Host) attend(ctx context.Context, g *guest) {
 		h.mu.Lock()
 		over := ctx.Err() != nil || errors.Is(err, transport.ErrClosed) || err == nil && !g.rung
 		if over {
-			g.awake = false // what comes from now on wakes it
+			g.awake = false // later events wake it again
 		}
 		h.mu.Unlock()
 		if over {
@@ -219,7 +219,7 @@ func (h *Host) attend(ctx context.Context, g *guest) {
 	}
 }
 
-// beat announces the agents, and then, again and again, that the host is there.
+// beat announces the agents, and then the host's presence at every heartbeat.
 func (h *Host) beat(ctx context.Context, first []*agent) error {
 	tick := time.NewTicker(h.o.Heartbeat)
 	defer tick.Stop()
@@ -239,7 +239,7 @@ func (h *Host) beat(ctx context.Context, first []*agent) error {
 			h.mu.Lock()
 			all := h.all()
 			h.mu.Unlock()
-			// Some of them each time, so that all have been once more in their period.
+			// Announce a share of the agents each time, so that each is announced once per hostedPeriod.
 			from, _ := slices.BinarySearchFunc(all, next, func(a *agent, id string) int { return strings.Compare(a.id, id) })
 			n := min(len(all), int(int64(len(all))*int64(h.o.Heartbeat)/int64(hostedPeriod))+1)
 			again := slices.Concat(all[from:], all[:from])[:n]
@@ -280,7 +280,7 @@ func (h *Host) goodbye() *transport.Card {
 	return &transport.Card{Gone: transport.GoneLeft}
 }
 
-// leave says goodbye: by the host's own card all are gone, and theirs are taken away as far as that is soon done.
+// leave announces that the host has left, which includes its agents, and removes the agents' own cards as far as announceTimeout allows.
 func (h *Host) leave() {
 	h.self.publishCard(context.Background(), &transport.Card{Host: h.self.id, Gone: transport.GoneLeft})
 	ctx, cancel := context.WithTimeout(context.Background(), announceTimeout)
@@ -296,13 +296,13 @@ func (h *Host) leave() {
 		}
 		g.Go(func() error { return h.tr.Publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(h.goodbye())) })
 	}
-	_ = g.Wait() // what is not taken away goes with the host
+	_ = g.Wait() // the rest is gone with the host
 	h.self.log.Info("host left")
 }
 
-// untilQuiet returns nil when nothing has waited in the inbox for a while, which includes what is being worked on.
+// untilQuiet returns nil when the inbox was empty at two consecutive checks. Tasks in progress count as waiting.
 func (a *agent) untilQuiet(ctx context.Context) error {
-	depth := a.tr.(transport.InboxDepth) //nolint:errcheck // NewHost has looked
+	depth := a.tr.(transport.InboxDepth) //nolint:errcheck // NewHost has checked it
 	tick := time.NewTicker(hostedQuiet)
 	defer tick.Stop()
 	for quiet := 0; quiet < 2; {

@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// hosted returns a host of so many agents, a1 and so on, that shout.
+// hosted returns a host of n agents, a1 and so on, that shout.
 func hosted(t testing.TB, tr transport.Transport, n int) *agents.Host {
 	t.Helper()
 	h, err := agents.NewHost(tr, "bridge", &agents.Options{Grace: -1})
@@ -33,7 +33,7 @@ func hosted(t testing.TB, tr transport.Transport, n int) *agents.Host {
 	return h
 }
 
-// A host serves many agents: those that are asked work, also after a long silence, others are added and removed, and all go with their host.
+// A host serves many agents: an agent that gets a task works, even after a long idle time, others are added and removed, and all leave with the host.
 func TestHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -67,7 +67,7 @@ func TestHost(t *testing.T) {
 			t.Fatalf("agents %q", got)
 		}
 		give("a1", "t1")
-		pass(3 * time.Hour) // cards are announced again, and nobody is taken for dead
+		pass(3 * time.Hour) // cards are announced again, and no agent expires
 		give("a1", "t2")
 		give("a3", "t3")
 		b.want("t0 COMPLETED: A2", "t1 COMPLETED: A1", "t2 COMPLETED: A1", "t3 COMPLETED: A3")
@@ -95,7 +95,7 @@ func TestHost(t *testing.T) {
 	})
 }
 
-// The agents of a host that was killed are gone after three of its heartbeats, though their cards hold for longer.
+// The agents of a killed host are gone after three of its heartbeats, although their cards expire later.
 func TestHostKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := memory.New(nil)
@@ -117,7 +117,7 @@ func TestHostKilled(t *testing.T) {
 	})
 }
 
-// A host whose transport was closed ends with that.
+// A host ends with an error when its transport is closed.
 func TestHostClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus := memory.New(nil)
@@ -131,7 +131,7 @@ func TestHostClosed(t *testing.T) {
 	})
 }
 
-// BenchmarkHost is what 10,000 agents that nobody asks cost their host, beside the memory transport's own.
+// BenchmarkHost measures what 10,000 idle agents cost their host, beside the memory transport.
 func BenchmarkHost(b *testing.B) {
 	bus := memory.New(nil)
 	defer bus.Close()

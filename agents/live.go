@@ -15,23 +15,23 @@ import (
 const (
 	progressInterval = 100 * time.Millisecond // between two texts of one task
 	maxProgress      = 1 << 10                // bytes of a text
-	liveTimeout      = 2 * time.Second        // to publish one event
+	liveTimeout      = 2 * time.Second        // for publishing one event
 )
 
-// live sends what one task shows while it is worked on. Nothing in it is worth waiting for long, or trying twice.
+// live publishes what a task shows while it is worked on, on a best effort: without retries, and without blocking for long.
 type live struct {
 	a     *agent
 	task  *transport.Event // the task's event, for its addresses
-	turn  any              // the turn's id, for whoever watches
+	turn  any              // the turn's id, for watchers
 	id    a2a.TaskID
 	ended chan struct{}
 	wg    sync.WaitGroup
 
 	mu      sync.Mutex
 	pending string // the newest progress that was not sent
-	said    []byte // of the result's text, what was not sent
-	began   bool   // some of that was sent
-	sending bool   // a goroutine sends what is pending
+	said    []byte // the result's text that was not sent
+	began   bool   // some text was sent
+	sending bool   // a goroutine sends pending and said
 	closed  bool
 }
 
@@ -62,7 +62,7 @@ func (l *live) stream(text string) {
 	l.begin()
 }
 
-// begin has what is pending sent, when that is not done already; l.mu is held.
+// begin starts sending unless a goroutine is sending already; l.mu is held.
 func (l *live) begin() {
 	if !l.sending {
 		l.sending = true
@@ -70,7 +70,7 @@ func (l *live) begin() {
 	}
 }
 
-// send sends what is pending until nothing is, with a pause after each.
+// send sends progress and text until none is left, with a pause after each.
 func (l *live) send() {
 	for {
 		text, said, first, ok := l.next()
@@ -90,7 +90,7 @@ func (l *live) send() {
 	}
 }
 
-// next returns the progress and the text to send; a character that is not whole stays until it is, or for the end.
+// next returns the progress and the text to send. It keeps an incomplete character until it is complete, or until the end.
 func (l *live) next() (text, said string, first, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,11 +105,11 @@ func (l *live) next() (text, said string, first, ok bool) {
 	return text, said, first, l.sending
 }
 
-// close sends the last text, and nothing after it.
+// close sends the remaining text; nothing is sent after it.
 func (l *live) close() {
 	l.mu.Lock()
 	l.closed = true
-	if len(l.said) > 0 { // half a character
+	if len(l.said) > 0 { // an incomplete character
 		l.begin()
 	}
 	l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *live) publishProgress(text string) {
 	})
 }
 
-// publishText shows a piece of the result's text.
+// publishText publishes a piece of the result's text.
 func (l *live) publishText(text string, first bool) {
 	l.publish(&a2a.TaskArtifactUpdateEvent{
 		TaskID: l.id, ContextID: l.task.ContextID, Append: !first,
@@ -133,7 +133,7 @@ func (l *live) publishText(text string, first bool) {
 	})
 }
 
-// publish sends an update to whoever watches the conversation.
+// publish publishes an update on the conversation's live topic.
 func (l *live) publish(update a2a.MetadataCarrier) {
 	update.SetMeta(transport.MetaAgentID, l.a.id)
 	if l.turn != nil {

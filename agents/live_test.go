@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// shown returns what was seen of the conversation.
+// shown returns what was published on the conversation's live topic.
 func (b *bench) shown() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -91,12 +91,12 @@ func TestProgressIsCut(t *testing.T) {
 	})
 }
 
-// slow takes its time to show something.
+// slow is a transport that takes a second to publish a live event.
 type slow struct {
 	*memory.Bus
 
 	mu    sync.Mutex
-	order []transport.Kind // of what was published
+	order []transport.Kind // of the published events
 }
 
 func (s *slow) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
@@ -171,7 +171,7 @@ func TestArtifactsAreBounded(t *testing.T) {
 		t.Errorf("Artifact() after %d = %v, want ErrTooLarge", agents.MaxArtifacts, err)
 	}
 	task = &agents.Task{}
-	for range 10 { // in each other's place
+	for range 10 { // each replaces the one before
 		if err := task.Artifact("same", a2a.NewRawPart(make([]byte, agents.MaxArtifactBytes/2))); err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// shallow is a transport that cannot tell what waits.
+// shallow is a transport that cannot count waiting events.
 type shallow struct{ transport.Transport }
 
 func TestOnce(t *testing.T) {
@@ -226,7 +226,7 @@ func TestOnce(t *testing.T) {
 		if last := b.cards[len(b.cards)-1]; last.Gone != transport.GoneLeft {
 			t.Errorf("last card = %+v, want it gone", last)
 		}
-		// Nothing to do.
+		// Without any tasks.
 		if err := agents.Serve(t.Context(), b.bus.Dial(), card(), agents.Handler(slow), &agents.Options{Once: true}); err != nil {
 			t.Errorf("Serve() = %v, want nil", err)
 		}

@@ -8,7 +8,7 @@ const (
 	memoryBytes   = 16 << 20
 )
 
-// memory remembers something of the latest tasks, and forgets the oldest when there are too many or they are too big.
+// memory remembers a value for each of the latest tasks, and forgets the oldest beyond memoryEntries and memoryBytes.
 // It is not safe for concurrent use.
 type memory[T any] struct {
 	entries map[a2a.TaskID]memorized[T]
@@ -23,7 +23,7 @@ type memorized[T any] struct {
 
 func newMemory[T any]() *memory[T] { return &memory[T]{entries: map[a2a.TaskID]memorized[T]{}} }
 
-// put remembers v, of about so many bytes, for id.
+// put remembers v, of about the given size, for id.
 func (m *memory[T]) put(id a2a.TaskID, v T, bytes int) {
 	old, ok := m.entries[id]
 	if !ok {

@@ -10,20 +10,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// pulse tells Cortex now and then that a task is being worked on, so that its deadline moves. It tells it only of a task whose
-// handler has shown something since the last time, as often as the deadline needs.
+// pulse reports to Cortex that a task is being worked on, so that its deadline moves. It reports only if the handler has shown something since
+// the last report, and as often as the deadline requires.
 type pulse struct {
 	a    *agent
 	task *transport.Event
 	run  *run
-	news chan struct{} // the handler has shown something
+	news chan struct{} // receives when the handler has shown something
 }
 
 func newPulse(a *agent, e *transport.Event, r *run) *pulse {
 	return &pulse{a: a, task: e, run: r, news: make(chan struct{}, 1)}
 }
 
-// beat notes that the handler has shown something. It returns at once.
+// beat notes that the handler has shown something. It does not block.
 func (p *pulse) beat() {
 	select {
 	case p.news <- struct{}{}:
@@ -31,7 +31,7 @@ func (p *pulse) beat() {
 	}
 }
 
-// tell works until ctx ends.
+// tell sends reports until ctx ends.
 func (p *pulse) tell(ctx context.Context) {
 	for {
 		select {
@@ -43,7 +43,7 @@ func (p *pulse) tell(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-p.news: // it is told with what was first
+		case <-p.news: // included in this report
 		default:
 		}
 		at := time.Now()
@@ -55,7 +55,7 @@ func (p *pulse) tell(ctx context.Context) {
 	}
 }
 
-// wait returns true when it is time to tell; false when that would be of no use, or ctx has ended.
+// wait waits until a report is due, and returns true; false when a report would be useless, or ctx has ended.
 func (p *pulse) wait(ctx context.Context) bool {
 	for {
 		d, ok := p.run.time.due()
@@ -63,15 +63,15 @@ func (p *pulse) wait(ctx context.Context) bool {
 			return ok
 		}
 		select {
-		case <-time.After(d): // another attempt may have begun meanwhile: look again
+		case <-time.After(d): // another attempt may have begun meanwhile: check again
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// event returns the event that says that the task is being worked on. Its id is a new one: when a task is begun again, by
-// another process, Cortex would know those that can be derived.
+// event returns the event that reports that the task is being worked on. Its id is random: when another process starts the task again, Cortex
+// would take an event with a derived id for a repeated one.
 func (p *pulse) event(now time.Time) *transport.Event {
 	m := p.a.newest(p.run)
 	id := taskID(p.task, m)

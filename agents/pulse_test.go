@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// timed is the metadata of a task that has a minute, and four with progress.
+// timed is the metadata of a task with a timeout of a minute, and at most four minutes with progress.
 func timed(sent time.Time) map[string]any {
 	return map[string]any{
 		transport.MetaDeadline: sent.Add(time.Minute).UTC().Format(time.RFC3339Nano),
@@ -22,7 +22,7 @@ func timed(sent time.Time) map[string]any {
 	}
 }
 
-// signs returns when Cortex was told that a task is being worked on, counted from start.
+// signs returns when Cortex got reports of progress, counted from start.
 func (b *bench) signs(start time.Time) []time.Duration {
 	synctest.Wait()
 	b.mu.Lock()
@@ -58,9 +58,9 @@ func seconds(list ...int) []time.Duration {
 	return out
 }
 
-// Progress moves the deadline of a task that a minute was given for, a minute from each time Cortex is told, up to the latest.
+// Progress moves the deadline of a task with a timeout of a minute to a minute after each report, up to the latest.
 func TestProgressMovesTheDeadline(t *testing.T) {
-	at := func(times ...int) agents.Handler { // shows something after so many seconds, and then waits
+	at := func(times ...int) agents.Handler { // shows progress after these seconds, and then waits
 		return func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
 			start := time.Now()
 			for i, s := range times {
@@ -77,9 +77,9 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 	}
 	tests := map[string]struct {
 		h      agents.Handler
-		meta   map[string]any // in place of timed
+		meta   map[string]any // replaces timed
 		signs  []time.Duration
-		ending int // seconds after the start, at which the handler is stopped
+		ending int // seconds from the start until the handler's context ends
 	}{
 		"all the time": {h: func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
 			return nil, every(ctx, time.Second, func() { task.Progress(time.Now().String()) })
@@ -120,7 +120,7 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 	}
 }
 
-// What Cortex is told names the task and who works on it, and no two say the same.
+// A report names the task and its agent, and no two reports are the same event.
 func TestSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -153,7 +153,7 @@ func TestSignsOfLife(t *testing.T) {
 	})
 }
 
-// A sign of life that cannot be stored moves nothing; one that is stored late counts from when it was first sent.
+// A report that cannot be stored moves nothing; one that is stored late counts from when it was first sent.
 func TestSignsAreSentUntilStored(t *testing.T) {
 	for name, tt := range map[string]struct{ back, ending time.Duration }{
 		"never": {2 * time.Minute, time.Minute},

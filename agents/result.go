@@ -14,51 +14,51 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// MaxResultText is how many bytes of text a result has at most; what is longer is cut, with a note.
+// MaxResultText bounds the text of a result, in bytes; a longer one is cut, with a note.
 const MaxResultText = 256 << 10
 
-// maxErrorText bounds the text of a failure.
+// maxErrorText bounds the text of a failure, in bytes.
 const maxErrorText = 4 << 10
 
-// binaryType is the media type of bytes about which nothing is known.
+// binaryType is the media type of bytes of an unknown type.
 const binaryType = "application/octet-stream"
 
-// Result is what a [Handler] answers. Texts that are not valid UTF-8 are sent as bytes.
+// Result is what a [Handler] returns. Text that is not valid UTF-8 is sent as bytes.
 type Result struct {
 	// Parts are the answer, or the question.
 	Parts a2a.ContentParts
-	// InputRequired makes the result a question to the user. The task stays open; the reply comes as a task with the
+	// InputRequired makes the result a question to the user. The task stays open; the reply arrives as a task with the
 	// same id.
 	InputRequired bool
-	// AuthRequired makes the result a request to the user to log in somewhere, or to allow something there, and to say so then. The task
+	// AuthRequired makes the result a request to the user to log in somewhere, or to grant access there, and then to reply. The task
 	// stays open as with InputRequired.
 	AuthRequired bool
 }
 
-// Text is a result of words.
+// Text returns a result with a text.
 func Text(text string) *Result { return &Result{Parts: a2a.ContentParts{a2a.NewTextPart(text)}} }
 
-// InputRequired is a question without whose answer the task cannot be done.
+// InputRequired returns a result that asks the user a question, whose answer the task needs.
 func InputRequired(question string) *Result {
 	r := Text(question)
 	r.InputRequired = true
 	return r
 }
 
-// AuthRequired is a [Result] that asks the user to log in somewhere, or to allow something there, without which the task cannot be done;
-// request says where and how.
+// AuthRequired returns a result that asks the user to log in somewhere, or to grant access there, which the task needs; request says where
+// and how.
 func AuthRequired(request string) *Result {
 	r := Text(request)
 	r.AuthRequired = true
 	return r
 }
 
-// stateName returns "failed" for TASK_STATE_FAILED.
+// stateName returns a state for people, such as "failed" for TASK_STATE_FAILED.
 func stateName(s a2a.TaskState) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(string(s), "TASK_STATE_"), "_", " "))
 }
 
-// Rejected marks an error of a [Handler]: the task was not started, because the agent will not do it. Rejected(nil) is nil.
+// Rejected marks an error of a [Handler]: the agent refuses the task and has not begun it. Rejected(nil) is nil.
 func Rejected(err error) error {
 	if err == nil {
 		return nil
@@ -76,8 +76,8 @@ func isRejected(err error) bool {
 	return errors.As(err, &r)
 }
 
-// cleanParts returns parts as they may be sent, with at most maxText bytes of text, and their size: without empty ones,
-// and with text that is none as bytes. parts are not changed.
+// cleanParts returns parts for sending and their size: without empty parts, with at most maxText bytes of text, and with invalid UTF-8 as bytes.
+// It does not change parts.
 func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 	out := make(a2a.ContentParts, 0, len(parts))
 	for _, p := range parts {
@@ -109,7 +109,7 @@ func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 	return out, sizeOf(out)
 }
 
-// isThere is false for content without value, which nobody could read.
+// isThere reports whether content has a value.
 func isThere(c a2a.PartContent) bool {
 	switch c := c.(type) {
 	case a2a.Raw:
@@ -122,7 +122,7 @@ func isThere(c a2a.PartContent) bool {
 	return true
 }
 
-// sizeOf is how many bytes parts hold, with what is said about them. Data counts as it is sent.
+// sizeOf returns the size of parts in bytes, with names, types and metadata. Data counts as JSON.
 func sizeOf(parts a2a.ContentParts) int {
 	n := 0
 	for _, p := range parts {
@@ -144,7 +144,7 @@ func sizeOf(parts a2a.ContentParts) int {
 	return n
 }
 
-// sizeOfValue is 0 for what cannot be sent, which the transport refuses.
+// sizeOfValue returns the size of v as JSON, and 0 if v cannot be encoded, which the transport refuses.
 func sizeOfValue(v any) int {
 	b, err := transport.EncodeValue(v)
 	if err != nil {
@@ -153,7 +153,7 @@ func sizeOfValue(v any) int {
 	return len(b)
 }
 
-// cut returns s, or its beginning with a note when it is over limit bytes.
+// cut returns s, or its beginning with a note when it has more than limit bytes.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -175,10 +175,10 @@ func line(s string, n int) string {
 	return shorten.To(strings.Join(strings.Fields(s), " "), n)
 }
 
-// escapes are the sequences that programs write to colour a terminal, move its cursor or set its title (ECMA-48).
+// escapes matches the escape sequences that colour a terminal, move its cursor or set its title (ECMA-48).
 var escapes = regexp.MustCompile(`\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?`)
 
-// errorText returns the words of err for the user.
+// errorText returns the text of err for the user.
 func errorText(err error) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(err.Error(), "�"))
 	if text == "" {

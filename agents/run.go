@@ -19,33 +19,33 @@ type run struct {
 	time   *allowance
 	done   chan struct{} // closed when it is no longer in agent.running
 
-	event *transport.Event // of the newest attempt that the run is for; guarded by agent.mu
+	event *transport.Event // of the newest attempt that it works for; guarded by agent.mu
 	task  *a2a.Message     // its payload; guarded by agent.mu
 }
 
-// outcome is what became of a task, or of one round of it.
+// outcome is the result of a task, or of one round of a task with a question.
 type outcome struct {
 	messageID string
-	attempt   int // the newest that it is for
+	attempt   int // the newest attempt that it is for
 	state     a2a.TaskState
 	parts     a2a.ContentParts
 	artifacts []*a2a.Artifact
 }
 
-// stands reports whether the outcome is also that of a later event of its task. Work that was done is not done again; what
-// failed is, when Cortex asks once more; a question goes on with another message.
+// stands reports whether the outcome also answers the later message m of its task. Completed work is not done again. Failed work is, when Cortex
+// tries again. A question continues with another message.
 func (o *outcome) stands(m *a2a.Message) bool {
 	return o.messageID == m.ID || o.state == a2a.TaskStateCompleted || o.state.Terminal() && attemptOf(m) <= o.attempt
 }
 
-// cancellation is a Cancel of a task that was not being worked on.
+// cancellation is a Cancel for a task that was not being worked on.
 type cancellation struct {
 	contextID string
 	reason    string
 	sent      time.Time
 }
 
-// receive handles one event of the inbox. Work is acknowledged when its result is stored.
+// receive handles one event of the inbox. It acknowledges a task when its result is stored.
 func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok {
@@ -63,8 +63,8 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 		r, mine, known := a.begin(id, e, m)
 		switch {
 		case mine:
-			// The transport's context ends when the agent takes no more tasks, which does not end this one. When it
-			// ends without that, the transport is gone, and the result with it.
+			// The transport's context also ends when the agent takes no more tasks, which must not end this task. If it ends for another
+			// reason, the transport is gone, and the result could not be sent.
 			stop := context.AfterFunc(ctx, func() {
 				if a.take.Err() == nil {
 					r.cancel(ErrStopping)
@@ -77,7 +77,7 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 				return transport.Temporary(fmt.Errorf("%s did not finish task %s: %w", a.id, id, ErrStopping))
 			}
 			return a.answer(e, m, out)
-		case r != nil: // it is being worked on: wait what comes of it
+		case r != nil: // another attempt is being worked on: wait for its outcome
 			<-r.done
 		case known != nil:
 			return a.answer(e, m, *known)
@@ -87,13 +87,13 @@ func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 	}
 }
 
-// begin decides what to do with a task: work on it (a run, mine), wait for the run that works on it already, send what is known
-// to have come of it (no run), or nothing, because the agent stops.
+// begin decides what to do with a task: work on it (a run, mine), wait for the run that already works on it, send its known outcome (no run),
+// or nothing, because the agent is stopping.
 func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (r *run, mine bool, known *outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if r, ok := a.running[id]; ok {
-		// Another attempt at what is being done goes on with that, and has its own time for it.
+		// A further attempt at a running task continues it, with its own time.
 		if attemptOf(m) > attemptOf(r.task) && r.ctx.Err() == nil {
 			r.event, r.task = e, m
 			a.allow(r)
@@ -119,7 +119,7 @@ func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (r *run
 
 // allow gives a run the time of its newest attempt.
 func (a *agent) allow(r *run) {
-	// A deadline that cannot be read is the orchestrator's to keep.
+	// Without a readable deadline only the orchestrator enforces one.
 	deadline, err := time.Parse(time.RFC3339Nano, transport.MetaString(r.task, transport.MetaDeadline))
 	if err != nil {
 		return
@@ -135,19 +135,19 @@ func (a *agent) allow(r *run) {
 	r.time.give(left, deadline.Sub(sent), latest)
 }
 
-// isOlder reports whether a Cancel is older than an attempt: then it was for the one before.
+// isOlder reports whether a Cancel is older than a later attempt, and so was meant for the one before.
 func isOlder(cancel time.Time, e *transport.Event, m *a2a.Message) bool {
 	return attemptOf(m) > 1 && !cancel.After(e.Time)
 }
 
-// newest returns the message of the newest attempt that r is for.
+// newest returns the message of the newest attempt that r works for.
 func (a *agent) newest(r *run) *a2a.Message {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return r.task
 }
 
-// end removes a run, and remembers and returns what came of it.
+// end removes a run, and remembers and returns its outcome.
 func (a *agent) end(id a2a.TaskID, r *run, out outcome, ok bool) outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -224,7 +224,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	return out, true
 }
 
-// isOver reports whether err says no more than that a context has ended.
+// isOver reports whether err only says that a context has ended.
 func isOver(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
@@ -254,7 +254,7 @@ func (a *agent) control(_ context.Context, e *transport.Event) error {
 	defer a.mu.Unlock()
 	if c.TaskID != "" {
 		switch r, ok := a.running[c.TaskID]; {
-		case !ok: // it may still be on its way
+		case !ok: // the task may still arrive
 			a.canceled.put(c.TaskID, cancellation{e.ContextID, cause.Error(), e.Time}, len(e.ContextID)+len(cause.Error()))
 		case r.event.ContextID == e.ContextID && !isOlder(e.Time, r.event, r.task):
 			r.cancel(cause)

@@ -17,17 +17,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Handler does one task. It returns the result, or an error whose text tells the user why there is none: then the task
-// has failed, or, for a [Rejected] error, was refused. A nil Result without an error is a task that was done without words.
+// Handler does one task. It returns the result, or an error whose text tells the user why there is none: the task
+// then has failed or, with a [Rejected] error, was refused. A nil Result without an error completes the task without text.
 //
 // ctx ends at the task's deadline, when the task is canceled and when the agent stops; [context.Cause] tells which. The handler
-// must then return soon. The deadline may move while the handler works (see [Task].Deadline), so that ctx names none. A task that was stopped before it was done is given to
-// another instance of the agent or to a later one, so that a handler may see a task again: see [Task].Delivery.
+// must then return soon. The deadline may move while the handler works (see [Task].Deadline), so ctx has no deadline of its own. A task that was
+// stopped before it was done goes to another instance of the agent or a later one, so a handler may see a task again: see [Task].Delivery.
 //
-// Handlers of different tasks run at the same time. A panic fails the task and nothing else.
+// Handlers of different tasks run concurrently. A panic only fails the task.
 type Handler func(ctx context.Context, t *Task) (*Result, error)
 
-// Why the context of a Handler ended, as [context.Cause] tells; at the deadline it is [context.DeadlineExceeded].
+// Causes of the end of a Handler's context, see [context.Cause]; at the deadline it is [context.DeadlineExceeded].
 var (
 	ErrCanceled = errors.New("the task was canceled")
 	ErrStopping = errors.New("the agent is stopping")
@@ -40,57 +40,56 @@ const (
 	DefaultGrace       = 10 * time.Second
 )
 
-// MaxDeliveries is how often a task is started before it is given up, unless [Options] say something else: a task that was delivered more
+// MaxDeliveries is how often a task is started before it is given up, unless [Options] say otherwise: a task that was delivered more
 // often has stopped the agent every time.
 const MaxDeliveries = 3
 
 // announceTimeout bounds the last announcements of an agent that leaves, and the last attempt to send a result.
 const announceTimeout = 2 * time.Second
 
-// Options configures Serve. The zero value is right for most agents.
+// Options configures Serve. The zero value suits most agents.
 type Options struct {
-	// Tenant is whose tasks the agent does; "" is the default tenant.
+	// Tenant is the tenant whose tasks the agent does; "" is the default tenant.
 	Tenant string
-	// Instance tells this process from others that serve the same agent; "" is a random id.
+	// Instance identifies this process among those that serve the same agent; "" means a random id.
 	Instance string
-	// Concurrency bounds the tasks that are worked on at once; 0 is what the card says (max_concurrent_tasks), or DefaultConcurrency.
+	// Concurrency is how many tasks are worked on at a time; 0 means max_concurrent_tasks of the card, or else DefaultConcurrency.
 	Concurrency int
-	// Heartbeat is the time between two announcements of the card; 0 is DefaultHeartbeat. An announcement holds for
-	// three heartbeats, and for a second at least.
+	// Heartbeat is the time between two announcements of the card; 0 means DefaultHeartbeat. An announcement expires after
+	// three heartbeats, at least one second.
 	Heartbeat time.Duration
-	// Grace is how long tasks may go on after the context of Serve has ended; 0 is DefaultGrace, less than 0 is none.
+	// Grace is how long tasks may continue after the context of Serve has ended; 0 means DefaultGrace, less than 0 none.
 	Grace time.Duration
-	// Deliveries is how often a task is started before it is given up; 0 is MaxDeliveries, less than 0 is no bound: that is for an agent
-	// that only waits for others, whose tasks go on while it is restarted.
+	// Deliveries is how often a task is started before it is given up; 0 means MaxDeliveries, less than 0 no limit: for an agent
+	// that only waits for others, whose tasks continue when it is restarted.
 	Deliveries int
-	// MaxFile bounds a file of a result, in bytes; 0 is [transport.DefaultMaxFile].
+	// MaxFile bounds a file of a result, in bytes; 0 means [transport.DefaultMaxFile].
 	MaxFile int64
-	// Once makes Serve return when the inbox has been empty for two seconds: what waits is done, also in Cortex's queue of what is too much at
-	// a time, then the agent leaves. The transport must
-	// be a transport.InboxDepth.
+	// Once makes Serve do the waiting tasks, those in Cortex's queue included, and return when the inbox has been empty for two
+	// seconds. The transport must be a transport.InboxDepth.
 	Once bool
-	// Changes brings another card of the agent, or that it takes no tasks for a time, while it is served; nil brings nothing. It is not for hosts.
+	// Changes receives changes of the agent while it is served, each of which is announced at once; nil means none. Hosts ignore it.
 	Changes <-chan Change
-	// Logger is told about tasks and trouble; nil discards.
+	// Logger logs tasks and problems; nil discards.
 	Logger *slog.Logger
 }
 
-// Change is what is new of an agent: it is announced at once.
+// Change is a change of an agent.
 type Change struct {
-	Card     *a2a.AgentCard // with the name that it has; nil: as it was
-	Draining bool           // it takes no new tasks, until another Change says that it does
+	Card     *a2a.AgentCard // the new card, with the same name; nil: the card stays
+	Draining bool           // whether the agent takes no new tasks for now
 }
 
-// Serve runs the agent that card describes, with x for what it does, until ctx ends, and then returns nil; with Options.Once it returns nil when
-// nothing is left to do. Its id is [transport.AgentID] of the card's name; several instances of one agent share its tasks.
+// Serve runs the agent that card describes, using x to do its tasks, until ctx ends, and then returns nil; with Options.Once it returns nil when
+// no task is left. The agent's id is [transport.AgentID] of the card's name; several instances of one agent share its tasks.
 // While the transport is unavailable Serve keeps trying. It returns an error when the card is invalid, or when the
 // transport was closed.
 //
-// When ctx ends, the agent announces that it is draining, takes no more tasks, gives those it has Options.Grace to finish,
-// ends the context of those that do not, hands them back to the inbox, and says that it has left. Serve returns after the
+// When ctx ends, the agent announces that it is draining, takes no more tasks, gives its present tasks Options.Grace to finish,
+// ends the context of those that do not, returns them to the inbox, and announces that it has left. Serve returns after the
 // last handler.
 //
-// card is not changed; required lists that are nil are announced as empty ones.
+// Serve does not change card; required lists that are nil are announced as empty ones.
 func Serve(ctx context.Context, tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) error {
 	a, err := newAgent(tr, card, x, o)
 	if err != nil {
@@ -106,23 +105,23 @@ type agent struct {
 	x   Executor
 	o   Options
 	log *slog.Logger
-	seq *atomic.Uint64 // of events that need no derived id; one for the instance
+	seq *atomic.Uint64 // of events without a derived id; shared within the instance
 
-	hosted bool // a Host announces it, and has it served while there is something to do
+	hosted bool // a Host announces it, and serves it while it has tasks
 
 	clocks *clocks
 
-	work    context.Context // parent of all handlers' contexts; ends when the grace is over
-	sending context.Context // for results; ends a moment after work, so that what was done is not lost
+	work    context.Context // parent of all handlers' contexts; ends after the grace period
+	sending context.Context // for results; ends shortly after work, so that finished work is not lost
 	take    context.Context // ends when no more tasks are to be taken
 
 	mu       sync.Mutex
 	card     *a2a.AgentCard
 	running  map[a2a.TaskID]*run
 	finished *memory[outcome]
-	canceled *memory[cancellation]          // that came before their task
-	asks     map[string]chan<- *a2a.Message // by the ids of what tasks have asked and wait for; one place each
-	answers  *memory[*a2a.Message]          // by the same, of late
+	canceled *memory[cancellation]          // that arrived before their task
+	asks     map[string]chan<- *a2a.Message // by the ids of requests that tasks wait for; buffered, one answer each
+	answers  *memory[*a2a.Message]          // latest answers, by the ids of their requests
 }
 
 func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) (*agent, error) {
@@ -180,7 +179,7 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 }
 
 func (a *agent) serve(ctx context.Context) error {
-	// What runs goes on after ctx has ended, each for its own time.
+	// Running tasks continue after ctx has ended; each of these contexts ends at its own time.
 	base := context.WithoutCancel(ctx)
 	work, stopWork := context.WithCancelCause(base)
 	defer stopWork(nil)
@@ -190,7 +189,7 @@ func (a *agent) serve(ctx context.Context) error {
 	defer stopTaking()
 	a.work, a.sending, a.take = work, sending, take
 
-	// Cancellations are heard before the first task is taken, and until the last one has ended.
+	// Subscribe to cancellations before the first task is taken, and until the last one has ended.
 	control, err := a.subscribe(ctx, transport.Control(a.o.Tenant, a.id), nil)
 	if err != nil {
 		return ended(ctx, err)
@@ -210,7 +209,7 @@ func (a *agent) serve(ctx context.Context) error {
 
 	present, stopPresent := context.WithCancel(ctx)
 	defer stopPresent()
-	stopped := make(chan error, 2) // why to stop, when it is not ctx
+	stopped := make(chan error, 2) // a reason to stop other than ctx
 	var background sync.WaitGroup
 	if a.hosted {
 		background.Go(func() { stopped <- a.untilQuiet(present) })
@@ -252,7 +251,7 @@ func (a *agent) serve(ctx context.Context) error {
 	return result
 }
 
-// ended is err, or nil when it came from the end of ctx: a stop that was asked for is no error.
+// ended returns err, or nil when ctx has ended: a requested stop is no error.
 func ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

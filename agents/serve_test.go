@@ -26,8 +26,8 @@ func card() *a2a.AgentCard {
 	return &a2a.AgentCard{Name: "agent_x", Description: "Test agent", Version: "1.0.0", Skills: []a2a.AgentSkill{{ID: "do", Name: "Do"}}}
 }
 
-// bench is the rest of the world for an agent under test: it gives tasks as the orchestrator would, and keeps what comes
-// back. Use it in a synctest bubble.
+// bench is the environment of an agent under test: it gives tasks as the orchestrator would, and records the agent's events.
+// Use it in a synctest bubble.
 type bench struct {
 	t   *testing.T
 	bus *memory.Bus
@@ -71,7 +71,7 @@ func (b *bench) listen(topic transport.Topic, to *[]*transport.Event) {
 	})
 }
 
-// serve runs an agent as another process would, and returns how to stop it; stopping returns what Serve returned.
+// serve runs an agent as another process would, and returns a function that stops it and returns Serve's error.
 func (b *bench) serve(h agents.Handler, o *agents.Options) (stop func() error) {
 	return b.execute(h, o)
 }
@@ -127,7 +127,7 @@ func (b *bench) cancelAt(c *transport.Cancel, sent time.Time) {
 	synctest.Wait()
 }
 
-// got returns the results so far, as "id state: words".
+// got returns the results so far, as "id state: text".
 func (b *bench) got() []string {
 	synctest.Wait()
 	b.mu.Lock()
@@ -156,7 +156,7 @@ func (b *bench) want(want ...string) {
 	}
 }
 
-// waiting is how many tasks are not acknowledged.
+// waiting returns the number of tasks that are not acknowledged.
 func (b *bench) waiting() int {
 	synctest.Wait()
 	n, err := b.bus.Waiting(b.t.Context(), transport.Inbox("", "agent_x"))
@@ -166,7 +166,7 @@ func (b *bench) waiting() int {
 	return n
 }
 
-// pass lets time go by in a bubble.
+// pass lets time pass in a bubble.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -320,7 +320,7 @@ func TestResultIsCleaned(t *testing.T) {
 	})
 }
 
-// What a handler sees of its task.
+// The fields of a task as a handler sees them.
 func TestTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -349,7 +349,7 @@ func TestTask(t *testing.T) {
 	})
 }
 
-// Without Serve, too, a task can be used: handlers are tested with it.
+// A task can be used without Serve, for testing handlers.
 func TestTaskAlone(t *testing.T) {
 	task := &agents.Task{}
 	task.Progress("working")

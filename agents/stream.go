@@ -10,12 +10,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// Stream shows text of the result to whoever watches, as it is made, and moves the deadline as [Task.Progress] does. It returns at
-// once; pieces that come quickly are shown together. Pieces may end anywhere, also within a character. When the result has no parts of
-// its own, the text that was streamed is the result; else it was only shown. What is longer than [MaxResultText] is cut.
+// Stream shows text of the result to watchers as it is made, and moves the deadline as [Task.Progress] does. It does not block; pieces in quick
+// succession are shown together. Pieces may end anywhere, also within a character. If the result has no parts of its own, the streamed
+// text is the result. Text beyond [MaxResultText] is cut.
 func (t *Task) Stream(text string) {
 	t.mu.Lock()
-	if room := MaxResultText + 1 - len(t.text); room < len(text) { // one byte more, so that it is seen to be cut
+	if room := MaxResultText + 1 - len(t.text); room < len(text) { // one byte more shows that it was cut
 		text = text[:max(room, 0)]
 	}
 	t.text = append(t.text, text...)
@@ -26,7 +26,7 @@ func (t *Task) Stream(text string) {
 	}
 }
 
-// streamed returns what was streamed as parts of a result.
+// streamed returns the streamed text as parts of a result.
 func (t *Task) streamed() a2a.ContentParts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *Task) streamed() a2a.ContentParts {
 	return words(text)
 }
 
-// whole returns how many bytes of b end with a whole character.
+// whole returns the length of b without an incomplete character at its end.
 func whole(b []byte) int {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {

@@ -11,36 +11,36 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Task is what a [Handler] is asked to do. Its methods are safe for concurrent use; its fields are not changed while the
+// Task is what a [Handler] is asked to do. Its methods are safe for concurrent use; its fields do not change while the
 // handler runs. A Task that was not made by [Serve] works too, for tests: its progress goes nowhere.
 type Task struct {
 	ID        a2a.TaskID
 	ContextID string // the conversation
 	Tenant    string
-	// Skill is the id of the skill that was asked for, or the dispatch key that the card has for it, or empty.
+	// Skill is the id of the requested skill, or the dispatch key that the card has for it, or empty.
 	Skill string
-	// Message holds what is asked, and in its metadata what is known of the request; never nil in a task from Serve.
-	// A task that continues after [InputRequired] has the id of the first one and the user's reply as Message.
+	// Message is the request, with its metadata; never nil in a task from Serve. A task that continues after [InputRequired] has the
+	// same id, and the user's reply as Message.
 	Message *a2a.Message
-	// Deadline is when the result is no longer of use, by the clock of this machine; zero is never. The handler's context ends
-	// then. It is the deadline at the beginning: it moves on while the handler shows progress, as far as Cortex allows (its task
-	// says until when), and when Cortex asks for the task again; the context knows.
+	// Deadline is when the result is no longer needed, by this machine's clock; zero means never. It is the deadline at the start: it
+	// moves while the handler shows progress, within the limit that Cortex has set for the task, and when Cortex sends the task again.
+	// The handler's context ends at the moved deadline.
 	Deadline time.Time
-	// Traceparent and Tracestate are the W3C trace context of the task, or empty. What the agent tells of the task has it by itself.
+	// Traceparent and Tracestate are the W3C trace context of the task, or empty. All events of the task carry it.
 	Traceparent, Tracestate string
-	// Delivery counts the attempts at this task, from 1: after 1, the agent or its connection was lost while it worked.
+	// Delivery counts how often the task was delivered, from 1: above 1, the agent or its connection was lost while it worked on it.
 	Delivery int
 
-	live  *live  // nil outside Serve
-	pulse *pulse // likewise
-	agent *agent // likewise
-	run   *run   // likewise
+	live  *live // nil outside Serve, as are the next three
+	pulse *pulse
+	agent *agent
+	run   *run
 
 	mu        sync.Mutex
 	artifacts []*made
 	bytes     int            // of artifacts
-	text      []byte         // that was streamed
-	asked     map[string]int // how often, by a digest of what was asked
+	text      []byte         // streamed text
+	asked     map[string]int // number of equal requests, by their digest
 }
 
 // newTask reads a task from its event.
@@ -52,7 +52,7 @@ func newTask(e *transport.Event, m *a2a.Message) *Task {
 	}
 }
 
-// skillOf is the skill that a task's type asks for.
+// skillOf returns the skill that a task type names.
 func skillOf(taskType string) string { return strings.TrimSuffix(taskType, "_request") }
 
 func taskID(e *transport.Event, m *a2a.Message) a2a.TaskID {
@@ -62,7 +62,7 @@ func taskID(e *transport.Event, m *a2a.Message) a2a.TaskID {
 	return e.TaskID
 }
 
-// attemptOf returns which attempt at its task a message is, from 1.
+// attemptOf returns the attempt number of a task's message, from 1.
 func attemptOf(m *a2a.Message) int {
 	if n, ok := transport.Float(m.Metadata[transport.MetaAttempt]); ok && n > 1 && n <= math.MaxInt32 {
 		return int(n)
@@ -70,7 +70,7 @@ func attemptOf(m *a2a.Message) int {
 	return 1
 }
 
-// Text returns the words of the task: its text parts, separated by newlines.
+// Text returns the text parts of the task, separated by newlines.
 func (t *Task) Text() string {
 	if t.Message == nil {
 		return ""
@@ -78,8 +78,8 @@ func (t *Task) Text() string {
 	return transport.Text(t.Message.Parts)
 }
 
-// Input returns the structured input of the task, the value of its first data part, or nil. It is as encoding/json reads it, but a number
-// that would be another one as a float64, such as a large id, is a [encoding/json.Number].
+// Input returns the structured input of the task, the value of its first data part, or nil. It is decoded as by encoding/json, but a number
+// that a float64 cannot represent exactly, such as a large id, is a [encoding/json.Number].
 func (t *Task) Input() any {
 	if t.Message == nil {
 		return nil
@@ -95,8 +95,8 @@ func (t *Task) Input() any {
 	return nil
 }
 
-// Progress tells whoever watches the conversation what is being done, in a line, and moves the deadline (see Task.Deadline). It
-// returns at once. When it is called more often than people can read, some texts are left out, never the newest.
+// Progress shows watchers of the conversation one line about the work, and moves the deadline (see Task.Deadline). It does not
+// block. When it is called faster than people can read, some texts are left out, but never the newest.
 func (t *Task) Progress(text string) {
 	t.alive()
 	if t.live != nil {
@@ -104,7 +104,7 @@ func (t *Task) Progress(text string) {
 	}
 }
 
-// alive notes that the handler gets on.
+// alive notes progress of the handler.
 func (t *Task) alive() {
 	if t.pulse != nil {
 		t.pulse.beat()

@@ -1,5 +1,4 @@
-// Package app is Cortex as a program that others can build: with language models, agents, a transport, a store and, in the end, a name of
-// their own.
+// Package app is Cortex as a library for programs that add their own language models, agents, transport, store or roles:
 //
 //	package main
 //
@@ -9,8 +8,8 @@
 //		app.Main(app.Options{Providers: map[string]app.Provider{"parrot": {Open: openParrot}}})
 //	}
 //
-// That is a whole cortex, in which `--llm parrot` works as the built-in models do. The folder testdata/plugin of the repository
-// has a complete module.
+// This is a complete cortex, in which `--llm parrot` works like the built-in models. The folder testdata/plugin of the repository
+// is a complete module.
 package app
 
 import (
@@ -34,67 +33,66 @@ import (
 // Provider makes clients of a language model, see package llm/provider.
 type Provider = provider.Provider
 
-// Endpoint is what a Provider makes a client of.
+// Endpoint describes the model for which a Provider makes a client.
 type Endpoint = provider.Endpoint
 
 // Agent is an agent that runs in the process: `chat`, `ask` and `serve` start it unless --agents says otherwise, and `agent NAME`
 // runs it alone, where NAME is the name on its card without agent_ before it.
 type Agent = cli.Agent
 
-// Transport is a transport of the program's own, in place of NATS: what --transport names.
+// Transport is a transport of the program that replaces NATS: --transport names it.
 //
-//	Open connects this process, once for each command. A server that is away is a transport.ErrUnavailable: who can wait tries again.
-//	Private says that it reaches no other process: each chat, question or service runs a Cortex of its own, with built-in agents.
+//	Open connects this process, once for each command. It returns transport.ErrUnavailable when the server is away: callers that can wait retry.
+//	Private means that it reaches no other process: each chat, question or service runs a Cortex of its own, with built-in agents.
 //
-// Commands find what it can do beyond a transport.Transport by the optional interfaces of package transport, such as DeadLetters, Eraser,
-// Files, Health, InboxDepth, Owners and Sender; one that needs an ability which it does not have says so. It is to pass the suite of
-// package transporttest.
+// Commands use the optional interfaces of package transport, such as DeadLetters, Eraser, Files, Health, InboxDepth, Owners and Sender; a
+// command that needs a missing one says so. A Transport must pass the suite of package transporttest.
 type Transport = cli.Transport
 
-// Store is a store of the program's own: what --store names.
+// Store is a store of the program: --store names it.
 //
-//	Open opens the store, once for each process that reads or writes conversations: all but agents. An io.Closer is closed in the end.
+//	Open opens the store, once for each process that reads or writes conversations: all but agents. An io.Closer is closed at the end.
 //
-// Like a Transport it may have the optional interfaces of package storage, and is to pass the suite of package storetest.
+// Like a Transport, it may have optional interfaces, those of package storage. It must pass the suite of package storetest.
 type Store = cli.Store
 
 // Target is what a Transport or a Store is opened for.
 //
-//	URL is what --transport or --store names: the name alone, or with what goes on behind it, such as name://host. It is shown, and left
-//	in the data folder: what is secret comes from elsewhere, such as the environment.
-//	Data is the folder of --data, which is there. Tenant is that of --tenant. Logger is never nil.
-//	OnConn is for a transport to call when its connection is lost, with the reason, and when it is back. It is never nil, and does not block.
+//	URL is the value of --transport or --store: the name alone, or with more after it, such as name://host. It is displayed, and written
+//	to the data folder, so secrets must come from elsewhere, such as the environment.
+//	Data is the folder of --data, which exists. Tenant is that of --tenant. Logger is never nil.
+//	OnConn is called by a transport when it loses its connection, with the reason, and when it has reconnected. It is never nil, and does not block.
 type Target = cli.Target
 
 // Role is something that runs beside `cortex serve`, see package role.
 type Role = role.Role
 
-// Site is what a Role has to work with.
+// Site is what a Role works with.
 type Site = role.Site
 
 // Options is what a program adds to Cortex. The zero value is Cortex itself.
 type Options struct {
-	// Providers are those that --llm can name, and `provider` in an entry of `llms` in the config file. One with the name of a built-in one
-	// stands in its place. "fake" is no name for one.
+	// Providers are named by --llm, and by `provider` in an entry of `llms` in the config file. They replace built-in ones of the same
+	// name. The name "fake" is an error.
 	Providers map[string]Provider
-	// Agents are built in. One with the name of a built-in one stands in its place.
+	// Agents are built in. They replace built-in ones of the same name.
 	Agents []Agent
-	// Transports and Stores are those that --transport and --store can name, by the scheme of the URL. A program that has some has these
-	// flags. Cortex's own store lies on a NATS server, so another transport needs another store; another store goes with NATS, too.
+	// Transports and Stores are named by --transport and --store, by the scheme of the URL; only a program that adds some has these flags.
+	// Cortex's own store needs NATS, so another transport needs another store; another store also works with NATS.
 	Transports map[string]Transport
 	Stores     map[string]Store
-	// Roles run beside `cortex serve`: what listens for others who ask Cortex, and bridges to agents elsewhere.
+	// Roles run beside `cortex serve`: listeners through which others ask Cortex, and bridges to other agents.
 	Roles []Role
 }
 
-// Main runs the command line of the process, and ends it with the status of the command. It does not return.
+// Main runs the command line of the process, and exits with the status of the command. It does not return.
 func Main(o Options) {
 	os.Exit(Run(context.Background(), o, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Run runs one command line, without the name of the program, and returns the status that the process is to end with: 0 for success,
-// 1 when the command failed, 2 when it was called wrongly, or o is wrong, 130 when it was interrupted. It returns when the command is done or
-// ctx ends. It may be called several times, also at once.
+// Run runs one command line, given without the program's name, and returns the exit status for the process: 0 for success,
+// 1 when the command failed, 2 when the command line or o is invalid, 130 when it was interrupted. It returns when the command is done or
+// ctx ends. It is safe for concurrent use.
 func Run(ctx context.Context, o Options, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := o.check(); err != nil {
 		fmt.Fprintf(stderr, "cortex: %v\n", err)
@@ -104,7 +102,7 @@ func Run(ctx context.Context, o Options, args []string, stdin io.Reader, stdout,
 	return p.Run(ctx, args, stdin, stdout, stderr)
 }
 
-// check says what is wrong with the program.
+// check returns an error when o is invalid.
 func (o *Options) check() error {
 	for _, name := range slices.Sorted(maps.Keys(o.Providers)) {
 		switch {
@@ -139,7 +137,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// scheme is what a URL can begin with.
+// scheme matches the scheme of a URL.
 var scheme = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
 
 func checkScheme(flag, name string, opens bool) error {

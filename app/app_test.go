@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestOptionsAreChecked holds what is said of a transport or a store that no flag could name, or that cannot be opened.
+// TestOptionsAreChecked checks the errors for a transport or a store that no flag could name, or that cannot be opened.
 func TestOptionsAreChecked(t *testing.T) {
 	dial := func(context.Context, *app.Target) (transport.Transport, error) { return nil, nil }
 	open := func(context.Context, *app.Target) (storage.Store, error) { return nil, nil }

@@ -14,58 +14,58 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Client is one side of conversations with Cortex. Its fields are set before the first call and not changed after; its methods are then safe
-// for concurrent use. Only Transport is required.
+// Client asks Cortex in conversations. Its fields are set before the first call and not changed later; its methods are then safe for concurrent
+// use. Only Transport is required.
 type Client struct {
 	Transport transport.Transport
 	Tenant    string
-	User      string           // who speaks where a message does not say; "" is "user"
+	User      string           // the default sender; "" means "user"
 	NewID     func() string    // makes ids of messages, events and conversations; nil: random
 	Now       func() time.Time // nil: time.Now
 
-	// Log reads the answer to a turn from where it is kept, or why the message was refused; false while there is neither. See [ReadLog]. nil:
-	// the live answer is all there is, and one that was lost does not come.
+	// Log reads the answer to a turn, or why its message was refused, from the store; false while there is neither. See [ReadLog]. With nil,
+	// only the live answer is received, and a lost one is not recovered.
 	Log func(context.Context, Turn) (*a2a.Message, bool, error)
 
-	// Said, if not nil, is called with what is said just before it is published.
+	// Said, if not nil, is called with each message just before it is published.
 	Said func(*transport.Event)
 
-	// Poll is how often Log is asked while a turn lasts; 0 is 2 s.
+	// Poll is how often Log is called while a turn lasts; 0 means 2 s.
 	Poll time.Duration
-	// Grace is how long a canceled turn waits for the answer to that; 0 is 2 s.
+	// Grace is how long a canceled turn waits for its answer; 0 means 2 s.
 	Grace time.Duration
 }
 
-// Message is what is said in a conversation. ContextID and Parts are required.
+// Message is what a user says in a conversation. ContextID and Parts are required.
 type Message struct {
-	ContextID string // any new word begins a conversation
-	ID        string // "" makes one; the same one again, of the same sender, is the same turn
-	From      string // "" is Client.User
+	ContextID string // a new id begins a conversation
+	ID        string // "" makes one; the same id and sender again are the same turn
+	From      string // "" means Client.User
 	Parts     a2a.ContentParts
-	// To is the agent that it is for; nil: whoever fits.
+	// To is the agent that the message names; nil: Cortex decides.
 	To *transport.Direct
-	// Metadata is what else is said with it.
+	// Metadata is sent with the message.
 	Metadata map[string]any
 }
 
-// Text is a message of one text.
+// Text returns a message with a single text.
 func Text(contextID, text string) *Message {
 	return &Message{ContextID: contextID, Parts: a2a.ContentParts{a2a.NewTextPart(text)}}
 }
 
-// Turn names what a message has begun. It can be kept, and watched by another process.
+// Turn identifies what a message has begun. It can be stored, and watched by another process.
 type Turn struct {
 	ContextID string `json:"contextId"`
 	From      string `json:"from"`
 	MessageID string `json:"messageId"`
 }
 
-// ErrUnsent is wrapped by the errors of a message that was not taken, as far as one can tell. It is not sent again by itself; whoever does so
+// ErrUnsent is wrapped by errors of a message that was not sent, as far as the client can tell. The client does not retry; a caller that does
 // uses the same ID.
 var ErrUnsent = errors.New("send the message")
 
-// Send says m and returns the turn that this begins, as soon as the message is safe with the transport. Errors wrap
-// [transport.ErrInvalid] when m cannot be said, and [ErrUnsent] else.
+// Send sends m and returns the turn that it begins, as soon as the transport has stored the message. Errors wrap
+// [transport.ErrInvalid] when m is invalid, and [ErrUnsent] when publishing it fails.
 func (c *Client) Send(ctx context.Context, m *Message) (Turn, error) {
 	say, err := c.message(ctx, m)
 	if err != nil {
@@ -74,8 +74,8 @@ func (c *Client) Send(ctx context.Context, m *Message) (Turn, error) {
 	return turnOf(say), c.send(ctx, say)
 }
 
-// Reply says something in the conversation of a turn, in the name of who began it: the answer to what Cortex or an agent has asked there. It
-// begins a turn of its own.
+// Reply sends a message in the conversation of a turn, as the sender of that turn: the reply to a question of Cortex or an agent. It begins a
+// new turn.
 func (c *Client) Reply(ctx context.Context, t Turn, parts ...*a2a.Part) (Turn, error) {
 	return c.Send(ctx, &Message{ContextID: t.ContextID, From: t.From, Parts: parts})
 }
@@ -85,7 +85,7 @@ func (c *Client) Cancel(ctx context.Context, contextID string, x transport.Cance
 	return c.cancel(ctx, contextID, c.user(), x)
 }
 
-// ID returns the name that Cortex has for a turn.
+// ID returns the id that Cortex uses for a turn.
 func (c *Client) ID(t Turn) string {
 	return transport.TurnID(c.Tenant, t.ContextID, t.From, t.MessageID)
 }
@@ -93,8 +93,8 @@ func (c *Client) ID(t Turn) string {
 func (c *Client) cancel(ctx context.Context, contextID, from string, x transport.Cancel) error {
 	e := c.event(contextID, from, &x)
 	e.TaskID = x.TaskID
-	// The inbox is certain but waits for what the conversation is busy with; the control topic interrupts that. It comes
-	// first, or it could hit what is decided after the cancellation.
+	// The inbox is reliable but waits for the event that the conversation is handling; the control topic interrupts that. It is published
+	// first, or it could interrupt a decision made after the cancellation.
 	_ = c.Transport.Publish(ctx, transport.Control(c.Tenant, transport.Cortex), e) // best effort
 	if err := c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), e); err != nil {
 		return fmt.Errorf("cancel: %w", err)
@@ -102,7 +102,7 @@ func (c *Client) cancel(ctx context.Context, contextID, from string, x transport
 	return nil
 }
 
-// send publishes what message has made.
+// send publishes the event that message has made.
 func (c *Client) send(ctx context.Context, say *transport.Event) error {
 	if c.Said != nil {
 		c.Said(say)
@@ -113,8 +113,8 @@ func (c *Client) send(ctx context.Context, say *transport.Event) error {
 	return nil
 }
 
-// Check returns the error with which [Client.Send] would refuse m before it sends or stores anything; it wraps transport.ErrInvalid. Who stores
-// files for a message on its own, as with [Attach], asks before.
+// Check returns the error with which [Client.Send] would refuse m before it sends or stores anything; it wraps transport.ErrInvalid. A caller
+// that stores files for a message itself, as with [Attach], checks the message first.
 func (c *Client) Check(m *Message) error {
 	e, _, err := c.words(m)
 	if err != nil {
@@ -126,8 +126,8 @@ func (c *Client) Check(m *Message) error {
 	return c.valid(e)
 }
 
-// message returns the event that says m, or an error that wraps transport.ErrInvalid. Files that are too many for a message are stored with
-// the transport, whose errors it may return; nothing is stored for a message that cannot be said.
+// message returns the event for m, or an error that wraps transport.ErrInvalid. It stores files that do not fit into the message with the
+// transport, and may return the transport's errors; for an invalid message it stores nothing.
 func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, error) {
 	e, said, err := c.words(m)
 	if err != nil {
@@ -149,7 +149,7 @@ func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, err
 	return e, err
 }
 
-// words returns the event that says m, with its files as they are, and its payload.
+// words returns the event for m, with its files as they are, and the event's payload.
 func (c *Client) words(m *Message) (*transport.Event, *a2a.Message, error) {
 	if m.ContextID == "" {
 		return nil, nil, fmt.Errorf("%w: no conversation to speak in", transport.ErrInvalid)
@@ -179,7 +179,7 @@ func (c *Client) valid(e *transport.Event) error {
 	return e.Validate(transport.Inbox(c.Tenant, transport.Cortex))
 }
 
-// isEmpty reports whether parts say nothing.
+// isEmpty reports whether parts contain only blank text.
 func isEmpty(parts a2a.ContentParts) bool {
 	return !slices.ContainsFunc(parts, func(p *a2a.Part) bool {
 		if p == nil {
@@ -212,7 +212,7 @@ func (c *Client) NextID() string {
 	return a2a.NewMessageID()
 }
 
-// Clock returns the time.
+// Clock returns the current time, from Now if that is set.
 func (c *Client) Clock() time.Time {
 	if c.Now != nil {
 		return c.Now()

@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// brief returns an event of a turn in a few words.
+// brief describes an event of a turn in a few words.
 func brief(e *transport.Event) string {
 	switch p := e.Payload.(type) {
 	case *transport.Delta:
@@ -44,7 +44,7 @@ func brief(e *transport.Event) string {
 	return fmt.Sprintf("%T", e.Payload)
 }
 
-// turn says text and returns what it yields, in a few words.
+// turn sends text and returns the events that Ask yields, each in a few words.
 func turn(ctx context.Context, c *client.Client, contextID, text string) (events []string, err error) {
 	for e, err := range c.Ask(ctx, client.Text(contextID, text)) {
 		if err != nil {
@@ -181,7 +181,7 @@ func TestTurnInvalid(t *testing.T) {
 	}
 }
 
-// A live answer that got lost, and a restart of Cortex within the turn, are made up for by the log.
+// The log makes up for a lost live answer, and for a restart of Cortex within the turn.
 func TestTurnAnswerFromLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard atomic.Pointer[transport.Event]
@@ -211,7 +211,7 @@ func TestTurnAnswerFromLog(t *testing.T) {
 	})
 }
 
-// The answer that is in the log may also be on its way: it comes once, and last.
+// The answer may be read from the log while it also arrives live: it is yielded once, and last.
 func TestTurnAnswerOnce(t *testing.T) {
 	for range 10 { // the choice between the two is random
 		synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestTurnAnswerOnce(t *testing.T) {
 					s.Settle(said.Load(), "t1", a2a.TaskStateCompleted, "")
 					s.Answer(said.Load(), "once")
 					close(behind)
-					synctest.Wait() // both are there when the turn goes on
+					synctest.Wait() // both have arrived when the turn goes on
 				}
 			}
 			if diff := cmp.Diff([]string{"delta hold on", "task t1 for clock", "completed t1", "answer once"}, got); diff != "" {
@@ -247,7 +247,7 @@ func TestTurnAnswerOnce(t *testing.T) {
 	}
 }
 
-// A canceled turn whose live answer gets lost has its answer from the log, before Grace is over.
+// A canceled turn whose live answer is lost gets its answer from the log, before Grace is over.
 func TestTurnCancelAnswerFromLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -320,7 +320,7 @@ func TestTurnCancel(t *testing.T) {
 	})
 }
 
-// Without an answer, a canceled turn ends after Grace.
+// A canceled turn without an answer ends after Grace.
 func TestTurnCancelUnanswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -1,12 +1,11 @@
-// Package client is one side of a turn, for everybody who asks something of Cortex: the chat, `cortex ask`, gateways for the protocols of
-// others, a page in a browser. It needs a transport and nothing else; with a way to read the log of conversations ([ReadLog]) a turn also goes on
-// after what a connection has lost and after a restart of Cortex.
+// Package client is the asking side of a turn, for all programs that ask Cortex: the chat, `cortex ask`, gateways for other protocols, a web
+// page. It needs only a transport. With a reader of conversation logs ([ReadLog]) a turn also survives lost connections and restarts of Cortex.
 //
-// [Client.Ask] says something and yields what comes of it, the answer last. Whoever cannot wait so long, or may be restarted in between, uses
-// its parts: [Client.Send] says something and returns the [Turn] that this begins, which is three words that can be kept anywhere;
-// [Client.Watch] yields what comes of a turn from then on, in this process or another one; [Client.Answer] waits for its end only. What is sent
-// again under the same id and by the same sender is the same turn, and is answered once.
+// [Client.Ask] sends a message and yields the events of its turn, the answer last. A program that cannot wait that long, or may be restarted,
+// uses its parts: [Client.Send] sends a message and returns the [Turn] that it begins, three strings that can be stored; [Client.Watch] yields
+// the events of a turn from then on, in this process or another; [Client.Answer] only waits for the answer. A message sent again under the
+// same id and by the same sender is the same turn, and is answered once.
 //
-// A message that Cortex refuses for good has an answer that says why, as any other has, and [Client.Watch] finds that, too, when nobody was there
-// to hear it.
+// A message that Cortex refuses has an answer that says why. [Client.Watch] returns it as well, even if nobody was watching when the message
+// was refused.
 package client

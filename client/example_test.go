@@ -15,14 +15,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// polite answers everything in the same way.
+// polite gives the same answer to everything.
 type polite struct{}
 
 func (polite) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
 	return &llm.Decision{Kind: llm.KindRespond, Say: "You are welcome."}, nil
 }
 
-// Example asks a Cortex in the same process. With one that runs elsewhere, the transport is nats.Dial's and the store jetstore.Open's.
+// Example asks a Cortex in the same process. For a Cortex elsewhere, use nats.Dial for the transport and jetstore.Open for the store.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -43,7 +43,7 @@ func Example() {
 		}
 	}
 
-	// A gateway says it now and asks for the answer later, perhaps after a restart.
+	// A gateway sends the message now and asks for the answer later, perhaps after a restart.
 	turn, err := c.Send(ctx, &client.Message{ContextID: "demo", ID: "their-id-1", Parts: a2a.ContentParts{a2a.NewTextPart("Thanks again!")}})
 	if err != nil {
 		panic(err)

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/gif"  // whose size is shown
-	_ "image/jpeg" // likewise
-	_ "image/png"  // likewise
+	_ "image/gif"  // for Describe
+	_ "image/jpeg" // for Describe
+	_ "image/png"  // for Describe
 	"io"
 	"io/fs"
 	"os"
@@ -21,7 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// CheckFile returns an error, for people, unless there is a file at path that may be sent: of at most limit bytes, 0 is
+// CheckFile returns an error, for people, unless path is a regular file of at most limit bytes; a limit of 0 means
 // [transport.DefaultMaxFile].
 func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	if limit <= 0 {
@@ -42,9 +42,9 @@ func CheckFile(path string, limit int64) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// Attach returns a part that brings the file at path into a conversation: inline when it is small, else stored with the
-// transport. Errors are those of [CheckFile], of reading it, and of the transport. It waits neither for a pipe that has come into the file's place,
-// nor for long for a file that gives nothing, as /proc/kmsg does, and ends with ctx.
+// Attach returns a part that brings the file at path into a conversation: inline when it is small, else stored with the transport. Errors are
+// those of [CheckFile], of reading the file, and of the transport. Attach ends with ctx. It does not block on a pipe that has replaced the file,
+// and gives up on a file that yields no data, such as /proc/kmsg.
 func Attach(ctx context.Context, c *Client, contextID, path string, limit int64) (*a2a.Part, error) {
 	info, err := CheckFile(path, limit)
 	if err != nil {
@@ -79,16 +79,15 @@ func Attach(ctx context.Context, c *Client, contextID, path string, limit int64)
 	return ref.Part(name, kind), nil
 }
 
-// Detach removes what [Attach] has stored for a message that is not sent, as far as that may be; what is left of it is removed after some minutes.
+// Detach removes what [Attach] has stored for a message that is not sent, on a best effort; the store removes the rest after some minutes.
 func Detach(ctx context.Context, c *Client, parts a2a.ContentParts) {
 	if files, ok := c.Transport.(transport.Files); ok {
 		transport.Withdraw(ctx, files, c.Tenant, c.user(), parts)
 	}
 }
 
-// Save writes files into a folder, which it makes, under their names: as [transport.FileName] makes them, and with a number where there is one of that
-// name already. Nothing is written over, and nothing outside of the folder. It returns the paths of those that were written; an error says
-// which one was not.
+// Save writes files into folder dir, which it makes if needed, under names made by [transport.FileName], with a number where the name is taken.
+// It overwrites nothing, and writes nothing outside of dir. It returns the paths of the written files; an error names the file that failed.
 func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files []*a2a.Part) ([]string, error) {
 	if err := MakeFolder(dir); err != nil {
 		return nil, err
@@ -113,7 +112,7 @@ func Save(ctx context.Context, tr transport.Transport, tenant, dir string, files
 	return saved, nil
 }
 
-// MakeFolder makes a folder for files of an answer, unless it is there. An error says, for people, what is there instead.
+// MakeFolder makes folder dir unless it exists. When something else is there, the error tells people what.
 func MakeFolder(dir string) error {
 	err := os.MkdirAll(dir, 0o755) //nolint:gosec // a folder of the user's, as mkdir makes it
 	var failed *fs.PathError
@@ -133,7 +132,7 @@ func MakeFolder(dir string) error {
 	return err
 }
 
-// SaveAs writes a file to path, where there must be none. In a folder it gets its own name, as [Save] gives it.
+// SaveAs writes a file to path and overwrites nothing. If path is a folder, the file gets the name that [Save] would give it.
 func SaveAs(ctx context.Context, tr transport.Transport, tenant, path string, p *a2a.Part) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() || strings.HasSuffix(path, string(filepath.Separator)) {
 		saved, err := Save(ctx, tr, tenant, path, []*a2a.Part{p})
@@ -170,13 +169,13 @@ func saveAs(ctx context.Context, tr transport.Transport, tenant string, root *os
 	}
 	_, err = io.Copy(f, r)
 	if err = errors.Join(err, f.Close()); err != nil {
-		_ = root.Remove(name) // half a file is none
+		_ = root.Remove(name) // no half-written files
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
 
-// Describe says in a few words what a file is: its name, type, size, and of a picture how large it is.
+// Describe describes a file in a few words: its name, type, size, and the dimensions of an image.
 func Describe(ctx context.Context, tr transport.Transport, tenant string, p *a2a.Part) string {
 	line := transport.FileLine(p)
 	if _, kind, _, _ := transport.FileOf(p); !strings.HasPrefix(kind, "image/") {
@@ -188,7 +187,7 @@ func Describe(ctx context.Context, tr transport.Transport, tenant string, p *a2a
 		return line
 	}
 	defer r.Close()
-	is, _, err := image.DecodeConfig(io.LimitReader(r, transport.FileChunk)) // in its first chunk, or not at all
+	is, _, err := image.DecodeConfig(io.LimitReader(r, transport.FileChunk)) // the header is in the first chunk, or not read at all
 	if err != nil {
 		return line
 	}

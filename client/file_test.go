@@ -19,8 +19,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// TestSaveStaysInItsFolder has an answer bring files whose names lead elsewhere, or are there already: each is written into the folder, and
-// nothing is written over.
+// TestSaveStaysInItsFolder saves files of an answer whose names lead elsewhere or are taken: each is written into the folder, and
+// nothing is overwritten.
 func TestSaveStaysInItsFolder(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -59,7 +59,7 @@ func TestSaveStaysInItsFolder(t *testing.T) {
 	}
 }
 
-// TestSaveWhereALinkIs has links to nowhere stand where files are to be written, and a file where a folder is to be: errors say what is there.
+// TestSaveWhereALinkIs saves to dangling links, and to a file in place of a folder: the errors say what is there.
 func TestSaveWhereALinkIs(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -90,7 +90,7 @@ func TestSaveWhereALinkIs(t *testing.T) {
 	}
 }
 
-// TestInvalidMessageLeavesNoFiles sends messages that cannot be said, with files that are too large for a message: nothing of these is stored.
+// TestInvalidMessageLeavesNoFiles sends invalid messages with files that are too large for a message: none of the files is stored.
 func TestInvalidMessageLeavesNoFiles(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -118,7 +118,7 @@ func TestInvalidMessageLeavesNoFiles(t *testing.T) {
 	}
 }
 
-// TestSaveOfDamaged has a damaged file leave no half of it behind, and an error that names it.
+// TestSaveOfDamaged checks that saving a damaged file leaves nothing behind, and that the error names the file.
 func TestSaveOfDamaged(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()
@@ -163,7 +163,7 @@ func TestAttachRefuses(t *testing.T) {
 	}
 }
 
-// TestManySmallFiles has a message bring as many files as it may, each small enough to be in it: those for which it has no room are stored.
+// TestManySmallFiles sends the maximum number of files, each small enough to be inline: those that do not fit into the message are stored.
 func TestManySmallFiles(t *testing.T) {
 	bus := memory.New(nil)
 	defer bus.Close()

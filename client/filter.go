@@ -6,12 +6,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// filter picks the events of one turn from what is live in its conversation. Cortex names the turn on everything it sends;
-// agents do not know it, so their progress is recognised by the task, and by its being theirs.
+// filter selects the events of one turn among the live events of its conversation. Cortex names the turn in everything it sends. Agents do
+// not know it: the filter recognises their progress by the task, and by the agent to which the task was given.
 type filter struct {
 	turn  string
 	tasks map[a2a.TaskID]*watchedTask
-	// early is progress that overtook the news of its task: the two have different senders.
+	// early holds progress that arrived before its task, which has another sender.
 	early []*transport.Event
 }
 
@@ -20,13 +20,13 @@ type watchedTask struct {
 	settled bool
 }
 
-// Bounds of what is remembered of one turn; what exceeds them is not shown.
+// Bounds of what a filter remembers of one turn; events beyond them are not shown.
 const (
 	maxTasks = 1024
 	maxEarly = 16
 )
 
-// pass returns the events to show now that e has come: none, e, or e and what waited for it.
+// pass returns the events to show now that e has arrived: none, e, or e and the early events that it releases.
 func (f *filter) pass(e *transport.Event) []*transport.Event {
 	cortex := e.From == transport.Cortex
 	switch p := e.Payload.(type) {
@@ -50,7 +50,7 @@ func (f *filter) pass(e *transport.Event) []*transport.Event {
 		if turn := transport.MetaString(p, transport.MetaTurn); turn != f.turn && (turn != "" || t == nil) {
 			return nil
 		}
-		if t == nil { // the news of its delegation was lost
+		if t == nil { // the event of its delegation was lost
 			if !f.watch(p.TaskID, transport.MetaString(p, transport.MetaAgentID)) {
 				return nil
 			}
@@ -60,7 +60,7 @@ func (f *filter) pass(e *transport.Event) []*transport.Event {
 			return nil
 		}
 		t.settled = p.Status.State.Terminal()
-		if p.Status.State == a2a.TaskStateSubmitted { // tried again, perhaps by another agent
+		if p.Status.State == a2a.TaskStateSubmitted { // retried, perhaps by another agent
 			t.agent = transport.MetaString(p, transport.MetaAgentID)
 		}
 		return []*transport.Event{e}
@@ -88,7 +88,7 @@ func (f *filter) watch(id a2a.TaskID, agent string) bool {
 	return true
 }
 
-// progress passes an agent's event about a task that it works on.
+// progress passes an agent's event about a task of its own.
 func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event {
 	t := f.tasks[id]
 	if t == nil {
@@ -103,7 +103,7 @@ func (f *filter) progress(e *transport.Event, id a2a.TaskID) []*transport.Event 
 	return []*transport.Event{e}
 }
 
-// release returns what waited for task id.
+// release returns the early events of task id.
 func (f *filter) release(id a2a.TaskID) []*transport.Event {
 	var out []*transport.Event
 	keep := f.early[:0]

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// ReadLog returns a [Client.Log] that reads a tenant's conversations in a store.
+// ReadLog returns a [Client.Log] that reads a tenant's conversations from a store.
 func ReadLog(s storage.Store, tenant string) func(context.Context, Turn) (*a2a.Message, bool, error) {
 	return func(ctx context.Context, t Turn) (*a2a.Message, bool, error) { return answer(ctx, s, tenant, t) }
 }
@@ -33,23 +33,23 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 	if broken != nil || conv.Open(t.From, t.MessageID) {
 		return nil, false, broken
 	}
-	// Not taken up yet, or answered so long ago that only the log has it.
+	// Not processed yet, or answered so long ago that only the log has the answer.
 	return inLog(ctx, s, tenant, t, "")
 }
 
-// whole returns an answer with the files that a conversation lets go of when others have been answered: the log has them.
+// whole returns an answer with the files whose bytes the conversation has dropped since; it reads them from the log.
 func whole(ctx context.Context, s storage.Store, tenant string, t Turn, m *a2a.Message) (*a2a.Message, bool, error) {
 	is, ok, err := inLog(ctx, s, tenant, t, m.ID)
 	switch {
-	case errors.Is(err, conversation.ErrDamaged), err == nil && !ok: // nobody has them
+	case errors.Is(err, conversation.ErrDamaged), err == nil && !ok: // the files are lost
 		return m, true, nil
-	case errors.Is(err, context.DeadlineExceeded): // nor would there be time for all of the log at the next attempt
+	case errors.Is(err, context.DeadlineExceeded): // another attempt would have no more time for the whole log
 		return m, true, nil
 	}
 	return is, ok, err
 }
 
-// inLog reads the answer to a turn as it was when the log had no more behind it, with this id, or "" for any.
+// inLog reads the answer to a turn as it was at its entry in the log, with this id, or any id if id is "".
 func inLog(ctx context.Context, s storage.Store, tenant string, t Turn, id string) (*a2a.Message, bool, error) {
 	turn := transport.TurnID(tenant, t.ContextID, t.From, t.MessageID)
 	conv := conversation.NewConversation(tenant, t.ContextID)
@@ -60,7 +60,7 @@ func inLog(ctx context.Context, s storage.Store, tenant string, t Turn, id strin
 		if err := conv.Apply(entry); err != nil {
 			return nil, false, err
 		}
-		if entry.Turn == turn || entry.Turn == t.MessageID || entry.Turn == "" { // in old logs the message's id
+		if entry.Turn == turn || entry.Turn == t.MessageID || entry.Turn == "" { // old logs have the message's id
 			if m, ok := conv.AnswerOf(t.From, t.MessageID); ok && (id == "" || m.ID == id) {
 				return m, true, nil
 			}

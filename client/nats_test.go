@@ -30,7 +30,7 @@ func dial(t *testing.T, url string, onConn func(up bool, err error)) (*nats.Bus,
 	return bus, store
 }
 
-// TestRestart says something while no Cortex runs, loses the server while it waits, and has the answer from the Cortex that comes after that.
+// TestRestart sends a message while no Cortex runs, loses the server while it waits, and gets the answer from a Cortex that starts later.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	start := func(listen string) *nats.Server {

@@ -47,8 +47,8 @@ func (s *illegible) Load(ctx context.Context, tenant, contextID string, after co
 	return s.Store.Load(ctx, tenant, contextID, after)
 }
 
-// TestOlderAnswersHaveTheirFiles reads answers again when others have come since, for which the conversation has let go of their files: the log has
-// them, also when the same answer is asked for twice. When the log cannot be read for good, there is the answer all the same.
+// TestOlderAnswersHaveTheirFiles reads answers again after the conversation has dropped the bytes of their files: they are read from the log,
+// also when the same answer is requested twice. When the log is permanently unreadable, the answer comes without them.
 func TestOlderAnswersHaveTheirFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)

@@ -13,14 +13,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Ask says m and yields the events of that turn as they come: pieces of the answer ([transport.Delta]), delegations (*a2a.Task, submitted),
-// the agents' progress and artifacts, settled delegations (*a2a.TaskStatusUpdateEvent of [transport.Cortex]), and last the answer, an
-// *a2a.Message of role agent. All but the answer are best effort; the answer comes exactly once, and ends the turn. Events of other turns of
-// the same conversation are left out.
+// Ask sends m and yields the events of its turn as they arrive: pieces of the answer ([transport.Delta]), delegations (*a2a.Task, submitted),
+// progress and artifacts of the agents, settled delegations (*a2a.TaskStatusUpdateEvent of [transport.Cortex]), and last the answer, an
+// *a2a.Message of role agent. All but the answer are best effort; the answer is yielded exactly once, and ends the turn. Events of other turns
+// of the conversation are left out.
 //
-// An error is yielded last: those of [Client.Send], before anything is sent; the transport's; or ctx's. When ctx ends, the turn is canceled,
-// and an answer that comes within Grace is still yielded before the error. A consumer that stops early leaves the turn to go on without
-// being watched.
+// An error is yielded last: one of [Client.Send], before anything is sent; the transport's; or ctx's. When ctx ends, Ask cancels the turn, and
+// still yields an answer that arrives within Grace before it yields the error. When the consumer stops early, the turn goes on unwatched.
 func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
 		say, err := c.message(ctx, m)
@@ -33,8 +32,8 @@ func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event
 	}
 }
 
-// Watch yields what comes of a turn from now on, as [Client.Ask] does, and its answer, also when that was given before. It does not matter
-// who has begun the turn, or when. When ctx ends, so does Watch, and the turn goes on.
+// Watch yields the events of a turn from now on, as [Client.Ask] does, and its answer, even if that was given earlier. Any process may have
+// begun the turn. When ctx ends, Watch ends and the turn goes on.
 func (c *Client) Watch(ctx context.Context, t Turn) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
 		if err := c.follow(ctx, t, nil, func(e *transport.Event) bool { return yield(e, nil) }); err != nil {
@@ -43,7 +42,7 @@ func (c *Client) Watch(ctx context.Context, t Turn) iter.Seq2[*transport.Event, 
 	}
 }
 
-// Answer waits for the answer to a turn. When ctx ends, so does Answer, and the turn goes on.
+// Answer waits for the answer to a turn. When ctx ends, Answer returns its error and the turn goes on.
 func (c *Client) Answer(ctx context.Context, t Turn) (*a2a.Message, error) {
 	for e, err := range c.Watch(ctx, t) {
 		if err != nil {
@@ -53,7 +52,7 @@ func (c *Client) Answer(ctx context.Context, t Turn) (*a2a.Message, error) {
 			return m, nil
 		}
 	}
-	return nil, errors.New("the turn ended without an answer") // it does not
+	return nil, errors.New("the turn ended without an answer") // cannot happen
 }
 
 // logged is what Client.Log returned.
@@ -63,8 +62,8 @@ type logged struct {
 	err     error
 }
 
-// follow returns nil when the answer was yielded or yield returned false. It first says what begins the turn, unless say is nil; only then
-// the turn ends with ctx.
+// follow returns nil when it has yielded the answer or yield has returned false. Unless say is nil, follow first sends it, and cancels the turn
+// when ctx ends.
 func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield func(*transport.Event) bool) error {
 	// Watching outlives ctx: a canceled turn still gets its answer.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -91,12 +90,12 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 	running.Go(func() { served <- c.serve(watching, live, t, hand) })
 
 	if say != nil {
-		if err := c.send(ctx, say); err != nil && ctx.Err() == nil { // when ctx ended meanwhile, the message may have been taken: it is canceled below
+		if err := c.send(ctx, say); err != nil && ctx.Err() == nil { // if ctx has ended, the message may have been stored: the turn is canceled below
 			return err
 		}
 	}
 	f := filter{turn: c.ID(t)}
-	err = nil // from here on: what follows the answer
+	err = nil // from here on: the error to return after the answer
 	deliver := func(e *transport.Event) (done bool) {
 		for _, e := range f.pass(e) {
 			if !yield(e) {
@@ -130,7 +129,7 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 			read <- logged{m, ok && err == nil && m != nil, err}
 		})
 	}
-	if say == nil { // it may be over
+	if say == nil { // the turn may be answered already
 		ask()
 	}
 	for {
@@ -146,7 +145,7 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 			if !a.found {
 				continue
 			}
-			// What was on its way while the log was read comes first; the live answer may be among it.
+			// Yield first what arrived while the log was read; the live answer may be among it.
 			for len(events) > 0 {
 				if deliver(<-events) {
 					return err
@@ -183,15 +182,15 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 	}
 }
 
-// listen subscribes to what is live in the conversation of a turn.
+// listen subscribes to the live topic of a turn's conversation.
 func (c *Client) listen(ctx context.Context, t Turn) (transport.Subscription, error) {
 	return c.Transport.Subscribe(ctx, transport.Live(c.Tenant, t.ContextID), &transport.SubscribeOptions{Concurrency: 1})
 }
 
-// listenAgain is the pause before a subscription is made again that was lost, or could not be made.
+// listenAgain is the pause before a new attempt at a subscription that was lost or failed.
 const listenAgain = time.Second
 
-// serve hands over what is live until ctx ends. A subscription that is lost, while the transport is not closed, is made again.
+// serve hands over live events until ctx ends. It renews a lost subscription unless the transport is closed.
 func (c *Client) serve(ctx context.Context, live transport.Subscription, t Turn, hand transport.Handler) error {
 	for {
 		if live != nil {
@@ -215,7 +214,7 @@ func (c *Client) serve(ctx context.Context, live transport.Subscription, t Turn,
 	}
 }
 
-// passes reports whether a subscription that ended with err, or could not be made, may be made later.
+// passes reports whether a subscription that ended or failed with err may succeed later.
 func passes(err error) bool { return errors.Is(err, transport.ErrUnavailable) }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

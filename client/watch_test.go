@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestSend says something of several parts under a given id, in a given name; another client watches what comes of it.
+// TestSend sends a message of several parts under a given id and sender; another client watches its turn.
 func TestSend(t *testing.T) {
 	got := make(chan *transport.Event, 2)
 	s, c := clienttest.New(t, func(_ *clienttest.Script, e *transport.Event) { got <- e })
@@ -55,7 +55,7 @@ func TestSend(t *testing.T) {
 	_ = s
 }
 
-// TestSendNothing holds that a message without words is refused, unless it has something else.
+// TestSendNothing checks that a message without text is refused, unless it has another part.
 func TestSendNothing(t *testing.T) {
 	_, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
 	for name, parts := range map[string]a2a.ContentParts{"none": nil, "nil": {nil}, "blank": {a2a.NewTextPart(" \n")}} {
@@ -68,7 +68,7 @@ func TestSendNothing(t *testing.T) {
 	}
 }
 
-// TestWatchLeavesTheTurn ends who watches: the turn goes on, and nobody is asked to cancel it.
+// TestWatchLeavesTheTurn ends a Watch: the turn goes on, and is not canceled.
 func TestWatchLeavesTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard atomic.Int64
@@ -96,11 +96,11 @@ func TestWatchLeavesTheTurn(t *testing.T) {
 	})
 }
 
-// lossy is a transport whose subscriptions of live topics are lost, or not to be had, for some time.
+// lossy is a transport on which the next subscriptions of live topics are lost at once or fail.
 type lossy struct {
 	transport.Transport
 	mu     sync.Mutex
-	losses int // of the next ones
+	losses int // how many of the next subscriptions are lost or fail
 	subs   int
 }
 
@@ -126,7 +126,7 @@ type lost struct{ transport.Subscription }
 
 func (lost) Serve(context.Context, transport.Handler) error { return transport.ErrUnavailable }
 
-// TestWatchGoesOn loses the subscription, again and again: Ask and Watch go on with another one, and neither loses the answer.
+// TestWatchGoesOn loses the subscription again and again: Ask and Watch subscribe again, and neither loses the answer.
 func TestWatchGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := make(chan *transport.Event, 1)
@@ -136,7 +136,7 @@ func TestWatchGoesOn(t *testing.T) {
 			c := &client.Client{Transport: net, NewID: c.NewID}
 			go func() {
 				e := <-said
-				time.Sleep(time.Minute) // by then it is there again
+				time.Sleep(time.Minute) // the subscription has been renewed by then
 				s.Delta(e, "a", "he")
 				s.Answer(e, "here")
 			}()
@@ -165,7 +165,7 @@ func TestWatchGoesOn(t *testing.T) {
 	})
 }
 
-// TestWatchClosed has the transport closed: nobody waits for what cannot come.
+// TestWatchClosed closes the transport: nobody waits for events that cannot come.
 func TestWatchClosed(t *testing.T) {
 	s, c := clienttest.New(t, func(*clienttest.Script, *transport.Event) {})
 	turn, err := c.Send(t.Context(), client.Text("ctx", "hi"))
@@ -181,7 +181,7 @@ func TestWatchClosed(t *testing.T) {
 	}
 }
 
-// TestSaid tells what is said before it is published, so that it can be shown first.
+// TestSaid checks that Said is called before the message is published, so that it can be shown first.
 func TestSaid(t *testing.T) {
 	var order []string
 	_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) { s.Answer(e, "hello") })

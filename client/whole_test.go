@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// twoSteps has one agent work on what another one gives it.
+// twoSteps has one agent work on the result of another.
 type twoSteps struct{}
 
 func (twoSteps) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
@@ -34,8 +34,8 @@ func (twoSteps) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Dec
 	}}, nil
 }
 
-// TestFilesAreWhole has files, a small and a large one, go from a person to an agent, from that to the next one and into the answer, within one
-// process; and be gone with their conversation.
+// TestFilesAreWhole has files, a small and a large one, go from a person to an agent, from there to the next one and into the answer, within one
+// process. They are erased with their conversation.
 func TestFilesAreWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus := memstore.New(), memory.New(nil)
@@ -96,7 +96,7 @@ func TestFilesAreWhole(t *testing.T) {
 				t.Errorf("%s is %d bytes, %v, want %d", p.Filename, len(b), err, len(want))
 			}
 		}
-		if len(got) != 2+4 { // of the first agent, and of the second, which got those of the person, too
+		if len(got) != 2+4 { // of the first agent, and of the second, which also got the person's
 			t.Errorf("the answer has %d files, want 6", len(got))
 		}
 		if _, err := erase.Conversation(t.Context(), store, bus, "", "c1"); err != nil {

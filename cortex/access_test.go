@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// proven is a world in which senders prove who they are.
+// proven is a world with authenticated senders.
 func proven(t *testing.T, d llm.Decider) *world {
 	t.Helper()
 	w := newWorld(t, d)
@@ -25,13 +25,13 @@ func proven(t *testing.T, d llm.Decider) *world {
 	return w
 }
 
-// from publishes something in the conversation.
+// from publishes an event in the conversation.
 func (w *world) from(sender, id string, p transport.Payload) {
 	w.t.Helper()
 	w.publish(&transport.Event{ID: id, Time: time.Now(), From: sender, ContextID: theContext, Payload: p})
 }
 
-// shownTo returns what was shown as the answer to somebody's message.
+// shownTo returns the live answer to a sender's message.
 func (w *world) shownTo(from, id string) string {
 	for _, e := range w.watched() {
 		m, ok := e.Payload.(*a2a.Message)
@@ -42,7 +42,7 @@ func (w *world) shownTo(from, id string) string {
 	return ""
 }
 
-// TestConversationBelongsToWhoBeganIt: others speak in it when they were let in, and agents while they work on something in it.
+// TestConversationBelongsToWhoBeganIt checks that others speak in it only while it is shared with them, and agents while they have a task in it.
 func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := proven(t, named)
@@ -73,7 +73,7 @@ func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 		w.from("user:bob", "s1", &transport.Share{With: []string{"user:bob"}})
 		refused("user:bob", "m5")
 		w.from("user:ada", "s2", &transport.Share{With: []string{"user:bob", "user:ada", "beta"}})
-		w.from("user:ada", "s3", &transport.Share{With: []string{"beta"}}) // it is so already
+		w.from("user:ada", "s3", &transport.Share{With: []string{"beta"}}) // it is shared so already
 		if conv := w.load(); conv.Owner != "user:ada" || !slices.Equal(conv.Shared, []string{"beta", "user:bob"}) {
 			t.Errorf("it belongs to %s, shared with %q", conv.Owner, conv.Shared)
 		}
@@ -82,16 +82,16 @@ func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 		w.from("user:bob", "s4", &transport.Share{With: []string{"alpha"}})
 		refused("alpha", "m8")
 		w.sayAs("user:bob", "m9", "alpha: work")
-		taken("alpha", "m10") // since it works here
+		taken("alpha", "m10") // since it has a task
 		w.from("user:ada", "s5", &transport.Share{Revoke: []string{"user:bob", "user:ada"}})
 		refused("user:bob", "m11")
 		taken("user:ada", "m12")
-		w.finish("alpha", w.load().Running()[0].ID, "done") // what was taken is done
+		w.finish("alpha", w.load().Running()[0].ID, "done") // its task is done
 		if got := w.shownTo("user:bob", "m9"); got != "got alpha COMPLETED done; " {
 			t.Errorf("bob was answered %q", got)
 		}
 		refused("alpha", "m13")
-		w.from(transport.Cortex, "s6", &transport.Share{With: []string{"alpha"}}) // whoever runs it
+		w.from(transport.Cortex, "s6", &transport.Share{With: []string{"alpha"}}) // the operator
 		taken("alpha", "m14")
 		if n := len(w.decisions()); n != 8 {
 			t.Errorf("%d decisions, want 8: none for what was refused", n)
@@ -100,7 +100,7 @@ func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 	})
 }
 
-// TestEverybodySpeaksWithoutKeys: where names are not proven nothing is anybody's.
+// TestEverybodySpeaksWithoutKeys checks that a conversation belongs to nobody when senders are not authenticated.
 func TestEverybodySpeaksWithoutKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, named)
@@ -114,13 +114,13 @@ func TestEverybodySpeaksWithoutKeys(t *testing.T) {
 	})
 }
 
-// TestStrangersCancelNothing: who may not speak in a conversation cancels nothing in it, whatever they name, but what they asked for
-// themselves; whoever runs Cortex cancels everything.
+// TestStrangersCancelNothing checks that a sender who may not speak in a conversation can only cancel their own requests in it, whatever they
+// name, and that the operator can cancel everything.
 func TestStrangersCancelNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		from   string
 		cancel func(w *world) *transport.Cancel
-		open   []string // turns that are open then
+		open   []string // turns that are open before
 	}{
 		"everything":         {"user:bob", func(*world) *transport.Cancel { return &transport.Cancel{} }, []string{"m1", "m2"}},
 		"a turn":             {"user:bob", func(*world) *transport.Cancel { return &transport.Cancel{Turn: adas("m1")} }, []string{"m1", "m2"}},
@@ -158,7 +158,7 @@ func TestStrangersCancelNothing(t *testing.T) {
 func adas(id string) string { return transport.TurnID("", theContext, "user:ada", id) }
 func bobs(id string) string { return transport.TurnID("", theContext, "user:bob", id) }
 
-// TestStrangersInterruptNothing: nor do they end a decision that is being made, or keep the owner from ending one that is about to be.
+// TestStrangersInterruptNothing checks that they cannot end a running decision either, or keep the owner from ending a later one.
 func TestStrangersInterruptNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
@@ -194,8 +194,8 @@ func TestStrangersInterruptNothing(t *testing.T) {
 	})
 }
 
-// TestStaleCacheRefusesNobody: a conversation that is another's by now, or was shared by way of another replica, is not refused by what
-// this one remembers.
+// TestStaleCacheRefusesNobody checks that a stale cache does not refuse an event in a conversation that meanwhile has another owner, or was
+// shared through another replica.
 func TestStaleCacheRefusesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := proven(t, named)
@@ -216,7 +216,7 @@ func TestStaleCacheRefusesNobody(t *testing.T) {
 	})
 }
 
-// TestRefusedIsNoDeadLetter: who is refused finds the reason also later, and a flood of it pushes out nobody's dead letters.
+// TestRefusedIsNoDeadLetter checks that a refused sender finds the reason later too, and that a flood of refusals displaces no dead letters.
 func TestRefusedIsNoDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := proven(t, named)

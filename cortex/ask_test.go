@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestAgentAsksInTime: what an agent asks is done by the time that it says, is answered on its control topic, too, and answered once more when
-// the agent asks once more under an id that the transport has not seen.
+// TestAgentAsksInTime checks that an agent's request ends by the deadline that it names, is answered on its control topic too, and is answered
+// again when the agent repeats it under an id that the transport has not seen.
 func TestAgentAsksInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)

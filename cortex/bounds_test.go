@@ -94,7 +94,7 @@ func TestOpenTurnsAreBounded(t *testing.T) {
 	})
 }
 
-// TestAgentsLeaveOpenTurns: whatever agents ask for while they work for somebody, that one is heard.
+// TestAgentsLeaveOpenTurns checks that a person is heard, however much agents ask for while they work for that person.
 func TestAgentsLeaveOpenTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)
@@ -113,7 +113,7 @@ func TestAgentsLeaveOpenTurns(t *testing.T) {
 	})
 }
 
-// refusing takes nothing for an agent's inbox, for a while.
+// refusing accepts nothing for an agent's inbox for a while.
 type refusing struct {
 	transport.Transport
 	left atomic.Int32
@@ -126,7 +126,7 @@ func (r *refusing) Publish(ctx context.Context, topic transport.Topic, e *transp
 	return r.Transport.Publish(ctx, topic, e)
 }
 
-// TestTaskThatCannotBeSentYet has the event come again until its task is sent; it is decided once.
+// TestTaskThatCannotBeSentYet checks that an event is delivered again until its task is sent, and is decided once.
 func TestTaskThatCannotBeSentYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := simple(func(t *llm.Turn) *llm.Decision {
@@ -150,7 +150,7 @@ func TestTaskThatCannotBeSentYet(t *testing.T) {
 	})
 }
 
-// TestManyArtifacts has a task need more than fits into a message: it gets what fits, and the turn goes on.
+// TestManyArtifacts has a task depend on more than fits into a message: it gets what fits, and the turn goes on.
 func TestManyArtifacts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -179,7 +179,7 @@ func TestManyArtifacts(t *testing.T) {
 	})
 }
 
-// TestFailedTasksFailTheTurn holds that scripts can tell: nothing of what was asked was done.
+// TestFailedTasksFailTheTurn checks that an answer is marked as failed when no task was done, for scripts.
 func TestFailedTasksFailTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -205,7 +205,7 @@ func TestFailedTasksFailTheTurn(t *testing.T) {
 	})
 }
 
-// TestIDsHaveWeight holds that the ids of events, which strangers choose, count in the cache with what they are long.
+// TestIDsHaveWeight checks that the cache counts the length of event ids, which strangers choose.
 func TestIDsHaveWeight(t *testing.T) {
 	weigh := func(id string) int {
 		c := conversation.NewConversation("", theContext)

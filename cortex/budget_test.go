@@ -20,7 +20,7 @@ import (
 func TestBudget(t *testing.T) {
 	type say struct {
 		user   string
-		budget llm.Budget // that the decider gets
+		budget llm.Budget // passed to the decider
 		want   string     // in the answer; "": it was decided
 	}
 	for name, test := range map[string]struct {
@@ -89,7 +89,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestDayIsOfAllConversations holds that the day's budget is one, and begins anew at midnight UTC, also after a restart.
+// TestDayIsOfAllConversations checks that all conversations share the day's limit, which starts anew at midnight UTC, also after a restart.
 func TestDayIsOfAllConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := costing(answering)
@@ -168,7 +168,7 @@ func TestDayNeedsASpendLog(t *testing.T) {
 	}
 }
 
-// TestImpossibleConfig holds that bounds that bound nothing are refused at the start.
+// TestImpossibleConfig checks that New refuses impossible limits.
 func TestImpossibleConfig(t *testing.T) {
 	for name, set := range map[string]func(*cortex.Config){
 		"Budget.Turn":         func(c *cortex.Config) { c.Budget.Turn.Tokens = -1 },

@@ -56,7 +56,7 @@ func TestCancelTask(t *testing.T) {
 	})
 }
 
-// TestCancelWhileDeciding interrupts the decider: the conversation's events come one at a time, so the Cancel in the inbox
+// TestCancelWhileDeciding interrupts the decider: a conversation's events are handled one at a time, so the Cancel in the inbox
 // waits for the decision, and the one on the control topic must end it.
 func TestCancelWhileDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestCancelWhileDeciding(t *testing.T) {
 	})
 }
 
-// TestCancelBeforeDeciding cancels a turn whose decision has not begun when the control topic tells: what comes there is not stored.
-// An agent that knows the turn's id cannot do the same, nor keep the user from it.
+// TestCancelBeforeDeciding cancels a turn before its decision begins: the control topic is not stored. An agent that knows the turn's id can
+// neither do the same nor keep the user from it.
 func TestCancelBeforeDeciding(t *testing.T) {
 	for name, c := range map[string]struct {
 		by   []string
@@ -97,7 +97,7 @@ func TestCancelBeforeDeciding(t *testing.T) {
 						return respond("done"), nil
 					}
 				}))
-				synctest.Wait() // it listens
+				synctest.Wait() // it has subscribed
 				cancel := func(i int, by, turn string) {
 					x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: turnOf(turn)})
 					x.From = by
@@ -122,13 +122,13 @@ func TestCancelBeforeDeciding(t *testing.T) {
 	}
 }
 
-// TestInterruptsAreBounded cancels many turns that never are.
+// TestInterruptsAreBounded cancels many turns that do not exist.
 func TestInterruptsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {
 			return respond("done"), ctx.Err()
 		}))
-		synctest.Wait() // it listens
+		synctest.Wait() // it has subscribed
 		for i := range 3000 {
 			x := cancelEvent(fmt.Sprint("x", i), &transport.Cancel{Turn: turnOf(fmt.Sprint("m", i))})
 			if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), x); err != nil {
@@ -144,7 +144,7 @@ func TestInterruptsAreBounded(t *testing.T) {
 	})
 }
 
-// TestStoppedWhileDeciding ends the orchestrator while the model thinks: that is no failure of the request, and the next
+// TestStoppedWhileDeciding stops the orchestrator while the model is busy: the request does not fail, and the next
 // orchestrator decides it.
 func TestStoppedWhileDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestStoppedWhileDeciding(t *testing.T) {
 	})
 }
 
-// TestAgentsCancelOnlyTheirOwn has an agent cancel what a person asked for, and then what it asked for itself.
+// TestAgentsCancelOnlyTheirOwn has an agent cancel a person's request, and then its own.
 func TestAgentsCancelOnlyTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
@@ -185,7 +185,7 @@ func TestAgentsCancelOnlyTheirOwn(t *testing.T) {
 	})
 }
 
-// TestCancelOfWhatWaits cancels the task of an agent that is not running: when it starts, it does not get it.
+// TestCancelOfWhatWaits cancels the task of an agent that is not running: it does not get the task when it starts.
 func TestCancelOfWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision { return delegate(llm.Delegation{ID: "1", Agent: "delta", Task: "a"}) })

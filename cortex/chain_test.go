@@ -19,13 +19,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// tireless is how often an agent asks that never stops: it does so when it is given a task, and whenever it is answered.
+// tireless is how often an agent asks that never stops: at every task and at every answer.
 const tireless = 1000
 
-// asking is what agents ask for: the n-th time, after what they heard.
+// asking makes the n-th request of each agent, after an event that it got.
 type asking map[string]func(n int, heard *transport.Event) *transport.Event
 
-// insist has agents ask again whenever something comes to them, with none of what they know of how the request came to them.
+// insist has agents send a request for each event that they get, without anything that they know about the request behind it.
 func (w *world) insist(ask asking) {
 	asked := 0
 	w.heed = func(agent string, heard *transport.Event) {
@@ -41,8 +41,8 @@ func (w *world) insist(ask asking) {
 	}
 }
 
-// TestAgentThatAsksOnAndOn: what agents ask for in the course of a turn is bounded, and what they ask for of themselves, by whatever
-// they leave out of their messages, and wherever they ask.
+// TestAgentThatAsksOnAndOn checks that the requests of agents are bounded, in the course of a turn and by themselves, whatever
+// they leave out of their messages, and in whatever conversation they ask.
 func TestAgentThatAsksOnAndOn(t *testing.T) {
 	in := func(contextID, text string) func(n int, heard *transport.Event) *transport.Event {
 		return func(n int, heard *transport.Event) *transport.Event {
@@ -90,7 +90,7 @@ func TestAgentThatAsksOnAndOn(t *testing.T) {
 	}
 }
 
-// TestRequestsPerMinute: of itself an agent may ask so often, unless a rule says otherwise; people as often as they like.
+// TestRequestsPerMinute checks that an agent's own requests are limited per minute, by a default or a rule; those of people are not.
 func TestRequestsPerMinute(t *testing.T) {
 	for rule, want := range map[string][2]int{ // at once, and a minute later
 		"": {10, 40},
@@ -121,7 +121,7 @@ func TestRequestsPerMinute(t *testing.T) {
 					return ok
 				}
 				got := [2]int{flood()}
-				for range 59 { // so that no token is spilled
+				for range 59 { // so that no token is lost
 					pass(time.Second)
 					n++
 					w.sayAs("alpha", fmt.Sprint("m", n), "hello")
@@ -145,7 +145,7 @@ func TestRequestsPerMinute(t *testing.T) {
 	}
 }
 
-// TestRefusedOnceForAll: an agent that asked for too much was told so in the log: the same message that comes again changes nothing.
+// TestRefusedOnceForAll repeats a message of an agent that was refused because of its rate: nothing changes, since the log has the refusal.
 func TestRefusedOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
@@ -153,7 +153,7 @@ func TestRefusedOnceForAll(t *testing.T) {
 		for i := range 11 {
 			w.sayAs("alpha", fmt.Sprint("m", i), "hello")
 		}
-		pass(5 * time.Minute) // the transport does not know it any more, and there is room
+		pass(5 * time.Minute) // the transport has forgotten the message, and the rate allows more
 		w.restart(cortex.Config{Decider: d})
 		w.sayAs("alpha", "m10", "hello")
 		if a := w.answers()["m10"]; !strings.HasPrefix(a, "Too many requests") || len(w.decisions()) != 10 {
@@ -163,12 +163,12 @@ func TestRefusedOnceForAll(t *testing.T) {
 	})
 }
 
-// TestRequestsInAnothersLog: what an agent asks for over its rate is in no log but that of a conversation which it began.
+// TestRequestsInAnothersLog checks that an agent's requests above its rate are logged only in a conversation that it began.
 func TestRequestsInAnothersLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
 		w.say("u1", "hello")
-		const most = 1 + 10 // that of the user, and what an agent may ask for at once
+		const most = 1 + 10 // the user's, and the requests that an agent may make at once
 		for i := range 100 {
 			w.sayAs("alpha", fmt.Sprint("a", i), "hello")
 		}
@@ -196,7 +196,7 @@ func TestRequestsInAnothersLog(t *testing.T) {
 	})
 }
 
-// TestChain: which chain a request continues, and what goes with that, is told by the tasks that the agent has.
+// TestChain checks that an agent's tasks determine which chain its request continues, and with which hops and ancestors.
 func TestChain(t *testing.T) {
 	for name, test := range map[string]struct {
 		change    func(w *world, e *transport.Event)
@@ -252,7 +252,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestTaskThatIsDone: an agent that has done its task asks for itself.
+// TestTaskThatIsDone checks that an agent whose task is done begins a chain of its own.
 func TestTaskThatIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)
@@ -267,7 +267,7 @@ func TestTaskThatIsDone(t *testing.T) {
 	})
 }
 
-// TestPerTurnOfAChain: what one turn may give to an agent counts what agents ask for in the course of it.
+// TestPerTurnOfAChain checks that the limit on tasks that a turn gives to an agent counts the whole chain.
 func TestPerTurnOfAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := governed(t, giving, "rules: [{agents: [gamma], per_turn: 2}]")
@@ -277,13 +277,13 @@ func TestPerTurnOfAChain(t *testing.T) {
 		}
 		w.wantTasks("gamma", 2)
 		w.wantAnswer("a2", "gamma: this turn gave it 2 of 2 tasks")
-		w.say("m2", "gamma: help") // another one
+		w.say("m2", "gamma: help") // another chain
 		w.wantTasks("gamma", 3)
 		w.wantFold()
 	})
 }
 
-// TestBudgetOfAChain: so does what it may spend.
+// TestBudgetOfAChain checks that a turn's budget counts the whole chain.
 func TestBudgetOfAChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {

@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// talk is a conversation of 30 turns, about another thing every third of them; every fifth gives work.
+// talk is a conversation of 30 turns, of which every third changes the subject and every fifth gives work.
 var talk = simple(func(t *llm.Turn) *llm.Decision {
 	if _, id, ok := strings.Cut(t.User, "let "); ok && len(t.Steps) == 0 {
 		return delegate(llm.Delegation{ID: "1", Agent: id, Task: t.User})
@@ -27,7 +27,7 @@ var talk = simple(func(t *llm.Turn) *llm.Decision {
 	return respond("heard " + t.User)
 })
 
-// speak plays it and returns what a model would have been sent. With restart, another process handles each event.
+// speak plays talk and returns the prompts that a model would get. With restart, another process handles each event.
 func speak(t *testing.T, restart bool) (prompts []*prompt.Prompt, n *town) {
 	n = newTown(t, talk, crowd(1000)...)
 	for i := range 30 {
@@ -35,7 +35,7 @@ func speak(t *testing.T, restart bool) (prompts []*prompt.Prompt, n *town) {
 		if i%5 == 4 {
 			text = "now let " + things[i%len(things)] + "-" + jobs[i%7]
 		}
-		pass(time.Second) // until what was learned is known
+		pass(time.Second) // so that what was learned takes effect
 		n.say(fmt.Sprint("m", i), text)
 		if restart {
 			n.restart(talk)
@@ -66,7 +66,7 @@ func rendered(t testing.TB, turns []*llm.Turn) (prompts []*prompt.Prompt) {
 	return prompts
 }
 
-// agentText is what of a prompt depends on how many agents there are: the instructions with the list, and what is told of changes.
+// agentText returns the size of what depends on the agents in a prompt: the instructions with the list, and the changes.
 func agentText(p *prompt.Prompt) int {
 	n := len(p.System)
 	for _, m := range p.Messages {
@@ -83,10 +83,10 @@ func agentText(p *prompt.Prompt) int {
 	return n
 }
 
-// most is how much of a prompt may be about agents, however many there are; what searches bring comes on top.
+// most bounds what a prompt says about agents, however many there are; the results of searches come on top.
 const most = 24_000 - 5<<10
 
-// TestPromptStaysSmallAndStable holds, over a long conversation of many subjects, that the prompt is bounded, that each begins as the
+// TestPromptStaysSmallAndStable checks, over a long conversation with many subjects, that the prompt is bounded, that each begins like the
 // one before unless the list began anew, and that a restart changes nothing.
 func TestPromptStaysSmallAndStable(t *testing.T) {
 	var runs [2][]*prompt.Prompt
@@ -152,7 +152,7 @@ func TestPromptStaysSmallAndStable(t *testing.T) {
 	}
 }
 
-// TestHostileCardsDoNotFillThePrompt holds the bound with cards that try to.
+// TestHostileCardsDoNotFillThePrompt checks the bound with cards made to exceed it.
 func TestHostileCardsDoNotFillThePrompt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		agents := crowd(60)
@@ -186,15 +186,15 @@ func TestHostileCardsDoNotFillThePrompt(t *testing.T) {
 	})
 }
 
-// TestBackAndForth holds that a conversation goes on with a choice, and with its cached beginning, when agents come and go
-// around the number that can all be shown; and that it lists all again when they are few.
+// TestBackAndForth checks that a conversation keeps a choice, and its cached beginning, when the number of agents varies
+// around the maximum that can all be shown; and that it lists all again when they are few.
 func TestBackAndForth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := crowd(60)
 		n := newTown(t, greet, all[:40]...)
 		type seen struct {
 			Choice, Anew bool
-			Shown        int // 0: some
+			Shown        int // 0: any number
 		}
 		var got []seen
 		for i, there := range []int{40, 41, 38, 60, 21, 41, 20, 21, 38, 41} {
@@ -229,8 +229,8 @@ func TestBackAndForth(t *testing.T) {
 	})
 }
 
-// TestChoiceChanges holds what is told of agents that were shown: that they have left, or have another card; and that nothing is
-// explained of those that are only no longer among the best, nor of those that were never shown.
+// TestChoiceChanges checks that a prompt mentions shown agents that have left or have another card, but neither those that
+// are just no longer among the best nor those that were never shown.
 func TestChoiceChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := crowd(1000)
@@ -278,8 +278,8 @@ func TestChoiceChanges(t *testing.T) {
 	})
 }
 
-// TestChoiceKeepsToThePolicy holds that what the policy denies is nowhere in a choice, and that an agent which has enough to do is
-// explained of where it would have been chosen, and has not left.
+// TestChoiceKeepsToThePolicy checks that a choice never includes denied agents, and that an agent at its in-flight limit is mentioned as
+// unavailable if it would have been chosen, and not as one that has left.
 func TestChoiceKeepsToThePolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rules, err := policy.Parse("policy.yaml", []byte("rules:\n- {agents: [wine-*], allow: false}\n- {agents: [bicycles-repairs, olives-exports], at_once: 1}\n"))
@@ -314,8 +314,8 @@ func TestChoiceKeepsToThePolicy(t *testing.T) {
 	})
 }
 
-// TestListOfAllBecomesAChoice holds that a log of a build that could not choose goes on: such a build listed all of 64 agents, and
-// nobody's cards had digests.
+// TestListOfAllBecomesAChoice continues the log of a build that could not choose: it listed all of 64 agents, and
+// cards had no digests.
 func TestListOfAllBecomesAChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(64)...)
@@ -340,7 +340,7 @@ func TestListOfAllBecomesAChoice(t *testing.T) {
 	})
 }
 
-// TestPreviewOfAChoice holds that a preview is what would be sent.
+// TestPreviewOfAChoice checks that a preview is the prompt that would be sent.
 func TestPreviewOfAChoice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(1000)...)

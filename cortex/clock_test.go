@@ -13,7 +13,7 @@ import (
 // TestClockStepsBack has the clock step back by an hour between two readings, while a deadline is being handled.
 func TestClockStepsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := once(llm.Delegation{ID: "1", Agent: "alpha", Task: "x"}) // nobody else does it
+		d := once(llm.Delegation{ID: "1", Agent: "alpha", Task: "x"}) // no other agent can do it
 		w := newWorld(t, d)
 		due := time.Now().Add(5 * time.Minute)
 		var readings atomic.Int32
@@ -34,7 +34,7 @@ func TestClockStepsBack(t *testing.T) {
 	})
 }
 
-// TestGraceByTheOwnClock has the orchestrator's clock run ten times as fast as the others: an agent is taken for gone by that.
+// TestGraceByTheOwnClock has the orchestrator's clock run ten times as fast as the others: it decides when an agent is gone.
 func TestGraceByTheOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLeaving(t, once(toAlpha))
@@ -48,7 +48,7 @@ func TestGraceByTheOwnClock(t *testing.T) {
 		w.orch.AgentGone("nobody") // so that the clock is read again
 		pass(2 * time.Second)
 		w.orch.AgentGone("nobody else")
-		pass(23 * time.Second) // the transport's timers are by another clock
+		pass(23 * time.Second) // the transport's timers use another clock
 		w.onlyTask("beta")
 	})
 }

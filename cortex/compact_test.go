@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// recap is what the decider knows of the conversation: the summary, how many turns are left out, and what is shown.
+// recap returns what the decider sees of the conversation: the summary, the number of omitted turns, and the shown turns.
 func recap(t *llm.Turn) string {
 	var users []string
 	for _, h := range t.History {
@@ -28,8 +28,8 @@ func recap(t *llm.Turn) string {
 	return fmt.Sprintf("[%s] %d %s", t.Summary, t.Omitted, strings.Join(users, ","))
 }
 
-// window makes a decider whose model sees so many turns, this one included; it says what it sees. Summaries are the words of
-// the turns that they stand for.
+// window makes a decider whose model sees at most most turns, this one included; it answers with what it sees. Summaries consist of the
+// messages of their turns.
 func window(most int) compacting {
 	decide := simple(func(t *llm.Turn) *llm.Decision {
 		if t.User == "work" && len(t.Steps) == 0 {
@@ -56,7 +56,7 @@ func summaryOf(t *llm.Turn) *llm.Summary {
 	return s
 }
 
-// summaries returns what was recorded: turns, text, and what was left out of it.
+// summaries returns the recorded summaries: number of turns, text, and number of omitted turns.
 func summaries(t *testing.T, s storage.Store) (list []string) {
 	t.Helper()
 	for _, e := range entries(t, s) {
@@ -99,8 +99,8 @@ func TestSummaryTakesThePlaceOfTurns(t *testing.T) {
 	}
 }
 
-// TestSummaryWhileTurnsAreOpen has turns begin, end and be canceled between the summaries: the fold of the log must drop the
-// very turns that were summarised.
+// TestSummaryWhileTurnsAreOpen has turns begin, end and be canceled between the summaries: the fold of the log must drop
+// exactly the turns that were summarised.
 func TestSummaryWhileTurnsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, window(2))
@@ -129,7 +129,7 @@ func TestSummaryWhileTurnsAreOpen(t *testing.T) {
 	})
 }
 
-// TestSummariesOfOneDecisionAreOne needs several to make the prompt fit, one of which cannot be made.
+// TestSummariesOfOneDecisionAreOne needs several summaries to make the prompt fit, one of which fails.
 func TestSummariesOfOneDecisionAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := 0
@@ -179,7 +179,7 @@ func TestSummariesOfOneDecisionAreOne(t *testing.T) {
 	})
 }
 
-// TestSummaryThatCannotBeMade leaves the turns out, and says how many.
+// TestSummaryThatCannotBeMade checks that the turns are left out and counted when a summary fails.
 func TestSummaryThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := window(2)
@@ -198,8 +198,8 @@ func TestSummaryThatCannotBeMade(t *testing.T) {
 	})
 }
 
-// TestSummaryThatHangs holds that a slow summary has all the time of the decision that needs it, is no reason to forget
-// anything, and does not delay another conversation.
+// TestSummaryThatHangs checks that a slow summary may use the whole time of its decision, that nothing is forgotten because of it,
+// and that it does not delay another conversation.
 func TestSummaryThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider, takes, most := window(1), time.Hour, 0
@@ -235,7 +235,7 @@ func TestSummaryThatHangs(t *testing.T) {
 				t.Errorf("%d turns are forgotten", conv.Omitted)
 			}
 		}
-		pass(2 * time.Minute) // what a decision may take
+		pass(2 * time.Minute) // the time of a decision
 		answered("s2", "took too long")
 		takes, most = 90*time.Second, 1
 		slow := userEvent("s3", "s3")
@@ -246,7 +246,7 @@ func TestSummaryThatHangs(t *testing.T) {
 	})
 }
 
-// TestSummaryOfAFailedDecision keeps what was paid for.
+// TestSummaryOfAFailedDecision checks that a summary that was paid for is kept.
 func TestSummaryOfAFailedDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := window(2)
@@ -269,7 +269,7 @@ func TestSummaryOfAFailedDecision(t *testing.T) {
 	})
 }
 
-// TestFailedDecisionForgetsNothing has a model that cannot make a summary, and then no decision either.
+// TestFailedDecisionForgetsNothing has a model fail at a summary, and then at the decision.
 func TestFailedDecisionForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider, down := window(2), true
@@ -283,7 +283,7 @@ func TestFailedDecisionForgetsNothing(t *testing.T) {
 		compact := decider.compact
 		decider.compact = func(ctx context.Context, turn *llm.Turn, force bool) (*llm.Summary, error) {
 			s, err := compact(ctx, turn, force)
-			if s != nil && down && turn.Summary != "" { // the first one it makes
+			if s != nil && down && turn.Summary != "" { // the first summary that it makes
 				s.Text, err = "", llm.ErrRefused
 			}
 			return s, err
@@ -302,7 +302,7 @@ func TestFailedDecisionForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestCompactorThatMisbehaves holds that nothing a plugged-in one does ends in a panic or goes on for ever.
+// TestCompactorThatMisbehaves checks that a misbehaving Compactor causes no panic and no endless loop.
 func TestCompactorThatMisbehaves(t *testing.T) {
 	for name, compact := range map[string]func(context.Context, *llm.Turn, bool) (*llm.Summary, error){
 		"panic":    func(context.Context, *llm.Turn, bool) (*llm.Summary, error) { panic("boom") },
@@ -342,7 +342,7 @@ func TestCompactorThatMisbehaves(t *testing.T) {
 	}
 }
 
-// TestSummaryInTheMiddleOfATurn holds that a turn of several steps goes on.
+// TestSummaryInTheMiddleOfATurn checks that a turn of several steps goes on after a summary.
 func TestSummaryInTheMiddleOfATurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := window(100)
@@ -362,7 +362,7 @@ func TestSummaryInTheMiddleOfATurn(t *testing.T) {
 	})
 }
 
-// TestCancelDuringASummary ends the turn at once, without a decision.
+// TestCancelDuringASummary checks that the turn ends at once, without a decision.
 func TestCancelDuringASummary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := window(1)

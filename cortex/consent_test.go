@@ -23,7 +23,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// rules makes the policy of a Config.
+// rules returns a Config's Policy with these rules.
 func rules(t *testing.T, text string) func() *policy.Policy {
 	t.Helper()
 	p, err := policy.Parse("test", []byte(text))
@@ -37,7 +37,7 @@ const alphaConfirms = "rules: [{agents: [alpha], confirm: true}]"
 
 const alphaQuestion = `alpha is to: "pay Bob". Do it? Answer yes or no.`
 
-// payer gives "pay …" to alpha and "work …" to gamma, and says what came of it; all else it repeats.
+// payer gives "pay …" to alpha and "work …" to gamma, and answers with the results; it repeats everything else.
 var payer = simple(func(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(t.Steps) > 0:
@@ -50,7 +50,7 @@ var payer = simple(func(t *llm.Turn) *llm.Decision {
 	return respond("model: " + t.User)
 })
 
-// consenting is a world in which alpha is given nothing without a yes.
+// consenting is a world in which every task for alpha needs a yes.
 func consenting(t *testing.T, d llm.Decider) *world {
 	t.Helper()
 	w := newWorld(t, d)
@@ -64,7 +64,7 @@ func (w *world) restart(cfg cortex.Config) {
 	synctest.Wait()
 }
 
-// sayAs is say by somebody else.
+// sayAs is say with another sender.
 func (w *world) sayAs(from, id, text string) {
 	w.t.Helper()
 	e := userEvent(id, text)
@@ -79,7 +79,7 @@ func (w *world) wantTasks(agent string, n int) {
 	}
 }
 
-// wantStates holds the states of the tasks that the fold knows, with what is said of them.
+// wantStates checks the states and results of the tasks in the fold.
 func (w *world) wantStates(want ...string) {
 	w.t.Helper()
 	got := []string{}
@@ -93,7 +93,7 @@ func (w *world) wantStates(want ...string) {
 	}
 }
 
-// TestYes asks before a decision of three tasks is carried out, restarts, and carries it out as it was.
+// TestYes has a decision of three tasks wait for a yes, restarts, and checks that the tasks are sent as they were shown.
 func TestYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -157,7 +157,7 @@ Do all of it? Answer yes or no.`)
 func TestReplies(t *testing.T) {
 	for name, test := range map[string]struct {
 		say    func(w *world)
-		tasks  int    // that alpha gets
+		tasks  int    // for alpha
 		answer string // to m2; "" while it is open
 		state  string
 	}{
@@ -207,7 +207,7 @@ func (w *world) asked() a2a.TaskID {
 	return asked[0].ID
 }
 
-// TestYesOnce has a yes come twice, as the same event and as another one: the tasks are sent once.
+// TestYesOnce delivers a yes twice, as the same event and as another one: the tasks are sent once.
 func TestYesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -218,7 +218,7 @@ func TestYesOnce(t *testing.T) {
 		pass(3 * time.Minute) // longer than the transport remembers ids
 		w.say("m1", "pay Bob")
 		w.say("m2", "yes")
-		for _, e := range w.watched() { // the question is told again as it was, and not of the task as it is now
+		for _, e := range w.watched() { // the repeated question is about the task as it was then
 			if u, ok := e.Payload.(*a2a.TaskStatusUpdateEvent); ok && u.Status.State != a2a.TaskStateAuthRequired {
 				t.Errorf("it is told that the task is %s", u.Status.State)
 			}
@@ -235,7 +235,7 @@ func TestYesOnce(t *testing.T) {
 	})
 }
 
-// TestYesByAClockThatIsAhead: the end of a question's time counts also when the deadline's event has not come yet.
+// TestYesByAClockThatIsAhead checks that a question expires at its deadline even if the Deadline event is late.
 func TestYesByAClockThatIsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -248,7 +248,7 @@ func TestYesByAClockThatIsAhead(t *testing.T) {
 	})
 }
 
-// TestYesByAnotherClock: whether a yes counts does not depend on the clock of whoever says it.
+// TestYesByAnotherClock checks that the clock of a sender does not decide whether a yes counts.
 func TestYesByAnotherClock(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -273,13 +273,13 @@ func TestYesByAnotherClock(t *testing.T) {
 	}
 }
 
-// slowPayer is payer, a second later.
+// slowPayer is payer with a delay of a second.
 var slowPayer = decideFunc(func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
 	<-time.After(time.Second)
 	return payer(ctx, t, stream)
 })
 
-// TestYesTwiceBeforeTheQuestion: the second one was no reply to the question that the first one led to either.
+// TestYesTwiceBeforeTheQuestion checks that the second yes does not answer the question that the first one led to either.
 func TestYesTwiceBeforeTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, slowPayer)
@@ -295,7 +295,7 @@ func TestYesTwiceBeforeTheQuestion(t *testing.T) {
 	})
 }
 
-// TestTimersTellNothing: of what Cortex sends itself, only the note of a question says that it was told.
+// TestTimersTellNothing checks that of the events that Cortex sends itself only the receipt marks a question as delivered.
 func TestTimersTellNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, slowPayer)
@@ -308,7 +308,7 @@ func TestTimersTellNothing(t *testing.T) {
 	})
 }
 
-// TestYesAfterALongTalk: a question stays open however much others say in the meantime.
+// TestYesAfterALongTalk checks that a question stays open however much others say meanwhile.
 func TestYesAfterALongTalk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -324,7 +324,7 @@ func TestYesAfterALongTalk(t *testing.T) {
 
 const unsure = "I am not sure what the yes was for. " + alphaQuestion
 
-// TestYesBeforeTheQuestion: a message that was under way when the question was asked is no reply to it.
+// TestYesBeforeTheQuestion checks that a message sent before the question was delivered is no reply to it.
 func TestYesBeforeTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, slowPayer)
@@ -341,8 +341,8 @@ func TestYesBeforeTheQuestion(t *testing.T) {
 	})
 }
 
-// TestYesAfterAnotherAnswer: when something else was answered in the meantime, the question is asked again, and only a yes to
-// that counts. What was answered to others does not matter.
+// TestYesAfterAnotherAnswer checks that the question is asked again when the person got another answer meanwhile, and only a yes to
+// that counts. Answers to others do not matter.
 func TestYesAfterAnotherAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -370,7 +370,7 @@ func TestYesAfterAnotherAnswer(t *testing.T) {
 	})
 }
 
-// TestLaterQuestion: a question takes the place of the one that was open for the same person, and of no other's.
+// TestLaterQuestion checks that a question replaces the open one of the same person, and of nobody else.
 func TestLaterQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -404,7 +404,7 @@ func TestLaterQuestion(t *testing.T) {
 	})
 }
 
-// TestYesIsCheckedAgain: what must not or cannot be done any more is not done after a yes either.
+// TestYesIsCheckedAgain checks that a yes does not release a task that is denied or impossible by now.
 func TestYesIsCheckedAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		rules  string
@@ -415,7 +415,7 @@ func TestYesIsCheckedAgain(t *testing.T) {
 		"skill":  {"rules: [{agents: [alpha], skills: [skill], allow: false}, {agents: [alpha], per_turn: 9}]", append(offered("")[1:], prompt.Agent{}), ""},
 		"gone":   {alphaConfirms, offered("")[1:], "alpha cannot be given work any more"},
 	} {
-		if test.want == "" { // the agent has another skill that is left
+		if test.want == "" { // the agent has another skill left
 			alpha := prompt.Agent{ID: "alpha", Seen: true, Card: &a2a.AgentCard{Name: "alpha", Skills: []a2a.AgentSkill{{ID: "skill"}, {ID: "other"}}}}
 			test.agents = append([]prompt.Agent{alpha}, offered("")[1:]...)
 			test.want = `alpha has to be asked for a skill by its id, since it has a skill "skill" that it may not be asked for`
@@ -435,7 +435,7 @@ func TestYesIsCheckedAgain(t *testing.T) {
 	}
 }
 
-// TestYesWithoutAPlace: when the agent has enough to do the question stays open.
+// TestYesWithoutAPlace checks that the question stays open when the agent is at its in-flight limit.
 func TestYesWithoutAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -453,7 +453,7 @@ func TestYesWithoutAPlace(t *testing.T) {
 	})
 }
 
-// TestModelCannotConsent: a model that names a task which waits for a yes makes another one, which waits too.
+// TestModelCannotConsent checks that a model which names a task that waits for a yes makes a new task, which waits too.
 func TestModelCannotConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id := a2a.TaskID("1")
@@ -472,7 +472,7 @@ func TestModelCannotConsent(t *testing.T) {
 	})
 }
 
-// TestHistoryTellsWhatWasNotConfirmed: the next prompt has the task as it ended, and later ones say the same.
+// TestHistoryTellsWhatWasNotConfirmed checks that the next prompt shows how the task ended, and later ones the same.
 func TestHistoryTellsWhatWasNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -493,7 +493,7 @@ func TestHistoryTellsWhatWasNotConfirmed(t *testing.T) {
 	})
 }
 
-// TestReplyToAnAgentNeedsAYes: a task that its agent has already waits too when it goes on, and the agent is told of a no.
+// TestReplyToAnAgentNeedsAYes checks that a task that continues with its agent waits for a yes too, and that the agent is told of a no.
 func TestReplyToAnAgentNeedsAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -526,7 +526,7 @@ func TestReplyToAnAgentNeedsAYes(t *testing.T) {
 	})
 }
 
-// TestYesToAReplyInWords: what goes on with an agent is free text, whatever input its skill takes, also after a yes.
+// TestYesToAReplyInWords checks that a reply to an agent is free text, whatever input its skill takes, also after a yes.
 func TestYesToAReplyInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -553,8 +553,8 @@ func TestYesToAReplyInWords(t *testing.T) {
 	})
 }
 
-// TestQuestionCannotBeForged: the words of a task cannot end their quotes, begin a line, or hide: what nobody can see is shown as an escape, since the
-// agent gets it too.
+// TestQuestionCannotBeForged checks that a task's text cannot end its quotes, begin a line, or hide: invisible characters are shown as escapes,
+// since the agent gets them too.
 func TestQuestionCannotBeForged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -570,7 +570,7 @@ func TestQuestionCannotBeForged(t *testing.T) {
 	})
 }
 
-// TestQuestionsAreBounded: many people who ask in one conversation keep so many tasks waiting and no more.
+// TestQuestionsAreBounded has many people ask in one conversation: the number of tasks that wait for a yes is bounded.
 func TestQuestionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -584,7 +584,7 @@ func TestQuestionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestCancelOneOfAQuestion: a question is about all of its tasks.
+// TestCancelOneOfAQuestion checks that canceling one task of a question cancels all of them.
 func TestCancelOneOfAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -597,7 +597,7 @@ func TestCancelOneOfAQuestion(t *testing.T) {
 	})
 }
 
-// TestTimersOfQuestions: the deadline of one question is not the last when another one has the same.
+// TestTimersOfQuestions checks that a second question with the same deadline ends too.
 func TestTimersOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -610,8 +610,8 @@ func TestTimersOfQuestions(t *testing.T) {
 	})
 }
 
-// TestConsentKilledAtEveryStep ends the orchestrator before and after everything that it does from the request to the answer, with
-// the question and the yes in between: each time the task is sent once, and not without the yes.
+// TestConsentKilledAtEveryStep kills the orchestrator before and after each of its steps from the request to the answer, with
+// the question and the yes in between: each time the task is sent once, and only after the yes.
 func TestConsentKilledAtEveryStep(t *testing.T) {
 	for at := int64(1); ; at++ {
 		survived := false
@@ -676,7 +676,7 @@ func consentKilledAt(t *testing.T, at int64) (survived bool) {
 	return survived
 }
 
-// TestNoYesIsSeen holds that who says something else is told, in that turn, that the work was not done.
+// TestNoYesIsSeen checks that a turn which is no yes shows that the work was not done.
 func TestNoYesIsSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, payer)
@@ -698,7 +698,7 @@ func TestNoYesIsSeen(t *testing.T) {
 	})
 }
 
-// TestNeitherYesNorNo: a word that is no answer to a question has it asked again, under the same tasks, as often as it takes.
+// TestNeitherYesNorNo checks that a word that is no answer has the question asked again, about the same tasks, as often as needed.
 func TestNeitherYesNorNo(t *testing.T) {
 	const again = "That is neither yes nor no. " + alphaQuestion
 	for _, end := range []struct {
@@ -729,7 +729,7 @@ func TestNeitherYesNorNo(t *testing.T) {
 	}
 }
 
-// TestOldReplies: a log in which a word canceled what was asked about, since it was no reply then, is read as it was written.
+// TestOldReplies reads a log in which a word that was no reply yet canceled the tasks: the log keeps its meaning.
 func TestOldReplies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, word := range []string{"what?", "yep", "nope"} {

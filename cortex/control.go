@@ -7,9 +7,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// controlled handles what comes on the orchestrator's control topic. A Cancel ends the decision that its turn waits for; the same
-// Cancel comes through the inbox too, and cancels the turn's tasks. A Forget says what the store has no longer: its conversation, or
-// what was learned of an agent.
+// controlled handles an event of the orchestrator's control topic. A Cancel interrupts the decision of its turn; the same Cancel
+// arrives through the inbox too, and cancels the turn's tasks. A Forget says what was deleted from the store: its conversation, or
+// what was learned about an agent.
 func (o *Orchestrator) controlled(_ context.Context, e *transport.Event) error {
 	switch p := e.Payload.(type) {
 	case *transport.Forget:

@@ -51,8 +51,8 @@ func writeLog(tb testing.TB, turns int, text string) *memstore.Store {
 	return store
 }
 
-// TestSnapshotIsTheFold loads conversations from a snapshot and its tail, and from the whole log: no difference may show, now
-// or in what follows.
+// TestSnapshotIsTheFold loads conversations from a snapshot with later entries, and from the whole log: they must not differ, now
+// or later.
 func TestSnapshotIsTheFold(t *testing.T) {
 	for _, turns := range []int{1, 31, 32, 33, 70, 1100} {
 		t.Run(fmt.Sprint(turns), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSnapshotIsTheFold(t *testing.T) {
 	}
 }
 
-// noSnapshots hides that a store has snapshots.
+// noSnapshots is a store without snapshots.
 type noSnapshots struct{ storage.Store }
 
 // countingLoads counts the entries that are loaded.
@@ -118,7 +118,7 @@ func (s *countingLoads) Load(ctx context.Context, tenant, contextID string, afte
 	}
 }
 
-// TestWindow holds that the history in prompts is bounded, and that between two cuts it only grows at its end.
+// TestWindow checks that the history in prompts is bounded, and that between two cuts it only grows at its end.
 func TestWindow(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -167,7 +167,7 @@ func TestApplyRefusesAGap(t *testing.T) {
 	}
 }
 
-// TestOutputsRepeat holds that what an entry sends is the same each time it is asked, also by another process.
+// TestOutputsRepeat checks that the effects of an entry are the same each time, also in another process.
 func TestOutputsRepeat(t *testing.T) {
 	for _, turns := range []int{1, 5} {
 		store := writeLog(t, turns, "text")
@@ -208,7 +208,7 @@ func TestOutputsRepeat(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfAnotherBuild holds that a fold of another form is not taken for one of this.
+// TestSnapshotOfAnotherBuild checks that a snapshot of another form is not used.
 func TestSnapshotOfAnotherBuild(t *testing.T) {
 	store := writeLog(t, 2, "text")
 	conv, err := storage.Load(t.Context(), store, "", theContext)
@@ -231,7 +231,7 @@ func TestSnapshotOfAnotherBuild(t *testing.T) {
 	}
 }
 
-// TestHistoryTellsWhatWasDone holds that earlier turns are shown with the kind of their answer, and which task needed which.
+// TestHistoryTellsWhatWasDone checks that the history shows the kind of each answer, and the dependencies of tasks.
 func TestHistoryTellsWhatWasDone(t *testing.T) {
 	conv := conversation.NewConversation("", theContext)
 	for i, e := range []*conversation.Entry{

@@ -27,7 +27,7 @@ func (s damagedStore) Load(ctx context.Context, tenant, contextID string, after 
 	return func(yield func(*conversation.Entry, error) bool) { yield(nil, conversation.ErrDamaged) }
 }
 
-// TestDamagedConversation says something in a conversation whose log is damaged: the user is told at once, and the message is kept for when
+// TestDamagedConversation sends a message to a conversation with a damaged log: the user is told at once, and the message is kept until
 // the log is repaired.
 func TestDamagedConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -65,7 +65,7 @@ func TestDeadlineAfterRestart(t *testing.T) {
 	})
 }
 
-// TestSpuriousTimer has the first deadline of two pass when its task is done: the second must still be kept.
+// TestSpuriousTimer has the first of two deadlines pass after its task is done: the second still ends its task.
 func TestSpuriousTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -122,7 +122,7 @@ func TestDeadlinesOfTwoTurns(t *testing.T) {
 	})
 }
 
-// TestDeadlineOfAnother has somebody else than Cortex, and a clock that is ahead, say that a deadline has come.
+// TestDeadlineOfAnother sends Deadline events of another sender than Cortex, and from a clock that is ahead.
 func TestDeadlineOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -149,8 +149,8 @@ func TestDeadlineOfAnother(t *testing.T) {
 	})
 }
 
-// TestClockBehind has the transport's clock be ahead of the orchestrator's, as on another machine: the deadline is kept by the
-// orchestrator's, though it comes too early at first, and soon after it was set.
+// TestClockBehind has the transport's clock ahead of the orchestrator's, as on another machine: the task ends at the deadline by the
+// orchestrator's clock, although the Deadline event arrives too early at first.
 func TestClockBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)

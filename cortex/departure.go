@@ -9,27 +9,27 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// goneGrace is how long an agent that has gone may take to come back before its tasks are given to others.
+// goneGrace is how long an agent may be gone before its tasks are tried with other agents.
 const goneGrace = 10 * time.Second
 
-// AgentGone says that no instance of an agent is left. When none is back within ten seconds, the tasks that it has are given to
-// others, or fail: in the conversations that this orchestrator has handled since it runs. Of others, and when telling them fails, the
-// tasks end at their deadlines. It returns at once, and is safe for concurrent use.
+// AgentGone says that no instance of an agent is left. If none is back within ten seconds, the agent's tasks are tried with other agents, or
+// fail, in the conversations that this orchestrator has handled since it started. In other conversations, and when an event about it cannot
+// be published, the tasks end at their deadlines. AgentGone does not block, and is safe for concurrent use.
 func (o *Orchestrator) AgentGone(agentID string) {
 	o.departures.put(agentID, o.cfg.Now().Add(goneGrace))
 }
 
-// AgentBack says that an instance of an agent is there again: an AgentGone whose time is not over is void. It returns at once, and
+// AgentBack says that an instance of an agent is back. It cancels an AgentGone of the last ten seconds. It does not block, and
 // is safe for concurrent use.
 func (o *Orchestrator) AgentBack(agentID string) { o.departures.remove(agentID) }
 
-// departures are the agents that are missing, until they are taken for gone. They are no more than the registry knows.
+// departures are the missing agents that do not count as gone yet. The registry bounds their number.
 type departures struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	due     map[string]time.Time // when each is taken for gone
-	changed chan struct{}        // has one when there is another due
+	due     map[string]time.Time // when each counts as gone
+	changed chan struct{}        // receives when an agent was added
 }
 
 func newDepartures(now func() time.Time) *departures {
@@ -38,7 +38,7 @@ func newDepartures(now func() time.Time) *departures {
 
 func (d *departures) put(agent string, due time.Time) {
 	d.mu.Lock()
-	if _, ok := d.due[agent]; !ok { // its time runs already
+	if _, ok := d.due[agent]; !ok { // else its time is running
 		d.due[agent] = due
 	}
 	d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *departures) remove(agent string) {
 	delete(d.due, agent)
 }
 
-// next removes the agents whose time is over, and returns how long it is until the next one's; less than 0 when there is none.
+// next removes and returns the agents that count as gone now. wait is the time until the next one, or less than 0 when there is none.
 func (d *departures) next() (gone []string, wait time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *departures) next() (gone []string, wait time.Duration) {
 	return gone, wait
 }
 
-// serve tells of the agents that have gone until ctx ends.
+// serve calls tell for each agent that is gone, until ctx ends.
 func (d *departures) serve(ctx context.Context, tell func(ctx context.Context, agent string)) {
 	for {
 		gone, wait := d.next()
@@ -92,7 +92,7 @@ func (d *departures) serve(ctx context.Context, tell func(ctx context.Context, a
 	}
 }
 
-// tellGone tells the conversations that have tasks with an agent that it has gone.
+// tellGone publishes to each conversation with a task of agent that the agent is gone.
 func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
 	if _, there := catalog.Find(o.cfg.Agents(o.cfg.Tenant), agent); there { // again, or always, as well-known agents are
 		return

@@ -41,14 +41,14 @@ func (w *leaving) leave(id string) {
 	w.orch.AgentGone(id)
 }
 
-// TestAgentGone has an agent leave for good: its task goes to another one after the grace, and long before its deadline.
+// TestAgentGone has an agent leave for good: another agent gets its task after the grace period, long before its deadline.
 func TestAgentGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLeaving(t, once(toAlpha))
 		w.say("m1", "go")
 		w.leave("alpha")
 		pass(5 * time.Second)
-		w.leave("alpha") // said twice: the first one counts
+		w.leave("alpha") // reported twice: the first report counts
 		pass(4 * time.Second)
 		w.wantTasks("beta", 0)
 		pass(time.Second)
@@ -61,7 +61,7 @@ func TestAgentGone(t *testing.T) {
 	})
 }
 
-// TestLastAgentGone has nobody else be there, and two turns wait for the agent that leaves.
+// TestLastAgentGone has the only agent leave while two turns wait for it.
 func TestLastAgentGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLeaving(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -87,7 +87,7 @@ func TestLastAgentGone(t *testing.T) {
 	})
 }
 
-// TestAgentBack has an agent be away for a moment, or for good where it is well known: its task stays with it.
+// TestAgentBack has an agent leave for a moment, or a well-known agent for good: its task stays with it.
 func TestAgentBack(t *testing.T) {
 	for name, back := range map[string]func(w *leaving){
 		"said":   func(w *leaving) { w.orch.AgentBack("alpha") },
@@ -112,7 +112,7 @@ func TestAgentBack(t *testing.T) {
 	}
 }
 
-// TestGoneAndWorking has the event that an agent has gone be overtaken by what the agent says.
+// TestGoneAndWorking has an agent report progress before the event that it is gone is handled.
 func TestGoneAndWorking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -141,7 +141,7 @@ func goneEvent(id, from, agent string) *transport.Event {
 	}
 }
 
-// TestGoneIsCortexs has others say that an agent has gone, and Cortex say something else of it.
+// TestGoneIsCortexs has other senders report that an agent is gone, and Cortex report another event about it.
 func TestGoneIsCortexs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))

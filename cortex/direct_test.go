@@ -42,7 +42,7 @@ func directEvent(t *testing.T, id, text string, to transport.Direct) *transport.
 	return e
 }
 
-// shopping are alpha, beta and gamma, and a shop whose skill takes structured input.
+// shopping offers alpha, beta and gamma, and a shop whose skill takes structured input.
 func shopping() func(string) []prompt.Agent {
 	card := &a2a.AgentCard{Name: "shop", Skills: []a2a.AgentSkill{{ID: "find", Name: "Find"}, {ID: "chat", Name: "Chat"}}}
 	spec := &agentcard.Spec{Abilities: map[string]agentcard.Ability{
@@ -54,15 +54,15 @@ func shopping() func(string) []prompt.Agent {
 	}
 }
 
-// TestDirectRequest: a message that names its agent is decided without a model, and answered with what comes back; or at once, when it
-// cannot be done.
+// TestDirectRequest checks that a message that names its agent is decided without a model, and answered with the agent's result, or at once if
+// it cannot be done.
 func TestDirectRequest(t *testing.T) {
 	for name, test := range map[string]struct {
 		text   string
 		to     transport.Direct
 		policy string
 		budget llm.Budget
-		task   string // that the agent gets; "" when none
+		task   string // for the agent; "": none
 		input  string
 		answer string
 	}{
@@ -116,7 +116,7 @@ func TestDirectRequest(t *testing.T) {
 					if to, _ := transport.DirectOf(directMessage(m)); string(to.Input) != test.input {
 						t.Errorf("its input is %s, want %s", to.Input, test.input)
 					}
-					w.publish(event) // again: nothing comes of it
+					w.publish(event) // a repeated event changes nothing
 					w.finish(test.to.Agent, tasks[0].TaskID, "did "+test.task)
 				}
 				if got := w.answers()["m1"]; !strings.HasPrefix(got, test.answer) || strings.HasSuffix(test.answer, ".") && got != test.answer {
@@ -131,13 +131,13 @@ func TestDirectRequest(t *testing.T) {
 	}
 }
 
-// directMessage is a task as if it named its agent, so that its input can be read.
+// directMessage is a task in the form of a direct request, so that its input can be read.
 func directMessage(m *a2a.Message) *a2a.Message {
 	return &a2a.Message{Parts: m.Parts, Metadata: map[string]any{transport.MetaForAgent: "x"}}
 }
 
-// TestDirectConversation: a direct request that needs a yes is done after it, one whose agent asks back goes on with the next one, and one
-// whose agent fails says so, all without a model.
+// TestDirectConversation checks, without a model, that a direct request that needs a yes is done after it, that one whose agent asks back
+// continues with the next one, and that one whose agent fails says so.
 func TestDirectConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := nobodyDecides(t)
@@ -149,7 +149,7 @@ func TestDirectConversation(t *testing.T) {
 		w.wantAnswer("m2", "paid Bob")
 
 		w.sayTo("m3", "pay Eve", to)
-		w.sayTo("m4", "yes", transport.Direct{Agent: "beta"}) // which is no yes to the question
+		w.sayTo("m4", "yes", transport.Direct{Agent: "beta"}) // no yes to the question
 		w.finish("beta", w.onlyTask("beta"), "yes what?")
 		w.wantAnswer("m4", "yes what?")
 		w.wantTasks("alpha", 1)
@@ -168,7 +168,7 @@ func TestDirectConversation(t *testing.T) {
 	})
 }
 
-// TestDirectInCircles: what an agent asks for by name is bounded as what it asks a model for is.
+// TestDirectInCircles checks that direct requests of agents are limited like their other requests.
 func TestDirectInCircles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nobodyDecides(t))
@@ -189,7 +189,7 @@ func TestDirectInCircles(t *testing.T) {
 	})
 }
 
-// TestDirectWithoutBudget: when what agents asked for has used a budget up, they get no more.
+// TestDirectWithoutBudget checks that agents get no more tasks when their requests have used up a budget.
 func TestDirectWithoutBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision {
@@ -209,7 +209,7 @@ func TestDirectWithoutBudget(t *testing.T) {
 	})
 }
 
-// TestDirectWithAFile: the files of the message go along.
+// TestDirectWithAFile checks that the files of the message go to the agent.
 func TestDirectWithAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nobodyDecides(t))
@@ -226,8 +226,8 @@ func TestDirectWithAFile(t *testing.T) {
 	})
 }
 
-// TestRefusedRequest: a message that names its agent in a way that cannot be read is for nobody else, and one that brings too many files is
-// not done with some of them. Whoever sent it is told why.
+// TestRefusedRequest checks that a direct request that cannot be read goes to no other agent, that a message with too many files is
+// not done with some of them, and that the sender is told why.
 func TestRefusedRequest(t *testing.T) {
 	files := func(n int) a2a.ContentParts {
 		parts := a2a.ContentParts{a2a.NewTextPart("read them")}
@@ -276,7 +276,7 @@ func TestRefusedRequest(t *testing.T) {
 	}
 }
 
-// TestNameOfAFile: a message of files alone is shown by their names, each a short line.
+// TestNameOfAFile checks that a message with only files is shown by their names, each a short line.
 func TestNameOfAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {

@@ -16,11 +16,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// snapshotEvery is the number of entries between two snapshots of a conversation. To fold so many takes a few milliseconds; to write
-// a snapshot of a long conversation takes as much as some turns.
+// snapshotEvery is the number of entries between two snapshots of a conversation. Folding that many takes a few milliseconds; writing
+// a snapshot of a long conversation takes as long as a few turns.
 const snapshotEvery = 512
 
-// dispatch sends what follows from an entry that is stored, and puts the conversation back.
+// dispatch sends the effects of a stored entry, and returns the conversation to the cache.
 func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, shown []a2a.TaskID) error {
 	o.stats.Entries.Add(1)
 	for id, r := range entry.Retries {
@@ -32,7 +32,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 		o.folds.Put(conv) // it stands for the log, and the event comes again
 		return err
 	}
-	o.learner.Learn(conv.Conversation, entry) // behind what others wait for
+	o.learner.Learn(conv.Conversation, entry) // after everything that others wait for
 	o.outlines.note(conv.Conversation, entry.Time)
 	if snaps, ok := o.cfg.Store.(storage.Snapshots); ok && conv.Seq%snapshotEvery == 0 {
 		if err := storage.PutSnapshot(ctx, snaps, conv.Conversation); err != nil {
@@ -43,7 +43,7 @@ func (o *Orchestrator) dispatch(ctx context.Context, conv *cache.Fold, entry *co
 	return nil
 }
 
-// send publishes what follows from entry seq, but for what was shown and for a timer that is not needed.
+// send publishes the effects of entry seq, except those of shown tasks and a timer that is not needed.
 func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, shown ...a2a.TaskID) error {
 	for _, out := range conv.Effects(seq, shown...) {
 		timer := out.Event.DeliverAt
@@ -55,7 +55,7 @@ func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, s
 		case err == nil:
 		case out.Topic.Kind == transport.KindLive: // best effort
 			o.log.Debug("live event not sent", "context_id", conv.ContextID, "err", err)
-		case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull): // nor will it be the next time, or not soon
+		case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull): // permanent, or lasting
 			if err := o.unsent(ctx, conv.Conversation, seq, out, err); err != nil {
 				return err
 			}
@@ -76,14 +76,14 @@ func (o *Orchestrator) send(ctx context.Context, conv *cache.Fold, seq uint64, s
 	return nil
 }
 
-// unsent handles an effect that the transport refuses, for good or because the agent's inbox is full. A task that cannot be sent is reported to
-// Cortex itself as rejected, and ends with that in the log, as with any result. An agent that asked gets the reason in place of the answer, unless its
-// inbox is full: then the answer is in the log only.
+// unsent handles an effect that the transport refuses permanently or because the agent's inbox is full. For a task it reports to Cortex itself
+// that the task is rejected, which ends the task in the log like any result. For an answer to an agent it sends the reason instead, unless the
+// inbox is full: then the answer is only in the log.
 func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversation, seq uint64, out conversation.Effect, refused error) error {
 	o.log.Warn("event cannot be sent", "context_id", conv.ContextID, "to", out.Topic.ID, "task_id", out.Event.TaskID, "err", refused)
 	m, ok := out.Event.Payload.(*a2a.Message)
 	if !ok {
-		return nil // all else is small
+		return nil // everything else is small
 	}
 	e := *out.Event
 	reason := refusal(refused)
@@ -120,7 +120,7 @@ func (o *Orchestrator) unsent(ctx context.Context, conv *conversation.Conversati
 	return nil
 }
 
-// refusal is why a transport refuses an event, in words: without those that are for programs.
+// refusal returns why a transport refuses an event, without the texts of its sentinel errors.
 func refusal(err error) string {
 	text := err.Error()
 	for _, kind := range []error{transport.ErrInvalid, transport.ErrTooLarge, transport.ErrFull} {
@@ -129,7 +129,7 @@ func refusal(err error) string {
 	return conversation.Explain(conversation.Failure(text))
 }
 
-// ignore acknowledges an event that changes nothing.
+// ignore acknowledges an event that changes nothing. For a deadline it sets the next timer.
 func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if d, ok := e.Payload.(*transport.Deadline); ok {
 		if timer, ok := conv.Wake(d, now); ok {
@@ -146,11 +146,11 @@ func (o *Orchestrator) ignore(ctx context.Context, conv *cache.Fold, e *transpor
 	return nil
 }
 
-// recallTimeout bounds the time that taking tasks back takes; what is not taken back is done in vain.
+// recallTimeout bounds the time for withdrawing tasks; an agent may do a task in vain that was not withdrawn.
 const recallTimeout = 2 * time.Second
 
-// recall takes the tasks that entry seq stopped out of their agents' inboxes, where the transport can. So an agent that does not
-// run, and misses the Cancel, does not do them when it starts. An agent that has begun is told by the Cancel.
+// recall withdraws the tasks that entry seq stopped from their agents' inboxes, if the transport can. An agent that is not running misses the
+// Cancel, and must not do them when it starts. An agent that has begun gets the Cancel.
 func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversation, seq uint64) {
 	stopped := conv.Withdrawals(seq)
 	w, ok := o.cfg.Transport.(transport.Withdrawer)
@@ -163,7 +163,7 @@ func (o *Orchestrator) recall(ctx context.Context, conv *conversation.Conversati
 		inboxes := []string{r.Agent}
 		if o.queue.backlog != nil {
 			o.queue.withdraw(conv.ContextID, r.EventID)
-			inboxes = []string{transport.Queue, r.Agent} // in the order in which a task goes through them
+			inboxes = []string{transport.Queue, r.Agent} // in the order in which a task passes through them
 		}
 		for _, inbox := range inboxes {
 			if err := w.Withdraw(ctx, transport.Inbox(conv.Tenant, inbox), conv.ContextID, transport.Cortex, r.EventID); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestDraftIsNotHeldBack holds that what a model has written is shown also when the model then falls silent.
+// TestDraftIsNotHeldBack checks that text of a model is shown even if the model then stops writing.
 func TestDraftIsNotHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, decideFunc(func(ctx context.Context, _ *llm.Turn, stream func(string)) (*llm.Decision, error) {
@@ -40,8 +40,8 @@ func TestDraftIsNotHeldBack(t *testing.T) {
 	})
 }
 
-// TestWhatIsDoneAtOnce holds that people are told things once: no draft of an answer that follows at once, and how a task ended not
-// again behind the decision.
+// TestWhatIsDoneAtOnce checks that nothing is shown twice: no draft of an answer that follows at once, and the end of a task not
+// again after the decision.
 func TestWhatIsDoneAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, decideFunc(func(_ context.Context, turn *llm.Turn, stream func(string)) (*llm.Decision, error) {
@@ -73,7 +73,7 @@ func TestWhatIsDoneAtOnce(t *testing.T) {
 	})
 }
 
-// slow is a transport that shows nothing until it is let go.
+// slow is a transport that blocks live events until it is released.
 type slow struct {
 	transport.Transport
 	let chan struct{}
@@ -86,8 +86,8 @@ func (s slow) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 	return s.Transport.Publish(ctx, t, e)
 }
 
-// TestModelDoesNotWaitForTheScreen has the transport take long for what a model writes: the model goes on, and all of it is shown in its
-// order then.
+// TestModelDoesNotWaitForTheScreen has the transport block a model's text: the model goes on, and all of its text is shown in order
+// afterwards.
 func TestModelDoesNotWaitForTheScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := make(chan struct{})

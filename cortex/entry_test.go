@@ -19,7 +19,7 @@ import (
 
 var entryTime = time.Date(2026, 5, 6, 7, 8, 9, 123456789, time.UTC)
 
-// oldEntries are as builds wrote them that had encoding/json write all of an entry.
+// oldEntries are entries of builds that encoded them completely with encoding/json.
 var oldEntries = map[string]*conversation.Entry{
 	`{"seq":1,"time":"2026-05-06T07:08:09.123456789Z","life":"l","cause":{"id":"m","time":"2026-05-06T07:08:09.123456789Z","from":"user","to":"cortex","contextId":"c","deliverAt":"2026-05-06T07:08:09.123456789Z","kind":"message","v":"1","payload":{"messageId":"m","metadata":{"ancestors":["a"],"hops":2},"parts":[{"text":"\u003cone\u003e \u0026 \"two\"\n\u2028 🧠"},{"raw":"AP8="},{"data":{"k":null}}],"role":"ROLE_USER"}},"turn":"m","decision":{"kind":"delegate","say":"yes","delegations":[{"id":"1","agent":"echo","task":"say it","input":{"a":[1]}}],"usage":{"input":3}},"terms":{"1":{"timeout":60000000000}},"deadline":"2026-05-06T07:09:09.123456789Z"}`: {
 		Seq: 1, Time: entryTime, Life: "l", Turn: "m",
@@ -44,10 +44,10 @@ var oldEntries = map[string]*conversation.Entry{
 	},
 }
 
-// webEscapes are what old builds wrote for some characters, and what is written now.
+// webEscapes replaces the escapes that old builds wrote by the characters that are written now.
 var webEscapes = strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
-// TestOldEntries holds the form of an entry: old ones are read, and new ones are written like them, but for needless escapes.
+// TestOldEntries checks the form of an entry: old ones can be read, and new ones are the same except for needless escapes.
 func TestOldEntries(t *testing.T) {
 	for text, want := range oldEntries {
 		var got conversation.Entry
@@ -64,7 +64,7 @@ func TestOldEntries(t *testing.T) {
 	}
 }
 
-// TestEntryGrows reads into entries that have something already, as encoding/json does.
+// TestEntryGrows decodes into entries that have values already, as encoding/json does.
 func TestEntryGrows(t *testing.T) {
 	const cause = `{"seq":2,"time":"2026-05-06T07:08:09Z","cause":{"id":"new","kind":"cancel","v":"1","payload":{}}}`
 	for _, text := range []string{`{"decision":{"kind":"respond","say":"b"}}`, cause, `{"cause":null}`, `{"turn":7}`, `null`} {
@@ -83,10 +83,10 @@ func TestEntryGrows(t *testing.T) {
 	}
 }
 
-// stdEntry has no methods: encoding/json reads it field by field.
+// stdEntry has no methods, so encoding/json decodes it field by field.
 type stdEntry conversation.Entry
 
-// oddEntries are not as an entry is written.
+// oddEntries have another form than MarshalJSON writes.
 var oddEntries = []string{
 	`{"seq":1,"time":"2026-05-06T07:08:09Z"}`,
 	`{"seq":1,"time":"2026-05-06T07:08:09Z","cause":null}`,
@@ -119,7 +119,7 @@ var oddEntries = []string{
 	`null`, `[]`, ``, `{`,
 }
 
-// FuzzEntry reads entries as encoding/json reads them, and writes them as encoding/json writes them, but for needless escapes.
+// FuzzEntry checks that entries are decoded and encoded as by encoding/json, except for needless escapes.
 func FuzzEntry(f *testing.F) {
 	for text := range oldEntries {
 		f.Add([]byte(text))
@@ -151,7 +151,7 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// TestDeepEntry has no entry written that cannot be read: its conversation would be lost.
+// TestDeepEntry checks that an entry nested too deeply to be read is not written, or its conversation would be lost.
 func TestDeepEntry(t *testing.T) {
 	for depth := 9_990; depth < 10_000; depth++ {
 		e := &conversation.Entry{Cause: &transport.Event{ID: "e", From: "f"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// mover is what several orchestrators share: the conversations are with one of them, and can be moved to another.
+// mover is shared by several orchestrators: one of them has the conversations, which can move to another.
 type mover struct {
 	bus transport.Transport
 
@@ -41,7 +41,7 @@ func (m *mover) handle(ctx context.Context, e *transport.Event) error {
 	return h(ctx, e)
 }
 
-// movable is a mover as one of the orchestrators sees it.
+// movable is one orchestrator's view of a mover.
 type movable struct {
 	transport.Transport
 	*mover
@@ -69,7 +69,7 @@ func (m movable) Close() error { return nil }
 type loadCounter struct {
 	storage.Store
 	n       int
-	entries int // of them
+	entries int // loaded
 }
 
 func (l *loadCounter) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
@@ -83,8 +83,8 @@ func (l *loadCounter) Load(ctx context.Context, tenant, contextID string, after 
 	}
 }
 
-// TestMovedConversation moves a conversation to another orchestrator and back. Each of them begins with the log as it is by then:
-// nothing is decided on what it remembers from before, so that nothing is decided or sent twice.
+// TestMovedConversation moves a conversation to another orchestrator and back. Each of them begins with the present log and decides
+// nothing from an old fold, so that nothing is decided or sent twice.
 func TestMovedConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -141,8 +141,8 @@ func TestMovedConversation(t *testing.T) {
 	})
 }
 
-// TestAnotherEpoch holds that of a conversation that an orchestrator remembers from an earlier epoch only what is new is read, and that
-// the log decides all the same: when it was erased, or has lost its end in a power cut and got another one.
+// TestAnotherEpoch checks that an orchestrator with a fold of an earlier epoch reads only the new entries, and that the log
+// wins when it was erased, or has lost its end in a power failure and got another one.
 func TestAnotherEpoch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision { return respond("heard " + t.User) })
@@ -207,10 +207,10 @@ func TestAnotherEpoch(t *testing.T) {
 	})
 }
 
-// away is a transport that takes no work for agents for a while.
+// away is a transport that fails to publish tasks for alpha for a while.
 type away struct {
 	transport.Transport
-	left int // times that it does not
+	left int // number of failures
 }
 
 func (a *away) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
@@ -221,7 +221,7 @@ func (a *away) Publish(ctx context.Context, t transport.Topic, e *transport.Even
 	return a.Transport.Publish(ctx, t, e)
 }
 
-// TestUnsentIsRemembered holds that a conversation is not read anew because what follows from an entry could not be sent.
+// TestUnsentIsRemembered checks that a conversation is not read again because an effect could not be sent.
 func TestUnsentIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision { return delegate(llm.Delegation{ID: "1", Agent: "alpha", Task: "work"}) })

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// parrot is a model that knows one sentence. A real one sends r to its vendor and yields what comes back.
+// parrot is a model that knows one sentence. A real one sends r to its vendor and yields the reply.
 type parrot struct{}
 
 func (parrot) Generate(_ context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
@@ -26,7 +26,7 @@ func (parrot) Generate(_ context.Context, r *llm.Request) iter.Seq2[llm.Chunk, e
 	}
 }
 
-// Cortex as a library, with a language model of one's own.
+// Cortex as a library, with its own language model.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -37,7 +37,7 @@ func Example() {
 	}
 	c, err := cortex.New(cortex.Config{
 		Transport: bus, Store: memstore.New(), Decider: llm.NewDecider(parrot{}, templates, nil),
-		Agents: func(string) []prompt.Agent { return nil }, // or what a registry.Registry knows
+		Agents: func(string) []prompt.Agent { return nil }, // or those of a registry.Registry
 	})
 	if err != nil {
 		panic(err)

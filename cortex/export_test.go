@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Fold returns the fold of a conversation that o has in its cache, as a snapshot; nil when it has none.
+// Fold returns a snapshot of the fold that o has in its cache for a conversation; nil when it has none.
 func (o *Orchestrator) Fold(contextID string) ([]byte, error) {
 	f := o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: contextID})
 	if f == nil {
@@ -18,12 +18,12 @@ func (o *Orchestrator) Fold(contextID string) ([]byte, error) {
 	return f.Snapshot()
 }
 
-// KeepRefusal notes that a message in the conversation c1 was refused.
+// KeepRefusal stores that a message in the conversation c1 was refused.
 func (o *Orchestrator) KeepRefusal(ctx context.Context, from, id string) error {
 	return storage.KeepRefusal(ctx, o.cfg.Store.(storage.Notes), o.cfg.Tenant, &transport.Event{ContextID: "c1", From: from, ID: id}, "no", o.cfg.Now())
 }
 
-// GivenUp is what the transport calls before e becomes a dead letter.
+// GivenUp is called by the transport before e becomes a dead letter.
 func (o *Orchestrator) GivenUp(ctx context.Context, e *transport.Event, reason error) error {
 	return o.givenUp(ctx, e, reason)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// TestFailuresAreExplained holds that whatever a model does, the user reads on one line what happened and what to do, with
-// the vendor's own words at the end, and cleaned.
+// TestFailuresAreExplained checks that whatever a model does, the user reads on one line what happened and what to do, followed by
+// the vendor's own text, cleaned.
 func TestFailuresAreExplained(t *testing.T) {
 	vendor := func(kind error) error {
 		return &llm.Error{Kind: kind, Provider: "openai", Model: "m-1", Status: 418, Message: "the\x1b[31m\nvendor's words"}
@@ -60,8 +60,7 @@ func TestFailuresAreExplained(t *testing.T) {
 	}
 }
 
-// TestSlowDecisionEnds holds that a model which never answers costs its own conversation two minutes, and no other one
-// anything.
+// TestSlowDecisionEnds checks that a model which never answers delays only its own conversation, by two minutes.
 func TestSlowDecisionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, decideFunc(func(ctx context.Context, turn *llm.Turn, _ func(string)) (*llm.Decision, error) {

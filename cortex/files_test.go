@@ -30,7 +30,7 @@ func (w *world) sayWith(id, text string, names ...string) {
 	w.publish(e)
 }
 
-// filesOf returns the names of the files that an agent was given with its newest task.
+// filesOf returns the names of the files of an agent's newest task.
 func (w *world) filesOf(agent string) string {
 	w.t.Helper()
 	work := w.tasksOf(agent)
@@ -44,7 +44,7 @@ func (w *world) filesOf(agent string) string {
 	return strings.Join(names, " ")
 }
 
-// TestYesToFiles says in a question which files would go along, and sends those, after a restart and when it is asked twice.
+// TestYesToFiles checks that a question lists the files to be sent, and that these are sent, after a restart and when it is asked twice.
 func TestYesToFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -74,7 +74,7 @@ Do all of it? Answer yes or no.`)
 	})
 }
 
-// TestFilesOfTheConversation lets a decider open what it may give, and gives a later task files of an earlier message and result.
+// TestFilesOfTheConversation has a decider open the files that it may give, and give a later task files of an earlier message and result.
 func TestFilesOfTheConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened []string
@@ -119,7 +119,7 @@ func TestFilesOfTheConversation(t *testing.T) {
 	})
 }
 
-// keeper is a transport that keeps files.
+// keeper is a transport that stores files.
 type keeper struct {
 	*memory.Bus
 	chunks map[string][]byte
@@ -137,8 +137,8 @@ func (k *keeper) Chunk(_ context.Context, o transport.Object, n int) ([]byte, er
 	return nil, transport.ErrNotFound
 }
 
-// TestOpenStoredFiles lets a decider open a file of which messages have a reference only, and shows it the beginning of a text. One that is too
-// large for an image is not read.
+// TestOpenStoredFiles has a decider open a file that messages only refer to, and checks that it sees the beginning of a text. An image that is
+// too large is not read.
 func TestOpenStoredFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var opened []int
@@ -185,8 +185,8 @@ func TestOpenStoredFiles(t *testing.T) {
 	})
 }
 
-// TestAgentAsksAgainForFiles has an agent that was restarted ask again, when others were answered since: the answer has its files all the same, and
-// the conversation keeps no more of them than before.
+// TestAgentAsksAgainForFiles has a restarted agent ask again after other turns were answered: the answer still has its files, and the
+// conversation keeps no more of them than before.
 func TestAgentAsksAgainForFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestFullConversation has a log that is as long as it may get: what is open ends, and nothing new begins.
+// TestFullConversation has a log of the maximum length: open turns end, and no new one begins.
 func TestFullConversation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -64,7 +64,7 @@ func TestFullConversation(t *testing.T) {
 	})
 }
 
-// TestPartialResults has one of several agents fail: what the others brought reaches the model, and with fake the user.
+// TestPartialResults has one of several agents fail: the results of the others reach the model, and, with the fake decider, the user.
 func TestPartialResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answer := fake.New(nil)
@@ -95,7 +95,7 @@ func TestPartialResults(t *testing.T) {
 	})
 }
 
-// TestTooManyQuestions has so many agents ask that the oldest question is given up: its agent is told, whose result is not the cause.
+// TestTooManyQuestions has so many agents ask that the oldest question is canceled: its agent is told to stop.
 func TestTooManyQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {

@@ -15,13 +15,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// givenUp tells who waits for an event that it is a dead letter, and why. A turn whose agent's result it is goes on at once; who asked
-// gets a failed answer. It is called again when it was not done, or the orchestrator was killed: all that it sends has derived ids.
+// givenUp reports to whoever waits for e that e is a dead letter, and why. If e is an agent's result, its turn continues at once; the sender of a
+// message gets a failed answer. It is called again after an error or a kill: everything that it sends has derived ids.
 func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason error) error {
 	var err error
 	e = original(e)
 	switch {
-	case e.From == "" || e.ContextID == "": // the transport cannot say whose it is
+	case e.From == "" || e.ContextID == "": // the transport does not know its sender or conversation
 	case e.From == transport.Cortex:
 		err = o.endWithout(ctx, e, reason)
 	default:
@@ -44,11 +44,11 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 	return err
 }
 
-// resultKinds are the kinds of what an agent sends of a task, and what cannot be read may be: without a piece of a result the rest is
-// another one, and a kind is missing where the rest is damaged. A kind that nobody knows may be a newer agent's progress.
+// resultKinds are the kinds of an agent's events about a task. An unreadable event of these kinds may be part of a result, without which the
+// result is wrong; a damaged event may have no kind. An unknown kind may be progress of a newer agent.
 var resultKinds = []string{"task", "status-update", "artifact-update", "message", ""}
 
-// resultFor returns the task that e is the result of, also when it cannot be read; empty when it is none.
+// resultFor returns the task of which e is the result, even if e cannot be read; empty when e is no result.
 func resultFor(e *transport.Event) a2a.TaskID {
 	if r, ok := conversation.ResultOf(e); ok && r.Settles() {
 		return r.TaskID
@@ -59,8 +59,8 @@ func resultFor(e *transport.Event) a2a.TaskID {
 	return ""
 }
 
-// guess returns the task that e, an agent's, is most likely about, when e cannot be read and nothing beside it says so: of those that the
-// agent has in the conversation the one that e has the id of, or the only one, if e is of a kind that is always about a task.
+// guess returns the task that an agent's unreadable event is most likely about when nothing else says so: of the agent's tasks in the
+// conversation the one whose id e contains, or the only one, if e is of a kind that is always about a task.
 func (o *Orchestrator) guess(ctx context.Context, e *transport.Event) (a2a.TaskID, error) {
 	p, ok := e.Payload.(*transport.Opaque)
 	if !ok || !conversation.IsAgent(e.From) || !slices.Contains(resultKinds, p.Kind) {
@@ -93,7 +93,7 @@ func asks(e *transport.Event) bool {
 	return ok && (p.Kind == "message" || !conversation.IsAgent(e.From) && !transport.KnownKind(p.Kind)) // a newer client may wait for anything
 }
 
-// inWords tells who sent e why it is given up. What e says is not in it.
+// inWords returns the text for the sender of e that says why e is given up. It does not quote e.
 func inWords(e *transport.Event, reason error) string {
 	var words conversation.Failure
 	p, opaque := e.Payload.(*transport.Opaque)
@@ -108,12 +108,12 @@ func inWords(e *transport.Event, reason error) string {
 	return "Cortex could not handle this message and gave it up: its log and `cortex dead` say why. It can be tried again with `cortex dead replay`."
 }
 
-// failTask tells Cortex itself that a task has failed, since what its agent sent is given up: it ends with that, in the log, as with
-// any result, or is tried again.
+// failTask reports to Cortex itself that a task has failed because its agent's event is given up. The report ends the task in the log, as any
+// result does, or has it tried again.
 func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2a.TaskID, reason error) error {
 	now := o.cfg.Now()
 	id := conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+conversation.EventKey(e), 0)
-	if e.ID == "" { // it could not be read
+	if e.ID == "" { // the id could not be read
 		id = conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+conversation.Explain(reason), 0)
 	}
 	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
@@ -129,18 +129,18 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 	})
 }
 
-// saidOfGivenUp is the answer of a turn that an event of Cortex's own was to move, which was given up.
+// saidOfGivenUp is the answer of a turn that ends because an event of Cortex's own was given up.
 const saidOfGivenUp = "Cortex failed again and again to go on with this request, so it ends here: its log and `cortex dead` say why. Ask again."
 
-// endWithout ends what waits for an event of Cortex's own that is given up: a deadline comes once, and nothing else ends a turn whose agent
-// is silent. The turn ends in its log, or, where that is what fails, with an answer beside it.
+// endWithout ends what waits for an event of Cortex's own that is given up: a deadline arrives once, and nothing else ends a turn whose agent
+// is silent. The turn ends in its log, or, if the log is what fails, with an answer that is not logged.
 func (o *Orchestrator) endWithout(ctx context.Context, e *transport.Event, reason error) error {
 	switch e.Payload.(type) {
-	case *transport.Opaque: // nobody knows what it was; a deadline that comes too early is set again
+	case *transport.Opaque: // unknown; if it was a deadline, an early one is set again
 		now := o.cfg.Now()
 		return o.wake(ctx, e, now, now)
 	case *transport.Cancel, *transport.Share, *transport.AgentEvent:
-		return nil // the deadlines hold
+		return nil // the deadlines remain
 	}
 	err := transport.Call(ctx, o.log, func(ctx context.Context, e *transport.Event) error { return o.handleWith(ctx, e, saidOfGivenUp) }, e)
 	if err == nil || transport.IsTemporary(err) {
@@ -150,7 +150,7 @@ func (o *Orchestrator) endWithout(ctx context.Context, e *transport.Event, reaso
 	return o.endUnlogged(ctx, e, reason)
 }
 
-// endUnlogged answers the turns that wait for e, as far as their log can be read, and those that would have come behind it in time.
+// endUnlogged answers the turns that wait for e, as far as their log can be read, and sets the next deadline that e would have led to.
 func (o *Orchestrator) endUnlogged(ctx context.Context, e *transport.Event, reason error) error {
 	conv, whole, err := o.legible(ctx, e.ContextID)
 	if err != nil {
@@ -183,11 +183,11 @@ func (o *Orchestrator) endUnlogged(ctx context.Context, e *transport.Event, reas
 	return nil
 }
 
-// legible folds what can be read of a conversation's log, and says whether that is all of it.
+// legible folds the readable part of a conversation's log, and reports whether that is the whole log.
 func (o *Orchestrator) legible(ctx context.Context, contextID string) (conv *conversation.Conversation, whole bool, err error) {
 	conv = conversation.NewConversation(o.cfg.Tenant, contextID)
 	defer func() {
-		if recover() != nil { // it was logged when the event was handled
+		if recover() != nil { // the panic was logged when the event was handled
 			whole, err = false, nil
 		}
 	}()
@@ -205,7 +205,7 @@ func (o *Orchestrator) legible(ctx context.Context, contextID string) (conv *con
 	return conv, true, nil
 }
 
-// wake sets a deadline of e's conversation, in the place of e.
+// wake sets a deadline for e's conversation, in place of e.
 func (o *Orchestrator) wake(ctx context.Context, e *transport.Event, at, due time.Time) error {
 	id := conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+conversation.EventKey(e)+" "+at.UTC().Format(time.RFC3339Nano), 0)
 	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{

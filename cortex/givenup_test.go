@@ -18,11 +18,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// brittle is a store that panics when it gets what Cortex tells itself.
+// brittle is a store that panics at events which Cortex sends itself.
 type brittle struct {
 	storage.Store
 	notes
-	failures bool // it takes what ends a turn with a failure
+	failures bool // it accepts entries that end a turn with a failure
 }
 
 func (s brittle) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
@@ -46,7 +46,7 @@ var agentsInTurn = simple(func(t *llm.Turn) *llm.Decision {
 	return delegate(llm.Delegation{ID: "1", Agent: agent, Task: t.User})
 })
 
-// TestDeadlineGivenUp has Cortex fail at the deadlines of two agents that say nothing: each turn ends all the same, in the log where that is
+// TestDeadlineGivenUp has Cortex fail at the deadlines of two silent agents: each turn ends nevertheless, in the log if
 // possible.
 func TestDeadlineGivenUp(t *testing.T) {
 	for name, logged := range map[string]bool{"in the log": true, "beside it": false} {
@@ -105,7 +105,7 @@ func (s cutStore) Load(ctx context.Context, tenant, contextID string, after conv
 	}
 }
 
-// TestDeadlineOfDamaged has the deadline come to a conversation whose log is damaged: its turns end with that.
+// TestDeadlineOfDamaged delivers the deadline to a conversation with a damaged log: its turns end.
 func TestDeadlineOfDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, agentsInTurn)
@@ -138,7 +138,7 @@ func (f *forgetful) Publish(ctx context.Context, t transport.Topic, e *transport
 	return f.Transport.Publish(ctx, t, e)
 }
 
-// TestUnreadableDeadline has the one deadline of a conversation come as what nobody can read: another one is set.
+// TestUnreadableDeadline delivers a conversation's only deadline in an unreadable form: another one is set.
 func TestUnreadableDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -154,7 +154,7 @@ func TestUnreadableDeadline(t *testing.T) {
 	})
 }
 
-// TestUnsentGivenUp has Cortex fail at what it tells itself of a task, that it cannot be sent: the turn ends at once, not at the task's deadline.
+// TestUnsentGivenUp has Cortex fail at its own report that a task cannot be sent: the turn ends at once, not at the task's deadline.
 func TestUnsentGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)

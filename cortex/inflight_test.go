@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// slowModel is a decider that takes an hour for each decision, and notes whose messages it decides about, and how many at most at a time.
+// slowModel is a decider that takes an hour for each decision. It records the senders and the maximum number of concurrent decisions.
 type slowModel struct {
 	mu        sync.Mutex
 	now, most int
@@ -45,21 +45,21 @@ func (s *slowModel) Decide(ctx context.Context, t *llm.Turn, _ func(string)) (*l
 	}
 }
 
-// asked returns whose messages were decided about, in order.
+// asked returns the senders of the decided messages, in order.
 func (s *slowModel) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.begun)
 }
 
-// requestOf is a message of a person in a conversation of its own, which is named as its text is.
+// requestOf is a person's message in a new conversation, named like its text.
 func requestOf(person string, n int) *transport.Event {
 	e := userEvent("m1", fmt.Sprint(person, n))
 	e.From, e.ContextID = "user:"+person, fmt.Sprint(person, n)
 	return e
 }
 
-// answerIn returns the answer in a conversation of which only one message was said.
+// answerIn returns the answer in a conversation with a single message.
 func answerIn(t *testing.T, s storage.Store, contextID string) string {
 	t.Helper()
 	conv, err := storage.Load(t.Context(), s, "", contextID)
@@ -72,8 +72,8 @@ func answerIn(t *testing.T, s storage.Store, contextID string) string {
 	return conv.Turns[0].Answer
 }
 
-// TestDecisionsAreBounded has one sender ask for more than can be decided at a time: the model is asked so often at once and no oftener,
-// another sender need not wait for the first, and all are answered, though they have waited for longer than a decision may take.
+// TestDecisionsAreBounded has one sender ask for more than can be decided at a time: concurrent calls of the model are limited,
+// another sender need not wait for the first, and all are answered, even after a wait longer than a decision may take.
 func TestDecisionsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := new(slowModel)
@@ -115,7 +115,7 @@ func TestDecisionsAreBounded(t *testing.T) {
 	})
 }
 
-// TestCanceledWhileItWaits cancels a turn that waits for its decision: it ends at once, and the model is not asked.
+// TestCanceledWhileItWaits cancels a turn that waits for its decision: it ends at once, without a call of the model.
 func TestCanceledWhileItWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := new(slowModel)
@@ -137,7 +137,7 @@ func TestCanceledWhileItWaits(t *testing.T) {
 	})
 }
 
-// TestWaitsAndIsRestarted ends an orchestrator while a turn waits for its decision: the next one decides.
+// TestWaitsAndIsRestarted stops an orchestrator while a turn waits for its decision: the next one decides.
 func TestWaitsAndIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := new(slowModel)
@@ -155,7 +155,7 @@ func TestWaitsAndIsRestarted(t *testing.T) {
 	})
 }
 
-// TestTooManyBytes is the same of few that are large.
+// TestTooManyBytes is the same for a few large messages.
 func TestTooManyBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := new(slowModel)
@@ -179,8 +179,8 @@ func TestTooManyBytes(t *testing.T) {
 	})
 }
 
-// TestTooManyTurns has a person, with keys, ask on while nothing is decided: more than the handlers can bear is refused in clear words, and
-// there is room for others. What comes again was let in before, and is let in.
+// TestTooManyTurns has an authenticated person ask on while nothing is decided: what exceeds the limits is refused with a clear text, and
+// others still have room. A repeated message that was admitted before is admitted again.
 func TestTooManyTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := new(slowModel)
@@ -219,7 +219,7 @@ func TestTooManyTurns(t *testing.T) {
 	})
 }
 
-// TestChainIsItsSenders has an agent ask for something in the course of a person's request: it counts for the person.
+// TestChainIsItsSenders checks that an agent's request in the course of a person's request counts for the person.
 func TestChainIsItsSenders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		model := new(slowModel)

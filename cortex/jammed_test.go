@@ -26,8 +26,8 @@ func (j *jammed) Publish(ctx context.Context, t transport.Topic, e *transport.Ev
 	return j.Transport.Publish(ctx, t, e)
 }
 
-// TestAgentThatDoesNotRead has an agent whose inbox is full be given a task, ask, and ask too often: its task ends at once with the reason, what
-// it asks is answered in the log, and nothing waits for it.
+// TestAgentThatDoesNotRead gives an agent with a full inbox a task, and has it ask, and ask too often: its task ends at once with the reason,
+// its requests are answered in the log, and nothing waits for it.
 func TestAgentThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {

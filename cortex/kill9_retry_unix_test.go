@@ -18,14 +18,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// hurried are alpha, which has a second for its tasks, and beta.
+// hurried are alpha, whose tasks have a second, and beta.
 func hurried(string) []prompt.Agent {
 	specs := map[string]agentcard.Spec{"alpha": within(time.Second), "beta": within(time.Minute)}
 	return specified(specs)("")[:2]
 }
 
-// TestKill9WhileTryingAgain kills the process here and there while alpha lets its deadline pass, beta gets the task and asks
-// back, and the user replies: each time both messages have their one answer, and beta one task.
+// TestKill9WhileTryingAgain kills the process at several steps while alpha misses its deadline, beta gets the task and asks
+// back, and the user replies: each time both messages have one answer, and beta has one task.
 func TestKill9WhileTryingAgain(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")

@@ -73,13 +73,13 @@ func serveChild(args string) error {
 		decider, offer = askingBack, hurried
 	}
 	cfg := mortalConfig(cortex.Config{Transport: bus, Store: store, Decider: decider, Agents: offer}, m)
-	cfg.Decider = decider // it does nothing to the world: TestKilledAtEveryStep dies there too
+	cfg.Decider = decider // it has no effects: TestKilledAtEveryStep kills it too
 	orch, err := cortex.New(cfg)
 	if err != nil {
 		return err
 	}
 	go func() {
-		io.Copy(io.Discard, os.Stdin) // until the parent closes it, or dies
+		io.Copy(io.Discard, os.Stdin) // until the parent closes it or dies
 		cancel()
 	}()
 	fmt.Println(server.URL())
@@ -113,7 +113,7 @@ func startChild(t *testing.T, dir, listen string, dieAt int, what string) *child
 	c := &child{cmd: cmd, stdin: stdin, ended: make(chan struct{})}
 	url, err := bufio.NewReader(stdout).ReadString('\n')
 	go func() {
-		cmd.Wait() //nolint:errcheck // it was killed, which is what this is about
+		cmd.Wait() //nolint:errcheck // it was killed
 		close(c.ended)
 	}()
 	t.Cleanup(c.stop)
@@ -124,7 +124,7 @@ func startChild(t *testing.T, dir, listen string, dieAt int, what string) *child
 	return c
 }
 
-// stop ends the child in good order.
+// stop ends the child gracefully.
 func (c *child) stop() {
 	c.stdin.Close()
 	<-c.ended
@@ -145,8 +145,8 @@ func (c *child) join(t *testing.T) (*nats.Bus, *jetstore.Store) {
 	return bus, store
 }
 
-// TestKill9AtEveryStep kills a process that runs server and orchestrator, with SIGKILL and before and after everything that the
-// orchestrator does in a turn; another process takes over its folder. Each turn is answered exactly once.
+// TestKill9AtEveryStep kills a process that runs server and orchestrator, with SIGKILL, before and after each step of the
+// orchestrator in a turn; another process takes over its folder. Each turn is answered exactly once.
 func TestKill9AtEveryStep(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
@@ -161,12 +161,12 @@ func TestKill9AtEveryStep(t *testing.T) {
 		turn := fmt.Sprintf("m%d", at)
 		killed, published := false, false
 		poll := time.NewTicker(10 * time.Millisecond)
-		var log []*conversation.Entry // as it was when it held the answer: the process may be killed right after
+		var log []*conversation.Entry // as it was with the answer: the process may be killed right after
 		for deadline := time.Now().Add(30 * time.Second); log == nil; <-poll.C {
 			if time.Now().After(deadline) {
 				t.Fatalf("killed at step %d: no answer within 30 s", at)
 			}
-			if !published { // the process may be killed before it says that it took the message: say it again
+			if !published { // the process may be killed before it acknowledges the message: send it again
 				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 				published = bus.Publish(ctx, transport.Inbox("", transport.Cortex), userEvent(turn, "work")) == nil
 				cancel()
@@ -184,7 +184,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 		if n := len(log); n != 2*at {
 			t.Fatalf("killed at step %d: %d entries after %d turns, want %d", at, n, at, 2*at)
 		}
-		if c.stop(); !killed && !c.killed() { // no step is left at which it would have died
+		if c.stop(); !killed && !c.killed() { // there is no such step any more
 			startChild(t, dir, listen, 0, "turns")
 			for poll := time.NewTicker(10 * time.Millisecond); answered(t, store, turn) == nil; <-poll.C {
 			} // until this connection is back
@@ -197,7 +197,7 @@ func TestKill9AtEveryStep(t *testing.T) {
 	}
 }
 
-// wantAccounts holds that the log tells once what each of the turns cost, and the spend log at least once.
+// wantAccounts checks that the log contains the cost of each turn once, and the spend log at least once.
 func wantAccounts(t *testing.T, s *jetstore.Store, turns int) {
 	t.Helper()
 	var logged llm.Usage
@@ -246,7 +246,7 @@ func (c *child) hasEnded() bool {
 	}
 }
 
-// answered returns the log that holds the answer to the user's message with this id; nil while there is none, or the server is away.
+// answered returns the log with the answer to the user's message with this id; nil while there is none, or the server is unavailable.
 func answered(t *testing.T, s storage.Store, id string) []*conversation.Entry {
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()

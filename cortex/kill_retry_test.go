@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// askingBack is a decider that asks alpha once, passes on what an agent asks, and gives the agent the reply.
+// askingBack is a decider that asks alpha once, passes an agent's question on to the user, and gives the agent the reply.
 var askingBack = simple(func(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(t.Steps) > 0 && t.Steps[0].Tasks[0].State == a2a.TaskStateInputRequired:
@@ -30,20 +30,20 @@ var askingBack = simple(func(t *llm.Turn) *llm.Decision {
 	return delegate(toAlpha)
 })
 
-// killedScenario is what happens to a task in several steps, between any of which the orchestrator may be killed.
+// killedScenario is a sequence of events for a task, between any of which the orchestrator may be killed.
 type killedScenario struct {
 	steps   []func(w *world)
 	answers map[string]string
-	tasks   map[string]int // different events that each agent got
+	tasks   map[string]int // different events of each agent
 	entries int            // 0: any number
-	atLeast int64          // fatal steps
-	stopped string         // the agent whose task was taken back
+	atLeast int64          // minimum number of fatal steps
+	stopped string         // the agent whose task was withdrawn
 }
 
-// pause lets time go by.
+// pause lets time pass.
 func pause(d time.Duration) func(w *world) { return func(*world) { pass(d) } }
 
-// reports has an agent report on the task that it got first.
+// reports has an agent report on the first task that it got.
 func reports(id, agent string, state a2a.TaskState, text string) func(w *world) {
 	return func(w *world) {
 		if tasks := w.tasksOf(agent); len(tasks) > 0 {
@@ -74,7 +74,7 @@ var killedScenarios = map[string]killedScenario{
 		steps: []func(w *world){
 			says("m1", "go"), func(w *world) { w.orch.AgentGone("alpha") }, pause(11 * time.Second),
 			func(w *world) {
-				if len(w.tasksOf("beta")) == 0 { // nobody was told: there is the deadline
+				if len(w.tasksOf("beta")) == 0 { // no event was published: the deadline decides
 					pass(5 * time.Minute)
 				}
 			},
@@ -112,8 +112,8 @@ var killedScenarios = map[string]killedScenario{
 	},
 }
 
-// TestTriedAgainKilledAtEveryStep ends the orchestrator before and after everything that it does while tasks are tried again, have
-// more time, are canceled or ask back: each message has its one answer, and each attempt was sent once.
+// TestTriedAgainKilledAtEveryStep kills the orchestrator before and after each of its steps while tasks are tried again, get
+// more time, are canceled or ask back: each message has one answer, and each attempt was sent once.
 func TestTriedAgainKilledAtEveryStep(t *testing.T) {
 	for name, scenario := range killedScenarios {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func (s killedScenario) killedAt(t *testing.T, at int64) (survived bool) {
 		return dead
 	}}
 	cfg := cortex.Config{Transport: bus, Store: w.store, Decider: askingBack, Agents: func(string) []prompt.Agent { return offered("") }}
-	if s.entries == 0 { // alpha is away
+	if s.entries == 0 { // alpha is gone
 		cfg.Agents = func(string) []prompt.Agent {
 			if len(w.tasksOf("alpha")) > 0 {
 				return offered("")[1:]

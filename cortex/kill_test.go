@@ -26,7 +26,7 @@ var twoSteps = simple(func(t *llm.Turn) *llm.Decision {
 	return respond(results(t))
 })
 
-// frugal makes a decider that costs, and has all earlier turns summarised.
+// frugal makes a decider with costs that has all earlier turns summarised.
 func frugal(d decideFunc) compacting {
 	return compacting{costing(d), func(_ context.Context, t *llm.Turn, _ bool) (*llm.Summary, error) {
 		if len(t.History) == 0 {
@@ -40,9 +40,9 @@ func frugal(d decideFunc) compacting {
 
 const twoStepsAnswer = "gamma COMPLETED did alpha COMPLETED did a; beta COMPLETED did b; ; "
 
-// TestKilledAtEveryStep ends the orchestrator before and after everything that it does in a turn, one place after the other,
-// and starts another one: each time there is exactly one answer, and no task was made twice. What was paid for is in the log
-// once, and in the account of the day at least once.
+// TestKilledAtEveryStep kills the orchestrator before and after each of its steps in a turn, one step after the other,
+// and starts another one: each time there is exactly one answer, and no task was made twice. What was spent is in the log
+// once, and in the spend log at least once.
 func TestKilledAtEveryStep(t *testing.T) {
 	for name, test := range map[string]struct {
 		decider llm.Decider
@@ -75,7 +75,7 @@ func killedAt(t *testing.T, at int64, decider llm.Decider, cost int) (survived b
 	w.serveAgents()
 	died := make(chan struct{})
 	dead := errors.New("killed")
-	m := &mortal{dieAt: at, die: func() error { // returned by every step from the fatal one on
+	m := &mortal{dieAt: at, die: func() error { // every step from the fatal one on returns it
 		select {
 		case <-died:
 		default:
@@ -130,7 +130,7 @@ func killedAt(t *testing.T, at int64, decider llm.Decider, cost int) (survived b
 	return survived
 }
 
-// serveAgents lets the agents do what comes to them, from now on.
+// serveAgents has the agents do their tasks from now on.
 func (w *world) serveAgents() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

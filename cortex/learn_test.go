@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// asks is a decider that gives a message to the agents that it begins with, "alpha beta: …", and answers with their results.
+// asks is a decider that gives a message to the agents named at its beginning, "alpha beta: …", and answers with their results.
 func asks(t *llm.Turn) *llm.Decision {
 	if len(t.Steps) > 0 {
 		return respond(results(t))
@@ -50,14 +50,14 @@ func (w *world) restartLearning(cfg cortex.Config) {
 	synctest.Wait()
 }
 
-// tell says something at a time of its own.
+// tell is say at a time of its own.
 func (w *world) tell(id, text string) {
 	w.t.Helper()
 	pass(time.Second)
 	w.say(id, text)
 }
 
-// learned returns what the store has: the texts of each agent's evidence.
+// learned returns the evidence in the store: the texts for each agent.
 func (w *world) learned() map[string][]string {
 	w.t.Helper()
 	got := map[string][]string{}
@@ -79,7 +79,7 @@ func (w *world) learned() map[string][]string {
 	return got
 }
 
-// wantLearned looks when all that was gathered is written.
+// wantLearned checks the evidence when all that was gathered is written.
 func (w *world) wantLearned(want map[string][]string) {
 	w.t.Helper()
 	pass(time.Second)
@@ -93,12 +93,12 @@ func TestLearning(t *testing.T) {
 		w := learning(t, cortex.Config{})
 		w.tell("m1", "alpha: the first thing")
 		w.wantLearned(map[string][]string{"alpha": {"alpha: the first thing"}})
-		w.tell("m2", "alpha: go") // too few words to say anything
+		w.tell("m2", "alpha: go") // too short for evidence
 		w.tell("m3", "alpha beta: two things at once")
 		w.wantLearned(map[string][]string{
 			"alpha": {"alpha: the first thing", "the task of alpha", "the task of alpha"}, "beta": {"the task of beta"},
 		})
-		w.tell("m3", "alpha beta: two things at once") // comes again
+		w.tell("m3", "alpha beta: two things at once") // a repeated event
 		w.tell("m4", "nothing for anybody here")
 		w.wantLearned(map[string][]string{
 			"alpha": {"alpha: the first thing", "the task of alpha", "the task of alpha"}, "beta": {"the task of beta"},
@@ -106,7 +106,7 @@ func TestLearning(t *testing.T) {
 	})
 }
 
-// TestCorrected holds that what the user takes back teaches nothing.
+// TestCorrected checks that what the user takes back teaches nothing.
 func TestCorrected(t *testing.T) {
 	for said, corrects := range map[string]bool{
 		"No, that was for beta": true, "that's wrong": true, "I meant the other one": true, "NO!": true, "not that, please": true,
@@ -125,10 +125,10 @@ func TestCorrected(t *testing.T) {
 	}
 }
 
-// TestAgentsCannotPraise: of what is asked for after an agent has spoken, nothing but the user's own words count.
+// TestAgentsCannotPraise checks that only the user's own words count for tasks given after an agent has spoken.
 func TestAgentsCannotPraise(t *testing.T) {
 	for said, want := range map[string]map[string][]string{
-		"alpha: the first thing": {"alpha": {"the task of alpha"}}, // two tasks: beta's words are alpha's
+		"alpha: the first thing": {"alpha": {"the task of alpha"}}, // two tasks: the text for beta is from alpha
 		"gamma: the first thing": {"beta": {"gamma: the first thing"}},
 		"gamma: go":              {},
 	} {
@@ -156,7 +156,7 @@ func TestAgentsCannotPraise(t *testing.T) {
 	}
 }
 
-// TestLearnedFromTheFirstWords: what goes on after a question, of an agent or whether it may be done, teaches what it began with.
+// TestLearnedFromTheFirstWords checks that a turn that replies to a question teaches with the words of the first request.
 func TestLearnedFromTheFirstWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -222,7 +222,7 @@ func TestUnlearned(t *testing.T) {
 	}
 }
 
-// TestForgotten holds that a deleted note stays deleted, though an orchestrator that runs had learned from it.
+// TestForgotten checks that a deleted note stays deleted, although a running orchestrator had learned from it.
 func TestForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := learning(t, cortex.Config{})
@@ -240,7 +240,7 @@ func TestForgotten(t *testing.T) {
 	})
 }
 
-// TestForgottenAtOnce holds that the router is told when a note was deleted.
+// TestForgottenAtOnce checks that the router forgets a deleted note at once.
 func TestForgottenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(asks))
@@ -279,7 +279,7 @@ func TestForgottenAtOnce(t *testing.T) {
 	})
 }
 
-// TestLearningIsBounded holds that an agent's evidence does not grow for ever, and that the newest counts.
+// TestLearningIsBounded checks that an agent's evidence is bounded, and that the newest counts.
 func TestLearningIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := learning(t, cortex.Config{})
@@ -294,8 +294,8 @@ func TestLearningIsBounded(t *testing.T) {
 	})
 }
 
-// TestLearningKeepsEachSkill holds that a skill which is asked for often does not push what was learned of another out of the note,
-// however long the texts are, nor what older notes have, which name no skill; and that the router is taught all of it.
+// TestLearningKeepsEachSkill checks that evidence of a frequent skill does not displace that of another from the note,
+// however long the texts are, nor that of older notes, which name no skill; and that the router learns all of it.
 func TestLearningKeepsEachSkill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(asks))
@@ -357,7 +357,7 @@ func TestLearningKeepsEachSkill(t *testing.T) {
 	})
 }
 
-// TestLearningGoesOn holds that texts which are long as JSON do not end the learning about an agent.
+// TestLearningGoesOn checks that texts which are long as JSON do not end the learning about an agent.
 func TestLearningGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := learning(t, cortex.Config{})

@@ -24,11 +24,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// slowNotes counts what is done with notes, and holds up what is written.
+// slowNotes counts accesses to notes, and can block writes.
 type slowNotes struct {
 	*memstore.Store
 	read, written, erased atomic.Int64
-	hold                  atomic.Pointer[chan struct{}] // nil holds nothing up
+	hold                  atomic.Pointer[chan struct{}] // nil blocks nothing
 }
 
 func (s *slowNotes) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
@@ -53,7 +53,7 @@ func (s *slowNotes) PutNote(ctx context.Context, tenant, kind string, n storage.
 	return s.Store.PutNote(ctx, tenant, kind, n)
 }
 
-// learningWorld is a world whose agents learn, with its store and its index of the agents.
+// learningWorld is a world whose router learns, with its store and its index of the agents.
 func learningWorld(t *testing.T) (*world, *slowNotes, *router.Index) {
 	w := newWorld(t, simple(asks))
 	w.diligent = true
@@ -63,7 +63,7 @@ func learningWorld(t *testing.T) (*world, *slowNotes, *router.Index) {
 	return w, store, w.replica()
 }
 
-// replica starts an orchestrator beside those that run, and returns its index.
+// replica starts another orchestrator, and returns its index.
 func (w *world) replica() *router.Index {
 	index := router.New(nil)
 	for _, a := range offered("") {
@@ -84,8 +84,8 @@ func scoreIn(index *router.Index, text string) float64 {
 	return 0
 }
 
-// TestLearningIsGathered holds that what many turns teach in a second costs one note for each agent, that nothing of it is lost, and
-// that an orchestrator does not read again what it has written itself.
+// TestLearningIsGathered checks that the evidence of many turns in a second costs one write for each agent, that none of it is lost, and
+// that an orchestrator does not read its own writes.
 func TestLearningIsGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, store, _ := learningWorld(t)
@@ -124,7 +124,7 @@ func lengths(m map[string][]string) map[string]int {
 	return n
 }
 
-// TestCorrectedBeforeItIsWritten holds that what is taken back within the second is never written.
+// TestCorrectedBeforeItIsWritten checks that evidence taken back within a second is never written.
 func TestCorrectedBeforeItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _, _ := learningWorld(t)
@@ -135,8 +135,8 @@ func TestCorrectedBeforeItIsWritten(t *testing.T) {
 	})
 }
 
-// TestLearnedAtTheEnd holds that what waits to be written is written when Run ends, and that a store which hangs does not hold that up
-// for ever.
+// TestLearnedAtTheEnd checks that waiting evidence is written when Run ends, and that a hanging store does not delay that
+// forever.
 func TestLearnedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, store, _ := learningWorld(t)
@@ -159,7 +159,7 @@ func TestLearnedAtTheEnd(t *testing.T) {
 	})
 }
 
-// TestLearningIsShared holds that what one replica learns another knows, without being asked.
+// TestLearningIsShared checks that a replica learns what another one has learned, without being asked.
 func TestLearningIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, store, one := learningWorld(t)
@@ -195,7 +195,7 @@ func (w *world) forget(contextID string) []string {
 	return changed
 }
 
-// sayIn says something in a conversation of this name.
+// sayIn says something in the conversation with this name.
 func (w *world) sayIn(contextID, id, text string) {
 	w.t.Helper()
 	e := userEvent(id, text)
@@ -203,8 +203,8 @@ func (w *world) sayIn(contextID, id, text string) {
 	w.publish(e)
 }
 
-// TestForgetConversation holds that the words of a conversation that is erased leave the evidence: what is written, what waits to be
-// written, what is being written at that moment, and what the router was taught. Those of others stay.
+// TestForgetConversation checks that the words of an erased conversation leave the evidence: what is written, what waits to be
+// written, what is being written at that moment, and what the router has learned. Those of other conversations stay.
 func TestForgetConversation(t *testing.T) {
 	for name, at := range map[string]func(w *world, store *slowNotes) []string{
 		"written": func(w *world, _ *slowNotes) []string {
@@ -250,7 +250,7 @@ func TestForgetConversation(t *testing.T) {
 	}
 }
 
-// busyNotes has somebody else change each note before it is written.
+// busyNotes changes each note just before it is written, like another process.
 type busyNotes struct {
 	*memstore.Store
 	times int
@@ -290,7 +290,7 @@ func TestForgetConversationWhileOthersLearn(t *testing.T) {
 	})
 }
 
-// TestForgetConversationOnNATS holds the same for two orchestrators on a server: what both know of an agent is without it.
+// TestForgetConversationOnNATS checks the same for two orchestrators on a server.
 func TestForgetConversationOnNATS(t *testing.T) {
 	server, err := nats.StartServer(t.Context(), &nats.ServerOptions{Dir: t.TempDir()})
 	if err != nil {

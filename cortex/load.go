@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// load returns e's conversation, which it takes out of the cache. One that was read under this epoch stands for the log, unless somebody
-// else has appended to it or erased it.
+// load takes e's conversation out of the cache, or loads it. A fold that was read under e's epoch equals the log, unless another process has
+// appended to the log or erased it.
 func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*cache.Fold, error) {
 	conv := o.folds.Take(conversation.Key{Tenant: o.cfg.Tenant, ContextID: e.ContextID})
 	if conv != nil && conv.Epoch == e.Epoch {
@@ -22,13 +22,13 @@ func (o *Orchestrator) load(ctx context.Context, e *transport.Event) (*cache.Fol
 	return o.reload(ctx, e, conv)
 }
 
-// reload returns conv, e's conversation, with what the log has gained since it was read; all of it is read when conv is nil, or does
-// not stand for a beginning of the log.
+// reload brings conv, e's conversation, up to date with the log. It loads the whole conversation when conv is nil or does not equal a
+// beginning of the log.
 func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cache.Fold) (*cache.Fold, error) {
 	if conv != nil {
 		stands, err := refresh(ctx, o.cfg.Store, conv.Conversation)
 		if err != nil {
-			o.folds.Put(conv) // under its own epoch, so that it is asked for again
+			o.folds.Put(conv) // with its old epoch, so that it is reloaded next time
 			return nil, err
 		}
 		if !stands {
@@ -43,16 +43,16 @@ func (o *Orchestrator) reload(ctx context.Context, e *transport.Event, conv *cac
 		conv = &cache.Fold{Conversation: c}
 	}
 	if conv.Epoch != e.Epoch {
-		conv.Timer = time.Time{} // others may have let it fire
+		conv.Timer = time.Time{} // another process may have handled the timer
 	}
 	conv.Epoch, conv.Fresh = e.Epoch, true
 	o.maker.Track(conv.Conversation)
 	return conv, nil
 }
 
-// refresh applies to conv what the log has gained since: under another epoch others may have handled the conversation, and to read only
-// that is much less work than to read all of it, for many conversations at the same time. It reports false when the log does not have
-// the last entry of conv any more, or what follows does not fit: it was erased, or has lost its end. With an error conv is as good as before.
+// refresh applies the log's new entries to conv: under another epoch another process may have handled the conversation, and reading only these
+// is much less work than whole logs when many conversations move at the same time. It returns false when the log does not have conv's last entry
+// any more, or what follows does not fit: it was erased, or has lost its end. After an error conv is still valid.
 func refresh(ctx context.Context, s storage.Store, conv *conversation.Conversation) (stands bool, err error) {
 	if conv.Version == 0 || conv.Undated() {
 		return false, nil
@@ -60,7 +60,7 @@ func refresh(ctx context.Context, s storage.Store, conv *conversation.Conversati
 	for entry, err := range s.Load(ctx, conv.Tenant, conv.ContextID, conv.Version-1) {
 		switch {
 		case errors.Is(err, conversation.ErrDamaged):
-			return false, nil // the whole log tells more
+			return false, nil // loading the whole log gives a better error
 		case err != nil:
 			return false, transport.Temporary(fmt.Errorf("load %s: %w", conv.ContextID, err))
 		case stands:

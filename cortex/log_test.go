@@ -20,7 +20,7 @@ import (
 )
 
 // TestRepeatedEvent delivers an event whose entry is in the log, as after a crash between the append and the
-// acknowledgement: nothing is decided again, and what is still open is sent again with the same ids.
+// acknowledgement: nothing is decided again, and the open effects are sent again with the same ids.
 func TestRepeatedEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
@@ -47,7 +47,7 @@ func TestRepeatedEvent(t *testing.T) {
 	})
 }
 
-// recorder keeps what is published.
+// recorder records what is published.
 type recorder struct {
 	transport.Transport
 	topics []transport.Topic
@@ -68,7 +68,7 @@ func (r *recorder) find(topic transport.Topic) *transport.Event {
 	return nil
 }
 
-// conflicting lets another writer append first, once.
+// conflicting has another writer append first, once.
 type conflicting struct {
 	storage.Store
 	other *conversation.Entry
@@ -115,8 +115,8 @@ func TestConflictIsResolvedByTheLog(t *testing.T) {
 	})
 }
 
-// TestLogGoesOnWhileDeciding has another writer append while the model thinks: what was decided about the log as it was before is
-// not put behind that.
+// TestLogGoesOnWhileDeciding has another writer append while the model is busy: the decision about the earlier log is
+// not appended after that entry.
 func TestLogGoesOnWhileDeciding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w *world
@@ -136,8 +136,8 @@ func TestLogGoesOnWhileDeciding(t *testing.T) {
 	})
 }
 
-// TestStaleCacheAcknowledgesNothing has a result come whose task another replica sent: the fold in the cache does not know
-// it, the log does.
+// TestStaleCacheAcknowledgesNothing delivers the result of a task that another replica sent: the fold in the cache does not have
+// the task, but the log does.
 func TestStaleCacheAcknowledgesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -184,7 +184,7 @@ func TestLoadErrorIsNotTheEndOfTheLog(t *testing.T) {
 	})
 }
 
-// shortReads ends the first loads early, with an error as the contract asks.
+// shortReads ends the first loads early, with an error as the contract requires.
 type shortReads struct {
 	storage.Store
 	left int
@@ -222,7 +222,7 @@ func TestSnapshotOfAnotherLog(t *testing.T) {
 	})
 }
 
-// TestEntryThatDoesNotFit has a store that cannot keep an entry of this size: the event is given up, not repeated for ever.
+// TestEntryThatDoesNotFit has a store that refuses an entry of this size: the event is given up, not repeated forever.
 func TestEntryThatDoesNotFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("ok") }))
@@ -242,14 +242,14 @@ func TestEntryThatDoesNotFit(t *testing.T) {
 	})
 }
 
-// tooSmall keeps nothing.
+// tooSmall refuses every entry.
 type tooSmall struct{ storage.Store }
 
 func (tooSmall) Append(context.Context, string, string, conversation.Version, *conversation.Entry) (conversation.Version, error) {
 	return 0, transport.ErrTooLarge
 }
 
-// TestSmallStore has a store that keeps messages, but not long ones: the user is told in either case.
+// TestSmallStore has a store that takes messages, but not long ones: the user is told in either case.
 func TestSmallStore(t *testing.T) {
 	for name, test := range map[string]struct{ user, say, want string }{
 		"the answer does not fit":  {"hello", strings.Repeat("x", 100<<10), "What came of this does not fit into the conversation's log."},
@@ -270,7 +270,7 @@ func TestSmallStore(t *testing.T) {
 	}
 }
 
-// small is a store that keeps entries up to 64 KiB.
+// small is a store that takes entries of up to 64 KiB.
 type small struct{ storage.Store }
 
 func (s small) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
@@ -280,7 +280,7 @@ func (s small) Append(ctx context.Context, tenant, contextID string, after conve
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }
 
-// TestSnapshotAheadOfTheLog has a snapshot of entries that the log lost and then wrote anew.
+// TestSnapshotAheadOfTheLog has a snapshot of entries that the log lost and then replaced.
 func TestSnapshotAheadOfTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := simple(func(t *llm.Turn) *llm.Decision { return respond("you said " + t.User) })

@@ -14,8 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// TestDecisionThatStillFits has another writer append first. What was decided is kept when the decider was shown nothing of what has
-// changed, and made anew, with the cost of both, when it was.
+// TestDecisionThatStillFits has another writer append first. The decision is kept if the decider saw nothing that has
+// changed, and made anew otherwise, with the cost of both.
 func TestDecisionThatStillFits(t *testing.T) {
 	tests := map[string]struct {
 		other conversation.Entry
@@ -48,7 +48,7 @@ func TestDecisionThatStillFits(t *testing.T) {
 	}
 }
 
-// TestDelegationThatStillFits has the tasks of a decision that came second be sent once, and their places be counted once.
+// TestDelegationThatStillFits checks that the tasks of a decision that came second are sent once, and counted once.
 func TestDelegationThatStillFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := costing(once(toAlpha))
@@ -65,7 +65,7 @@ func TestDelegationThatStillFits(t *testing.T) {
 	})
 }
 
-// contended is a store that says so often that the log has gone on.
+// contended is a store that reports a number of conflicts.
 type contended struct {
 	storage.Store
 	left, tries atomic.Int32

@@ -12,15 +12,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// mortal counts the steps of an orchestrator and ends it at one of them: before and after everything that it does to the
-// world, and before it acknowledges.
+// mortal counts the steps of an orchestrator and ends it at one of them. The steps are before and after each of its effects on the
+// world, and before it acknowledges an event.
 type mortal struct {
 	dieAt int64 // 0: never
 	die   func() error
 	steps atomic.Int64
 }
 
-// step returns nil, or, from the fatal step on, what die returns. A process that is really killed does not return.
+// step returns nil, or, from the fatal step on, the result of die. In a process that is really killed it does not return.
 func (m *mortal) step() error {
 	if n := m.steps.Add(1); m.dieAt > 0 && n >= m.dieAt {
 		return m.die()
@@ -53,7 +53,7 @@ func (t mortalTransport) Subscribe(ctx context.Context, topic transport.Topic, o
 	return mortalSubscription{sub, t.mortal}, err
 }
 
-// Withdraw makes a mortalTransport one that can take events back.
+// Withdraw makes mortalTransport a transport.Withdrawer.
 func (t mortalTransport) Withdraw(ctx context.Context, topic transport.Topic, contextID, from, id string) error {
 	w, ok := t.Transport.(transport.Withdrawer)
 	if !ok {
@@ -103,7 +103,7 @@ func (s mortalStore) Load(ctx context.Context, tenant, contextID string, after c
 	}
 }
 
-// Spent and Spend make a mortalStore a spend log, as the stores of this project are.
+// Spent and Spend make mortalStore a storage.SpendLog, like the stores of this project.
 func (s mortalStore) Spent(ctx context.Context, tenant, day string) (u llm.Usage, err error) {
 	err = s.around(func() error {
 		u, err = s.Store.(storage.SpendLog).Spent(ctx, tenant, day)
@@ -146,8 +146,8 @@ func (c mortalCompactor) Compact(ctx context.Context, t *llm.Turn, force bool) (
 	return s, err
 }
 
-// mortalConfig is cfg with everything that the orchestrator does counted by m. It has a budget for the day, so that the account
-// of the day is written before the log.
+// mortalConfig returns cfg with m counting all steps of the orchestrator. It has a limit for the day, so that the spend log
+// is written before the log.
 func mortalConfig(cfg cortex.Config, m *mortal) cortex.Config {
 	cfg.Budget.Day.Tokens = 1 << 40
 	cfg.Transport = mortalTransport{cfg.Transport, m}

@@ -12,12 +12,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestNumbersSurvive has an id that no float64 holds go from the user to an agent, come back as a result, and go on to the next agent,
-// to the decider, and into the log.
+// TestNumbersSurvive has an id that no float64 can hold go from the user to an agent, back in a result, and on to the next agent,
+// the decider, and the log.
 func TestNumbersSurvive(t *testing.T) {
 	const (
 		id   = "9007199254740993"
-		said = `{"id":` + id + `,"name":"<a & b>"}` // and what is no escape for the web either
+		said = `{"id":` + id + `,"name":"<a & b>"}` // and characters that encoding/json escapes for HTML
 	)
 	value := func(text string) any {
 		v, err := transport.DecodeValue([]byte(text))
@@ -70,7 +70,7 @@ func TestNumbersSurvive(t *testing.T) {
 	})
 }
 
-// TestHops counts also a number of hops that no float64 holds.
+// TestHops also counts a number of hops that no float64 can hold.
 func TestHops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision { return respond("no end") }))

@@ -29,45 +29,45 @@ type Config struct {
 	Transport transport.Transport
 	Store     storage.Store
 	Decider   llm.Decider
-	// Agents returns the agents that may be given work now, in the order of their ids. It is called once a decision, and when
-	// work is tried again. What it returned is not changed afterwards, nor are the cards.
+	// Agents returns the agents that may be given work now, sorted by id. It is called for each decision, and when a
+	// task is tried again. Neither the list nor the cards may change afterwards.
 	Agents func(tenant string) []prompt.Agent
-	// Router finds the agents that fit a request; it has to know the agents that Agents returns. nil: prompts show all agents,
+	// Router finds the agents that fit a request; it must know the agents that Agents returns. With nil, prompts show all agents,
 	// however many there are.
 	Router *router.Index
 	// Shortlist is how many agents a prompt shows when there are more than [catalog.MaxAgents], beside those that are in use or named;
-	// 0 is 20.
+	// 0 means 20.
 	Shortlist int
-	// NoLearning says that delegations teach the Router nothing. Else what they teach is kept by a Store that is a [storage.Notes].
+	// NoLearning turns learning off. Otherwise a Store that is a [storage.Notes] keeps what delegations teach the Router.
 	NoLearning bool
-	// Policy returns the rules in force: who may ask which agents, and how often. nil, or a nil Policy, allows everything.
+	// Policy returns the present rules: who may ask which agents, and how often. nil, or a nil Policy, allows everything.
 	Policy func() *policy.Policy
 
 	Tenant string // "" is the default tenant
-	// Authenticated says that senders have proven who they are. A conversation then belongs to whoever began it, see
-	// [conversation.Conversation.Admits]. Else everybody may speak everywhere.
+	// Authenticated means that senders have proven who they are. A conversation then belongs to the sender of its first message, see
+	// [conversation.Conversation.Admits]. Otherwise everybody may speak in every conversation.
 	Authenticated bool
-	// Label says in the list of replicas which process this is, see [transport.SubscribeOptions].
+	// Label describes this process in the list of replicas, see [transport.SubscribeOptions].
 	Label string
-	// TaskTimeout is how long an agent may take for a task; 0 is 5 minutes.
+	// TaskTimeout is how long an agent may take for a task; 0 means 5 minutes.
 	TaskTimeout time.Duration
-	// ReplyTimeout is how long an agent's question waits for the user; 0 is 24 hours.
+	// ReplyTimeout is how long an agent's question waits for the user; 0 means 24 hours.
 	ReplyTimeout time.Duration
-	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 is 2 minutes. A Decider that goes on though its
-	// context has ended is left behind a little later; when too many are, nothing is decided any more.
+	// DecideTimeout is how long a decision may take, with the summaries made for it; 0 means 2 minutes. A Decider that ignores the end of its
+	// context is abandoned shortly after; when too many are abandoned, no decision is made any more.
 	DecideTimeout time.Duration
-	// Decisions is how many decisions may be made at a time: each may have a connection to a model open. 0, and more, is 2048. Others wait, as
-	// fair among their senders as can be; if Authenticated, who has thousands of them, or tens of megabytes, is refused.
+	// Decisions is how many decisions may be made at a time, each of which may hold a connection to a model; 0 means 2048, the maximum. Others
+	// wait, shared fairly among their senders; if Authenticated, a sender with thousands of waiting requests, or tens of megabytes, is refused.
 	Decisions int
-	// Budget bounds what is spent on models. A Budget.Day needs a Store that is a [storage.SpendLog].
+	// Budget limits what is spent on models. A Budget.Day needs a Store that is a [storage.SpendLog].
 	Budget budget.Limits
 
 	Logger *slog.Logger     // nil discards
-	Now    func() time.Time // nil is time.Now
-	NewID  func() string    // names what is not derived from a log; nil is a random UUID
+	Now    func() time.Time // nil means time.Now
+	NewID  func() string    // makes ids that are not derived from a log; nil means random UUIDs
 }
 
-// Orchestrator runs the turns of a tenant's conversations. Make one with New and let it work with Run.
+// Orchestrator runs the turns of a tenant's conversations. New makes one, and Run starts it.
 type Orchestrator struct {
 	cfg        Config
 	log        *slog.Logger
@@ -148,7 +148,7 @@ func New(cfg Config) (*Orchestrator, error) {
 	}, nil
 }
 
-// Run takes events from the inbox of the orchestrator until ctx ends, and returns nil then. Events that are being handled
+// Run handles events from the orchestrator's inbox until ctx ends, and then returns nil. Events that are being handled
 // go back to the inbox. It returns an error when the transport gives up. Run is called once.
 func (o *Orchestrator) Run(ctx context.Context) error {
 	if err := o.run(ctx); ctx.Err() == nil {
@@ -186,7 +186,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 
 	var writer sync.WaitGroup
 	defer writer.Wait()
-	handled := make(chan struct{}) // everything, so that nothing more will be spent
+	handled := make(chan struct{}) // closed when all events are handled, and nothing more will be spent
 	defer close(handled)
 	writer.Go(func() { o.spending.Serve(ctx, handled) })
 	writer.Go(func() { o.learner.Serve(ctx, handled) })
@@ -212,8 +212,8 @@ func (o *Orchestrator) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Owned returns the [transport.Partitions] whose conversations this orchestrator handles now, in their order; nil before Run, or
-// when the transport does not tell. It is safe for concurrent use.
+// Owned returns the [transport.Partitions] whose conversations this orchestrator handles now, sorted; nil before Run, or
+// when the transport does not report them. It is safe for concurrent use.
 func (o *Orchestrator) Owned() []int {
 	if p := o.owned.Load(); p != nil {
 		return *p

@@ -180,7 +180,7 @@ func TestInputRequired(t *testing.T) {
 		w.publish(resultEvent("q1", "alpha", task, a2a.TaskStateInputRequired, "for how many?"))
 		w.wantAnswer("m1", "for how many?")
 		w.stop()
-		w.start(cortex.Config{Decider: simple(func(t *llm.Turn) *llm.Decision { // the reply may come after a restart
+		w.start(cortex.Config{Decider: simple(func(t *llm.Turn) *llm.Decision { // the reply may arrive after a restart
 			if len(t.Waiting) > 0 {
 				return delegate(llm.Delegation{ID: string(t.Waiting[0].ID), Agent: "alpha", Task: t.User})
 			}
@@ -235,8 +235,8 @@ func TestSlowConversationDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestAgentAsks has an agent ask for something itself: it gets the answer into its inbox, and the request cannot come back
-// to it or go round for ever.
+// TestAgentAsks has an agent send a request of its own: it gets the answer in its inbox, and the request cannot come back
+// to it or go in circles.
 func TestAgentAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var offers []string
@@ -270,7 +270,7 @@ func TestAgentAsks(t *testing.T) {
 	})
 }
 
-// TestAncestors has an agent ask for something that another one does: who handed the request on goes with the task.
+// TestAncestors has an agent ask for something that another one does: the task names the agents that handed the request on.
 func TestAncestors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(llm.Delegation{ID: "1", Agent: "gamma", Task: "help"}))
@@ -314,7 +314,7 @@ func TestDraftIsShown(t *testing.T) {
 	})
 }
 
-// TestResultIsShownBeforeItIsDecided has a model that takes its time: people see meanwhile that the agent is done.
+// TestResultIsShownBeforeItIsDecided has a slow model: people see before its decision that the agent is done.
 func TestResultIsShownBeforeItIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, decideFunc(func(_ context.Context, turn *llm.Turn, _ func(string)) (*llm.Decision, error) {

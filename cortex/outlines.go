@@ -13,43 +13,42 @@ import (
 )
 
 const (
-	// outlineEvery is how long the outlines of conversations that go on are collected before they are put: of one that goes on all the time,
-	// one is put in that time.
+	// outlineEvery is how long outlines are collected before they are put, so that a busy conversation costs one outline in that time.
 	outlineEvery = 5 * time.Second
-	// outlineAgain is how long it takes at least until missing ones are looked for again.
+	// outlineAgain is the minimum time between two searches for missing outlines.
 	outlineAgain = time.Minute
-	// outlineCheck is when they are looked for anyway: others may write to the logs, and be killed.
+	// outlineCheck is the maximum time between two searches: other processes may append to the logs and be killed.
 	outlineCheck = time.Hour
-	// maxOutlines bounds those that are collected. Of what is left out, the outlines are made from the logs.
+	// maxOutlines bounds the collected outlines. Further ones are made from the logs later.
 	maxOutlines = 4096
-	// outlineLoads is how many conversations are loaded for their outlines at most when those are looked for: of the ones used last, of which a list is
-	// mostly made. To load all of a large store would read it many times.
+	// outlineLoads is how many conversations a search loads at most to make their outlines: the latest ones, which lists mostly show.
+	// Loading all would read a large store many times.
 	outlineLoads = 200
-	// outlineRest is for how long nothing is put behind each, as a multiple of the time that took: the store is there for the turns.
+	// outlineRest is the pause after each put, as a multiple of its duration: turns have priority at the store.
 	outlineRest = 9
 )
 
-// outlines keeps the outlines of conversations behind everything that anybody waits for. What is not put before the orchestrator ends, the next
-// one makes up for.
+// outlines keeps the outlines of conversations up to date, in the background of the turns. The next orchestrator makes the outlines that were not
+// put before this one ended.
 type outlines struct {
 	store  storage.Store
-	kept   storage.Outlines // the same; nil: it keeps none
+	kept   storage.Outlines // the same store; nil: it keeps no outlines
 	tenant string
 	log    *slog.Logger
 
 	mu     sync.Mutex
-	due    map[string]storage.Outline // by the conversation's id
-	missed chan struct{}              // has one when not all are in due
+	due    map[string]storage.Outline // by context id
+	missed chan struct{}              // receives when an outline was not collected
 }
 
 func newOutlines(cfg *Config) *outlines {
 	w := &outlines{store: cfg.Store, tenant: cfg.Tenant, log: cfg.Logger, due: map[string]storage.Outline{}, missed: make(chan struct{}, 1)}
 	w.kept, _ = cfg.Store.(storage.Outlines)
-	w.miss() // before this one began
+	w.miss() // those missed before this process started
 	return w
 }
 
-// note has the outline of conv put soon, whose last entry is of this time.
+// note collects the outline of conv, whose last entry is of time at.
 func (w *outlines) note(conv *conversation.Conversation, at time.Time) {
 	if w.kept == nil {
 		return
@@ -63,7 +62,7 @@ func (w *outlines) note(conv *conversation.Conversation, at time.Time) {
 	w.due[conv.ContextID] = storage.OutlineOf(conv, "", at)
 }
 
-// noted reports whether an outline of the conversation will be put anyway.
+// noted reports whether an outline of the conversation is collected.
 func (w *outlines) noted(contextID string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +77,7 @@ func (w *outlines) miss() {
 	}
 }
 
-// forget has nothing put of a conversation that was erased.
+// forget drops the collected outline of an erased conversation.
 func (w *outlines) forget(contextID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +92,7 @@ func (w *outlines) serve(ctx context.Context) {
 	var filling sync.WaitGroup
 	defer filling.Wait()
 	filling.Go(func() {
-		for wait := 2 * outlineEvery; pause(ctx, wait); wait = outlineAgain { // those of this process first
+		for wait := 2 * outlineEvery; pause(ctx, wait); wait = outlineAgain { // after the collected ones
 			select {
 			case <-ctx.Done():
 				continue
@@ -136,7 +135,7 @@ func (w *outlines) fill(ctx context.Context) {
 			}
 			conv, err := storage.Load(ctx, w.store, w.tenant, info.ContextID)
 			if err == nil && conv.Version != info.Version {
-				err = storage.ErrConflict // who writes to it notes it
+				err = storage.ErrConflict // the process that appends to it notes its outline
 			}
 			if err != nil {
 				return storage.Outline{}, err
@@ -149,7 +148,7 @@ func (w *outlines) fill(ctx context.Context) {
 	}
 }
 
-// put puts an outline, and rests. It reports false when there is no sense in going on.
+// put puts an outline, and pauses. It returns false when ctx has ended or the store is unavailable.
 func (w *outlines) put(ctx context.Context, contextID string, make func() (storage.Outline, error)) bool {
 	began := time.Now()
 	o, err := make()
@@ -162,7 +161,7 @@ func (w *outlines) put(ctx context.Context, contextID string, make func() (stora
 	return pause(ctx, min(outlineRest*time.Since(began), outlineEvery)) && !errors.Is(err, transport.ErrUnavailable)
 }
 
-// pause waits, and reports false when ctx has ended.
+// pause waits for d, and returns false when ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	next := time.NewTimer(d)
 	defer next.Stop()

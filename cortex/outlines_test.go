@@ -17,14 +17,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// outlining is a store that keeps outlines, and holds up those who put them.
+// outlining is a store with outlines that can block PutOutline.
 type outlining struct {
 	*memstore.Store
-	hold chan struct{} // nil holds nobody up
+	hold chan struct{} // nil blocks nothing
 
 	mu    sync.Mutex
 	kept  map[string]storage.Outline
-	times int // that one was put
+	times int // number of calls
 }
 
 var _ storage.Outlines = (*outlining)(nil)
@@ -59,7 +59,7 @@ func (s *outlining) Contexts(ctx context.Context, tenant string) iter.Seq2[stora
 	}
 }
 
-// outlined returns the outline of the world's conversation, and how often one of any was put.
+// outlined returns the outline of the world's conversation, and how often any outline was put.
 func (s *outlining) outlined() (o storage.Outline, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func outliningWorld(t *testing.T, prepare func(*world)) (*world, *outlining) {
 	return w, s
 }
 
-// wantOutline holds that what is kept is the outline of the log.
+// wantOutline checks that the stored outline is that of the log.
 func (w *world) wantOutline(s *outlining) {
 	w.t.Helper()
 	log := entries(w.t, s)
@@ -95,8 +95,8 @@ func (w *world) wantOutline(s *outlining) {
 	}
 }
 
-// TestOutlinesFollow holds that the outline of a conversation that has gone on is put within seconds, once for all that happened in them, and that no
-// turn waits for that.
+// TestOutlinesFollow checks that the outline of an active conversation is put within seconds, once for all entries of that time, and that no
+// turn waits for it.
 func TestOutlinesFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := outliningWorld(t, nil)
@@ -124,8 +124,8 @@ func TestOutlinesFollow(t *testing.T) {
 	})
 }
 
-// TestOutlinesAreFilledIn holds that a conversation without an outline gets one when an orchestrator begins, or an hour later, and one that has its own is
-// not read.
+// TestOutlinesAreFilledIn checks that a conversation without an outline gets one when an orchestrator starts, or an hour later, and that one with an
+// outline is not read.
 func TestOutlinesAreFilledIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := outliningWorld(t, func(w *world) { w.say("m", "alpha: before there were outlines") })
@@ -141,14 +141,14 @@ func TestOutlinesAreFilledIn(t *testing.T) {
 		w.start(cortex.Config{Decider: simple(asks)})
 		pass(time.Minute)
 		s.mu.Lock()
-		clear(s.kept) // as of somebody else
+		clear(s.kept) // as another process might
 		s.mu.Unlock()
 		pass(2 * time.Hour)
 		w.wantOutline(s)
 	})
 }
 
-// TestOutlineOfErased holds that no outline is put of a conversation that was erased.
+// TestOutlineOfErased checks that no outline of an erased conversation is put.
 func TestOutlineOfErased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s := outliningWorld(t, nil)
@@ -170,7 +170,7 @@ func TestOutlineOfErased(t *testing.T) {
 	})
 }
 
-// TestManyOutlines holds that those who are too many to be collected get their outlines from their logs.
+// TestManyOutlines checks that outlines beyond maxOutlines are made from the logs.
 func TestManyOutlines(t *testing.T) {
 	const conversations = 4096 + 10
 	synctest.Test(t, func(t *testing.T) {

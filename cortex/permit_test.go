@@ -25,8 +25,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// giving gives what it is told to the agent that the message begins with, as "alpha: do this" or "alpha/skill: do this", unless
-// that cannot be given work; then it says why.
+// giving gives a message to the agent that it begins with, as "alpha: do this" or "alpha/skill: do this", unless
+// that agent is unavailable; then it says why.
 var giving = simple(func(t *llm.Turn) *llm.Decision {
 	if len(t.Steps) > 0 {
 		return respond(results(t))
@@ -48,8 +48,8 @@ func governed(t *testing.T, d llm.Decider, text string) *world {
 	return w
 }
 
-// TestDeniedIsNotThere: to whoever may not ask an agent everything is as if it were not there: what the decider is shown, and what
-// it is told when it names it all the same.
+// TestDeniedIsNotThere checks that an agent is invisible to those who may not ask it: in what the decider sees, and in what
+// it is told when it names the agent nevertheless.
 func TestDeniedIsNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := governed(t, giving, "rules: [{agents: [alp*], only_from: [\"user:alice\"]}]")
@@ -70,7 +70,7 @@ func TestDeniedIsNotThere(t *testing.T) {
 	})
 }
 
-// TestDeniedQuestion: nor is the question of such an agent shown, which could not be answered.
+// TestDeniedQuestion checks that the question of such an agent is not shown either, since it could not be answered.
 func TestDeniedQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)
@@ -84,7 +84,7 @@ func TestDeniedQuestion(t *testing.T) {
 	})
 }
 
-// TestAgentsReplyForNobody: what an agent asked a person, another agent does not answer, even with a model that lets it.
+// TestAgentsReplyForNobody checks that an agent cannot answer another agent's question to a person, even if the model lets it.
 func TestAgentsReplyForNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id := a2a.TaskID("1")
@@ -110,7 +110,7 @@ func foreignReply(id a2a.TaskID) string {
 	return "Nothing was done: the reply that the task " + string(id) + " waits for is not this request's to give."
 }
 
-// TestDeniedTaskDoesNotGoOn: a task that waits with an agent which is denied by now does not go on in the name of another one.
+// TestDeniedTaskDoesNotGoOn checks that a task that waits with an agent denied by now does not continue on behalf of another agent.
 func TestDeniedTaskDoesNotGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id := a2a.TaskID("1")
@@ -132,8 +132,8 @@ func TestDeniedTaskDoesNotGoOn(t *testing.T) {
 	})
 }
 
-// TestDeniedInTheMeantime: what waits for others is not given to an agent that is denied by the time they are done, and what waits
-// for that is not either.
+// TestDeniedInTheMeantime checks that a task that depends on others is not sent if its agent is denied when they are done, nor are the tasks
+// that depend on it.
 func TestDeniedInTheMeantime(t *testing.T) {
 	for rule, why := range map[string]string{
 		"rules: [{agents: [beta], allow: false}]":                  `beta has to be asked for a skill by its id, since it has a skill "skill" that it may not be asked for`,
@@ -153,7 +153,7 @@ func TestDeniedInTheMeantime(t *testing.T) {
 				w.say("m1", "go")
 				w.restart(cortex.Config{Decider: d, Policy: rules(t, rule), Agents: func(string) []prompt.Agent {
 					if strings.HasSuffix(why, "may not be asked") {
-						return offered("")[:1] // beta is away
+						return offered("")[:1] // beta is absent
 					}
 					return offered("")
 				}})
@@ -181,7 +181,7 @@ func TestDeniedInTheMeantime(t *testing.T) {
 	}
 }
 
-// TestAllowedFrom: one person may ask, another one may not, in the same conversation.
+// TestAllowedFrom checks that one person may ask and another may not, in the same conversation.
 func TestAllowedFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := governed(t, giving, "rules: [{agents: [alpha], only_from: [\"user:alice\"]}]")
@@ -196,7 +196,7 @@ func TestAllowedFrom(t *testing.T) {
 	})
 }
 
-// TestDeniedAmongMany: where prompts show a choice, an agent that is denied is neither in it nor found.
+// TestDeniedAmongMany checks that a denied agent is neither in a shortlist nor found by a search.
 func TestDeniedAmongMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		index, agents := router.New(nil), []prompt.Agent{}
@@ -218,11 +218,11 @@ func TestDeniedAmongMany(t *testing.T) {
 			w.publish(e)
 		}
 		w.wantAnswer("m0", "true true true true")
-		w.wantAnswer("m1", "false false true false") // the list is of before
+		w.wantAnswer("m1", "false false true false") // the list is the one from before
 	})
 }
 
-// TestSkills: a skill may be denied while the others are not, and leaving it open is no way around that.
+// TestSkills checks that a skill can be denied while others are allowed, and that naming no skill does not get around that.
 func TestSkills(t *testing.T) {
 	card := &a2a.AgentCard{Name: "alpha", Skills: []a2a.AgentSkill{{ID: "look"}, {Name: "move"}}}
 	agents := func(string) []prompt.Agent { return []prompt.Agent{{ID: "alpha", Card: card, Seen: true}} }
@@ -301,7 +301,7 @@ func TestCardConfirms(t *testing.T) {
 	}
 }
 
-// TestVetoIsTold: a model is told why a skill may not be used, and can correct itself.
+// TestVetoIsTold checks that a model is told why a skill may not be used, and can correct itself.
 func TestVetoIsTold(t *testing.T) {
 	turn := &llm.Turn{Input: prompt.Input{Agents: offered("")}, Veto: func(agent, skill string) string { return "has a skill " + skill + " that is not for you" }}
 	err := llm.Check(turn, delegate(llm.Delegation{ID: "1", Agent: "alpha", Skill: "skill", Task: "x"}))
@@ -310,7 +310,7 @@ func TestVetoIsTold(t *testing.T) {
 	}
 }
 
-// TestDeniedTenant: nothing is decided for it.
+// TestDeniedTenant checks that nothing is decided for a denied tenant.
 func TestDeniedTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, giving)
@@ -352,7 +352,7 @@ func (w *world) answerIn(contextID, id string) string {
 	return transport.Text(m.Parts)
 }
 
-// TestAtOnce counts over all conversations, and gives a place back however a task ends.
+// TestAtOnce checks that the in-flight limit counts all conversations, and that a task stops counting however it ends.
 func TestAtOnce(t *testing.T) {
 	const busy = "alpha: it has 2 of 2 tasks under way"
 	for name, end := range map[string]func(w *world, e *transport.Event){
@@ -395,7 +395,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// slowStore takes a second to keep an entry, in which other conversations go on.
+// slowStore takes a second to append an entry, during which other conversations go on.
 type slowStore struct{ storage.Store }
 
 func (s slowStore) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
@@ -403,7 +403,7 @@ func (s slowStore) Append(ctx context.Context, tenant, contextID string, after c
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }
 
-// TestAtOnceInParallel has two decisions made at the same moment, with one place left: the second one is made again.
+// TestAtOnceInParallel has two concurrent decisions with room for one task: the second one is made again.
 func TestAtOnceInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var both sync.WaitGroup
@@ -443,7 +443,7 @@ func TestAtOnceInParallel(t *testing.T) {
 	})
 }
 
-// TestNoPlaceLeft gives up after two more attempts, in words.
+// TestNoPlaceLeft gives up after two more attempts, with a text for the user.
 func TestNoPlaceLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -457,12 +457,12 @@ func TestNoPlaceLeft(t *testing.T) {
 		if n != 3 {
 			t.Errorf("%d decisions, want 3", n)
 		}
-		w.say("m2", "go") // nothing has kept a place
+		w.say("m2", "go") // nothing counts any more
 		w.wantAnswer("m2", w.answers()["m1"])
 	})
 }
 
-// TestPlacesOfDependents: a task that waits for another one has its place from the beginning, since it is sent without a decision.
+// TestPlacesOfDependents checks that a task that depends on another one counts from the beginning, since it is sent without a decision.
 func TestPlacesOfDependents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(t *llm.Turn) *llm.Decision {
@@ -482,7 +482,7 @@ func TestPlacesOfDependents(t *testing.T) {
 	})
 }
 
-// TestPlacesAfterARestart: a conversation's tasks count again from when it is loaded.
+// TestPlacesAfterARestart checks that a conversation's tasks count again once it is loaded.
 func TestPlacesAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := "rules: [{agents: [alpha], at_once: 1}]"
@@ -515,7 +515,7 @@ func TestPerTurn(t *testing.T) {
 	})
 }
 
-// TestPolicyIsRead anew for each decision.
+// TestPolicyIsRead checks that the policy is read anew for each decision.
 func TestPolicyIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now *policy.Policy
@@ -528,7 +528,7 @@ func TestPolicyIsRead(t *testing.T) {
 	})
 }
 
-// TestFakeAsksForAYes: the decider without a model needs to know nothing of it.
+// TestFakeAsksForAYes checks that confirmations work with the fake decider too.
 func TestFakeAsksForAYes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, fake.New(nil))

@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// working is the event by which an agent says that it is at work.
+// working is an agent's report that it is at work.
 func working(id, agent string, task a2a.TaskID) *transport.Event {
 	return &transport.Event{
 		ID: id, Time: time.Now(), From: agent, ContextID: theContext, TaskID: task,
@@ -21,8 +21,8 @@ func working(id, agent string, task a2a.TaskID) *transport.Event {
 	}
 }
 
-// TestProgressMovesTheDeadline has an agent say now and then that it is at work: it has more time, and in the end none, and nothing
-// is decided by that. It is restarted in between.
+// TestProgressMovesTheDeadline has an agent report progress now and then: it gets more time, up to a limit, and no decision is made
+// for that. The orchestrator is restarted in between.
 func TestProgressMovesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -32,7 +32,7 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 		w.say("m1", "go")
 		id := w.onlyTask("alpha")
 		began := time.Now()
-		for i := range 11 { // the last time that it moves is by less than a quarter
+		for i := range 11 { // the last move is by less than a quarter
 			pass(95 * time.Second)
 			w.publish(working(fmt.Sprint("p", i), "alpha", id))
 			want := min(time.Since(began)+5*time.Minute, conversation.MaxExtension*5*time.Minute)
@@ -54,7 +54,7 @@ func TestProgressMovesTheDeadline(t *testing.T) {
 	})
 }
 
-// TestProgressIsBounded has an agent talk every second, and others talk of its task: the log does not grow with that.
+// TestProgressIsBounded has an agent report every second, and others report on its task: the log does not grow with that.
 func TestProgressIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -86,7 +86,7 @@ func TestProgressIsBounded(t *testing.T) {
 	})
 }
 
-// TestProgressAfterTheDeadline has the orchestrator be away when the deadline passes, while the agent goes on.
+// TestProgressAfterTheDeadline has the orchestrator stopped when the deadline passes, while the agent goes on.
 func TestProgressAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -104,7 +104,7 @@ func TestProgressAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// TestProgressIsTheAgentsThatHasIt has an agent go on with what was given to another one.
+// TestProgressIsTheAgentsThatHasIt has an agent report on a task that was given to another one.
 func TestProgressIsTheAgentsThatHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))

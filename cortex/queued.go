@@ -13,14 +13,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// metaChain is, of a task in the queue, who began the chain of its turn.
+// metaChain is the metadata key of a queued task for its requester.
 const metaChain = "cortex_chain"
 
-// sentLongAgo is when a task is looked for before it is sent: an inbox that may have got it when it was as young would soon forget its id.
+// sentLongAgo is the age from which a task is searched for before it is sent: inboxes soon forget the ids of events that old.
 const sentLongAgo = transport.DuplicateWindow / 2
 
-// publish sends an effect, or has it wait in the queue: a task of somebody who has given an agent more than it can take. It returns ErrFull
-// when too many wait already. Without keys anybody can be any requester: then the task goes to its agent.
+// publish sends an effect. A task of a requester who has given its agent more than the agent can take goes to the queue instead; if the queue is
+// full, publish returns ErrFull. Without authentication a requester can be faked: then such a task goes to its agent.
 func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversation, out conversation.Effect) error {
 	t, ok := taskOf(conv, out)
 	if !ok || o.queue.backlog == nil {
@@ -33,7 +33,7 @@ func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversat
 	case at == transport.Cortex:
 		return o.enqueue(ctx, &t, out.Event)
 	case at != "":
-		return nil // it is on its way
+		return nil // it was sent before
 	case o.queue.admits(ctx, t):
 		return o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	}
@@ -68,7 +68,7 @@ func taskOf(conv *conversation.Conversation, out conversation.Effect) (queuedTas
 	return queuedTask{agent: t.Agent, requester: conv.Requester(turn), contextID: conv.ContextID, task: t.ID, id: out.Event.ID}, true
 }
 
-// enqueue puts a task into the queue's inbox. The log has what is in it.
+// enqueue puts a task into the queue's inbox, without its content, which the log has.
 func (o *Orchestrator) enqueue(ctx context.Context, t *queuedTask, sends *transport.Event) error {
 	task := sends.Payload.(*a2a.Message)
 	e := *sends
@@ -81,8 +81,8 @@ func (o *Orchestrator) enqueue(ctx context.Context, t *queuedTask, sends *transp
 	return o.cfg.Transport.Publish(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue), &e)
 }
 
-// holder returns whose inbox has a task that may have been sent longer ago than inboxes know ids, or "": the first of some, which are
-// in the order in which a task goes through them. The orchestrator's has it when there is something that the agent says of it.
+// holder returns the first of inboxes that has task t, or "". It only searches if t may have been sent so long ago that inboxes have forgotten its
+// id. The inboxes are in the order in which a task passes through them; the orchestrator's counts when it has an event of the agent about t.
 func (o *Orchestrator) holder(ctx context.Context, t *queuedTask, sent time.Time, inboxes ...string) (string, error) {
 	search, ok := o.cfg.Transport.(transport.InboxSearch)
 	if !ok || o.cfg.Now().Sub(sent) < sentLongAgo {
@@ -100,7 +100,7 @@ func (o *Orchestrator) holder(ctx context.Context, t *queuedTask, sent time.Time
 	return "", nil
 }
 
-// queued handles a task in the queue: it waits until its requester's tasks are next, and goes to its agent's inbox.
+// queued handles a task in the queue: the task waits for its requester's turn, and then goes to its agent's inbox.
 func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok || e.From != transport.Cortex || e.TaskID == "" {
@@ -134,8 +134,8 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	return o.sendQueued(ctx, t)
 }
 
-// overdue ends the waiting of a task whose deadline is over, when the log has that: until then the queue has to have it, see markWaited. It ends
-// as well when the task was handed over by a replica that could not say so any more.
+// overdue removes a task from the queue after its deadline, but only once the log has its end: until then markWaited must find it there. It also
+// removes a task that a replica sent to its agent but could not acknowledge.
 func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	if err != nil {
@@ -155,8 +155,8 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
 }
 
-// markWaited notes in the entry for a deadline which of the tasks that are over by it wait in the queue. Since the deadline has come, nobody
-// lets them go any more.
+// markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which are in the inbox of an agent that has
+// fetched nothing. After its deadline the queue does not send a task any more.
 func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
 	search, ok := o.cfg.Transport.(transport.InboxSearch)
 	if _, deadline := entry.Cause.Payload.(*transport.Deadline); !ok || !deadline || o.queue.backlog == nil {
@@ -172,9 +172,12 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 			return err
 		}
 		if !waits {
+			if o.unfetched(ctx, search, t.Agent, work) {
+				entry.Unfetched = append(entry.Unfetched, t.ID)
+			}
 			continue
 		}
-		handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.Agent), work) // it comes there before it leaves the queue
+		handed, err := search.Holds(ctx, transport.Inbox(o.cfg.Tenant, t.Agent), work) // a task is put there before it leaves the queue
 		if err != nil {
 			return err
 		}
@@ -185,18 +188,37 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 	return nil
 }
 
-// workOf is how inboxes know the event that sends a task.
+// unfetched reports whether a task is in its agent's inbox, from which the agent has fetched nothing. It only chooses the words of the
+// failure, so it returns false when the inbox cannot be read.
+func (o *Orchestrator) unfetched(ctx context.Context, search transport.InboxSearch, agent string, work *transport.Event) bool {
+	inbox := transport.Inbox(o.cfg.Tenant, agent)
+	if o.queue.depth == nil {
+		return false
+	}
+	waiting, err := o.queue.depth.Waiting(ctx, inbox)
+	if err != nil || waiting == 0 {
+		return false
+	}
+	untaken, err := o.queue.backlog.Untaken(ctx, inbox)
+	if err != nil || untaken < waiting {
+		return false
+	}
+	holds, err := search.Holds(ctx, inbox, work)
+	return err == nil && holds
+}
+
+// workOf returns the event that sends a task, as far as inboxes identify it.
 func workOf(conv *conversation.Conversation, t *conversation.Task) *transport.Event {
 	return &transport.Event{ID: conv.WorkID(t), From: transport.Cortex, ContextID: conv.ContextID, TaskID: t.ID}
 }
 
-// lastCall returns until when a task that was given at a time and is due at another is let go by the queue: early enough for it to be in its
-// agent's inbox, or not, when it is due.
+// lastCall returns the time until which the queue may send a task: before its deadline by an eighth of its time, at most a second, so that at the
+// deadline it is certain whether the agent's inbox has the task.
 func lastCall(given, due time.Time) time.Time {
 	return due.Add(-max(0, min(due.Sub(given)/8, time.Second)))
 }
 
-// sendQueued sends a task that has waited, unless it is not to be done any more.
+// sendQueued sends a task that has waited, unless it is no longer wanted.
 func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	conv, err := storage.Load(ctx, o.cfg.Store, o.cfg.Tenant, t.contextID)
 	if err != nil {
@@ -204,7 +226,7 @@ func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	}
 	out, ok := conv.Sending(t.task, t.id)
 	if !ok {
-		return nil // another replica has canceled it, or given it to somebody else, or it is erased
+		return nil // canceled, given to another agent, or erased
 	}
 	if !o.cfg.Now().Before(t.due) {
 		return transport.Temporary(fmt.Errorf("task %s: its time was over before it could be sent to %s", t.task, t.agent))
@@ -219,8 +241,8 @@ func (o *Orchestrator) sendQueued(ctx context.Context, t *queuedTask) error {
 	return o.recallLate(ctx, conv, t)
 }
 
-// recallLate takes a task back that was stopped after conv was loaded and before it was sent: whoever stopped it did not find it in its agent's
-// inbox. Who stops it later does.
+// recallLate withdraws a task that was stopped after conv was loaded and before the task was sent: whoever stopped it did not find it in its
+// agent's inbox. A later stop finds it there.
 func (o *Orchestrator) recallLate(ctx context.Context, conv *conversation.Conversation, t *queuedTask) error {
 	w, ok := o.cfg.Transport.(transport.Withdrawer)
 	if !ok {

@@ -12,14 +12,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// refuse tells who asked why a message was not even taken: there is no place in the log where it could be answered. A person who
-// misses that on the live topic finds it in a note, see [storage.RefusalOf].
+// refuse answers a message that is not logged with why it is refused. A person who misses the answer on the live topic gets it from a note, see
+// [storage.RefusalOf].
 func (o *Orchestrator) refuse(ctx context.Context, e *transport.Event, why string) error {
 	now := o.cfg.Now()
 	return o.answerUnlogged(ctx, e, conversation.Refusal(o.cfg.Tenant, e, why, now), why, now)
 }
 
-// answerUnlogged sends the answer to message e, which is in no log, and keeps it for a person who does not hear it.
+// answerUnlogged sends the answer to message e, which is not logged, and stores it for a person who misses it.
 func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, answer []conversation.Effect, why string, now time.Time) error {
 	if notes, ok := o.cfg.Store.(storage.Notes); ok && !conversation.IsAgent(e.From) {
 		if err := storage.KeepRefusal(ctx, notes, o.cfg.Tenant, e, why, now); err != nil {
@@ -35,7 +35,7 @@ func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, a
 	return nil
 }
 
-// tell publishes what there is to say of an event that is given up. What can never be said is logged.
+// tell publishes an event about one that is given up or refused. It logs and drops what can never be published.
 func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	err := o.cfg.Transport.Publish(ctx, t, e)
 	switch {
@@ -48,8 +48,8 @@ func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport
 	return transport.Temporary(fmt.Errorf("tell %s: %w", t.ID, err))
 }
 
-// bar refuses e without keeping it as a dead letter. A replay would be refused for the same reason, and a sender who floods a conversation that is
-// not theirs would push out dead letters that can still be used.
+// bar refuses e without making it a dead letter. A replay would be refused for the same reason, and a sender who floods somebody else's
+// conversation would displace dead letters that are still useful.
 func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.Event, why string, now time.Time) error {
 	if _, ok := transport.Request(e); !ok {
 		return o.ignore(ctx, conv, e, why, now)
@@ -63,7 +63,7 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 	return nil
 }
 
-// unreadable returns the error of a conversation that cannot be read: for good, when its log is damaged.
+// unreadable makes the error of loading a conversation permanent if its log is damaged.
 func unreadable(err error) error {
 	if errors.Is(err, conversation.ErrDamaged) {
 		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(saidOfDamaged))) // it can be replayed when the store is repaired
@@ -71,6 +71,6 @@ func unreadable(err error) error {
 	return err
 }
 
-// saidOfDamaged is what a user is told whose conversation cannot be read.
+// saidOfDamaged is the answer in a conversation that cannot be read.
 const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
 	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."

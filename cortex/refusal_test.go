@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// unreadable is an event that says of itself what cannot be read.
+// unreadable returns an event with an unreadable payload of this kind.
 func unreadable(id, from, kind string, task a2a.TaskID) *transport.Event {
 	return &transport.Event{
 		ID: id, Time: time.Now(), From: from, ContextID: theContext, TaskID: task,
@@ -42,7 +42,7 @@ func (w *world) deadLetters() []string {
 	return reasons
 }
 
-// TestUnreadableResult has an agent send a result that nobody can read: its turn goes on at once, with the reason.
+// TestUnreadableResult has an agent send an unreadable result: its turn goes on at once, with the reason.
 func TestUnreadableResult(t *testing.T) {
 	for _, kind := range []string{"task", "status-update", "artifact-update", "message"} {
 		t.Run(kind, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestUnreadableResult(t *testing.T) {
 				w := newWorld(t, once(toAlpha))
 				w.say("m1", "go")
 				task := w.onlyTask("alpha")
-				for _, other := range []string{"beta", "user"} { // who says so of another's task
+				for _, other := range []string{"beta", "user"} { // events of others about the task
 					w.publish(unreadable("x-"+other, other, kind, task))
 				}
 				w.wantAnswer("m1", "")
@@ -74,8 +74,8 @@ func TestUnreadableResult(t *testing.T) {
 	}
 }
 
-// TestResultWithoutItsID has what an agent sends of a task be unreadable so far that it has no id, and no kind. What kind there is that
-// nobody knows is no result.
+// TestResultWithoutItsID has an agent send events about a task without a readable id or kind. An event of an unknown kind
+// is no result.
 func TestResultWithoutItsID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -102,7 +102,7 @@ func TestResultWithoutItsID(t *testing.T) {
 	})
 }
 
-// TestUnreadableResultIsTriedAgain has the agent's card say that trying again is of use.
+// TestUnreadableResultIsTriedAgain has the agent's card allow retries.
 func TestUnreadableResultIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -119,7 +119,7 @@ func TestUnreadableResultIsTriedAgain(t *testing.T) {
 	})
 }
 
-// TestUnreadableResultAndKilled has the orchestrator end before it could say that the result cannot be read: the next one says it, once,
+// TestUnreadableResultAndKilled kills the orchestrator before it can report that the result is unreadable: the next one reports it, once,
 // and only then it is a dead letter.
 func TestUnreadableResultAndKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestUnreadableResultAndKilled(t *testing.T) {
 	})
 }
 
-// deaf is a transport whose live topics lose what is published there.
+// deaf is a transport that loses live events.
 type deaf struct{ transport.Transport }
 
 func (d deaf) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
@@ -159,12 +159,12 @@ func (d deaf) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 
 type notes = storage.Notes // so that the field does not hide the method
 
-// fragile is a store that panics when an event comes, and keeps no large entries.
+// fragile is a store that panics at an event, and refuses large entries.
 type fragile struct {
 	storage.Store
 	notes
 	tries atomic.Int32
-	away  atomic.Bool // the notes are
+	away  atomic.Bool // the notes are unavailable
 }
 
 func (s *fragile) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
@@ -185,7 +185,7 @@ func (s *fragile) Note(ctx context.Context, tenant, kind, key string) (storage.N
 	return s.notes.Note(ctx, tenant, kind, key)
 }
 
-// TestRefusalIsKept has messages refused while nobody hears what is said on the live topic: who asks for the answer finds out, and
+// TestRefusalIsKept has messages refused while nobody watches the live topic: their senders find the answer later, and
 // nobody else does.
 func TestRefusalIsKept(t *testing.T) {
 	of := func(e *transport.Event) *transport.Event { e.ContextID = theContext; return e }
@@ -244,17 +244,17 @@ func TestRefusalIsKept(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded holds that what is kept of refusals does not grow for ever, and that the newest are there.
+// TestRefusalsAreBounded checks that the stored refusals are bounded, and include the newest.
 func TestRefusalsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })
 		w := newWorld(t, d)
-		for i := range 3000 { // more people than there are notes
+		for i := range 3000 { // more people than notes
 			if err := w.orch.KeepRefusal(t.Context(), "user:"+strconv.Itoa(i), "m"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		const n = 200 // more than there are in a note
+		const n = 200 // more than a note holds
 		for i := range n {
 			if err := w.orch.KeepRefusal(t.Context(), "user", "m"+strconv.Itoa(i)); err != nil {
 				t.Fatal(err)
@@ -276,11 +276,11 @@ func TestRefusalsAreBounded(t *testing.T) {
 	})
 }
 
-// TestRefusalsOfOthersAreKept has somebody be refused again and again: what was said to others, and is in the same note, is still there.
+// TestRefusalsOfOthersAreKept has one sender refused again and again: refusals of others in the same note are still there.
 func TestRefusalsOfOthersAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
-		for i := range 2000 { // more than there are notes: some share the flooder's
+		for i := range 2000 { // more than notes: some share the flooder's
 			if err := w.orch.KeepRefusal(t.Context(), "user:"+strconv.Itoa(i), "m"); err != nil {
 				t.Fatal(err)
 			}
@@ -298,8 +298,8 @@ func TestRefusalsOfOthersAreKept(t *testing.T) {
 	})
 }
 
-// TestUnreadableResultWithoutTask has what an agent says of a task be unreadable, and nothing beside it name the task: it is the one whose
-// id is in it, or the only one that the agent has.
+// TestUnreadableResultWithoutTask has an agent send an unreadable event about a task that nothing else names: it is the task whose
+// id the event contains, or the agent's only one.
 func TestUnreadableResultWithoutTask(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind, data string // %s: the task
@@ -325,7 +325,7 @@ func TestUnreadableResultWithoutTask(t *testing.T) {
 	}
 }
 
-// TestPanicIsGivenUp has a result whose handling panics: what is behind it goes on, and its turn is told.
+// TestPanicIsGivenUp has a result whose handling panics: later events are handled, and its turn is told.
 func TestPanicIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -346,7 +346,7 @@ func TestPanicIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestResultTooLargeToKeep has an agent send a result that the log cannot keep: its turn is told at once.
+// TestResultTooLargeToKeep has an agent send a result that the log cannot hold: its turn is told at once.
 func TestResultTooLargeToKeep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -359,7 +359,7 @@ func TestResultTooLargeToKeep(t *testing.T) {
 	})
 }
 
-// TestAgentIsRefused has an agent ask what cannot be read: it gets a failed answer.
+// TestAgentIsRefused has an agent send an unreadable request: it gets a failed answer.
 func TestAgentIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -381,7 +381,7 @@ func TestAgentIsRefused(t *testing.T) {
 	})
 }
 
-// TestStoreIsAway has the store fail for long, in its own words: nothing is given up, and somebody can see it.
+// TestStoreIsAway has the store fail for long, with its own errors: nothing is given up, and Trouble shows it.
 func TestStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := simple(func(*llm.Turn) *llm.Decision { return respond("ok") })

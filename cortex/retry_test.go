@@ -21,7 +21,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// withdrawing is a transport that can take events back, and notes which ones it was asked for.
+// withdrawing is a transport that can withdraw events, and records the requests for that.
 type withdrawing struct {
 	transport.Transport
 	mu    sync.Mutex
@@ -46,7 +46,7 @@ func (w *withdrawing) list() []string {
 
 func message(e *transport.Event) *a2a.Message { return e.Payload.(*a2a.Message) }
 
-// lines returns the words of what was shown of tasks, in order.
+// lines returns the texts of the live updates of tasks in this state, in order.
 func (w *world) lines(state a2a.TaskState) []string {
 	var lines []string
 	for _, e := range w.watched() {
@@ -57,8 +57,8 @@ func (w *world) lines(state a2a.TaskState) []string {
 	return lines
 }
 
-// TestRetryAtAnother has an agent say nothing until the deadline: another one with the same skill gets the task, and its result
-// counts; what the first one says afterwards does not.
+// TestRetryAtAnother has an agent stay silent until the deadline: another one with the same skill gets the task, and its result
+// counts; later events of the first one do not.
 func TestRetryAtAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -106,22 +106,22 @@ func TestRetryAtAnother(t *testing.T) {
 	})
 }
 
-// TestRetriesEnd has nobody do the task: the model is told of all attempts.
+// TestRetriesEnd has no agent do the task: the model sees all attempts.
 func TestRetriesEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		agents int
 		policy string
 		want   string
 	}{
-		"nobody is left": {3, "", "a2 FAILED no result within 5m0s (tried before: a0: no result within 5m0s; a1: no result within 5m0s); "},
-		"often enough":   {9, "", "a4 FAILED no result within 5m0s (tried before: " + strings.Repeat("; aN: no result within 5m0s", 4)[2:] + "); "},
+		"nobody is left": {3, "", "a2 FAILED no result within 5m0s, the task was never fetched (tried before: a0: no result within 5m0s, the task was never fetched; a1: no result within 5m0s, the task was never fetched); "},
+		"often enough":   {9, "", "a4 FAILED no result within 5m0s, the task was never fetched (tried before: " + strings.Repeat("; aN: no result within 5m0s, the task was never fetched", 4)[2:] + "); "},
 		"the rules say so": {
 			9, "rules: [{agents: [a0], retry: {attempts: 2}}]",
-			"a1 FAILED no result within 5m0s (tried before: a0: no result within 5m0s); ",
+			"a1 FAILED no result within 5m0s, the task was never fetched (tried before: a0: no result within 5m0s, the task was never fetched); ",
 		},
 		"the second's rules say so": {
 			9, "rules: [{agents: [a1], retry: {others: false}}]",
-			"a1 FAILED no result within 5m0s (tried before: a0: no result within 5m0s); ",
+			"a1 FAILED no result within 5m0s, the task was never fetched (tried before: a0: no result within 5m0s, the task was never fetched); ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func skilled(n int) func(string) []prompt.Agent {
 	return func(string) []prompt.Agent { return list }
 }
 
-// TestWhoTriesAgain has alpha say nothing, and tells who gets its task: beta unless something stands against it.
+// TestWhoTriesAgain has alpha stay silent: beta gets its task unless something prevents that.
 func TestWhoTriesAgain(t *testing.T) {
 	input := json.RawMessage(`{"q":"lamps"}`)
 	takes := func(schema string) *agentcard.Spec {
@@ -240,19 +240,19 @@ func TestWhoTriesAgain(t *testing.T) {
 	}
 }
 
-// retrying is an agent that may be given its work again so often.
+// retrying returns the Spec of an alpha with max_retries n.
 func retrying(n int) map[string]agentcard.Spec {
 	return map[string]agentcard.Spec{"alpha": {Limits: agentcard.Limits{MaxRetries: &n}}}
 }
 
-// failed is what an agent says of an attempt that was begun by message.
+// failedAt is an agent's report that the attempt begun by e has failed.
 func failedAt(id, agent string, e *transport.Event, why string) *transport.Event {
 	r := resultEvent(id, agent, e.TaskID, a2a.TaskStateFailed, why)
 	r.Payload.(*a2a.Task).SetMeta(transport.MetaOriginalMessage, message(e).ID)
 	return r
 }
 
-// TestRetryAtTheSame has an agent fail that says on its card that trying again is of use.
+// TestRetryAtTheSame has an agent fail whose card allows retries.
 func TestRetryAtTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -285,7 +285,7 @@ func TestRetryAtTheSame(t *testing.T) {
 	})
 }
 
-// TestDeadlineAtTheSame has an agent with a second chance let its deadline pass, and do the task then.
+// TestDeadlineAtTheSame has an agent with one retry miss its deadline, and then do the task.
 func TestDeadlineAtTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -295,12 +295,12 @@ func TestDeadlineAtTheSame(t *testing.T) {
 		pass(5 * time.Minute)
 		w.wantTasks("alpha", 2)
 		w.wantTasks("beta", 0)
-		w.finish("alpha", w.tasksOf("alpha")[0].TaskID, "A") // whichever attempt it is of
+		w.finish("alpha", w.tasksOf("alpha")[0].TaskID, "A") // for either attempt
 		w.wantAnswer("m1", "alpha COMPLETED A; ")
 	})
 }
 
-// TestSameAgentMustBeThere has it leave, or be denied, before it fails.
+// TestSameAgentMustBeThere has the agent leave, or be denied, before it fails.
 func TestSameAgentMustBeThere(t *testing.T) {
 	d := once(toAlpha)
 	for name, cfg := range map[string]cortex.Config{
@@ -335,7 +335,7 @@ func TestDeniedTenantIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// TestFailureIsNotTriedAgain holds what an agent says that does not speak of retries: it failed, and that is its result.
+// TestFailureIsNotTriedAgain checks that the failure of an agent without retries is its result.
 func TestFailureIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -346,8 +346,8 @@ func TestFailureIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// TestFailureAtTheDeadline has an agent give up at its deadline, and the failure be read before the deadline is: it is tried again
-// as it would be the other way round.
+// TestFailureAtTheDeadline has an agent fail at its deadline, and the failure handled before the deadline: the task is tried again,
+// as in the other order.
 func TestFailureAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -363,7 +363,7 @@ func TestFailureAtTheDeadline(t *testing.T) {
 	})
 }
 
-// TestRetryOfTwo has two tasks of a decision go to one other agent: neither to the one that is silent too. A third waits for the
+// TestRetryOfTwo has two tasks of a decision go to one other agent, neither of them to the other silent one. A third depends on the
 // first of them.
 func TestRetryOfTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -391,7 +391,7 @@ func TestRetryOfTwo(t *testing.T) {
 	})
 }
 
-// TestRetryOfTwoWithOnePlace has room for one of two tasks with the only other agent.
+// TestRetryOfTwoWithOnePlace has another agent with room for only one of two tasks.
 func TestRetryOfTwoWithOnePlace(t *testing.T) {
 	for _, limit := range []string{"per_turn", "at_once"} {
 		t.Run(limit, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestRetryOfTwoWithOnePlace(t *testing.T) {
 	}
 }
 
-// TestRetryHasAPlace holds the caps: the other agent has room, and the place with the first one is free again.
+// TestRetryHasAPlace checks in-flight limits: the other agent has room, and the task counts no longer for the first one.
 func TestRetryHasAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := "rules: [{agents: [alpha, beta], at_once: 1}, {agents: [gamma], per_turn: 1}]"
@@ -434,7 +434,7 @@ func TestRetryHasAPlace(t *testing.T) {
 		pass(time.Minute)
 		w.say("m4", "beta")
 		pass(4 * time.Minute)
-		// beta has m4's, so that alpha's goes to gamma.
+		// beta has m4's, so alpha's goes to gamma.
 		w.wantTasks("gamma", 1)
 		w.say("m5", "alpha")
 		w.wantTasks("alpha", 2)
@@ -443,7 +443,7 @@ func TestRetryHasAPlace(t *testing.T) {
 	})
 }
 
-// TestQuestionIsNotTriedAgain has an agent ask back: what it knows of the answer no other agent knows.
+// TestQuestionIsNotTriedAgain has an agent ask back: no other agent would understand the reply.
 func TestQuestionIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -467,7 +467,7 @@ func TestQuestionIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-// TestYesIsForOneAgent has the user agree to one agent's work: another one does not get it.
+// TestYesIsForOneAgent has the user confirm one agent's task: no other agent gets it.
 func TestYesIsForOneAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := consenting(t, once(toAlpha))
@@ -480,7 +480,7 @@ func TestYesIsForOneAgent(t *testing.T) {
 	})
 }
 
-// TestRetryTeaches holds that the agent which did the task is learned from, and not the one which did not.
+// TestRetryTeaches checks that the agent that did the task gets evidence, and the one that did not gets none.
 func TestRetryTeaches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := learning(t, cortex.Config{})
@@ -497,7 +497,7 @@ func TestRetryTeaches(t *testing.T) {
 	})
 }
 
-// TestOldLog folds a log in which nothing was tried again: it means what it meant.
+// TestOldLog folds a log from before retries: it keeps its meaning.
 func TestOldLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))

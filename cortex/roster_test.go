@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// cast is who is there, and can be changed.
+// cast is a variable list of agents.
 type cast struct {
 	now atomic.Pointer[[]prompt.Agent]
 }
@@ -43,7 +43,7 @@ func actors(n int) []prompt.Agent {
 	return list
 }
 
-// newCast makes a world whose agents are those of the cast that is returned.
+// newCast makes a world with the agents of the returned cast.
 func newCast(t *testing.T, d llm.Decider, agents ...prompt.Agent) (*world, *cast) {
 	w := newWorld(t, d)
 	w.stop()
@@ -53,7 +53,7 @@ func newCast(t *testing.T, d llm.Decider, agents ...prompt.Agent) (*world, *cast
 	return w, c
 }
 
-// told says what a decider was told of the agents: the list, then the changes in the order of the prompt.
+// told returns what a decider sees of the agents: the list, then the changes in the order of the prompt.
 func told(t *llm.Turn) string {
 	var b strings.Builder
 	if t.Listed == nil {
@@ -94,7 +94,7 @@ func (w *world) wantTold(want ...string) {
 	}
 }
 
-// rosters returns how many entries of the log have one.
+// rosters returns how many entries of the log have a Roster.
 func (w *world) rosters() (n int) {
 	w.t.Helper()
 	for _, e := range entries(w.t, w.store) {
@@ -113,7 +113,7 @@ var answering = simple(func(t *llm.Turn) *llm.Decision {
 	return respond("heard " + t.User)
 })
 
-// play runs a conversation in which agents come, change and go, and returns what a model would have been sent. With restart, another process handles each event.
+// play runs a conversation in which agents come, change and leave, and returns the prompts. With restart, another process handles each event.
 func play(t *testing.T, restart, changes bool) (prompts []*prompt.Prompt, w *world) {
 	alpha, beta := actor("alpha", "works"), actor("beta", "helps")
 	w, c := newCast(t, answering, alpha, beta)
@@ -157,8 +157,8 @@ func play(t *testing.T, restart, changes bool) (prompts []*prompt.Prompt, w *wor
 	return prompts, w
 }
 
-// TestPromptsGrowAtTheirEnd holds that an agent that joins, changes or leaves does not change what earlier prompts of the
-// conversation began with, nor does a restart: else no provider's cache would hit.
+// TestPromptsGrowAtTheirEnd checks that neither an agent that joins, changes or leaves nor a restart changes the beginning of the
+// conversation's earlier prompts, which provider caches rely on.
 func TestPromptsGrowAtTheirEnd(t *testing.T) {
 	for _, changes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("agents change %v", changes), func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestPromptsGrowAtTheirEnd(t *testing.T) {
 				if p.System != before.System {
 					t.Errorf("decision %d has other instructions than the one before", i+2)
 				}
-				// The last message ends with what holds for one call only.
+				// The last message ends with what is valid for one call only.
 				n := len(before.Messages) - 1
 				if len(p.Messages) <= n || !sameMessages(p.Messages[:n], before.Messages[:n]) ||
 					p.Messages[n].Text == "" || !strings.HasPrefix(before.Messages[n].Text, p.Messages[n].Text) {
@@ -205,7 +205,7 @@ func TestPromptsGrowAtTheirEnd(t *testing.T) {
 	}
 }
 
-// TestOpenTurnsAreToldOnTheirOwn has an agent join while two turns are open. What one was told is not in the other's prompt.
+// TestOpenTurnsAreToldOnTheirOwn has an agent join while two turns are open. The prompt of one does not have the changes in the other's.
 func TestOpenTurnsAreToldOnTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alpha, beta := actor("alpha", "works"), actor("beta", "helps")
@@ -227,7 +227,7 @@ func TestOpenTurnsAreToldOnTheirOwn(t *testing.T) {
 	})
 }
 
-// TestWhatCountsAsAChange holds that only what prompts show does.
+// TestWhatCountsAsAChange checks that only changes of what prompts show count.
 func TestWhatCountsAsAChange(t *testing.T) {
 	base := func() prompt.Agent {
 		return prompt.Agent{ID: "alpha", Seen: true, Card: &a2a.AgentCard{
@@ -292,7 +292,7 @@ func TestRosterIsBounded(t *testing.T) {
 			c.are(actors(3)...)
 			w.say("m3", "c")
 			c.are(actors(65)...)
-			w.say("m4", "d") // shows no change, since the list is of today
+			w.say("m4", "d") // shows no change, since the list is a new one
 			w.wantTold("agent-000 agent-001", "those there", "agent-000 agent-001 c+agent-002", "those there")
 			w.wantFold()
 		})
@@ -360,7 +360,7 @@ func TestRosterIsBounded(t *testing.T) {
 	})
 }
 
-// TestFailedDecisionIsToldNothing holds that what only a failed decision saw is told again.
+// TestFailedDecisionIsToldNothing checks that changes seen only by a failed decision are shown again.
 func TestFailedDecisionIsToldNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c := newCast(t, decideFunc(func(_ context.Context, turn *llm.Turn, _ func(string)) (*llm.Decision, error) {
@@ -383,7 +383,7 @@ func TestFailedDecisionIsToldNothing(t *testing.T) {
 	})
 }
 
-// TestAgentThatAsksIsListed holds that an agent which may not be given work in one turn is not taken for one that left.
+// TestAgentThatAsksIsListed checks that an agent that may not be given work in one turn does not count as gone.
 func TestAgentThatAsksIsListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alpha, beta := actor("alpha", "works"), actor("beta", "helps")
@@ -400,7 +400,7 @@ func TestAgentThatAsksIsListed(t *testing.T) {
 	})
 }
 
-// TestListBeginsAnew holds that when the beginning of the prompt changes anyhow, the list is that of today.
+// TestListBeginsAnew checks that the list is renewed when the beginning of the prompt changes anyhow.
 func TestListBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, c := newCast(t, answering, actors(1)...)
@@ -430,8 +430,8 @@ func TestListBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestPreviewListsWhatWouldBeSent holds that a preview is the prompt of the next message: with the list as it was frozen, and
-// with what has changed since.
+// TestPreviewListsWhatWouldBeSent checks that a preview is the prompt of the next message: with the frozen list, and
+// with the changes since then.
 func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent []string
@@ -458,7 +458,7 @@ func TestPreviewListsWhatWouldBeSent(t *testing.T) {
 	})
 }
 
-// preview is what a prompt would show of the conversation, without agents.
+// preview returns what a prompt would show of the conversation, without agents.
 func preview(c *conversation.Conversation, text string) *prompt.Input {
 	in, _ := catalog.Preview(c, text, nil, nil, t0)
 	return in

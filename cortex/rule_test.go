@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestDoneTaskIsNotSentAgain delivers a message whose turn is over once more: its agent gets nothing.
+// TestDoneTaskIsNotSentAgain delivers the message of an answered turn again: its agent gets nothing.
 func TestDoneTaskIsNotSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(toAlpha)
@@ -54,7 +54,7 @@ func TestEachTaskHasItsOwnID(t *testing.T) {
 	})
 }
 
-// TestArtifactsGoWithTheTask has a task need another one, which brings artifacts: its agent gets them, under their names.
+// TestArtifactsGoWithTheTask has a task depend on another one with artifacts: its agent gets these, under their names.
 func TestArtifactsGoWithTheTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(llm.Delegation{ID: "1", Agent: "alpha", Task: "a"}, llm.Delegation{ID: "2", Agent: "beta", Task: "b", DependsOn: []string{"1"}}))
@@ -76,7 +76,7 @@ func TestArtifactsGoWithTheTask(t *testing.T) {
 	})
 }
 
-// TestNoTaskBesideTheLog has a decision be thrown away, since another writer was faster: its task was not sent, and never is.
+// TestNoTaskBesideTheLog has a decision dropped because another writer was faster: its task is never sent.
 func TestNoTaskBesideTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := simple(func(t *llm.Turn) *llm.Decision {
@@ -101,7 +101,7 @@ func TestNoTaskBesideTheLog(t *testing.T) {
 	})
 }
 
-// TestDeciderWithoutBounds has a decider want too many tasks at once, and go on for ever: the user is told, and no agent gets any of it.
+// TestDeciderWithoutBounds has a decider want too many tasks at once, without end: the user is told, and no agent gets any.
 func TestDeciderWithoutBounds(t *testing.T) {
 	t.Run("tasks", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -21,8 +21,8 @@ import (
 )
 
 // BenchmarkTurnAmongMany measures a turn that is answered at once, in memory, in conversations of 10 turns of changing subjects:
-// among 3 agents, which is the floor, and among 10,000. The difference of p50 is what a choice adds to a turn. "first-bytes" is
-// what the prompt of a first question has of instructions and agents.
+// among 3 agents, which is the floor, and among 10,000. The difference of p50 is the cost of a choice. "first-bytes" is
+// the size of the instructions and agents in the prompt of a first question.
 func BenchmarkTurnAmongMany(b *testing.B) {
 	for _, many := range []int{3, 10_000} {
 		b.Run(fmt.Sprint(many), func(b *testing.B) {

@@ -32,7 +32,7 @@ var (
 	}
 )
 
-// candidates returns n agents that each do one job with one thing, in the order of their ids: "bees-repairs" and others.
+// candidates returns n agents that each do one job with one thing, sorted by id: "bees-repairs" and others.
 func crowd(n int) []prompt.Agent {
 	var all []prompt.Agent
 	for i := range n {
@@ -51,7 +51,7 @@ func crowd(n int) []prompt.Agent {
 	return all
 }
 
-// town is a world with agents that are too many for a prompt, and an index that knows them.
+// town is a world with too many agents for a prompt, and an index of them.
 type town struct {
 	*world
 	cast  *cast
@@ -67,7 +67,7 @@ func newTown(t *testing.T, d llm.Decider, agents ...prompt.Agent) *town {
 	return n
 }
 
-// are sets who is there.
+// are sets the present agents.
 func (n *town) are(agents ...prompt.Agent) {
 	if old := n.cast.now.Load(); old != nil {
 		for _, a := range *old {
@@ -85,7 +85,7 @@ func (n *town) restart(d llm.Decider) {
 	n.start(cortex.Config{Decider: d, Agents: n.cast.agents, Router: n.index})
 }
 
-// last is what the decider was asked last.
+// last returns what the decider was last asked.
 func (n *town) last() *llm.Turn {
 	all := n.decisions()
 	return all[len(all)-1]
@@ -146,7 +146,7 @@ func TestShortlist(t *testing.T) {
 	})
 }
 
-// TestFewAgentsAreAllShown holds that with a router nothing changes as long as the agents are few.
+// TestFewAgentsAreAllShown checks that a router changes nothing as long as the agents are few.
 func TestFewAgentsAreAllShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(40)...)
@@ -159,7 +159,7 @@ func TestFewAgentsAreAllShown(t *testing.T) {
 	})
 }
 
-// TestLongCardsAreChosenFrom holds that few agents with long cards are too many as well.
+// TestLongCardsAreChosenFrom checks that few agents with long cards can be too many as well.
 func TestLongCardsAreChosenFrom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		agents := crowd(38)
@@ -177,8 +177,8 @@ func TestLongCardsAreChosenFrom(t *testing.T) {
 	})
 }
 
-// TestFollowUp holds that a message that says little by itself is looked at with the one before, and that one which changes the
-// subject is not.
+// TestFollowUp checks that the router considers a message that says little together with the previous one, but not a message that changes the
+// subject.
 func TestFollowUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newTown(t, greet, crowd(1000)...)
@@ -201,8 +201,8 @@ func TestFollowUp(t *testing.T) {
 	})
 }
 
-// TestOutOfReach holds that an agent that is not on the shortlist can be given work: by its name in the message, by a search of the
-// model, by an id that the decider knows; and that it is in use afterwards.
+// TestOutOfReach checks that an agent that is not on the shortlist can be given work: by its name in the message, by a search of the
+// model, or by an id that the decider knows; and that it is in use afterwards.
 func TestOutOfReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		give := func(id string) string {
@@ -270,10 +270,10 @@ func TestOutOfReach(t *testing.T) {
 	})
 }
 
-// TestSearchSeesOnlyWhatMayBeGivenWork holds that what the turn may not give work to is not found either.
+// TestSearchSeesOnlyWhatMayBeGivenWork checks that a search does not find agents that the turn may not give work to.
 func TestSearchSeesOnlyWhatMayBeGivenWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		falcon := actor("falcon", "Keeps watch on a tower") // nothing on its card says its id
+		falcon := actor("falcon", "Keeps watch on a tower") // nothing on its card contains its id
 		falcon.Card.Name = "Watchman"
 		agents := append(crowd(1000), falcon)
 		slices.SortFunc(agents, func(a, b prompt.Agent) int { return strings.Compare(a.ID, b.ID) })
@@ -302,7 +302,7 @@ func TestSearchSeesOnlyWhatMayBeGivenWork(t *testing.T) {
 	})
 }
 
-// TestForeignSearchesAreBounded holds that what a plugged-in decider says of its searches is cut.
+// TestForeignSearchesAreBounded checks that what a plugged-in decider reports of its searches is cut.
 func TestForeignSearchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := decideFunc(func(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) {

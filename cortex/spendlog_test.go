@@ -19,18 +19,18 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// accounting is a store whose spend log is another's.
+// accounting is a store with a separate spend log.
 type accounting struct {
 	storage.Store
 	storage.SpendLog
 }
 
-// spendLog is one that can be broken, or hang, and counts. Its Spend takes a while.
+// spendLog is a spend log that can fail or hang, and counts calls. Its Spend takes a while.
 type spendLog struct {
 	storage.SpendLog
 	broken atomic.Bool
-	hangs  atomic.Bool // what is broken says nothing instead of failing
-	only   string      // the method that breaks; "": both
+	hangs  atomic.Bool // hangs instead of failing
+	only   string      // the method that fails; "": both
 	takes  time.Duration
 	spends atomic.Int32
 }
@@ -66,7 +66,7 @@ func (l *spendLog) Spend(ctx context.Context, tenant, day string, u llm.Usage) (
 	return l.SpendLog.Spend(ctx, tenant, day, u)
 }
 
-// withSpendLog starts w's orchestrator anew with another spend log.
+// withSpendLog restarts w's orchestrator with another spend log.
 func (w *world) withSpendLog(l *spendLog, cfg cortex.Config) {
 	w.stop()
 	l.SpendLog = w.store.(storage.SpendLog)
@@ -85,8 +85,8 @@ func (w *world) answerAfter(id, text string) (string, time.Duration) {
 	return w.answers()[id], time.Since(began)
 }
 
-// TestSpendLogThatFails holds that what was decided and paid is not thrown away for an account that cannot be written, that it is
-// written later, and that nothing more is decided until then where a budget needs it.
+// TestSpendLogThatFails checks that a paid decision is not dropped because the spend log fails, that its cost is
+// written later, and that no further decision is made until then if a budget needs the spend log.
 func TestSpendLogThatFails(t *testing.T) {
 	for _, bounded := range []bool{false, true} {
 		t.Run(fmt.Sprintf("bounded %v", bounded), func(t *testing.T) {
@@ -128,14 +128,14 @@ func TestSpendLogThatFails(t *testing.T) {
 	}
 }
 
-// TestSpendLogThatHangs holds that nobody waits for long for an account that says nothing, or at all without a budget that needs it.
+// TestSpendLogThatHangs checks that a turn waits only briefly for a hanging spend log, and not at all without a budget that needs it.
 func TestSpendLogThatHangs(t *testing.T) {
 	for name, test := range map[string]struct {
 		only    string
 		day     int // tokens
 		timeout time.Duration
 		within  time.Duration
-		first   string // is in the answers
+		first   string // part of the answers
 		second  string
 	}{
 		"spend without a budget": {"Spend", 0, 0, time.Second, "heard a", "heard a"},
@@ -162,7 +162,7 @@ func TestSpendLogThatHangs(t *testing.T) {
 	}
 }
 
-// TestSpendingTogether has many conversations end a decision at the same moment: the account is written a few times, and has it all.
+// TestSpendingTogether has many conversations end a decision at the same moment: the spend log is written a few times, and has everything.
 func TestSpendingTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 200
@@ -185,7 +185,7 @@ func TestSpendingTogether(t *testing.T) {
 	})
 }
 
-// TestNothingSpentIsNotWritten holds that a decider which costs nothing costs no write either.
+// TestNothingSpentIsNotWritten checks that a decider without costs causes no writes.
 func TestNothingSpentIsNotWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, answering)
@@ -205,8 +205,8 @@ func TestNothingSpentIsNotWritten(t *testing.T) {
 	})
 }
 
-// TestSpentWhileStopping has the orchestrator stopped in the middle of a decision: it will be made again, and what this one
-// cost counts too.
+// TestSpentWhileStopping stops the orchestrator in the middle of a decision: it will be made again, and the cost of this one
+// counts too.
 func TestSpentWhileStopping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, decideFunc(func(ctx context.Context, _ *llm.Turn, _ func(string)) (*llm.Decision, error) {

@@ -11,12 +11,12 @@ type counters struct {
 type Stats struct {
 	Entries   int64 // entries added to logs
 	Decisions int64 // calls of the decider
-	Failures  int64 // of them without a decision
+	Failures  int64 // calls of the decider without a decision
 	Tasks     int64 // tasks sent, repetitions included
 	Retries   int64 // attempts at tasks after the first one
 	Ignored   int64 // events that changed nothing: unknown task, second or late result, result from another agent
-	Refused   int64 // events that were given up, now dead letters, and messages that were refused
-	Conflicts int64 // appends that came second
+	Refused   int64 // events given up (now dead letters) and refused messages
+	Conflicts int64 // appends that conflicted
 }
 
 // Stats returns the counts. It is safe for concurrent use.

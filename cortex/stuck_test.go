@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// stubborn is a decider that does not heed its context: of a message "stay" it decides when it is let go.
+// stubborn is a decider that ignores its context: for a message "stay" it decides when it is released.
 type stubborn chan struct{}
 
 func (s stubborn) Decide(_ context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
@@ -23,7 +23,7 @@ func (s stubborn) Decide(_ context.Context, t *llm.Turn, stream func(string)) (*
 	}
 	<-s
 	stream("too late")
-	for i := range t.History { // what it has is its own
+	for i := range t.History { // the decider has its own copy
 		t.History[i].Answer = ""
 	}
 	d := respond("too late")
@@ -34,7 +34,7 @@ func (s stubborn) Decide(_ context.Context, t *llm.Turn, stream func(string)) (*
 const leftBehind = "I could not decide what to do: the model took too long. Ask again; if it stays slow, choose another model or raise the time limit. " +
 	"(no decision within 2m0s, and the decider did not return within 10s after that)"
 
-// TestDeciderThatStays has a decider go on for ever: its turn ends, its conversation goes on, and what is left behind is told until it ends.
+// TestDeciderThatStays has a decider hang: its turn ends, its conversation goes on, and Trouble shows the abandoned decision until it ends.
 func TestDeciderThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(stubborn)
@@ -47,7 +47,7 @@ func TestDeciderThatStays(t *testing.T) {
 		w.wantAnswer("m2", leftBehind)
 		w.say("m3", "go on")
 		w.wantAnswer("m3", "quick, after 2")
-		w.say("m4", "stay") // behind what is being decided
+		w.say("m4", "stay") // behind the turn that is being decided
 		if err := w.bus.Publish(t.Context(), transport.Control("", transport.Cortex), cancelEvent("x1", &transport.Cancel{Turn: turnOf("m4")})); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestDeciderThatStays(t *testing.T) {
 	})
 }
 
-// TestTooManyStay has so many decisions go on for ever that no more is begun.
+// TestTooManyStay has so many decisions hang that no further one is begun.
 func TestTooManyStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(stubborn)
@@ -103,7 +103,7 @@ func TestTooManyStay(t *testing.T) {
 	})
 }
 
-// TestStopsThoughDeciderStays ends an orchestrator whose decider does not heed its context: the next one decides.
+// TestStopsThoughDeciderStays stops an orchestrator whose decider ignores its context: the next one decides.
 func TestStopsThoughDeciderStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(stubborn)
@@ -116,7 +116,7 @@ func TestStopsThoughDeciderStays(t *testing.T) {
 	})
 }
 
-// TestCompactorThatStays has the decider go on for ever with a summary.
+// TestCompactorThatStays has the decider hang in a summary.
 func TestCompactorThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := make(chan struct{})

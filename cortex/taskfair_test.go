@@ -31,7 +31,7 @@ var toNamed = simple(func(t *llm.Turn) *llm.Decision {
 	return delegate(all...)
 })
 
-// crowdOf offers so many stuck agents, and a quick one.
+// crowdOf offers stuck agents that do nothing, and a quick one.
 func crowdOf(stuck int) func(string) []prompt.Agent {
 	list := []prompt.Agent{{ID: "quick", Seen: true, Card: &a2a.AgentCard{Name: "quick"}}}
 	for i := range stuck {
@@ -41,7 +41,7 @@ func crowdOf(stuck int) func(string) []prompt.Agent {
 	return func(string) []prompt.Agent { return list }
 }
 
-// quick runs the quick agent, which takes d for each of so many tasks at a time, and returns how many it has done.
+// quick runs the quick agent, which does atOnce tasks at a time, each in d, and returns the number of finished tasks.
 func quick(w *world, atOnce int, d time.Duration) *atomic.Int64 {
 	var done atomic.Int64
 	sub, err := w.bus.Subscribe(w.t.Context(), transport.Inbox("", "quick"), &transport.SubscribeOptions{Concurrency: atOnce, Unordered: true})
@@ -62,14 +62,14 @@ func quick(w *world, atOnce int, d time.Duration) *atomic.Int64 {
 	return &done
 }
 
-// saying is a request of a person in a conversation of its own.
+// saying returns a person's request in a new conversation.
 func saying(person string, n int, text string) *transport.Event {
 	e := userEvent("m1", text)
 	e.From, e.ContextID = "user:"+person, fmt.Sprint(person, n)
 	return e
 }
 
-// TestManyRequestersAreBounded has hundreds of people give an agent that reads nothing more tasks than may wait: what is too much ends with the
+// TestManyRequestersAreBounded has hundreds of people give an agent that reads nothing more tasks than may wait: those beyond the limit end with the
 // reason. Another busy agent's tasks are done meanwhile, also when Cortex is restarted, or one of two replicas ends.
 func TestManyRequestersAreBounded(t *testing.T) {
 	for _, replicas := range []int{1, 2} {
@@ -126,7 +126,7 @@ func testManyRequestersAreBounded(t *testing.T, replicas int) {
 	}
 }
 
-// looked counts the looks at inboxes and what is put into the queue. A look at an agent that is stuck ends with its time.
+// looked counts looks at inboxes and tasks put into the queue. A look at an agent that is stuck ends with its timeout.
 type looked struct {
 	onPublish
 	looks, queued atomic.Int64
@@ -148,7 +148,7 @@ func (l *looked) Publish(ctx context.Context, t transport.Topic, e *transport.Ev
 	return l.onPublish.Publish(ctx, t, e)
 }
 
-// TestLooksDoNotWait has looks at fifty busy agents take their time: those at another one do not wait for them.
+// TestLooksDoNotWait has looks at fifty busy agents take long: looks at another agent do not wait for them.
 func TestLooksDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toNamed)
@@ -170,14 +170,14 @@ func TestLooksDoNotWait(t *testing.T) {
 	})
 }
 
-// TestLooksAreFew has 64 conversations of one person give work to an agent that keeps up: it is looked at now and then, and nearly nothing waits.
+// TestLooksAreFew has 64 conversations of one person give work to an agent that keeps up: looks are rare, and hardly any task waits.
 func TestLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toNamed)
 		l := &looked{onPublish: onPublish{Transport: w.bus}}
 		w.restart(cortex.Config{Transport: l, Decider: toNamed, Agents: crowdOf(0)})
 		done := quick(w, 64, 20*time.Millisecond)
-		const seconds, rounds = 3, 3 * 20 // of some 50 ms each
+		const seconds, rounds = 3, 3 * 20 // of about 50 ms each
 		for round := range rounds {
 			for i := range 64 {
 				e := saying("ada", i, "quick")
@@ -197,8 +197,8 @@ func TestLooksAreFew(t *testing.T) {
 	})
 }
 
-// TestTaskIsSentOnce has an orchestrator end behind sending a task and before it knows that it did. It begins again when the inbox of the agent has
-// forgotten the task's id, while the task runs, and when it has been done meanwhile.
+// TestTaskIsSentOnce has an orchestrator end after it has sent a task and before it knows that. It starts again when the agent's inbox has
+// forgotten the task's id, while the task runs, and when the task has been done meanwhile.
 func TestTaskIsSentOnce(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		for _, takes := range []time.Duration{time.Hour, time.Minute} {
@@ -253,7 +253,7 @@ func testTaskIsSentOnce(t *testing.T, waits bool, takes time.Duration) {
 	}
 }
 
-// unwilling is a transport that takes no task for an agent any more.
+// unwilling is a transport that starts to refuse tasks for an agent.
 type unwilling struct {
 	onPublish
 	now atomic.Bool
@@ -266,7 +266,7 @@ func (r *unwilling) Publish(ctx context.Context, t transport.Topic, e *transport
 	return r.onPublish.Publish(ctx, t, e)
 }
 
-// TestQueuedTaskThatCannotBeSent has a task leave the queue that no inbox takes: it ends with the reason.
+// TestQueuedTaskThatCannotBeSent has a task leave the queue that its agent's inbox refuses: it ends with the reason.
 func TestQueuedTaskThatCannotBeSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toNamed)

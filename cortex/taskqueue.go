@@ -15,58 +15,58 @@ import (
 )
 
 const (
-	// ownTasks is how many open tasks of one requester are sent to an agent whatever it has to do. Further ones are sent in turn with those of
-	// others, so that a stranger waits for a few tasks of each and not for all.
+	// ownTasks is how many open tasks of one requester are sent to an agent without limit. Further ones share the agent's room with those of
+	// other requesters, so that a newcomer waits for a few tasks of each and not for all of one.
 	ownTasks = 4
 
-	// What an agent has not fetched yet is bounded by a window, which opens while it fetches all there is between two looks, and closes
-	// while it does not. How much an agent has in hand is told by a look for a while: as it does some of that, it fetches others.
+	// A window bounds the tasks that an agent has not fetched. It grows if the agent fetches everything between two looks at its inbox while
+	// tasks wait, and shrinks if it does not. The result of a look is used for a while, counting the tasks that are sent meanwhile.
 	minWindow  = 2
 	maxWindow  = 1024
 	lookEvery  = 50 * time.Millisecond
-	lookSeldom = 8 * lookEvery // at an agent that fetches nothing
+	lookSeldom = 8 * lookEvery // for an agent that fetches nothing
 	lookHolds  = time.Second
 	lookWait   = 2 * time.Second
 	maxLooks   = 64 // at a time
 
 	maxWindows = 10_000 // agents whose windows are remembered
 
-	// Tasks that wait, of all replicas. Each is held by a handler of the queue's inbox, of which every replica has more: with all of them in
-	// use, tasks would come out of that inbox behind those of other agents.
+	// maxQueued is how many tasks may wait, in all replicas together. Each occupies a handler of the queue's inbox, of which every replica has
+	// more: if all were in use, a task would have to wait for tasks of other agents before it leaves that inbox.
 	maxQueued     = 1536
 	queueHandlers = 2 * maxQueued
 
-	// comingFor is how long a task is counted that was put into the queue's inbox and has not come out of it here: it may be at another replica.
+	// comingFor is how long a task counts that was put into the queue's inbox and has not arrived here: another replica may have it.
 	comingFor = time.Second
 
-	// lateFor is how long a task whose time is over waits for being withdrawn, before the log is asked.
+	// lateFor is how long an overdue task waits for being withdrawn before the log is read.
 	lateFor = 2 * time.Second
 
-	// ownShare bounds what one requester, and one agent, may have of these, as a multiple of what is free: three quarters when nobody else has
-	// any. Of what is free to an agent one requester has as much.
+	// ownShare bounds the share of one requester and of one agent, as a multiple of what is free: three quarters when nobody else has tasks.
+	// Within an agent's share it bounds each requester in the same way.
 	ownShare = 3
 )
 
-// taskQueue holds the tasks of agents that have more to do than they can take, and lets them go in turn among their requesters. They are in
-// the inbox [transport.Queue] until their agent's inbox has them, so that a kill loses none, and no conversation waits for them.
+// taskQueue holds the tasks of agents that have more to do than they can take, and releases them in rotation among their requesters. A task stays
+// in the inbox [transport.Queue] until its agent's inbox has it, so that a kill loses none, and no conversation waits for it.
 // It is safe for concurrent use.
 type taskQueue struct {
 	backlog transport.InboxBacklog // nil: nothing is queued
-	depth   transport.InboxDepth   // nil: what waits at other replicas is not known
+	depth   transport.InboxDepth   // nil: the tasks at other replicas are unknown
 	tenant  string
-	maker   *decide.Maker // knows how many tasks are under way
+	maker   *decide.Maker // counts the tasks under way
 	now     func() time.Time
-	wake    chan struct{} // has one when something begins to wait
-	looks   chan struct{} // has one for each look at an inbox
+	wake    chan struct{} // receives when a task begins to wait
+	looks   chan struct{} // holds one element for each look in progress
 
 	mu     sync.Mutex
 	agents map[string]*agentQueue
-	by     map[string]int // of all, by requester
-	all    int            // tasks that wait here, or come
+	by     map[string]int // tasks by requester, of all agents
+	all    int            // tasks that wait here or are coming
 	coming map[string]*queuedTask
-	late   map[string]*queuedTask // whose time is over: they are let go no more, and wait for the log to have that
+	late   map[string]*queuedTask // overdue tasks, which are not released any more and wait until the log has their end
 
-	inbox    int // tasks in the queue's inbox, when that was counted, and those that were put there since
+	inbox    int // tasks in the queue's inbox at the last count, and those put there since
 	counted  time.Time
 	counting bool
 }
@@ -74,17 +74,17 @@ type taskQueue struct {
 // agentQueue is what waits for one agent.
 type agentQueue struct {
 	window  int
-	untaken int  // tasks that it has not fetched, when that was looked at, and those that were let go since
-	sent    int  // tasks under way that were marked as sent, at that time
-	spent   bool // somebody had to wait for room since
+	untaken int  // tasks not fetched at the last look, and those released since
+	sent    int  // tasks marked as sent at the last look
+	spent   bool // a task had to wait for room since the last look
 	looked  time.Time
 	looking bool
-	tended  bool // by a goroutine that lets its tasks go
+	tended  bool // a goroutine releases its tasks
 
-	tasks   int // that wait or come
+	tasks   int // tasks that wait or are coming
 	by      map[string]int
-	waiting map[string][]*queuedTask // by requester, in the order of their coming
-	order   []string                 // of requesters: the first one is next
+	waiting map[string][]*queuedTask // by requester, in the order of arrival
+	order   []string                 // requesters, the next one first
 }
 
 // queuedTask is a task that waits, or may have to.
@@ -92,7 +92,7 @@ type queuedTask struct {
 	agent, requester string
 	contextID        string
 	task             a2a.TaskID
-	id               string // of its event
+	id               string // of the event that sends it
 	due              time.Time
 	since            time.Time
 	withdrawn        bool
@@ -108,7 +108,7 @@ func newTaskQueue(cfg *Config, maker *decide.Maker) *taskQueue {
 	}
 }
 
-// admits reports whether t may be sent to its agent now, and counts it as sent.
+// admits reports whether t may be sent to its agent now, and counts it as sent if so.
 func (q *taskQueue) admits(ctx context.Context, t queuedTask) bool {
 	if q.maker.Tasks(t.agent, t.requester) <= ownTasks {
 		q.maker.MarkSent(t.agent, t.task)
@@ -151,7 +151,7 @@ func (q *taskQueue) room(agent string, a *agentQueue) int {
 	return a.window - a.untaken - (q.maker.Sent(agent) - a.sent)
 }
 
-// look asks how much an agent has not fetched, unless that was asked just now. q.mu is held, but not meanwhile.
+// look counts the tasks that an agent has not fetched, at most every lookEvery. q.mu is held, but released during the request.
 func (q *taskQueue) look(ctx context.Context, agent string, a *agentQueue) {
 	if a.looking || time.Since(a.looked) < lookEvery {
 		return
@@ -163,7 +163,7 @@ func (q *taskQueue) look(ctx context.Context, agent string, a *agentQueue) {
 	q.mu.Lock()
 	a.looking, a.looked = false, time.Now()
 	switch {
-	case err != nil: // sending will say what is wrong
+	case err != nil: // sending a task will report the error
 		if q.room(agent, a) <= 0 {
 			a.untaken, a.sent = a.window-1, sent
 		}
@@ -188,7 +188,7 @@ func (q *taskQueue) untaken(ctx context.Context, agent string) (int, error) {
 	return q.backlog.Untaken(ctx, transport.Inbox(q.tenant, agent))
 }
 
-// book counts t as one that waits, or returns why it may not. It comes before t is put into the queue's inbox.
+// book counts t as waiting, or returns why it may not wait. It is called before t is put into the queue's inbox.
 func (q *taskQueue) book(ctx context.Context, t *queuedTask) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -211,14 +211,14 @@ func (q *taskQueue) book(ctx context.Context, t *queuedTask) error {
 	return nil
 }
 
-// unbook ends what book began, when t was not put there after all.
+// unbook reverts book for a task that was not put into the queue's inbox.
 func (q *taskQueue) unbook(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.came(t.id)
 }
 
-// came ends the coming of a task.
+// came removes a task from those that are coming.
 func (q *taskQueue) came(id string) {
 	if t := q.coming[id]; t != nil {
 		delete(q.coming, id)
@@ -226,7 +226,7 @@ func (q *taskQueue) came(id string) {
 	}
 }
 
-// add counts a task in, or out with -1.
+// add adds n tasks like t to the counts; n is 1 or -1.
 func (q *taskQueue) add(t *queuedTask, n int) {
 	a := q.of(t.agent)
 	q.all += n
@@ -238,7 +238,7 @@ func (q *taskQueue) add(t *queuedTask, n int) {
 	}
 }
 
-// count asks how many tasks all replicas have, unless that was asked just now. q.mu is held, but not meanwhile.
+// count counts the tasks of all replicas, at most every lookEvery. q.mu is held, but released during the request.
 func (q *taskQueue) count(ctx context.Context) {
 	if q.depth == nil {
 		q.inbox = q.all
@@ -254,7 +254,7 @@ func (q *taskQueue) count(ctx context.Context) {
 	cancel()
 	q.mu.Lock()
 	q.counting, q.counted = false, time.Now()
-	if q.inbox = n; err != nil { // putting it there will say what is wrong
+	if q.inbox = n; err != nil { // putting a task there will report the error
 		q.inbox = q.all
 	}
 	for id, t := range q.coming {
@@ -270,11 +270,11 @@ type waitEnd int
 const (
 	mayGo waitEnd = iota // it may be sent
 	withdrawn
-	late // nobody lets it go any more
+	late // it is overdue, and is not released any more
 )
 
-// wait waits until t may be sent, and at most until last: then, for a while, until it is withdrawn, which who stops it does. It returns the cause
-// of ctx when that ends before.
+// wait waits until t may be sent, until last at most. After last it waits for a while longer for t being withdrawn by whoever stops it. It
+// returns the cause of ctx when ctx ends first.
 func (q *taskQueue) wait(ctx context.Context, t *queuedTask, last time.Time) (waitEnd, error) {
 	t.since, t.over = q.now(), make(chan struct{})
 	q.join(t)
@@ -303,7 +303,7 @@ func (q *taskQueue) wait(ctx context.Context, t *queuedTask, last time.Time) (wa
 	}
 }
 
-// expire has nobody let t go any more, and reports whether nobody has.
+// expire stops the release of t, and reports whether t had not been released yet.
 func (q *taskQueue) expire(t *queuedTask) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -330,7 +330,7 @@ func (q *taskQueue) join(t *queuedTask) {
 	}
 }
 
-// leave ends what join began.
+// leave reverts join.
 func (q *taskQueue) leave(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -341,7 +341,7 @@ func (q *taskQueue) leave(t *queuedTask) {
 	q.add(t, -1)
 }
 
-// remove takes t out of the order, and reports whether it was in it.
+// remove removes t from the waiting tasks, and reports whether it was among them.
 func (q *taskQueue) remove(t *queuedTask) bool {
 	a := q.of(t.agent)
 	list := a.waiting[t.requester]
@@ -357,7 +357,7 @@ func (q *taskQueue) remove(t *queuedTask) bool {
 	return true
 }
 
-// withdraw ends the waiting of the tasks of a conversation, of one by the id of its event, or of all.
+// withdraw ends the waiting of a conversation's tasks: of the one whose event has the id, or of all if id is "".
 func (q *taskQueue) withdraw(contextID, id string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -385,7 +385,7 @@ func (q *taskQueue) end(t *queuedTask) {
 	close(t.over)
 }
 
-// serve lets tasks go until ctx ends, those of each agent by themselves.
+// serve releases tasks until ctx ends, with a goroutine for each agent that has some.
 func (q *taskQueue) serve(ctx context.Context) {
 	var tending sync.WaitGroup
 	defer tending.Wait()
@@ -401,7 +401,7 @@ func (q *taskQueue) serve(ctx context.Context) {
 	}
 }
 
-// untended returns the agents for which tasks wait that nobody lets go, who are tended from now on.
+// untended returns the agents with waiting tasks but without a goroutine, and marks them as tended.
 func (q *taskQueue) untended() (agents []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -414,7 +414,7 @@ func (q *taskQueue) untended() (agents []string) {
 	return agents
 }
 
-// tend lets the tasks of an agent go while there are some.
+// tend releases the tasks of an agent until none waits.
 func (q *taskQueue) tend(ctx context.Context, agent string) {
 	for pause := lookEvery; ; pause = min(2*pause, lookSeldom) {
 		gone, more := q.advance(ctx, agent)
@@ -432,7 +432,7 @@ func (q *taskQueue) tend(ctx context.Context, agent string) {
 	}
 }
 
-// advance lets go what an agent has room for now. It returns how many those are, and whether more wait.
+// advance releases the tasks that an agent has room for now. It returns their number, and whether more wait.
 func (q *taskQueue) advance(ctx context.Context, agent string) (gone int, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -451,7 +451,7 @@ func (q *taskQueue) advance(ctx context.Context, agent string) (gone int, more b
 	return gone, more
 }
 
-// trouble tells people of tasks that wait, or returns "".
+// trouble describes the waiting tasks for people, or returns "".
 func (q *taskQueue) trouble() string {
 	q.mu.Lock()
 	defer q.mu.Unlock()

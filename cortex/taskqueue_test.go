@@ -64,7 +64,7 @@ func (a *slowAgent) run(w *world) {
 	})
 }
 
-// place returns how many tasks were done until that of a text was, or 0.
+// place returns the position at which the task with this text was done, from 1, or 0.
 func (a *slowAgent) place(text string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -82,8 +82,8 @@ func (a *slowAgent) count() int {
 	return len(a.done)
 }
 
-// TestOneRequesterIsNotAll has one person give an agent a thousand tasks, at once. Others who ask that agent wait for a few of them each, also
-// when Cortex is restarted meanwhile, and none is lost or done twice.
+// TestOneRequesterIsNotAll has one person give an agent a thousand tasks at once. Others who ask that agent wait for a few of them each, also
+// when Cortex is restarted meanwhile, and no task is lost or done twice.
 func TestOneRequesterIsNotAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toSlow)
@@ -133,7 +133,7 @@ func TestOneRequesterIsNotAll(t *testing.T) {
 	})
 }
 
-// TestQueuedTaskIsWithdrawn cancels a request whose task waits, and erases the conversation of another: their agent never gets them.
+// TestQueuedTaskIsWithdrawn cancels a request whose task waits, and erases the conversation of another: their agent never gets the tasks.
 func TestQueuedTaskIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toSlow)
@@ -164,8 +164,8 @@ func TestQueuedTaskIsWithdrawn(t *testing.T) {
 	})
 }
 
-// TestQueuedTaskIsWithdrawnByAnother has two replicas hold what waits, and requests are canceled with one of them. An agent that runs, and
-// has one of them in hand, gets none of the others.
+// TestQueuedTaskIsWithdrawnByAnother has two replicas with waiting tasks, whose requests are canceled through one of them. A running agent that
+// has one of the tasks gets none of the others.
 func TestQueuedTaskIsWithdrawnByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toSlow)
@@ -187,7 +187,7 @@ func TestQueuedTaskIsWithdrawnByAnother(t *testing.T) {
 	})
 }
 
-// TestQueuedTaskIsWithdrawnOnItsWay cancels a request when its task has left the queue and is not in the inbox of its agent yet, which runs
+// TestQueuedTaskIsWithdrawnOnItsWay cancels a request when its task has left the queue and is not in its agent's inbox yet; the agent starts
 // later.
 func TestQueuedTaskIsWithdrawnOnItsWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestQueuedTaskIsWithdrawnOnItsWay(t *testing.T) {
 			if err := w.bus.Publish(t.Context(), transport.Inbox("", transport.Cortex), stop); err != nil {
 				t.Error(err)
 			}
-			<-time.After(time.Millisecond) // it is done with
+			<-time.After(time.Millisecond) // it is handled
 		})
 		for i := range 4 { // there is room
 			w.publish(stopOf("bob", i))
@@ -224,7 +224,7 @@ func stopOf(person string, n int) *transport.Event {
 	return e
 }
 
-// TestOnceDoesWhatIsQueued runs an agent once that has more to do than its inbox gets at a time: it does all of that before it leaves.
+// TestOnceDoesWhatIsQueued runs an agent with Once that has more tasks than its inbox gets at a time: it does all of them before it leaves.
 func TestOnceDoesWhatIsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, toSlow)
@@ -304,8 +304,8 @@ func depthOf(t *testing.T, tr transport.Transport, inbox string) int {
 	return n
 }
 
-// TestQueueIsBounded has one person give an agent more tasks than may wait: with keys, what is too much ends with the reason, and another
-// person's tasks have room. Without, it goes to the agent.
+// TestQueueIsBounded has one person give an agent more tasks than may wait: with authentication, those beyond the limit end with the reason, and
+// another person's tasks have room. Without it, they go to the agent.
 func TestQueueIsBounded(t *testing.T) {
 	for _, keys := range []bool{true, false} {
 		t.Run(fmt.Sprintf("keys=%v", keys), func(t *testing.T) {

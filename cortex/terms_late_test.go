@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// TestTaskTimeoutAfterALongThought has the decision take longer than the agent: the agent's time, said or not, begins when it
+// TestTaskTimeoutAfterALongThought has the decision take longer than the agent's timeout: that time, on its card or not, begins when the agent
 // gets the task.
 func TestTaskTimeoutAfterALongThought(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 const foundSchema = `{"type":"object","properties":{"results":{"type":"array"},"total":{"type":"integer"}},"required":["results"]}`
 
-// newSpecWorld is a world whose agents say these things of themselves, and do not stand in for each other.
+// newSpecWorld is a world whose agents have these Specs, and do not stand in for each other.
 func newSpecWorld(t *testing.T, d llm.Decider, specs map[string]agentcard.Spec) *world {
 	w := newWorld(t, d)
 	w.stop()
@@ -49,7 +49,7 @@ func within(d time.Duration) agentcard.Spec {
 	return agentcard.Spec{Limits: agentcard.Limits{TaskTimeout: d}}
 }
 
-// once is a decider that gives these delegations, and then answers with what came of them.
+// once is a decider that makes these delegations, and then answers with the results.
 func once(ds ...llm.Delegation) decideFunc {
 	return simple(func(t *llm.Turn) *llm.Decision {
 		if len(t.Steps) == 0 {
@@ -65,7 +65,7 @@ func data(v any) *a2a.Part      { return a2a.NewDataPart(v) }
 func text(s string) *a2a.Part   { return a2a.NewTextPart(s) }
 func object(list any) *a2a.Part { return data(map[string]any{"results": list}) }
 
-// completed is a result of artifacts, each of one part, and of words.
+// completed is a result with a text, and artifacts of one part each.
 func completed(artifacts, words []*a2a.Part) func(a2a.TaskID) transport.Payload {
 	return func(id a2a.TaskID) transport.Payload {
 		p := &a2a.Task{ID: id, ContextID: theContext, Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
@@ -81,8 +81,8 @@ func completed(artifacts, words []*a2a.Part) func(a2a.TaskID) transport.Payload 
 
 func parts(ps ...*a2a.Part) []*a2a.Part { return ps }
 
-// TestOutput holds that a result that breaks the schema of its skill is none: its task fails with the reason, which the
-// decider and the user are told. The log keeps what the agent said.
+// TestOutput checks that the task fails when its result breaks the schema of its skill, with the reason for the
+// decider and the user. The log keeps what the agent sent.
 func TestOutput(t *testing.T) {
 	const broken = "alpha FAILED the result breaks the output schema of skill skill: "
 	for _, c := range []struct {
@@ -144,7 +144,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestOutputReasonIsBounded has an agent that calls its skill, and what it returns, by names that are made to be shown.
+// TestOutputReasonIsBounded has an agent with oversized names for its skill and its result.
 func TestOutputReasonIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := strings.Repeat("ü\x1b[2J\n\u202e\u200b", 200)
@@ -173,7 +173,7 @@ func TestOutputReasonIsBounded(t *testing.T) {
 	})
 }
 
-// TestOutputOfOthers holds that only the result that would count is judged: not that of another agent, and not a second one.
+// TestOutputOfOthers checks that only the result that would count is validated: not that of another agent, and not a second one.
 func TestOutputOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after := llm.Delegation{ID: "2", Agent: "beta", Task: "buy it", DependsOn: []string{"1"}}
@@ -206,8 +206,8 @@ func TestOutputOfAnOnlySkill(t *testing.T) {
 	})
 }
 
-// TestOutputOfAQuestion holds that a question is none of the results that are judged, and that the task is under its terms still
-// when it has been answered, whatever the agent's card says by then.
+// TestOutputOfAQuestion checks that a question is not validated as a result, and that the task keeps its terms after the reply,
+// whatever the agent's card says by then.
 func TestOutputOfAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := simple(func(t *llm.Turn) *llm.Decision {
@@ -238,7 +238,7 @@ func TestOutputOfAQuestion(t *testing.T) {
 	})
 }
 
-// TestRejectedIsInTheLog holds that the log alone tells whether a result counts: it is not judged again.
+// TestRejectedIsInTheLog checks that the log alone says whether a result counts: it is not validated again.
 func TestRejectedIsInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct{ result, rejected, want string }{
@@ -293,7 +293,7 @@ func TestTaskType(t *testing.T) {
 	}
 }
 
-// TestTermsAreOfTheirSkill holds that each delegation of a decision is under the terms of its own agent and skill.
+// TestTermsAreOfTheirSkill checks that each delegation of a decision has the terms of its own agent and skill.
 func TestTermsAreOfTheirSkill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		agents := offered("")
@@ -322,7 +322,7 @@ func TestTermsAreOfTheirSkill(t *testing.T) {
 	})
 }
 
-// TestTaskTimeout holds that an agent has the time that it said it takes, and no less than a second.
+// TestTaskTimeout checks that an agent has the time that its card names, at least a second.
 func TestTaskTimeout(t *testing.T) {
 	for _, c := range []struct{ said, want time.Duration }{
 		{0, 5 * time.Minute},
@@ -395,7 +395,7 @@ func TestTaskTimeoutOfTwoTurns(t *testing.T) {
 	}
 }
 
-// TestTaskTimeoutBeginsWithTheTask has a task wait for another one: its time begins when it is sent.
+// TestTaskTimeoutBeginsWithTheTask has a task depend on another one: its time begins when it is sent.
 func TestTaskTimeoutBeginsWithTheTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := once(toAlpha, llm.Delegation{ID: "2", Agent: "beta", Task: "b", DependsOn: []string{"1"}})
@@ -411,7 +411,7 @@ func TestTaskTimeoutBeginsWithTheTask(t *testing.T) {
 	})
 }
 
-// TestTaskTimeoutAfterRestart lets an agent's time pass while no orchestrator runs, and has the agent gone afterwards.
+// TestTaskTimeoutAfterRestart has an agent's time pass while no orchestrator runs, and the agent gone afterwards.
 func TestTaskTimeoutAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := once(toAlpha, llm.Delegation{ID: "2", Agent: "beta", Task: "b"})
@@ -431,13 +431,13 @@ func TestTaskTimeoutAfterRestart(t *testing.T) {
 	})
 }
 
-// TestTaskTimeoutOfARepeatedEvent has the message come again when its entry exists: what is sent again is the same.
+// TestTaskTimeoutOfARepeatedEvent repeats the message when its entry exists: the effects are the same.
 func TestTaskTimeoutOfARepeatedEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSpecWorld(t, once(toAlpha), map[string]agentcard.Spec{"alpha": within(time.Hour)})
 		e := userEvent("m1", "go")
 		w.publish(e)
-		pass(30 * time.Minute) // the bus has forgotten the ids of what it has seen
+		pass(30 * time.Minute) // the bus has forgotten the ids of earlier events
 		w.publish(e)
 		tasks := w.tasksOf("alpha")
 		if len(tasks) != 2 {

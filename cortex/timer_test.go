@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// timers counts the timers that are set, and lets them go by unless keep is set.
+// timers counts the timers that are set, and drops them unless keep is set.
 type timers struct {
 	transport.Transport
 	keep bool
@@ -63,8 +63,8 @@ func (w *world) sayAndDo(id string) {
 	w.wantAnswer(id, "alpha COMPLETED done; ")
 }
 
-// TestOneTimerIsEnough holds that a conversation that will be woken soon enough sets no other timer, and that the deadline of its last
-// task is kept all the same.
+// TestOneTimerIsEnough checks that a conversation that will be woken soon enough sets no other timer, and that the deadline of its last
+// task still ends it.
 func TestOneTimerIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, oneTask)
@@ -80,14 +80,14 @@ func TestOneTimerIsEnough(t *testing.T) {
 		w.say("last", "go")
 		pass(5 * time.Minute)
 		w.wantAnswer("last", "alpha FAILED no result within 5m0s; ")
-		w.sayAndDo("later") // no timer is there any more
+		w.sayAndDo("later") // there is no timer any more
 		if n := bus.count(); n != 3 {
 			t.Errorf("%d timers, want 3: one to begin with, one when it woke the conversation for the last task, one later", n)
 		}
 	})
 }
 
-// TestTimerThatFiredIsNoTimer holds that a timer counts no longer when it has fired, be it too early, nor in another process.
+// TestTimerThatFiredIsNoTimer checks that a timer no longer counts when it has fired, even early, nor in another process.
 func TestTimerThatFiredIsNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, oneTask)

@@ -10,11 +10,11 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// TestTooLongAfterAll has an endpoint that takes less than the decider believed.
+// TestTooLongAfterAll has an endpoint that accepts less than the decider assumed.
 func TestTooLongAfterAll(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		fits      int // turns of history that do; -1: none
+		fits      int // number of turns of history that fit; -1: none
 		decisions int // of the last turn
 		want      string
 	}{
@@ -49,8 +49,8 @@ func TestTooLongAfterAll(t *testing.T) {
 	}
 }
 
-// TestTooLongForgetsNothing has a message that does not fit, whatever is summarised for it: what was paid for that counts, and the
-// next message finds the conversation as it was.
+// TestTooLongForgetsNothing has a message that does not fit, whatever is summarised: the cost counts, and the
+// next message finds the conversation unchanged.
 func TestTooLongForgetsNothing(t *testing.T) {
 	decider := window(100)
 	decide, compact := decider.decideFunc, decider.compact
@@ -97,7 +97,7 @@ func TestTooLongForgetsNothing(t *testing.T) {
 	}
 }
 
-// TestTooLongWithoutHistory has nothing that could be summarised.
+// TestTooLongWithoutHistory has nothing to summarise.
 func TestTooLongWithoutHistory(t *testing.T) {
 	tooLong := decideFunc(func(context.Context, *llm.Turn, func(string)) (*llm.Decision, error) { return nil, llm.ErrTooLong })
 	refuses := window(0)

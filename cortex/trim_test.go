@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// TestTrim holds that what the log keeps of an agent is shown as the agent would be, is small, and is the same after the log.
+// TestTrim checks that the log's copy of an agent is small, is shown like the agent itself, and survives the log unchanged.
 func TestTrim(t *testing.T) {
 	skills := func(n int, s a2a.AgentSkill) (list []a2a.AgentSkill) {
 		for range n {

@@ -8,12 +8,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxTrouble bounds what a line of Trouble says of an error, in characters.
+// maxTrouble bounds the text of an error in a line of Trouble, in characters.
 const maxTrouble = 300
 
-// Trouble tells people, in a line each, which events cannot be handled now and are tried again, how many were given up since Run was
-// called, as far as the transport tells, how many decisions do not end, how many
-// turns wait to be decided, and how many tasks for agents. It is empty when all is well. It is safe for concurrent use.
+// Trouble describes problems for people, one line each: events that cannot be handled now and are retried, how many events were given up since
+// Run was called (if the transport reports them), decisions that do not end, turns that wait for a decision, and tasks that wait for agents. It
+// is empty when all is well. It is safe for concurrent use.
 func (o *Orchestrator) Trouble() []string {
 	lines := o.maker.Trouble()
 	if line := o.queue.trouble(); line != "" {
@@ -45,7 +45,7 @@ func (o *Orchestrator) Trouble() []string {
 	return lines
 }
 
-// eventName names an event by what is known of it: of one that could not be read that may be nothing.
+// eventName describes an event by what is known about it, which may be nothing if it could not be read.
 func eventName(f *transport.Failure) string {
 	name := "an event"
 	if f.ID != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestEventName holds that an event is named by what is known of it, without empty places.
+// TestEventName checks that an event is described by what is known about it, without gaps.
 func TestEventName(t *testing.T) {
 	for want, f := range map[string]transport.Failure{
 		"event m1 of user in conversation c1": {ID: "m1", From: "user", ContextID: "c1"},

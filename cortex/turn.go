@@ -16,27 +16,27 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxRounds bounds how often one delivery of an event starts over because the log has gone on. After that the transport delivers it again.
+// maxRounds bounds how often one delivery of an event starts over after a conflict. After that the transport delivers the event again.
 const maxRounds = 16
 
-// delivery is what one delivery of an event has come to so far.
+// delivery is the state of handling one delivery of an event.
 type delivery struct {
 	event      *transport.Event
-	instead    string               // what the turn ends with instead of a decision; "": it is decided
-	conflictAt conversation.Version // behind this one an entry for the event was to be appended, and another one was faster; 0: no conflict yet
-	lost       *decide.Lost         // the entry that came second then: its decision is kept if it still fits
+	instead    string               // the answer of the turn in place of a decision; "": decide
+	conflictAt conversation.Version // the version after which an entry for the event could not be appended; 0: no conflict yet
+	lost       *decide.Lost         // the entry that came second then; its decision is kept if it still fits
 	spent      llm.Usage            // on decisions of entries that were not stored
-	unstored   cache.EventKey       // under which o.unstored has the entry of an earlier delivery, if the store did not take it
+	unstored   cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
 }
 
-// handle does what one event of a conversation leads to: load the conversation, plan what the event does, apply the event (Begin), decide
-// if its turn waits for nothing else, append the entry to the log, apply the decision (Finish), dispatch what follows. It returns nil, which
-// acknowledges the event, only after everything that follows from it has been sent.
+// handle handles one event: load the conversation, plan what the event does, apply the event (Begin), decide
+// if its turn waits for nothing else, append the entry to the log, apply the decision (Finish), dispatch the effects. It returns nil, which
+// acknowledges the event, only after all effects have been sent.
 func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	return o.handleWith(ctx, e, "")
 }
 
-// handleWith is handle. If instead is not empty, the turn is answered with it, and nothing is decided.
+// handleWith is handle. If instead is not empty, it is the turn's answer, and nothing is decided.
 func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, instead string) error {
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
@@ -48,19 +48,19 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, inste
 			return err
 		}
 	}
-	if d.lost != nil { // what it cost counts when the event comes again
+	if d.lost != nil { // its cost counts when the event is delivered again
 		o.unstored.Put(d.lost.Conv, d.conflictAt, d.lost.Entry, o.cfg.Now())
 	}
 	return transport.Temporary(fmt.Errorf("handle %s in %s: %w, again and again", e.ID, e.ContextID, storage.ErrConflict))
 }
 
-// round takes the event once from load to dispatch. It returns false when that is to be done anew: the log has gone on, or the turn is to
-// end with d.instead, since what was decided cannot be used.
+// round takes the event once from load to dispatch. It returns false to start over: another entry was appended, or the turn must end with
+// d.instead, since its decision cannot be used.
 func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err error) {
 	e := d.event
 	conv, err := o.load(ctx, e)
 	if err == nil && d.conflictAt != 0 && conv.Version == d.conflictAt {
-		// Nothing new to load, and yet a conflict: the snapshot is not of this log.
+		// The log has nothing new, and yet there was a conflict: the snapshot belongs to another log.
 		conv.Conversation, err = storage.LoadWhole(ctx, o.cfg.Store, o.cfg.Tenant, e.ContextID)
 		conv.Fresh = true
 	}
@@ -73,7 +73,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	now := o.cfg.Now() // one reading: a clock may step back between two
 	plan := conv.Plan(e, now, o.cfg.Authenticated)
 	if plan.Passive() && !conv.Fresh {
-		// Nothing may be acknowledged on the strength of a cache that could be stale.
+		// Do not acknowledge an event based on a cached fold that could be stale.
 		if conv, err = o.reload(ctx, e, conv); err != nil {
 			return true, unreadable(err)
 		}
@@ -81,7 +81,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	}
 	switch plan.Do {
 	case conversation.Repeat:
-		o.unstored.Take(d.unstored) // it was stored after all, or another one was
+		o.unstored.Take(d.unstored) // the entry was stored after all, or another one was
 		return true, o.repeat(ctx, conv, e, plan.Seq)
 	case conversation.Full:
 		o.folds.Put(conv)
@@ -100,9 +100,18 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		entry = kept.Entry // only to be stored
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
-	} else if d.lost == nil && d.instead == "" { // else it was let through before
+	} else if d.lost == nil && d.instead == "" { // else it was admitted before
 		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
+		}
+		if _, ok := transport.Request(e); ok {
+			why, err := o.missing(ctx, e)
+			if err != nil {
+				return true, err
+			}
+			if why != "" {
+				return true, o.bar(ctx, conv, e, "Nothing was done: "+why+".", now)
+			}
 		}
 	}
 	after := conv.Version
@@ -116,7 +125,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		return false, nil // conv is not in the cache: the next round loads it
 	case errors.As(err, &left):
 		d.instead = left.Text
-		return false, nil // with another conv: what was left behind has this one
+		return false, nil // the abandoned decision may still use conv, so start over with another
 	case errors.Is(err, errUnstorable) && d.instead == "":
 		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
 		d.instead = "What came of this does not fit into the conversation's log."
@@ -127,32 +136,32 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 	return true, err
 }
 
-// repeat sends once more what an event led to that came again.
+// repeat sends the effects of an event that was delivered again.
 func (o *Orchestrator) repeat(ctx context.Context, conv *cache.Fold, e *transport.Event, seq uint64) error {
 	err := o.resend(ctx, conv, seq)
-	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // an agent that was restarted asks again
+	if answered := conv.AnsweredIn(e); err == nil && answered != 0 && answered != seq { // a restarted agent asks again
 		err = o.resend(ctx, conv, answered)
 	}
 	o.folds.Put(conv)
 	return err
 }
 
-// resend sends what follows from an earlier entry, with the files that its answer had then.
+// resend sends the effects of an earlier entry, with the files that its answer had then.
 func (o *Orchestrator) resend(ctx context.Context, conv *cache.Fold, seq uint64) error {
 	if conv.Trimmed(seq) {
 		then, err := storage.LoadTo(ctx, o.cfg.Store, conv.Tenant, conv.ContextID, seq)
 		switch {
 		case err == nil:
 			defer conv.Restore(then)()
-		case !errors.Is(err, conversation.ErrDamaged): // else nobody has them
+		case !errors.Is(err, conversation.ErrDamaged): // else the files are lost
 			return err
 		}
 	}
 	return o.send(ctx, conv, seq)
 }
 
-// original returns e under the id that its message came with first. Who sends a message once more, as an agent does that was restarted, gives the
-// event another id (see [transport.AgainID]), and both are one event to Cortex.
+// original returns e with the id under which its message was first sent. A sender that repeats a message, such as a restarted agent, gives the
+// event another id (see [transport.AgainID]); Cortex treats both as one event.
 func original(e *transport.Event) *transport.Event {
 	id := transport.MessageEventID(e)
 	if id == e.ID {
@@ -163,23 +172,30 @@ func original(e *transport.Event) *transport.Event {
 	return &first
 }
 
-// errUnstorable marks an entry that no store will keep.
+// errUnstorable marks an entry that no store accepts.
 var errUnstorable = errors.New("entry cannot be stored")
 
-// advance completes the entry for an event, adds it to the log and sends what follows from it. An entry that has a Failure or a Decision
-// already is not decided: the turn ends with the one, and an entry with the other was decided at an earlier delivery, and not stored.
-// now is later than entry.Time if an earlier attempt to store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
+// advance completes the entry for an event, appends it to the log and sends its effects. It does not decide for an entry with a Failure, which
+// ends the turn, or with a Decision, which was made at an earlier delivery and not stored. now is later than entry.Time if an earlier attempt to
+// store the entry failed. lost is an entry for the same event whose append conflicted, or nil.
 func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *conversation.Entry, now time.Time, lost *decide.Lost) error {
 	after, e := conv.Version, entry.Cause
 	entry.Sent, entry.Deadline = now, now.Add(o.cfg.TaskTimeout)
 	if r, ok := conversation.ResultOf(e); ok && r.State == a2a.TaskStateInputRequired {
 		entry.ReplyBy = now.Add(o.cfg.ReplyTimeout)
 	}
-	if entry.Decision == nil && entry.Failure == "" { // else it is complete already
+	if entry.Decision == nil && entry.Failure == "" { // else the entry is complete already
 		if err := o.markWaited(ctx, conv.Conversation, entry); err != nil {
 			return transport.Temporary(err)
 		}
 		o.maker.Judge(conv.Conversation, entry)
+		if _, ok := transport.Request(e); !ok && entry.Rejected == "" {
+			why, err := o.missing(ctx, e)
+			if err != nil {
+				return err
+			}
+			entry.Rejected = why
+		}
 		entry.Heard = conv.Hear(e)
 	}
 	if err := conv.Begin(entry); err != nil {
@@ -195,7 +211,7 @@ func (o *Orchestrator) advance(ctx context.Context, conv *cache.Fold, entry *con
 			if err := o.maker.Decide(ctx, conv.Conversation, turn, entry, lost); err != nil {
 				return err
 			}
-			// A decision takes its time, which is not the agents'. What is decided about has sent nothing yet.
+			// The time of the decision does not count as the agents'. Tasks that it decides about have not been sent yet.
 			if decided := o.cfg.Now(); decided.After(now) {
 				now = decided
 			}

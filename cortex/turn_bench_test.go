@@ -57,7 +57,7 @@ var oneStep = simple(func(t *llm.Turn) *llm.Decision {
 func benchmarkTurn(b *testing.B, bus transport.Transport, store storage.Store) {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	there := offered("") // made once, as a registry's snapshot is
+	there := offered("") // made once, like a registry's snapshot
 	orch, err := cortex.New(cortex.Config{
 		Transport: bus, Store: store, Decider: oneStep, Agents: func(string) []prompt.Agent { return there },
 	})
@@ -99,7 +99,7 @@ func benchmarkTurn(b *testing.B, bus transport.Transport, store storage.Store) {
 // patience bounds how long a benchmark waits for an answer.
 const patience = 10 * time.Second
 
-// TestTurnAllocates holds that a turn on the memory transport is not made of more and more pieces. The benchmark says how many there are;
+// TestTurnAllocates checks that the allocations of a turn on the memory transport do not increase. The benchmark shows their number;
 // the race detector adds some.
 func TestTurnAllocates(t *testing.T) {
 	r := testing.Benchmark(func(b *testing.B) {

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// named gives what it is told to the agent that the message begins with, as "alpha: do this", and else says it back.
+// named gives a message to the agent that it begins with, as "alpha: do this", and repeats any other message.
 var named = simple(func(t *llm.Turn) *llm.Decision {
 	if len(t.Steps) > 0 {
 		return respond("got " + results(t))
@@ -29,9 +29,9 @@ var named = simple(func(t *llm.Turn) *llm.Decision {
 	return delegate(llm.Delegation{ID: "1", Agent: name, Skill: "skill", Task: text})
 })
 
-// TestSameIDFromAnother has a person and an agent say something with the id of a message that is not answered yet, with the id of its
-// turn, and of what was said before: each is a turn of its own with an answer of its own, and the first one's asker reads the answer to
-// their own words.
+// TestSameIDFromAnother has a person and an agent use the id of an unanswered message, the id of its
+// turn, and the id of an earlier message: each begins a turn of its own with an answer of its own, and the first sender gets the answer to
+// their own message.
 func TestSameIDFromAnother(t *testing.T) {
 	for _, stranger := range []string{"user:bob", "gamma"} {
 		t.Run(stranger, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestSameIDFromAnother(t *testing.T) {
 						}
 					}
 				}
-				if len(answered) != 3 { // the third id is that of the turn, too: an event that came again
+				if len(answered) != 3 { // the third id is that of the turn: a repeated event
 					t.Errorf("%d turns are answered, want 3: %v", len(answered), answered)
 				}
 				if answered[turnOf("m1")] != "got alpha COMPLETED A; " {
@@ -81,7 +81,7 @@ func TestSameIDFromAnother(t *testing.T) {
 	}
 }
 
-// TestCancelOfTheSameID: who has said something with the same id cancels their own turn, and not the other one's.
+// TestCancelOfTheSameID checks that a sender who has used the same id cancels their own turn, and not the other one's.
 func TestCancelOfTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, named)
@@ -98,7 +98,7 @@ func TestCancelOfTheSameID(t *testing.T) {
 }
 
 // oldLog is a log in which turns have the ids of their messages, as an older build wrote it. m1 to m3 are answered; alpha works for m4,
-// gamma for m5, which alpha asked, and beta for m6 of user:ada.
+// gamma for alpha's request m5, and beta for m6 of user:ada.
 func oldLog(t *testing.T, s storage.Store) {
 	t.Helper()
 	b, err := os.ReadFile("testdata/log_by_message.jsonl")
@@ -124,7 +124,7 @@ func oldLog(t *testing.T, s storage.Store) {
 	}
 }
 
-// TestOldLogGoesOn upgrades in the middle of turns: those go on under the ids that they have, and new ones have ids of the new kind.
+// TestOldLogGoesOn upgrades in the middle of turns: these keep their ids, and new ones have ids of the new kind.
 func TestOldLogGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, named)

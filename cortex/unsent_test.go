@@ -19,14 +19,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// sixfold returns n characters of which JSON has six bytes each, so that 700,000 are no payload.
+// sixfold returns n characters that JSON encodes in six bytes each, so that 700,000 exceed a payload.
 func sixfold(n int) string { return strings.Repeat("\x01", n) }
 
-// large says how a transport refuses a message that is too large, as it is shown.
+// large is the reason of a transport that refuses a message as too large, as it is shown.
 const large = "REJECTED it cannot be sent: the message is "
 
-// TestTooLargeTask has tasks made that no transport takes. The turn goes on at once, with the reason in the log, in what the decider
-// sees, in what people see, and in the answer; work that can be sent is done all the same.
+// TestTooLargeTask makes tasks that no transport accepts. The turn goes on at once, with the reason in the log, in what the decider
+// and people see, and in the answer; tasks that can be sent are still done.
 func TestTooLargeTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -81,7 +81,7 @@ func TestTooLargeTask(t *testing.T) {
 	})
 }
 
-// given returns the ids of the messages with the tasks that people were shown.
+// given returns the message ids of the tasks that people were shown.
 func (w *world) given() []string {
 	var ids []string
 	for _, e := range w.watched() {
@@ -92,7 +92,7 @@ func (w *world) given() []string {
 	return ids
 }
 
-// TestTooLargeTogether has a task that can be sent only without what it waits for.
+// TestTooLargeTogether has a task that can only be sent without the results that it depends on.
 func TestTooLargeTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision {
@@ -114,7 +114,7 @@ func TestTooLargeTogether(t *testing.T) {
 	})
 }
 
-// picky is a transport that does not take messages for some inboxes, while it is switched on.
+// picky is a transport that refuses messages for some inboxes while it is switched on.
 type picky struct {
 	transport.Transport
 	on     atomic.Bool
@@ -129,14 +129,14 @@ func (r *picky) Publish(ctx context.Context, t transport.Topic, e *transport.Eve
 	return r.Transport.Publish(ctx, t, e)
 }
 
-// TestRefusedLater has the transport refuse what is sent of a task after its beginning.
+// TestRefusedLater has the transport refuse a later message of a task.
 func TestRefusedLater(t *testing.T) {
 	const refused = "REJECTED it cannot be sent: too much, the 1. time; "
 	tests := map[string]struct {
 		decide llm.Decider
 		policy string
 		inbox  string
-		before func(w *world) // the transport takes all of it
+		before func(w *world) // the transport accepts all of it
 		then   func(w *world)
 		turn   string
 		want   string
@@ -191,8 +191,8 @@ func TestRefusedLater(t *testing.T) {
 	}
 }
 
-// TestRefusedAndKilled has the orchestrator end between the refusal and the word of it: the next one sends the task again, is refused
-// again, and says it, once.
+// TestRefusedAndKilled kills the orchestrator between the refusal and its report: the next one sends the task again, is refused
+// again, and reports it, once.
 func TestRefusedAndKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -222,7 +222,7 @@ func TestRefusedAndKilled(t *testing.T) {
 	})
 }
 
-// mute is a transport that takes no results for Cortex, and notes their ids.
+// mute is a transport that refuses results for Cortex, and records their ids.
 type mute struct {
 	transport.Transport
 	mu    sync.Mutex
@@ -239,7 +239,7 @@ func (m *mute) Publish(ctx context.Context, t transport.Topic, e *transport.Even
 	return m.Transport.Publish(ctx, t, e)
 }
 
-// TestOnlyCortexRefuses has another agent, and a person, say of a task that it cannot be sent: that counts for nothing.
+// TestOnlyCortexRefuses has another agent, and a person, report that a task cannot be sent: they are ignored.
 func TestOnlyCortexRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, once(toAlpha))
@@ -254,7 +254,7 @@ func TestOnlyCortexRefuses(t *testing.T) {
 	})
 }
 
-// TestTooLargeAnswer has an agent asked for that is told at once that the answer is too large for it. The log has the answer.
+// TestTooLargeAnswer has an agent ask whose answer is too large for it: the agent is told so at once. The log has the answer.
 func TestTooLargeAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(t *llm.Turn) *llm.Decision { return respond(sixfold(700_000)) }))

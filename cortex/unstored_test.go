@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// full is a store whose disk is full, until there is room: it can be read.
+// full is a store with a full disk, until there is room: it can be read.
 type full struct {
 	storage.Store
 	storage.SpendLog
@@ -35,7 +35,7 @@ func (s *full) Append(ctx context.Context, tenant, contextID string, after conve
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }
 
-// fill starts w's orchestrator anew with a full disk.
+// fill restarts w's orchestrator with a full disk.
 func (w *world) fill(cfg cortex.Config) *full {
 	w.stop()
 	s := &full{Store: w.store, SpendLog: w.store.(storage.SpendLog)}
@@ -44,8 +44,8 @@ func (w *world) fill(cfg cortex.Config) *full {
 	return s
 }
 
-// TestFullDisk holds that a decision is paid for once, however often its entry cannot be stored, and stored when it can be. Its
-// tasks have their whole time then.
+// TestFullDisk checks that a decision is paid for once, however often its entry cannot be stored, and stored when it can be. Its
+// tasks then have their whole time.
 func TestFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := costing(answering)
@@ -72,7 +72,7 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// TestFullDiskAndAnother has the conversation go on elsewhere meanwhile: it is decided anew, and both count.
+// TestFullDiskAndAnother has the conversation go on elsewhere meanwhile: the decision is made anew, and both count.
 func TestFullDiskAndAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := costing(answering)

@@ -18,10 +18,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// each is what every decision of costing costs.
+// each is the cost of every decision of costing.
 var each = llm.Usage{Input: 100, Cached: 50, Output: 10, Cost: 0.25}
 
-// costing makes the decisions of d cost each.
+// costing adds the cost each to the decisions of d.
 func costing(d decideFunc) decideFunc {
 	return func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
 		decision, err := d(ctx, t, stream)
@@ -54,7 +54,7 @@ func (w *world) spentOn(at time.Time) llm.Usage {
 	return u
 }
 
-// TestUsageAddsUp holds that what is paid for counts once: decisions, failures and summaries.
+// TestUsageAddsUp checks that everything paid for counts once: decisions, failures and summaries.
 func TestUsageAddsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := &llm.Error{Kind: llm.ErrUnavailable, Provider: "p", Usage: llm.Usage{Input: 7, Cost: 0.5}}
@@ -119,7 +119,7 @@ func TestUsageAddsUp(t *testing.T) {
 	})
 }
 
-// TestIncredibleUsage has an endpoint that counts nonsense.
+// TestIncredibleUsage has an endpoint that reports nonsense.
 func TestIncredibleUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for i, u := range []llm.Usage{
@@ -139,7 +139,7 @@ func TestIncredibleUsage(t *testing.T) {
 	})
 }
 
-// TestHugeCost holds that costs which are numbers have a sum that is one.
+// TestHugeCost checks that the sum of huge costs is still a number.
 func TestHugeCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
@@ -159,7 +159,7 @@ func TestHugeCost(t *testing.T) {
 	})
 }
 
-// TestEstimatedUsage holds that a sum with an estimate in it says so.
+// TestEstimatedUsage checks that a sum that includes an estimate is marked as estimated.
 func TestEstimatedUsage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, simple(func(*llm.Turn) *llm.Decision {
@@ -172,7 +172,7 @@ func TestEstimatedUsage(t *testing.T) {
 	})
 }
 
-// TestUsageOfAnEntryThatWasNotStored counts what was paid for a decision that came second, or did not fit.
+// TestUsageOfAnEntryThatWasNotStored counts the cost of a decision that came second, or did not fit.
 func TestUsageOfAnEntryThatWasNotStored(t *testing.T) {
 	decider := costing(simple(func(t *llm.Turn) *llm.Decision { return respond(strings.Repeat("x", 100<<10)) }))
 	t.Run("too large", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package cortex_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -22,8 +23,8 @@ const (
 	advised = waited + "; ask again later, raise the agent's max_concurrent_tasks, or start one more of it"
 )
 
-// TestWaitedUntilTheDeadline has tasks wait in the queue until their deadline, also while no Cortex runs: they are told from those that their agent
-// got and did not do, it never gets them, and nothing of them stays.
+// TestWaitedUntilTheDeadline has tasks wait in the queue until their deadline, also while no Cortex runs: they differ from tasks that their agent
+// got and did not do, the agent never gets them, and nothing of them stays.
 func TestWaitedUntilTheDeadline(t *testing.T) {
 	for name, over := range map[string]func(w *world, cfg cortex.Config){
 		"one":     func(*world, cortex.Config) {},
@@ -49,7 +50,7 @@ func TestWaitedUntilTheDeadline(t *testing.T) {
 				over(w, cfg)
 				pass(15 * time.Second)
 				for _, id := range []string{"m0", "m1", "m2", "m3"} {
-					w.wantAnswer(id, "a0 could not do it: no result within 15s")
+					w.wantAnswer(id, "a0 could not do it: no result within 15s, the task was never fetched")
 				}
 				for _, id := range []string{"m4", "m5"} {
 					w.wantAnswer(id, "The task of a0 was canceled: "+advised)
@@ -69,8 +70,8 @@ func TestWaitedUntilTheDeadline(t *testing.T) {
 	}
 }
 
-// TestWaitedIsGivenToOthers has a task wait for a0 until its deadline: nobody has begun it, so that another agent with the skill gets it, however
-// few attempts the rules allow, unless they say that it is for no others; without another one, a0 gets it again as its card says.
+// TestWaitedIsGivenToOthers has a task wait for a0 until its deadline: it was never begun, so another agent with the skill gets it, however
+// few attempts the rules allow, unless they reserve it for a0; without another agent, a0 gets it again as its card says.
 func TestWaitedIsGivenToOthers(t *testing.T) {
 	again := func(agents func(string) []prompt.Agent) func(string) []prompt.Agent {
 		list := agents("")
@@ -80,7 +81,7 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 	for name, test := range map[string]struct {
 		agents func(string) []prompt.Agent
 		policy string
-		shown  string // "": nobody tries it again
+		shown  string // "": it is not tried again
 	}{
 		"another":              {skilled(2), "", "a1 instead of a0: " + waited},
 		"not twice by a0":      {again(skilled(2)), "", "a1 instead of a0: " + waited},
@@ -104,7 +105,7 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 					cfg.Policy = rules(t, test.policy)
 				}
 				w.restart(cfg)
-				for i := range 4 { // in conversations of their own
+				for i := range 4 { // each in a new conversation
 					e := userEvent("m", "go")
 					e.ContextID = fmt.Sprint("other", i)
 					w.publish(e)
@@ -129,7 +130,7 @@ func TestWaitedIsGivenToOthers(t *testing.T) {
 	}
 }
 
-// TestWaitedCountsForNoRule has a task wait for a0, and then be given to a1, whose rules allow two attempts: a2 gets it, too.
+// TestWaitedCountsForNoRule has a task wait for a0, and then go to a1, whose rules allow two attempts: a2 gets it too.
 func TestWaitedCountsForNoRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := once(llm.Delegation{ID: "1", Agent: "a0", Skill: "skill", Task: "go"})
@@ -144,11 +145,11 @@ func TestWaitedCountsForNoRule(t *testing.T) {
 		}
 		w.publish(userEvent("m1", "go"))
 		pass(time.Minute)
-		w.wantAnswer("m1", "a2 FAILED no result within 15s (tried before: a0: "+waited+"; a1: no result within 15s); ")
+		w.wantAnswer("m1", "a2 FAILED no result within 15s, the task was never fetched (tried before: a0: "+waited+"; a1: no result within 15s, the task was never fetched); ")
 	})
 }
 
-// TestWaitedIsInTheLog: what a log says of tasks that waited is what it means, and an old log says nothing of them.
+// TestWaitedIsInTheLog checks that the log determines which tasks waited, and that in an old log none did.
 func TestWaitedIsInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nobodyDecides(t))
@@ -176,4 +177,42 @@ func TestWaitedIsInTheLog(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNeverFetched tells a task that an agent has not fetched from one that it has, and says so also when the log is read again. Where the agent has fetched
+// others, it is not known which.
+func TestNeverFetched(t *testing.T) {
+	for name, test := range map[string]struct {
+		takes int // tasks, which it does not do
+		says  string
+	}{
+		"none": {0, ", the task was never fetched"}, "one of two": {1, ""}, "both": {2, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, nobodyDecides(t))
+				cfg := cortex.Config{Decider: nobodyDecides(t), Agents: skilled(1), TaskTimeout: 15 * time.Second}
+				w.restart(cfg)
+				if test.takes > 0 {
+					sub, err := w.bus.Subscribe(t.Context(), transport.Inbox("", "a0"), &transport.SubscribeOptions{Unordered: true, Concurrency: test.takes})
+					if err != nil {
+						t.Fatal(err)
+					}
+					go sub.Serve(t.Context(), func(ctx context.Context, _ *transport.Event) error { //nolint:errcheck // it ends with the test
+						<-ctx.Done()
+						return ctx.Err()
+					})
+					synctest.Wait()
+				}
+				for i := range 2 {
+					w.sayTo(fmt.Sprint("m", i), "go", transport.Direct{Agent: "a0"})
+				}
+				pass(16 * time.Second)
+				for i := range 2 {
+					w.wantAnswer(fmt.Sprint("m", i), "a0 could not do it: no result within 15s"+test.says)
+				}
+				w.wantFold()
+			})
+		})
+	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// TestWindowIsSummarisedBeforeItIsCut holds that nothing is left out without a word, however long a conversation is.
+// TestWindowIsSummarisedBeforeItIsCut checks that no turn leaves the window without a summary, however long a conversation is.
 func TestWindowIsSummarisedBeforeItIsCut(t *testing.T) {
 	for name, text := range map[string]string{"many turns": "text", "long turns": strings.Repeat("x", 60<<10)} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestWindowIsSummarisedBeforeItIsCut(t *testing.T) {
 	}
 }
 
-// TestNearlyFullWindowIsKept has a model that makes no summaries for a while, when there is still room for some turns.
+// TestNearlyFullWindowIsKept has a model fail at summaries for a while, while there is still room for some turns.
 func TestNearlyFullWindowIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := true
@@ -77,7 +77,7 @@ func TestNearlyFullWindowIsKept(t *testing.T) {
 	})
 }
 
-// TestNearlyFullWindowIsTriedNowAndThen has a model that never makes a summary: that is paid for, and waited for, at one turn in eight.
+// TestNearlyFullWindowIsTriedNowAndThen has a model that never makes a summary: only one turn in eight pays and waits for an attempt.
 func TestNearlyFullWindowIsTriedNowAndThen(t *testing.T) {
 	for name, refused := range map[string]*llm.Summary{"refused": {Turns: 24}, "failed": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestNearlyFullWindowIsTriedNowAndThen(t *testing.T) {
 	}
 }
 
-// TestNewestTurnIsKept has pasted what nearly fills the window: the next question is about that.
+// TestNewestTurnIsKept has a message that nearly fills the window: the next question is about it.
 func TestNewestTurnIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		decider := window(1000)
@@ -127,7 +127,7 @@ func TestNewestTurnIsKept(t *testing.T) {
 	})
 }
 
-// TestAnswerOutlivesItsTurn has the turn that was just answered summarised: a client that asks for the answer still gets it.
+// TestAnswerOutlivesItsTurn has the turn that was just answered summarised: a client that requests the answer still gets it.
 func TestAnswerOutlivesItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, window(1))
@@ -136,7 +136,7 @@ func TestAnswerOutlivesItsTurn(t *testing.T) {
 		}
 		for i, task := range w.tasksOf("alpha") {
 			w.finish("alpha", task.TaskID, "done")
-			w.say(fmt.Sprint("n", i), "work") // summarises what was answered
+			w.say(fmt.Sprint("n", i), "work") // summarises the answered turns
 			conv, err := storage.Load(t.Context(), w.store, "", theContext)
 			if err != nil {
 				t.Fatal(err)
@@ -170,7 +170,7 @@ func TestOneLongTurn(t *testing.T) {
 		for i := range 5 {
 			w.say(fmt.Sprint("m", i), "u")
 		}
-		w.say("long", strings.Repeat("x", 600<<10)) // and the answer as much
+		w.say("long", strings.Repeat("x", 600<<10)) // and the answer is as long
 		for i := range 3 {
 			w.say(fmt.Sprint("n", i), "u")
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// world is an orchestrator between a user and its agents, in memory. It is used within a synctest bubble.
+// world is an orchestrator between a user and agents, in memory. Use it in a synctest bubble.
 type world struct {
 	t     *testing.T
 	bus   transport.Transport
@@ -32,9 +32,9 @@ type world struct {
 
 	mu    sync.Mutex
 	turns []*llm.Turn                   // what the decider was asked
-	live  []*transport.Event            // what could be watched
-	work  map[string][]*transport.Event // what came to each agent
-	ctl   []*transport.Event            // what came on the agents' control topics
+	live  []*transport.Event            // live events
+	work  map[string][]*transport.Event // inbox events of each agent
+	ctl   []*transport.Event            // events of the agents' control topics
 
 	diligent bool // the agents do their tasks, and do not only receive them
 	heed     func(agent string, e *transport.Event)
@@ -97,13 +97,13 @@ func newWorld(t *testing.T, d llm.Decider) *world {
 	return w
 }
 
-// pass lets time go by on the bubble's clock, and waits until everything is quiet.
+// pass lets time pass on the bubble's clock, and waits until everything is idle.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// listen records what comes on a topic.
+// listen records the events of a topic.
 func (w *world) listen(topic transport.Topic, record func(*transport.Event)) {
 	sub, err := w.bus.Subscribe(w.t.Context(), topic, nil)
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *world) listen(topic transport.Topic, record func(*transport.Event)) {
 	})
 }
 
-// start runs an orchestrator until w.stop or the end of the test; what cfg leaves out is the world's.
+// start runs an orchestrator until w.stop or the end of the test; the world fills in what cfg leaves out.
 func (w *world) start(cfg cortex.Config) {
 	w.t.Helper()
 	if cfg.Transport == nil {
@@ -147,7 +147,7 @@ func (w *world) start(cfg cortex.Config) {
 	w.t.Cleanup(func() { w.stop() })
 }
 
-// recorded is d, with what it is asked noted.
+// recorded returns d, recording what it is asked.
 func (w *world) recorded(d llm.Decider) llm.Decider {
 	decide := decideFunc(func(ctx context.Context, t *llm.Turn, stream func(string)) (*llm.Decision, error) {
 		w.mu.Lock()
@@ -171,7 +171,7 @@ func (c compacting) Compact(ctx context.Context, t *llm.Turn, force bool) (*llm.
 	return c.compact(ctx, t, force)
 }
 
-// wantFold holds that the fold in the orchestrator's cache is, to the byte, the fold of the log.
+// wantFold checks that the fold in the orchestrator's cache equals the fold of the log, byte by byte.
 func (w *world) wantFold() {
 	w.t.Helper()
 	live, err := w.orch.Fold(theContext)
@@ -199,13 +199,13 @@ func jsonOf(t *testing.T, b []byte) (v any) {
 	return v
 }
 
-// say publishes a user's message with this id, and waits until everything is quiet.
+// say publishes a user's message with this id, and waits until everything is idle.
 func (w *world) say(id, text string) {
 	w.t.Helper()
 	w.publish(userEvent(id, text))
 }
 
-// turnOf is the turn that the user's message with this id begins.
+// turnOf returns the id of the turn that the user's message with this id begins.
 func turnOf(id string) string { return transport.TurnID("", theContext, "user", id) }
 
 func userEvent(id, text string) *transport.Event {
@@ -223,7 +223,7 @@ func (w *world) publish(e *transport.Event) {
 	synctest.Wait()
 }
 
-// result is the event by which an agent reports on a task.
+// resultEvent is an agent's report about a task.
 func resultEvent(id, agent string, task a2a.TaskID, state a2a.TaskState, text string) *transport.Event {
 	return &transport.Event{
 		ID: id, Time: time.Now(), From: agent, ContextID: theContext, TaskID: task,
@@ -239,14 +239,14 @@ func (w *world) finish(agent string, task a2a.TaskID, text string) {
 	w.publish(resultEvent("r-"+string(task), agent, task, a2a.TaskStateCompleted, text))
 }
 
-// tasksOf returns the tasks that came to an agent, in order.
+// tasksOf returns the tasks that an agent got, in order.
 func (w *world) tasksOf(agent string) []*transport.Event {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]*transport.Event(nil), w.work[agent]...)
 }
 
-// onlyTask returns the id of the one task that came to an agent.
+// onlyTask returns the id of the one task that an agent got.
 func (w *world) onlyTask(agent string) a2a.TaskID {
 	w.t.Helper()
 	tasks := w.tasksOf(agent)
@@ -290,7 +290,7 @@ func (w *world) wantAnswer(turn, want string) {
 	}
 }
 
-// liveAnswers returns the texts of the answers that were shown.
+// liveAnswers returns the texts of the live answers.
 func (w *world) liveAnswers() []string {
 	var texts []string
 	for _, e := range w.watched() {
@@ -346,7 +346,7 @@ func readLog(ctx context.Context, s storage.Store) (list []*conversation.Entry, 
 	return list, nil
 }
 
-// results tells what the last step brought: "alpha COMPLETED text; …".
+// results describes the results of the last step: "alpha COMPLETED text; …".
 func results(t *llm.Turn) string {
 	if len(t.Steps) == 0 {
 		return ""

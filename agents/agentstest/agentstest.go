@@ -20,13 +20,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// agentID is whom a Cortex gives its tasks to, and conversationID is the conversation.
+// agentID is the agent under test, and conversationID the conversation of its tasks.
 const (
 	agentID        = "agent_under_test"
 	conversationID = "conversation"
 )
 
-// Cortex stands in for Cortex: it gives an agent tasks, and answers what the agent asks.
+// Cortex stands in for Cortex: it gives an agent tasks, and answers its requests.
 type Cortex struct {
 	t   testing.TB
 	bus *memory.Bus
@@ -42,13 +42,13 @@ type doing struct {
 	finished chan struct{}
 }
 
-// Outcome is what came of a task.
+// Outcome is the outcome of a task.
 type Outcome struct {
 	State     a2a.TaskState
-	Text      string           // the words of the result, the question or the failure
-	Parts     a2a.ContentParts // all of it
+	Text      string           // of the result, the question or the failure
+	Parts     a2a.ContentParts // all parts of it
 	Artifacts []*a2a.Artifact
-	Progress  []string // that was shown; texts that come quickly are left out, as for people
+	Progress  []string // progress that was shown; texts in quick succession are left out, as for people
 	Streamed  string   // the text that was shown as it was made
 }
 
@@ -98,15 +98,15 @@ func (c *Cortex) listen(ctx context.Context, running *sync.WaitGroup, topic tran
 	})
 }
 
-// Answer sets what the agent gets for what it asks with [agents.Task.Ask]; an error is a failure that it is told of. Before, everything it asks
-// fails.
+// Answer sets the function that answers requests of the agent with [agents.Task.Ask]; its error is reported to the agent as a failure. Without
+// it, every request fails.
 func (c *Cortex) Answer(f func(request *a2a.Message) (string, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answer = f
 }
 
-// Do gives the agent a task of words, and waits for what comes of it.
+// Do gives the agent a task with a text, and waits for its outcome.
 func (c *Cortex) Do(text string) *Outcome {
 	c.t.Helper()
 	return c.Task(&a2a.Message{Parts: a2a.ContentParts{a2a.NewTextPart(text)}})
@@ -118,7 +118,7 @@ func (c *Cortex) DoSkill(skill string, input any) *Outcome {
 	return c.Task(&a2a.Message{Parts: a2a.ContentParts{a2a.NewDataPart(input)}, Metadata: map[string]any{transport.MetaTaskType: skill}})
 }
 
-// Task gives the agent a task as m says it, and waits for what comes of it. What m leaves out is filled in; a reply to a question has the
+// Task gives the agent m as a task, and waits for its outcome. It fills in what m leaves out; a reply to a question has the
 // question's TaskID.
 func (c *Cortex) Task(m *a2a.Message) *Outcome {
 	c.t.Helper()
@@ -140,7 +140,7 @@ func (c *Cortex) Task(m *a2a.Message) *Outcome {
 	return &d.got
 }
 
-// receive takes in what the agent tells or asks Cortex.
+// receive handles results and requests of the agent.
 func (c *Cortex) receive(e *transport.Event) {
 	if m, ok := transport.Request(e); ok {
 		c.reply(e, m)
@@ -165,7 +165,7 @@ func (c *Cortex) receive(e *transport.Event) {
 	close(d.finished)
 }
 
-// reply answers what the agent asks.
+// reply answers a request of the agent.
 func (c *Cortex) reply(e *transport.Event, m *a2a.Message) {
 	c.mu.Lock()
 	answer := c.answer
@@ -190,7 +190,7 @@ func (c *Cortex) reply(e *transport.Event, m *a2a.Message) {
 	}
 }
 
-// watch takes in what the agent shows. What comes behind its result is lost, as for people.
+// watch records what the agent shows. Events after its result are lost, as for people.
 func (c *Cortex) watch(e *transport.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

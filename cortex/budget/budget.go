@@ -9,16 +9,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Limits bound what is spent on models. Each is looked at before every decision: when it is used up, the turn ends with
-// words that say so, and what is left of the smallest is what a decision may spend. A decision that is under way when
-// another one spends the rest may overdraw it.
+// Limits bound what is spent on models. Each is checked before every decision: when one is used up, the turn ends and its answer says so; else
+// a decision may spend what the tightest limit has left. Concurrent decisions may together overdraw a limit.
 type Limits struct {
-	Turn         llm.Budget // from a user's message to its answer, with all that agents asked for in the course of it
+	Turn         llm.Budget // from a user's message to its answer, with all turns that agents ask for on the way
 	Conversation llm.Budget
 	Day          llm.Budget // all conversations of the tenant, from midnight to midnight UTC
 }
 
-// Check returns why l cannot bound anything, or nil.
+// Check returns an error if a limit is negative, infinite or not a number.
 func (l *Limits) Check() error {
 	for name, of := range map[string]llm.Budget{"Turn": l.Turn, "Conversation": l.Conversation, "Day": l.Day} {
 		if of.Tokens < 0 || !(of.Cost >= 0) || math.IsInf(of.Cost, 0) {
@@ -28,18 +27,18 @@ func (l *Limits) Check() error {
 	return nil
 }
 
-// Accounts are the budgets that bound a decision, with what was spent of each before it. The zero value bounds nothing.
+// Accounts are the limits of a decision, each with what was spent before it. The zero value limits nothing.
 type Accounts []account
 
-// account is one of them.
+// account is one limit and what was spent of it.
 type account struct {
 	whose  string
 	budget llm.Budget
 	spent  llm.Usage
-	advice string // to the user, when it is used up
+	advice string // for the user, when it is used up
 }
 
-// left returns what is left after now more was spent; ok is false when that is nothing.
+// left returns what remains after another now was spent; ok is false when nothing remains.
 func (a *account) left(now llm.Usage) (left llm.Budget, ok bool) {
 	spent := a.spent.Add(now)
 	if a.budget.Tokens > 0 {
@@ -55,7 +54,7 @@ func (a *account) left(now llm.Usage) (left llm.Budget, ok bool) {
 	return left, true
 }
 
-// Allowance returns what a decision may spend after now was spent on it already; when an account is used up, why says so to the user.
+// Allowance returns what a decision may still spend after it has spent now. When an account is used up, why tells the user so.
 func (all Accounts) Allowance(now llm.Usage) (left llm.Budget, why string) {
 	left, used := all.least(now)
 	if used != nil {
@@ -64,12 +63,12 @@ func (all Accounts) Allowance(now llm.Usage) (left llm.Budget, why string) {
 	return left, ""
 }
 
-// TooLittle tells the user that the account which has the least left has not enough for a decision, after now was spent on it.
+// TooLittle returns the text for the user when the account with the least left has not enough for a decision that has spent now.
 func (all Accounts) TooLittle(now llm.Usage) string {
 	return all.tightest(now).words(now, "has not enough left for a decision")
 }
 
-// least returns what the tightest account has left, or the account that is used up.
+// least returns what the tightest account has left, or an account that is used up.
 func (all Accounts) least(now llm.Usage) (llm.Budget, *account) {
 	var least llm.Budget
 	for i := range all {
@@ -82,7 +81,7 @@ func (all Accounts) least(now llm.Usage) (llm.Budget, *account) {
 	return least, nil
 }
 
-// tightest returns the account that leaves the least after now was spent, or nil when there is none.
+// tightest returns the account with the least left after now was spent, or nil when there is none.
 func (all Accounts) tightest(now llm.Usage) *account {
 	least, used := all.least(now)
 	for i := range all {
@@ -94,7 +93,7 @@ func (all Accounts) tightest(now llm.Usage) *account {
 	return used
 }
 
-// tighter returns the smaller of two bounds, of which 0 is none.
+// tighter returns the smaller of two limits; 0 means no limit.
 func tighter[T int | float64](a, b T) T {
 	if a == 0 || (b != 0 && b < a) {
 		return b
@@ -102,7 +101,7 @@ func tighter[T int | float64](a, b T) T {
 	return a
 }
 
-// words tells the user that an account has nothing left, or not enough.
+// words returns the text for the user about an account that has nothing left, or not enough.
 func (a *account) words(now llm.Usage, what string) string {
 	spent := a.spent.Add(now)
 	var of []string
@@ -115,7 +114,7 @@ func (a *account) words(now llm.Usage, what string) string {
 	return fmt.Sprintf("The budget for %s %s (%s). %s", a.whose, what, strings.Join(of, ", "), a.advice)
 }
 
-// amount writes a cost with four decimals at most, or two digits of a smaller one.
+// amount formats a cost with at most four decimals; below 0.001 it keeps two significant digits.
 func amount(cost float64) string {
 	if cost > 0 && cost < 0.001 {
 		return strconv.FormatFloat(cost, 'g', 2, 64)

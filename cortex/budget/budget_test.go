@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// TestAllowance holds that the smallest of what is left bounds a decision, and who is told what when nothing is.
+// TestAllowance checks that the tightest limit bounds a decision, and which text the user gets when nothing is left.
 func TestAllowance(t *testing.T) {
 	limits := Limits{Turn: llm.Budget{Tokens: 100}, Conversation: llm.Budget{Tokens: 500, Cost: 2}}
 	for name, test := range map[string]struct {

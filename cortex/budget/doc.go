@@ -1,3 +1,3 @@
-// Package budget is what is spent on models, and what may be: limits for a turn, a conversation and a day, and the log of what was spent
-// that is written down behind the turns.
+// Package budget limits what is spent on models per turn, conversation and day, and writes what is spent each day to the store, in the
+// background of the turns.
 package budget

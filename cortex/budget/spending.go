@@ -11,30 +11,30 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// logTimeout bounds how long a decision waits for what was spent today, and again for what it cost to be written down.
+// logTimeout bounds how long a decision waits to read what was spent today, and again to have its own cost written.
 const logTimeout = 5 * time.Second
 
 // Config is what a Spending needs.
 type Config struct {
 	Limits  Limits
-	Log     storage.SpendLog // nil: no account of a day is kept
+	Log     storage.SpendLog // nil: spending per day is not recorded
 	Tenant  string
-	Timeout time.Duration // of a decision, which waits for half of it at most to know what was spent today
+	Timeout time.Duration // of a decision, at most half of which is spent waiting for Log
 	Logger  *slog.Logger
 	Now     func() time.Time
 }
 
-// Spending is what was spent on models, and what may be. It holds what this process has spent and the spend log of the store does not know yet. Its writer
-// takes all of that at once, so that however many decisions end at the same moment, they cost few writes. What cannot be written is part of
+// Spending checks and records what is spent on models. It holds what this process has spent and the store's spend log does not have yet.
+// One writer writes all of it at once, so that many decisions that end at the same time cost few writes; what cannot be written is part of
 // the next write. It is safe for concurrent use.
 type Spending struct {
 	cfg  Config
-	wake chan struct{} // has one when a write is due
+	wake chan struct{} // holds one element when a write is due
 
 	mu     sync.Mutex
-	owed   map[string]llm.Usage // by day
-	due    *write               // that will take what is owed; nil when nobody waits for one
-	failed bool                 // the last one did: what it had is owed still
+	owed   map[string]llm.Usage // not written yet, by day
+	due    *write               // the next write, which takes all of owed; nil when none is due
+	failed bool                 // the last write failed: its amounts are in owed again
 }
 
 // New returns a Spending. It writes only while Serve runs.
@@ -42,10 +42,10 @@ func New(cfg Config) *Spending {
 	return &Spending{cfg: cfg, wake: make(chan struct{}, 1), owed: map[string]llm.Usage{}}
 }
 
-// day names the day of a time, as a [storage.SpendLog] does.
+// day formats the day of a time for a [storage.SpendLog].
 func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// Accounts returns the budgets that bound a decision at a time, of a turn and a conversation on which so much was spent already.
+// Accounts returns the limits of a decision at time at; turn and conversation are what was spent on these before.
 func (s *Spending) Accounts(ctx context.Context, turn, conversation llm.Usage, at time.Time) (Accounts, error) {
 	limits := &s.cfg.Limits
 	if *limits == (Limits{}) {
@@ -71,10 +71,10 @@ func (s *Spending) Accounts(ctx context.Context, turn, conversation llm.Usage, a
 	return bounding, nil
 }
 
-// today returns what was spent on the day of a time. What could not be written down before is first: an account that
-// cannot be written bounds nothing.
+// today returns what was spent on the day of a time. It first writes what an earlier write could not: without the spend log, the limit of a
+// day would limit nothing.
 func (s *Spending) today(ctx context.Context, at time.Time) (u llm.Usage, err error) {
-	limit := min(logTimeout, s.cfg.Timeout/2) // else it would seem that the model took too long
+	limit := min(logTimeout, s.cfg.Timeout/2) // so that the decision's own timeout is not reached, which would be blamed on the model
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
 	if err = s.settle(ctx); err == nil {
@@ -86,9 +86,8 @@ func (s *Spending) today(ctx context.Context, at time.Time) (u llm.Usage, err er
 	return u, err
 }
 
-// Spend adds u to what was spent today, where the store keeps that. With a budget for the day it waits until that is written,
-// so that what was paid for is counted rather twice than not at all when the process is killed. It is done also when ctx has
-// ended.
+// Spend adds u to what was spent today, if the store has a spend log. With a limit for the day it waits until u is written: if the process is
+// killed, spending is rather counted twice than not at all. Spend does not end with ctx.
 func (s *Spending) Spend(ctx context.Context, u llm.Usage) {
 	if s.cfg.Log == nil || u == (llm.Usage{}) {
 		return
@@ -97,7 +96,7 @@ func (s *Spending) Spend(ctx context.Context, u llm.Usage) {
 	if s.cfg.Limits.Day != (llm.Budget{}) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), logTimeout)
 		defer cancel()
-		_ = written.wait(ctx) // logged; the next decision has to settle it
+		_ = written.wait(ctx) // write has logged the error; the next decision writes it first
 	}
 }
 
@@ -107,7 +106,7 @@ type write struct {
 	err  error // set before done is closed
 }
 
-// add notes u, and returns the write that will have it.
+// add adds u to owed, and returns the write that will include it.
 func (s *Spending) add(day string, u llm.Usage) *write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +114,7 @@ func (s *Spending) add(day string, u llm.Usage) *write {
 	return s.order()
 }
 
-// order returns the write that is due, s.mu being held.
+// order returns the next write, and makes it due. s.mu is held.
 func (s *Spending) order() *write {
 	if s.due == nil {
 		s.due = &write{done: make(chan struct{})}
@@ -127,7 +126,7 @@ func (s *Spending) order() *write {
 	return s.due
 }
 
-// settle writes what could not be written before, if there is such.
+// settle writes what the last write could not, if anything.
 func (s *Spending) settle(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.failed {
@@ -148,7 +147,7 @@ func (w *write) wait(ctx context.Context) error {
 	}
 }
 
-// Serve writes what is due until last is closed, when nothing more can come, and then what is owed still.
+// Serve performs due writes until last is closed, after which Spend is not called, and then writes the rest.
 func (s *Spending) Serve(ctx context.Context, last <-chan struct{}) {
 	for {
 		select {

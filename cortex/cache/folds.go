@@ -10,26 +10,26 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
-// foldBytes bounds the folds that are kept, by the estimate of [conversation.Conversation.Weight].
+// foldBytes bounds the cached folds, in bytes as estimated by [conversation.Conversation.Weight].
 const foldBytes = 256 << 20
 
-// Folds keeps the folds of the conversations used last. A fold is taken out while it is used and put back when it stands
-// for the log again, so that a half-applied one is never seen and no lock is held while a decider works. It is safe for concurrent use.
+// Folds caches the folds of the conversations used last. A caller takes a fold out while it uses it, and puts it back when it equals the log
+// again: nobody sees a half-applied fold, and no lock is held while a decider works. It is safe for concurrent use.
 type Folds struct {
 	mu    sync.Mutex
 	folds recent.Cache[conversation.Key, *Fold]
 }
 
-// Fold is a conversation that this process has in memory, and what it knows of it beside the log.
+// Fold is a conversation in memory, and what this process knows about it beside the log.
 type Fold struct {
 	*conversation.Conversation
 	Epoch uint64    // ownership epoch under which it was read, see [transport.Event]
-	Timer time.Time // that was set last, and has not fired, as far as this process knows; zero: there may be any or none
-	Fresh bool      // it was read just now, for the event that is being handled
+	Timer time.Time // the last timer that this process set and that has not fired; zero: unknown
+	Fresh bool      // it was read for the event that is being handled
 }
 
-// Wakes reports whether a timer that was set earlier will wake the conversation before due: then the next one is set, and another one
-// now would be a message more for nothing.
+// Wakes reports whether an earlier timer will wake the conversation before due. The next timer is set then, so setting one now would waste a
+// message.
 func (f *Fold) Wakes(now, due time.Time) bool {
 	return f.Timer.After(now) && !f.Timer.After(due)
 }
@@ -37,7 +37,7 @@ func (f *Fold) Wakes(now, due time.Time) bool {
 // NewFolds returns an empty Folds.
 func NewFolds() *Folds { return new(Folds) }
 
-// Take removes and returns the fold, or nil. It may have been put there under another epoch.
+// Take removes and returns the fold, or returns nil. The fold may have been put under another epoch.
 func (c *Folds) Take(k conversation.Key) *Fold {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,10 +45,10 @@ func (c *Folds) Take(k conversation.Key) *Fold {
 	return conv
 }
 
-// Drop lets a fold go.
+// Drop removes a fold.
 func (c *Folds) Drop(k conversation.Key) { c.Take(k) }
 
-// Put keeps a fold that stands for the log, and lets the oldest go when they are too many.
+// Put caches a fold that equals the log, and evicts the oldest folds beyond foldBytes.
 func (c *Folds) Put(conv *Fold) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

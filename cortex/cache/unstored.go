@@ -14,22 +14,22 @@ import (
 const (
 	maxUnstored      = 4096
 	maxUnstoredBytes = 64 << 20
-	unstoredFor      = 15 * time.Minute // without their event having come again: another orchestrator may have it
+	unstoredFor      = 15 * time.Minute // without their event being delivered again: another orchestrator may have got it
 )
 
-// Unstored keeps the entries that cost something and could not be stored, until their events come again: what was decided
-// is not paid for a second time. It is safe for concurrent use.
+// Unstored keeps entries that cost something and could not be stored, until their events are delivered again, so that no decision is paid
+// for twice. It is safe for concurrent use.
 type Unstored struct {
 	mu   sync.Mutex
 	kept recent.Cache[EventKey, *Kept]
 }
 
-// EventKey names an event.
+// EventKey identifies an event.
 type EventKey struct{ Tenant, ContextID, Event string }
 
 // Kept is an entry that was not stored.
 type Kept struct {
-	After conversation.Version // that the conversation had
+	After conversation.Version // the conversation's version
 	Entry *conversation.Entry
 	since time.Time
 }
@@ -37,7 +37,7 @@ type Kept struct {
 // NewUnstored returns an empty Unstored.
 func NewUnstored() *Unstored { return new(Unstored) }
 
-// Take removes and returns what is kept for an event, or nil.
+// Take removes and returns what is kept for an event, or returns nil.
 func (u *Unstored) Take(k EventKey) *Kept {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -45,14 +45,14 @@ func (u *Unstored) Take(k EventKey) *Kept {
 	return kept
 }
 
-// Put keeps an entry that a conversation could not be given behind version after. One that cost nothing is as well made anew.
+// Put keeps an entry that could not be appended after version after. It drops an entry that cost nothing, which can be made again.
 func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Version, e *conversation.Entry, now time.Time) {
 	if e.Decision == nil && e.Failure == "" && e.Usage == (llm.Usage{}) {
 		return
 	}
 	b, err := json.Marshal(e)
 	if err != nil {
-		return // nor would a store take it
+		return // no store would take it either
 	}
 	key := EventKey{conv.Tenant, conv.ContextID, conversation.EventKey(e.Cause)}
 	u.mu.Lock()
@@ -60,8 +60,8 @@ func (u *Unstored) Put(conv *conversation.Conversation, after conversation.Versi
 	u.kept.Put(key, &Kept{after, e, now}, len(b))
 }
 
-// Full reports whether nothing more may be paid for that may have to be kept. Letting the oldest go instead would have them
-// all decided again and again.
+// Full reports whether there is no room for another entry, so that no further decision may be paid for. Evicting the oldest entry instead
+// would have all of them decided again and again.
 func (u *Unstored) Full(now time.Time) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

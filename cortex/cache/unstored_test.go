@@ -19,8 +19,8 @@ func message(id string) *transport.Event {
 	return &transport.Event{ID: id, From: "user", Payload: &a2a.Message{ID: id, Role: a2a.MessageRoleUser}}
 }
 
-// TestUnstoredIsBounded holds that what is kept is bounded, that nothing is decided meanwhile, and that what nobody asks for
-// any more makes room.
+// TestUnstoredIsBounded checks that the kept entries are bounded, that Full stops further decisions, and that entries whose events do not come
+// again make room.
 func TestUnstoredIsBounded(t *testing.T) {
 	u := cache.NewUnstored()
 	paid := func(id string) *conversation.Entry {

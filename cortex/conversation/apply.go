@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Apply folds the next entry of the log into c. An error means that the entry does not fit: c is then unusable.
+// Apply folds the next entry of the log into c. It returns [ErrDamaged] for an entry that does not fit; c is then unusable.
 func (c *Conversation) Apply(e *Entry) error {
 	if err := c.Begin(e); err != nil {
 		return err
@@ -20,8 +20,7 @@ func (c *Conversation) Apply(e *Entry) error {
 	return nil
 }
 
-// Begin is the first half of Apply: what follows from the event alone. Between the two halves it can be seen
-// whether a decision is needed.
+// Begin is the first half of Apply: it applies what follows from the event alone. The caller then knows whether a decision is needed.
 func (c *Conversation) Begin(e *Entry) error {
 	if e.Seq != c.Seq+1 {
 		return fmt.Errorf("%w: conversation %s: entry %d follows entry %d", ErrDamaged, c.ContextID, e.Seq, c.Seq)
@@ -74,7 +73,7 @@ func (c *Conversation) Begin(e *Entry) error {
 	return nil
 }
 
-// Due sets until when the question of an entry, which is about to be stored, can be answered.
+// Due sets when the question of e expires: timeout after now, unless ReplyBy is set already. The caller appends e next.
 func (e *Entry) Due(now time.Time, timeout time.Duration) {
 	if e.Consent == "" {
 		return
@@ -85,7 +84,7 @@ func (e *Entry) Due(now time.Time, timeout time.Duration) {
 	}
 }
 
-// Finish is the second half of Apply.
+// Finish is the second half of Apply: it applies what was decided.
 func (c *Conversation) Finish(e *Entry) {
 	c.applySummary(e)
 	c.applyRoster(e)
@@ -117,7 +116,7 @@ func (c *Conversation) Finish(e *Entry) {
 	c.closeReply(e, turn)
 }
 
-// cancel settles one task, or ends one turn or all.
+// cancel settles one task, or ends one open turn or all of them.
 func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	reason := p.Reason
 	if reason == "" {
@@ -125,7 +124,7 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 	}
 	if p.TaskID != "" {
 		if t := c.Tasks[p.TaskID]; t != nil {
-			if t.Phase == Held { // a question is about all of its tasks or none
+			if t.Phase == Held { // a question is about all of its turn's tasks or none
 				c.cancelHeld(e, c.askedIn(t.Turn), reason)
 			}
 			c.settle(e, t, Canceled, reason, nil)
@@ -152,12 +151,12 @@ func (c *Conversation) cancel(e *Entry, p *transport.Cancel) {
 // AnswerCanceled is the answer of a turn that the user canceled.
 const AnswerCanceled = "Canceled."
 
-// answer ends a turn.
+// answer ends turn with text as its answer.
 func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
-	text = strings.ToValidUTF8(text, "\uFFFD") // or no transport would take it
+	text = strings.ToValidUTF8(text, "\uFFFD") // transports refuse invalid UTF-8
 	turn.Answer, turn.AnswerSeq, turn.Answered = text, e.Seq, e.Time
 	for _, t := range c.TasksOf(turn) {
-		if t.Phase != Asking && t.Phase != Held { // those may go on in a later turn
+		if t.Phase != Asking && t.Phase != Held { // these may go on in a later turn
 			c.settle(e, t, Canceled, "the turn was answered without it", nil)
 		}
 	}

@@ -11,47 +11,49 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A task whose agent does not do it is tried again, under the same id and with a higher number of attempt: when its deadline passes
-// or its agent has gone; and when the agent reports a failure, if its card says that trying again is of use, or the failure came only
-// with the deadline. These hold:
+// A task is tried again, under the same id and with a higher attempt number, when its deadline passes, when its agent is gone, and when the
+// agent reports a failure, provided that its card says retrying is of use or that the report came only after the deadline. The rules:
 //
-//   - The same agent gets it again while it is there and has not had it more often than its card allows (max_retries). A card that
-//     says nothing allows nothing: who let a deadline pass would do so again.
-//   - What an agent never got, since it waited in the orchestrator's queue until its deadline, nobody has begun: others come first then,
-//     no rule about that agent keeps them from it, and it is no attempt that a rule counts.
-//   - Then others get it, one after the other: those that run, have a skill with that id, take the task's input, may be asked for it
-//     by whoever asks, without a yes, have room for it, and were not tried. The more confident ones come first.
-//   - Only a task that names a skill goes to others: one without is for its agent. So is one that went on after a question, which
-//     only its agent understands, and one that the user said yes to, since the yes was for that agent.
-//   - There are so many in all (policy.MaxAttempts), fewer where a rule says so. Then the task fails, and the decider is told of all attempts.
-//   - The first result from the agent that has the task now counts; what earlier ones say of it comes too late.
+//   - The same agent gets the task again while it is present and its card allows more retries (max_retries). The default is none: an agent
+//     that missed a deadline would most likely miss it again.
+//   - A task that waited in the orchestrator's queue until its deadline was never begun. It goes to other agents first, no rule about that
+//     agent keeps it from them, and the rules do not count it as an attempt.
+//   - Then other agents get it, the more confident ones first: those that run, have a skill with that id, accept the task's input, may be
+//     asked by the requester without a confirmation, are below their in-flight limit, and were not tried.
+//   - Only a task that names a skill goes to other agents. A task that continued after a question stays with its agent, which alone
+//     understands the reply; so does a task that the user confirmed, since the yes was for that agent.
+//   - The number of attempts is bounded by policy.MaxAttempts, and by lower limits of rules. After the last one the task fails, and the
+//     decider sees all attempts.
+//   - The first result from the agent that has the task now counts; later results of earlier attempts are ignored.
 //
-// Who tries what again is in the entry that gives the earlier attempt up.
+// The entry that gives an attempt up records which agent tries the task next.
 
-const MaxExtension = 4 // progress can move a task's deadline to so many times its timeout
+// MaxExtension bounds how far progress can move a task's deadline, as a multiple of its timeout.
+const MaxExtension = 4
 
-const MaxWhy = 160 // characters of the reason why an attempt was given up
+// MaxWhy bounds the reason why an attempt was given up, in characters.
+const MaxWhy = 160
 
-const maxTriedAgent = 64 // characters of an agent's id beside it
+const maxTriedAgent = 64 // characters of the agent's id beside the reason
 
-// Retry says who tries a task again.
+// Retry names the agent that tries a task again.
 type Retry struct {
 	Agent string `json:"agent"`
 	Terms Terms  `json:"terms,omitzero"`
-	Why   string `json:"why"` // the attempt before was given up, for people
+	Why   string `json:"why"` // why the previous attempt was given up, for people
 }
 
-// Attempt is one at a task that was given up.
+// Attempt is an attempt at a task that was given up.
 type Attempt struct {
 	Agent     string
-	SentSeq   uint64 // the entry that sent it
+	SentSeq   uint64 // the entry that sent the task
 	SentIndex int
-	EndedSeq  uint64 // the entry that gave it up
+	EndedSeq  uint64 // the entry that gave the attempt up
 	Why       string
-	Waited    bool `json:",omitempty"` // the agent never got it
+	Waited    bool `json:",omitempty"` // the agent never got the task
 }
 
-// TriedBy returns an earlier attempt of an agent, or nil.
+// TriedBy returns the first given up attempt of an agent, or nil.
 func (t *Task) TriedBy(agent string) *Attempt {
 	if i := slices.IndexFunc(t.Tried, func(a Attempt) bool { return a.Agent == agent }); i >= 0 {
 		return &t.Tried[i]
@@ -59,7 +61,7 @@ func (t *Task) TriedBy(agent string) *Attempt {
 	return nil
 }
 
-// again returns the attempt that entry seq gave up for the present one, or nil.
+// again returns the attempt that entry seq replaced by the present one, or nil.
 func (t *Task) again(seq uint64) *Attempt {
 	if n := len(t.Tried); n > 0 && t.Tried[n-1].EndedSeq == seq {
 		return &t.Tried[n-1]
@@ -67,7 +69,7 @@ func (t *Task) again(seq uint64) *Attempt {
 	return nil
 }
 
-// notFrom says why a result from an agent that does not have the task counts for nothing.
+// notFrom says why a result from an agent that does not have the task is ignored.
 func (t *Task) notFrom(agent string) string {
 	if a := t.TriedBy(agent); a != nil {
 		return "too late: the task was given to " + t.Agent + " instead (" + a.Why + ")"
@@ -75,7 +77,7 @@ func (t *Task) notFrom(agent string) string {
 	return "the task was given to " + t.Agent
 }
 
-// gaveUp reports whether result e is of an attempt that was given up, though its agent has the task again.
+// gaveUp reports whether result e belongs to an attempt that was given up, although the same agent has the task again.
 func (c *Conversation) gaveUp(t *Task, e *transport.Event) bool {
 	message := ""
 	switch p := e.Payload.(type) {
@@ -89,7 +91,7 @@ func (c *Conversation) gaveUp(t *Task, e *transport.Event) bool {
 	})
 }
 
-// extended returns when t, which is at work at time now, has to be done.
+// extended returns the deadline of t after a report of progress at time now.
 func (t *Task) extended(now time.Time) time.Time {
 	if at := now.Add(t.Timeout); at.Before(t.Latest) {
 		return at
@@ -97,18 +99,18 @@ func (t *Task) extended(now time.Time) time.Time {
 	return t.Latest
 }
 
-// moves reports whether progress at time now moves t's deadline by so much that it is worth an entry. So a task has no more than a
-// dozen of them, however much its agent talks.
+// moves reports whether progress at time now moves t's deadline by at least a quarter of its timeout, or to its end. Smaller moves get no
+// entry, which bounds a task to a dozen of them, however often its agent reports.
 func (t *Task) moves(now time.Time) bool {
 	at := t.extended(now)
 	by := at.Sub(t.Deadline)
 	return by > 0 && (by >= t.Timeout/4 || at.Equal(t.Latest))
 }
 
-// HasWaited reports whether the time of t ends with the entry while it waits in the queue.
+// HasWaited reports whether t reaches its deadline with the entry while it is still in the orchestrator's queue.
 func (e *Entry) HasWaited(t *Task) bool { return slices.Contains(e.Waited, t.ID) }
 
-// Missing says what became of t at its deadline, which is the cause of the entry.
+// Missing says, for people, why t has no result at its deadline, which is the cause of the entry.
 func (e *Entry) Missing(t *Task) string {
 	took := t.Deadline.Sub(t.Sent).Round(time.Millisecond).String()
 	switch {
@@ -116,14 +118,16 @@ func (e *Entry) Missing(t *Task) string {
 		return "it waited " + took + " and was never handed to " + prompt.Clean(t.Agent, maxTriedAgent) + ", which has more to do than it can take"
 	case t.Gone:
 		return "the agent has gone"
+	case slices.Contains(e.Unfetched, t.ID):
+		return "no result within " + took + ", the task was never fetched"
 	}
 	return "no result within " + took
 }
 
-// afterWaiting is what to do about a task that its agent never got.
+// afterWaiting says what to do about a task that never reached its agent.
 const afterWaiting = "; ask again later, raise the agent's max_concurrent_tasks, or start one more of it"
 
-// result takes what t's agent says.
+// result applies what t's agent reports.
 func (c *Conversation) result(e *Entry, t *Task, r result) {
 	switch {
 	case r.State == a2a.TaskStateWorking:
@@ -139,12 +143,12 @@ func (c *Conversation) result(e *Entry, t *Task, r result) {
 	}
 }
 
-// lapse has t tried again if the entry says so, else it fails.
+// lapse tries t again if the entry says so, and fails it otherwise.
 func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.Artifact) {
 	r, ok := e.Retries[t.ID]
 	if !ok || !t.Running() {
 		to := Failed
-		if e.HasWaited(t) { // it is no failure of the agent's
+		if e.HasWaited(t) { // not a failure of the agent
 			to, why = Canceled, why+afterWaiting
 		}
 		c.settle(e, t, to, t.explained(why), artifacts)
@@ -159,7 +163,7 @@ func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.A
 	c.send(e, t)
 }
 
-// explained is why the last attempt at t failed, with what became of those before.
+// explained returns why the last attempt at t failed, followed by why the earlier ones were given up.
 func (t *Task) explained(why string) string {
 	if len(t.Tried) == 0 {
 		return why
@@ -171,13 +175,13 @@ func (t *Task) explained(why string) string {
 	return why + " (tried before: " + strings.Join(before, "; ") + ")"
 }
 
-// left returns the tasks that an agent has, unless it is known already that it has gone.
+// left returns the tasks that an agent has and that are not marked Gone yet.
 func (c *Conversation) left(agent string) []*Task {
 	return slices.DeleteFunc(c.Running(), func(t *Task) bool { return t.Agent != agent || t.Gone })
 }
 
-// gone ends the time that the tasks of an agent have. What becomes of them is decided when the deadline comes, which it does at
-// once, in each turn on its own.
+// gone moves the deadlines of an agent's tasks to now. What becomes of the tasks is decided when the timer fires, which it does at once,
+// separately for each turn.
 func (c *Conversation) gone(e *Entry, agent string) {
 	for _, t := range c.left(agent) {
 		t.Gone, t.TimedSeq = true, e.Seq
@@ -187,7 +191,7 @@ func (c *Conversation) gone(e *Entry, agent string) {
 	}
 }
 
-// Lapsing returns the tasks that end with an entry's cause and may be tried again, the one that is due first first.
+// Lapsing returns the tasks that the entry's cause ends without a result and that may be tried again, the earliest deadline first.
 func (c *Conversation) Lapsing(entry *Entry) []*Task {
 	if r, ok := ResultOf(entry.Cause); ok {
 		t := c.Tasks[r.TaskID]

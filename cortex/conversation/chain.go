@@ -11,26 +11,27 @@ import (
 )
 
 // A turn that an agent asks for while it works on a task descends from the turn of that task, and so from the one turn, the root, that
-// nobody asked for in the course of another: together they are a chain. These hold, whatever the agent says of it:
+// nobody asked for in the course of another. A root and its descendants form a chain. The rules, whatever the agent claims:
 //
-//   - A message of an agent that has a task under way in the conversation continues the chain of that task: of the one that it names,
-//     else of the one that was handed on most often. What it says of hops and ancestors can only make it stricter.
-//   - Nobody is asked in a turn by whom, or on whose way, the request came there.
-//   - A chain has at most [MaxChain] turns: what else is asked in the course of it is refused, and in no log. What a turn may spend, and may give to an agent, holds for the chain.
-//   - Any other message of an agent begins a chain, and an agent may ask for so much in a minute, with all that comes of it.
+//   - A message of an agent that has a running task in the conversation continues the chain of that task: of the task that the message
+//     names, or else of the one with the most hops. The hops and ancestors that the message claims can only make the checks stricter.
+//   - A turn gives no task to the agent that asked for it, nor to that agent's ancestors.
+//   - A chain has at most [MaxChain] turns: further requests are refused and not logged. The limits on what a turn may spend, and how many
+//     tasks it may give to an agent, hold for the chain.
+//   - Any other message of an agent begins a chain. How much an agent may ask for in a minute is limited, with all that descends from it.
 
-// MaxChain is how many turns may descend from one, itself among them.
+// MaxChain is the maximum number of turns in a chain, the root included.
 const MaxChain = 64
 
-// Chain counts what came of a root turn, as long as a turn of it is open.
+// Chain counts what descends from a root turn, while any turn of the chain is open.
 type Chain struct {
-	Agent    string         `json:",omitempty"` // that asked for the root; none when a person did
+	Agent    string         `json:",omitempty"` // the agent that asked for the root; empty when a person did
 	Turns    int            // that have begun
 	PerAgent map[string]int `json:"Given,omitempty"` // tasks, by the agents that got them
 	Usage    llm.Usage
 }
 
-// join lets turn, which e has just begun, be part of a chain.
+// join adds turn, which e has just begun, to its chain.
 func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 	turn.Root = turn.ID
 	if parent := c.ParentOf(e, m); parent != nil {
@@ -49,7 +50,7 @@ func (c *Conversation) join(turn *Turn, e *transport.Event, m *a2a.Message) {
 	}
 }
 
-// ParentOf returns the turn in whose course an agent sent e, or nil.
+// ParentOf returns the turn in the course of which an agent sent e, or nil.
 func (c *Conversation) ParentOf(e *transport.Event, m *a2a.Message) *Turn {
 	if !IsAgent(e.From) {
 		return nil
@@ -71,7 +72,7 @@ func (c *Conversation) ParentOf(e *transport.Event, m *a2a.Message) *Turn {
 	return parent
 }
 
-// Chain returns what came of the root of an open turn.
+// Chain returns the counts of an open turn's chain.
 func (c *Conversation) Chain(turn *Turn) Chain {
 	if chain := c.Chains[turn.Root]; chain != nil {
 		return *chain
@@ -79,7 +80,7 @@ func (c *Conversation) Chain(turn *Turn) Chain {
 	return Chain{}
 }
 
-// counts returns the counts of an open turn's chain, to be added to.
+// counts returns the counts of an open turn's chain, for adding to them.
 func (c *Conversation) counts(turn *Turn) *Chain {
 	if c.Chains == nil {
 		c.Chains = map[string]*Chain{}
@@ -90,7 +91,7 @@ func (c *Conversation) counts(turn *Turn) *Chain {
 	return c.Chains[turn.Root]
 }
 
-// give counts a task that an agent got in the course of turn.
+// give counts a task that agent got in the course of turn.
 func (c *Conversation) give(turn *Turn, agent string) {
 	chain := c.counts(turn)
 	if chain.PerAgent == nil {
@@ -99,14 +100,14 @@ func (c *Conversation) give(turn *Turn, agent string) {
 	chain.PerAgent[agent]++
 }
 
-// unchain lets go of a chain of which no turn is open: nothing can descend from it any more.
+// unchain deletes a chain without open turns: nothing can descend from it any more.
 func (c *Conversation) unchain(root string) {
 	if !slices.ContainsFunc(c.Turns, func(t *Turn) bool { return t.Open() && t.Root == root }) {
 		delete(c.Chains, root)
 	}
 }
 
-// overrun returns why e, a message of an agent, cannot be part of the chain that it would continue, or "".
+// overrun returns why the chain that an agent's message e would continue has no room for it, or "".
 func (c *Conversation) overrun(e *transport.Event) string {
 	m, ok := transport.Request(e)
 	if !ok {
@@ -119,7 +120,7 @@ func (c *Conversation) overrun(e *transport.Event) string {
 	return fmt.Sprintf("Agents have asked for %d things in the course of one request; more are not allowed.", MaxChain-1)
 }
 
-// Requester returns who began the chain of a turn: what agents ask for in the course of a request is its sender's.
+// Requester returns the sender of the root of turn's chain, on whose behalf agents ask.
 func (c *Conversation) Requester(turn *Turn) string {
 	if root := c.Turn(turn.Root); root != nil {
 		return root.From

@@ -9,13 +9,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Direct is whom a message is for, by its own words, and what they are to do.
+// Direct is the agent that a direct request names, and what it is to do.
 type Direct struct {
 	transport.Direct
-	Text string // the message's words, without the agent's name before them; those of its parts when it has none
+	Text string // the message's text without a leading @agent; the text of all its parts when there is none
 }
 
-// directOf returns whom m is for, all of whose parts say all; nil when it does not say.
+// directOf returns what m says about its agent, or nil if m names none. all is the text of all of m's parts.
 func directOf(m *a2a.Message, all string) *Direct {
 	to, ok := transport.DirectOf(m)
 	if !ok {

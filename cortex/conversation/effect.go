@@ -12,17 +12,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Effect is an event that follows from an entry, and where it goes.
+// Effect is an event that follows from an entry, and the topic it goes to.
 type Effect struct {
 	Topic transport.Topic
 	Event *transport.Event
 }
 
-// Effects returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order in which it is
-// sent. It follows from the fold alone and its ids are derived, so sending it twice is harmless. For the tasks in shown, people have seen
-// already how they ended (see Settled), and Effects leaves that out.
+// Effects returns what entry seq, the last or an earlier one, wants sent and is still of use, in the order of sending. It follows from the
+// fold alone and its ids are derived, so sending it twice is harmless. Effects leaves out how the tasks in shown ended, which people have
+// seen already (see Settled).
 func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
-	out := make([]Effect, 0, 4) // as many as most entries have
+	out := make([]Effect, 0, 4) // enough for most entries
 	o := effects{c: c, seq: seq, out: &out}
 	timed := c.settledQuestion(seq)
 	for _, t := range c.settledBy(seq) {
@@ -32,7 +32,7 @@ func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 		if t.Stopped {
 			o.stop(t, t.Agent, t.Settled, t.Result)
 		}
-		// Its timer has fired; another task may have the same deadline.
+		// The task's timer has fired, but another task may have the same deadline.
 		timed = timed || t.Stopped || t.SentSeq == 0 && t.Phase == Canceled
 	}
 	for _, t := range c.Running() {
@@ -56,7 +56,7 @@ func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	return out
 }
 
-// Settled returns those of the effects of entry seq by which people see how tasks ended.
+// Settled returns those effects of entry seq that show people how tasks ended.
 func (c *Conversation) Settled(seq uint64) []Effect {
 	var out []Effect
 	for _, t := range c.settledBy(seq) {
@@ -70,7 +70,7 @@ func (c *Conversation) settledBy(seq uint64) []*Task {
 	return c.tasks(func(t *Task) bool { return t.SettledSeq == seq }, func(t *Task) uint64 { return t.SentSeq })
 }
 
-// settledQuestion reports whether entry seq left a task waiting for the user: that has a deadline too.
+// settledQuestion reports whether entry seq left a task waiting for the user, which has a deadline as well.
 func (c *Conversation) settledQuestion(seq uint64) bool {
 	return slices.ContainsFunc(append(c.Waiting(), c.Asked()...), func(t *Task) bool { return t.SettledSeq == seq })
 }
@@ -81,7 +81,7 @@ type effects struct {
 	out *[]Effect
 }
 
-// add adds an event that follows from a turn, or from none.
+// add adds an event that follows from turn, or from no turn (nil).
 func (o effects) add(turn *Turn, topic transport.Topic, e transport.Event) {
 	if turn != nil {
 		e.Traceparent, e.Tracestate = turn.Trace.Parent, turn.Trace.State
@@ -99,7 +99,7 @@ func (o effects) id(kind string, index int) string {
 
 func (o effects) live() transport.Topic { return transport.Live(o.c.Tenant, o.c.ContextID) }
 
-// again shows on Live that a task is tried again, and stops the agent that had it before.
+// again shows on the live topic that a task is tried again, and stops the agent that had it before.
 func (o effects) again(t *Task, before *Attempt) {
 	text := prompt.Clean(t.Agent, maxTriedAgent) + " once more: " + before.Why
 	if before.Agent != t.Agent {
@@ -121,14 +121,14 @@ func (o effects) again(t *Task, before *Attempt) {
 	}
 }
 
-// stop tells an agent to stop a task.
+// stop sends an agent the request to stop a task.
 func (o effects) stop(t *Task, agent string, at time.Time, why string) {
 	o.add(o.c.Turn(t.Turn), transport.Control(o.c.Tenant, agent), transport.Event{
 		ID: o.id("stop:"+string(t.ID), 0), Time: at, TaskID: t.ID, Payload: &transport.Cancel{TaskID: t.ID, Turn: t.Turn, Reason: why},
 	})
 }
 
-// task sends a task to its agent, and shows on Live that it was given.
+// task sends a task to its agent, and shows it on the live topic.
 func (o effects) task(t *Task) {
 	turn := o.c.Turn(t.Turn)
 	m := &a2a.Message{
@@ -157,12 +157,12 @@ func (o effects) task(t *Task) {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
 	files := carried(o.c.filesFor(t))
-	asked := slices.Clip(m.Parts) // what people are shown
+	asked := slices.Clip(m.Parts) // what people see: files without their bytes
 	for _, p := range files {
 		asked = append(asked, transport.ForgottenFile(p))
 	}
 	m.Parts = append(m.Parts, files...)
-	room := transport.MaxText/2 - len(t.Text) // for what others have done; what is longer is cut
+	room := transport.MaxText/2 - len(t.Text) // bytes for the results of other tasks; longer ones are cut
 	attach := func(d *Task, name, text string) {
 		if text == "" || room <= 0 {
 			return
@@ -182,7 +182,7 @@ func (o effects) task(t *Task) {
 			}
 		}
 	}
-	if t.again(o.seq) == nil { // else it was shown that it goes on
+	if t.again(o.seq) == nil { // else again has shown it
 		o.add(turn, o.live(), transport.Event{
 			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 			Payload: &a2a.Task{
@@ -208,7 +208,7 @@ func ancestor(turn *Turn) []string {
 	return nil
 }
 
-// settled shows on Live how a task ended.
+// settled shows on the live topic how a task ended.
 func (o effects) settled(t *Task) {
 	status := a2a.TaskStatus{State: t.State(), Timestamp: &t.Settled}
 	if t.Result != "" {
@@ -226,7 +226,7 @@ func (o effects) settled(t *Task) {
 	})
 }
 
-// shownIn returns the turn in which people see that a task was settled: the task's own, or the one whose message was no yes to it.
+// shownIn returns the turn in which people see that t was settled: the turn that the same entry began, or else t's own.
 func (o effects) shownIn(t *Task) string {
 	for _, turn := range o.c.Turns {
 		if turn.Seq == t.SettledSeq {
@@ -236,9 +236,9 @@ func (o effects) shownIn(t *Task) string {
 	return t.Turn
 }
 
-// Wake returns the next timer of the conversation, after deadline d came at time now and no task was late. Either the task of that deadline
-// is done: then the timer is for the earliest deadline that is left. Or the transport's clock is ahead of ours and d came early: then the
-// timer is set as much later as d was early. Wake reports false when no deadline is left.
+// Wake returns the next timer of the conversation, after deadline d arrived at time now and no task was overdue. Either the task of that
+// deadline is done: then the timer is for the earliest remaining deadline. Or d arrived early, because the transport's clock is ahead:
+// then the timer is delayed by as much as d was early. Wake returns false when no deadline remains.
 func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool) {
 	at := c.NextDeadline()
 	if at.IsZero() {
@@ -253,14 +253,14 @@ func (c *Conversation) Wake(d *transport.Deadline, now time.Time) (Effect, bool)
 	return out[0], true
 }
 
-// timer asks to be woken at due for the conversation's earliest deadline. It takes the place of an earlier timer.
+// timer asks the transport to deliver the conversation's earliest deadline, at, at time due. It replaces an earlier timer.
 func (o effects) timer(at, due time.Time) {
 	o.add(nil, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
 		ID: o.id("timer:"+due.UTC().Format(time.RFC3339Nano), 0), Time: at, DeliverAt: due, Payload: &transport.Deadline{At: at},
 	})
 }
 
-// delivered sends the receipt of a turn's question, behind the question (see reply.go): it comes back to Cortex before everything that is said after it.
+// delivered sends the receipt of a turn's question after the question (see reply.go): Cortex receives it before all later replies.
 func (o effects) delivered(turn *Turn) {
 	if len(o.c.askedIn(turn.ID)) > 0 {
 		o.add(turn, transport.Inbox(o.c.Tenant, transport.Cortex), transport.Event{
@@ -269,12 +269,12 @@ func (o effects) delivered(turn *Turn) {
 	}
 }
 
-// metaUsage is the key of an answer's metadata under which stands what the whole turn used: the tokens "input", "cached" (a
-// part of input) and "output", and what they "cost". It is not there when no model was paid for.
+// metaUsage is the metadata key of an answer for what the whole turn used: the tokens "input", "cached" (a part of input) and "output", and
+// their "cost". It is absent when no model was used.
 const metaUsage = "usage"
 
-// answer shows the answer on Live. An agent that asked gets it into its inbox, where it stays until it is taken, and on its control topic, where
-// the instance that waits for it hears it though all its places are taken by tasks that wait as well.
+// answer shows the answer on the live topic. An agent that asked gets it in its inbox, where it stays until the agent takes it, and on its
+// control topic, which reaches the waiting instance even when all its capacity is used by tasks that wait as well.
 func (o effects) answer(turn *Turn) {
 	m := &a2a.Message{
 		ID: o.id("answer:"+turn.ID, 0), ContextID: o.c.ContextID, Role: a2a.MessageRoleAgent,
@@ -304,7 +304,7 @@ func (c *Conversation) Open(from, messageID string) bool {
 	return turn != nil && turn.Open()
 }
 
-// AnsweredIn returns the entry that answered the message of an agent, 0 for any other event and for one that is not answered.
+// AnsweredIn returns the place of the entry that answered an agent's message e, and 0 for any other event and for an unanswered message.
 func (c *Conversation) AnsweredIn(e *transport.Event) uint64 {
 	if _, ok := transport.Request(e); !ok || !IsAgent(e.From) {
 		return 0
@@ -331,10 +331,10 @@ func IsAgent(from string) bool {
 	return from != "user" && !strings.HasPrefix(from, "user:")
 }
 
-// Withdrawal is a task in the inbox of an agent that is not to do it any more.
+// Withdrawal names the event of a task to be removed from an agent's inbox.
 type Withdrawal struct{ Agent, EventID string }
 
-// Withdrawals returns what entry seq stopped.
+// Withdrawals returns the tasks that entry seq took from their agents.
 func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
 	var all []Withdrawal
 	add := func(agent string, sent uint64, index int) {
@@ -351,16 +351,16 @@ func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
 	return all
 }
 
-// Wants reports whether the event of that id sends a task that is still to be done by who gets it.
+// Wants reports whether the event with that id sends a task that its receiver still has to do.
 func (c *Conversation) Wants(id a2a.TaskID, eventID string) bool {
 	t := c.Tasks[id]
 	return t != nil && t.Running() && c.WorkID(t) == eventID
 }
 
-// WorkID returns the id of the event that sends t, which is with its agent or waits for it in the queue.
+// WorkID returns the id of the event that sends t, which is with its agent or in the orchestrator's queue.
 func (c *Conversation) WorkID(t *Task) string { return c.ID(t.SentSeq, "work", t.SentIndex) }
 
-// Sending returns what sends a task, if the event of that id is still to do so.
+// Sending returns the effect that sends a task, if the event with that id still has to be sent.
 func (c *Conversation) Sending(id a2a.TaskID, eventID string) (Effect, bool) {
 	if !c.Wants(id, eventID) {
 		return Effect{}, false
@@ -371,7 +371,7 @@ func (c *Conversation) Sending(id a2a.TaskID, eventID string) (Effect, bool) {
 	return out[len(out)-1], true
 }
 
-// Unlogged returns the answer of an open turn that cannot be ended in its log.
+// Unlogged returns the effects that answer an open turn when its log can take no more entries.
 func (c *Conversation) Unlogged(turn *Turn, why string, at time.Time) []Effect {
 	ended := *turn
 	ended.Failed, ended.Answer, ended.Answered = true, why, at
@@ -380,7 +380,7 @@ func (c *Conversation) Unlogged(turn *Turn, why string, at time.Time) []Effect {
 	return out
 }
 
-// Refusal returns what is sent in answer to a message that is in no log: as if its turn had ended at once.
+// Refusal returns the effects that answer a message which is not logged, as if its turn had ended at once.
 func Refusal(tenant string, e *transport.Event, why string, at time.Time) []Effect {
 	m, ok := transport.Request(e)
 	if !ok {

@@ -19,83 +19,84 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// ErrDamaged is returned by Store.Load for a conversation whose log has lost entries, or has some that are not what was appended. The
-// entries before that are yielded. It stays so until somebody repairs the store, or erases the conversation.
+// ErrDamaged is returned by storage.Store.Load for a conversation whose log has lost or altered entries. The entries before the damage are
+// yielded. The error is permanent until an operator repairs the store or erases the conversation.
 var ErrDamaged = errors.New("the log of the conversation is damaged")
 
-// Version is a place in a conversation's log, given by the store: greater is later, 0 is before the first entry.
+// Version is a place in a conversation's log, assigned by the store: greater is later, 0 is before the first entry.
 type Version uint64
 
-// Entry is one record of a conversation's log: an event, and what was decided about it. What Cortex sends follows from
-// the log alone, so an entry that is stored is never decided again.
+// Entry is one record of a conversation's log: an event, and what was decided about it. What Cortex sends follows from the log alone, so a
+// stored entry is never decided again.
 type Entry struct {
 	Version Version `json:"-"` // set by the store
 
 	Seq  uint64    `json:"seq"` // place in the conversation, from 1 without gaps
 	Time time.Time `json:"time"`
-	// Life, made of the first event as the id of a turn is, is in the first entry, and goes into the ids that are derived: a
-	// conversation that was erased may begin anew. Old logs have the id of that event, or none.
+	// Life distinguishes a conversation from an erased one with the same context id. The first entry holds it, derived from its event like a
+	// turn id, and all derived ids depend on it. In old logs it is the id of that event, or empty.
 	Life  string           `json:"life,omitempty"`
 	Cause *transport.Event `json:"cause"`
-	// Turn is the turn that the entry belongs to, see [transport.TurnID]; in old logs the id of the user's message. Empty when it
-	// belongs to none or several.
+	// Turn is the turn that the entry belongs to, see [transport.TurnID]; empty when it belongs to none or several. In old logs it is the id
+	// of the user's message.
 	Turn string `json:"turn,omitempty"`
 	// Heard is how the cause is read as a reply to an open question; see [Conversation.Hear]. Old logs have none.
 	Heard string `json:"heard,omitempty"`
-	// Decision is what the cause led to; nil when nothing was to be decided.
+	// Decision is what was decided about the cause; nil when no decision was needed.
 	Decision *llm.Decision `json:"decision,omitempty"`
-	// Failure says why no decision could be made; the user is told.
+	// Failure says why no decision could be made. It is the turn's answer.
 	Failure string `json:"failure,omitempty"`
-	// Roster is what the decision was the first to be shown of the agents; nil when that was nothing.
+	// Roster is what this decision was the first to see of the agents; nil when that was nothing.
 	Roster *Roster `json:"roster,omitempty"`
-	// Shortlist are the agents that the decision was offered out of many, the best first; nil when all were offered.
+	// Shortlist is the agents that the decision was shown out of many, the best first; nil when it was shown all.
 	Shortlist []Shortlisted `json:"shortlist,omitempty"`
-	// Terms are what the decision's delegations were given under, by their ids.
+	// Terms are the terms of the decision's delegations, by their ids.
 	Terms map[string]Terms `json:"terms,omitempty"`
-	// Consent asks the user for a yes: until then the decision's delegations wait.
+	// Consent is the question that asks the user for a yes. The decision's delegations wait for it.
 	Consent string `json:"consent,omitempty"`
-	// Withheld says why tasks are not given that could be now, since what they waited for is done: the rules have changed.
+	// Withheld says why tasks whose dependencies are now done are not given: the rules have changed meanwhile.
 	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
-	// Waited are the tasks whose time ends here while they wait in the orchestrator's queue: their agents never got them.
+	// Waited are the tasks that reach their deadline here while in the orchestrator's queue: their agents never got them.
 	Waited []a2a.TaskID `json:"waited,omitempty"`
-	// Retries are the tasks that end here without a result and are tried again.
+	// Unfetched are the tasks that reach their deadline here while in the inboxes of their agents, which have fetched nothing from there.
+	Unfetched []a2a.TaskID `json:"unfetched,omitempty"`
+	// Retries are the tasks whose attempt ends here without a result and that are tried again.
 	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
-	// Rejected says why the result that is the cause was not taken for one: its task fails.
+	// Rejected says why the result that is the cause breaks the schema promised for it. Its task fails.
 	Rejected string `json:"rejected,omitempty"`
-	// Summary stands from now on for the oldest answered turns of the window and the summary before it. When it has no Text,
-	// nothing stands for its Turns.
+	// Summary replaces the oldest answered turns of the window and the summary before it. With an empty Text its Turns are left out.
 	Summary *llm.Summary `json:"summary,omitempty"`
-	// Omitted is how many of the Summary's Turns are left out of its Text, since they could not be summarised.
+	// Omitted is how many of the Summary's Turns could not be summarised and are not in its Text.
 	Omitted int `json:"omitted,omitempty"`
-	// Usage is what was spent beside the decision: on a Summary, whose own Usage is part of it, and on decisions that failed.
+	// Usage is what was spent beside the Decision: on a Summary (whose own Usage is part of it) and on decisions that failed.
 	Usage llm.Usage `json:"usage,omitzero"`
-	// Sent is when the tasks that this entry sends go out: after Time when the decision took long, or could not be stored at
-	// first. Zero, as in old logs, is Time.
+	// Sent is when the tasks of this entry are sent: later than Time when the decision took long or could not be stored at first. Zero means
+	// Time, as in old logs.
 	Sent time.Time `json:"sent,omitzero"`
-	// Deadline is when the tasks that this entry sends must be done, unless their agent said how long it takes.
+	// Deadline is the deadline of the tasks that this entry sends, unless their agent's card says how long it takes.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Asked is when Consent was asked.
 	Asked time.Time `json:"asked,omitzero"`
-	// ReplyBy is how long the question that the cause asks waits for the user, or Consent.
+	// ReplyBy is the deadline for the user's reply, to the question of the cause or to Consent.
 	ReplyBy time.Time `json:"reply_by,omitzero"`
 }
 
-// causeRoom is how many bytes most causes fit into, written down.
+// causeRoom is the size in bytes that the encoding of most causes fits into.
 const causeRoom = 512
 
-// plainEntry is an Entry as encoding/json writes and reads it.
+// plainEntry is an Entry without methods, for encoding/json.
 type plainEntry Entry
 
-// noCause is what encoding/json writes for an entry without its cause. In a string it would have other quotes.
+// noCause is how encoding/json encodes a missing cause. Within a JSON string its quotes would be escaped.
 var noCause = []byte(`"cause":null`)
 
-// buffers are those for entries that are not in use, with the room that they have got, which maxBuffer bounds.
+// buffers holds unused buffers of at most maxBuffer bytes for encoding entries.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const maxBuffer = 64 << 10
 
-// MarshalJSON writes an entry, with the cause's payload as it came if it is as it came (see [transport.Event.Decode]). The stores call
-// it by name: encoding/json would go over every byte of it again.
+// MarshalJSON encodes an entry. It copies the cause's payload as it was received, if that is unchanged (see [transport.Event.Decode]).
+// Stores call it directly, since encoding/json would validate every byte again.
 func (e *Entry) MarshalJSON() ([]byte, error) {
 	plain := plainEntry(*e)
 	plain.Cause = nil
@@ -125,10 +126,10 @@ func (e *Entry) MarshalJSON() ([]byte, error) {
 	return b, nil
 }
 
-// maxNested is how many values may be nested without a look at how deep: encoding/json reads no more than 10,000 levels.
+// maxNested is how many brackets an encoding may have before its depth is checked: encoding/json reads at most 10,000 levels.
 const maxNested = 5000
 
-// UnmarshalJSON reads an entry. What b does not name stays as it is.
+// UnmarshalJSON decodes an entry. Fields that b does not name keep their values.
 func (e *Entry) UnmarshalJSON(b []byte) error {
 	if e.readApart(b) {
 		return nil
@@ -136,10 +137,10 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plainEntry)(e))
 }
 
-// readApart reads the cause apart from the rest of b, which is much faster, if b is as MarshalJSON writes it.
+// readApart decodes the cause separately from the rest of b, which is much faster, if b has the form that MarshalJSON writes.
 func (e *Entry) readApart(b []byte) bool {
 	before, cause, found := bytes.Cut(b, []byte(`,"cause":`))
-	// No object nor array begins before it, and no string is open.
+	// No object or array begins before the cause, and no string is open there.
 	if !found || !bytes.HasPrefix(b, []byte(`{"seq":`)) || bytes.ContainsAny(before[1:], `{[\`) || bytes.Count(before, []byte(`"`))%2 != 0 {
 		return false
 	}
@@ -153,14 +154,14 @@ func (e *Entry) readApart(b []byte) bool {
 		return false
 	}
 	if plain.Cause != mark || mark.Payload != nil {
-		return false // there is another one
+		return false // b has a second cause
 	}
 	*e = Entry(plain)
 	e.Cause = event
 	return true
 }
 
-// objectLen returns how long the object is that b begins with, or 0.
+// objectLen returns the length of the JSON object that b begins with, or 0.
 func objectLen(b []byte) int {
 	if !bytes.HasPrefix(b, []byte("{")) {
 		return 0
@@ -188,16 +189,16 @@ func objectLen(b []byte) int {
 // Shortlisted is one of the candidates that the prompt of a decision has shown.
 type Shortlisted struct {
 	ID     string  `json:"id"`
-	Skill  string  `json:"skill,omitempty"` // the one that fits best
+	Skill  string  `json:"skill,omitempty"` // the skill that fits best
 	Score  float64 `json:"score,omitempty"` // how likely it fits, from 0 to 1
-	Reason string  `json:"reason"`          // "fits", "close" (does not quite, but others do even less), "named", "in use"
+	Reason string  `json:"reason"`          // "fits", "close" (fits poorly, though better than others), "named", "in use"
 }
 
 // MaxTitle bounds a title, in bytes.
 const MaxTitle = 80
 
-// Title returns the title that e gives its conversation, see storage.ContextInfo, and whether it gives one: a user's message
-// does. Runs of space become one; what does not print is left out, since a title is shown on a terminal.
+// Title returns the title that e gives its conversation, see storage.ContextInfo, and whether e is a user's message, which gives one. It
+// collapses white space and removes what does not print, since terminals show titles.
 func (e *Entry) Title() (title string, ok bool) {
 	if e.Cause == nil {
 		return "", false
@@ -228,7 +229,7 @@ func (e *Entry) Title() (title string, ok bool) {
 	return b.String(), true
 }
 
-// Spent returns all that an entry cost.
+// Spent returns everything that an entry cost.
 func (e *Entry) Spent() llm.Usage {
 	if e.Decision == nil {
 		return Credible(e.Usage)
@@ -240,7 +241,7 @@ const maxTokens = 1 << 40
 
 const maxCost = 1e12
 
-// Credible returns u as far as it can be: an endpoint may report anything, and what is not a number cannot be stored.
+// Credible returns u with each value limited to a plausible range: an endpoint may report anything, and JSON cannot hold NaN or infinity.
 func Credible(u llm.Usage) llm.Usage {
 	tokens := func(n int) int { return max(0, min(n, maxTokens)) }
 	if !(u.Cost > 0) || math.IsInf(u.Cost, 0) {

@@ -2,13 +2,13 @@ package conversation
 
 import "github.com/cortex-orchestrator/cortex/prompt"
 
-// Failure is an error in words for whoever waits for an answer.
+// Failure is an error whose text is meant for the person who waits for an answer.
 type Failure string
 
 func (f Failure) Error() string { return string(f) }
 
-// maxExplained bounds what people are shown of an error, in characters.
+// maxExplained bounds what people see of an error, in characters.
 const maxExplained = 500
 
-// Explain returns err's text for showing on one line. It may have a stranger's words in it.
+// Explain returns err's text on one line. The text may contain untrusted words.
 func Explain(err error) string { return prompt.Clean(err.Error(), maxExplained) }

@@ -14,15 +14,15 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Files go through a conversation as the parts that brought them, each with a key. A task gets those that its decision names, else those of
-// the message that began its turn, and those of the results that it waited for; the answer gets those of all results of its turn. What a conversation keeps of them is a reference where they
-// are large (see [transport.FileRef]), and bounded where they are not.
+// Files go through a conversation as the parts that brought them, each with a key. A task gets the files that its decision names, or else
+// those of the message that began its turn, and those of the results that it depends on. The answer gets the files of all results of its
+// turn. A conversation keeps large files as references (see [transport.FileRef]) and a bounded amount of the bytes of others.
 const (
-	maxCarried = 2 << 20   // bytes of files in one message of Cortex, encoded a third more; references do not count
-	maxKept    = 512 << 10 // the same of the files of answered turns that a conversation keeps
+	maxCarried = 2 << 20   // bytes of files in one message of Cortex, before base64; references do not count
+	maxKept    = 512 << 10 // bytes of files of answered turns that a conversation keeps
 )
 
-// wordsOf returns what a message says beside its files, which agents and prompts get as what they are; or their names when it says nothing.
+// wordsOf returns the text of a message without its files, or the names of its files when it has no other text.
 func wordsOf(parts a2a.ContentParts) string {
 	isFile := func(p *a2a.Part) bool {
 		_, _, _, ok := transport.FileOf(p)
@@ -37,7 +37,7 @@ func wordsOf(parts a2a.ContentParts) string {
 	return partsText(parts)
 }
 
-// resultFiles returns the files of a result. One without a name has that of its artifact.
+// resultFiles returns the files of a result. A file without a name gets that of its artifact.
 func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {
 	var files []*a2a.Part
 	if said != nil {
@@ -59,6 +59,44 @@ func resultFiles(said *a2a.Message, artifacts []*a2a.Artifact) []*a2a.Part {
 	return files[:min(len(files), transport.MaxFiles)]
 }
 
+// Brought returns the references to stored files that an event brings into its conversation, each once: those of a message, and of a result that
+// is one or a question. They are at most [transport.MaxFiles], which are as many as a conversation takes.
+func Brought(e *transport.Event) []*a2a.Part {
+	var refs []*a2a.Part
+	add := func(parts a2a.ContentParts) {
+		for _, p := range parts {
+			known := func(q *a2a.Part) bool { return p.Content == q.Content }
+			if transport.IsFileRef(p) && !transport.IsForgotten(p) && len(refs) < transport.MaxFiles && !slices.ContainsFunc(refs, known) {
+				refs = append(refs, p)
+			}
+		}
+	}
+	said := func(s a2a.TaskStatus) bool {
+		if s.State != a2a.TaskStateCompleted && asQuestion(s.State) != a2a.TaskStateInputRequired {
+			return false
+		}
+		if s.Message != nil {
+			add(s.Message.Parts)
+		}
+		return true
+	}
+	switch p := e.Payload.(type) {
+	case *a2a.Message:
+		add(p.Parts)
+	case *a2a.TaskStatusUpdateEvent:
+		said(p.Status)
+	case *a2a.Task:
+		if said(p.Status) {
+			for _, a := range p.Artifacts {
+				if a != nil {
+					add(a.Parts)
+				}
+			}
+		}
+	}
+	return refs
+}
+
 // filesFor returns the files that go with a task.
 func (c *Conversation) filesFor(t *Task) []*a2a.Part {
 	var files []*a2a.Part
@@ -75,7 +113,7 @@ func (c *Conversation) filesFor(t *Task) []*a2a.Part {
 	return files
 }
 
-// results returns the files that came of a turn's tasks.
+// results returns the files that turn's tasks returned.
 func (c *Conversation) results(turn *Turn) []*a2a.Part {
 	var files []*a2a.Part
 	for _, t := range c.TasksOf(turn) {
@@ -86,7 +124,7 @@ func (c *Conversation) results(turn *Turn) []*a2a.Part {
 	return slices.Clip(carried(files))
 }
 
-// carried returns files as they are put into one message: each once, and not more than fits, of which a line of text says so.
+// carried returns files for one message: each once, and a line of text in place of each that exceeds the limits of a message.
 func carried(files []*a2a.Part) []*a2a.Part {
 	var out []*a2a.Part
 	room, n := maxCarried, 0
@@ -117,8 +155,7 @@ func sameFile(p, q *a2a.Part) bool {
 	return p.Content == q.Content
 }
 
-// trimFiles lets go of the bytes of files that turns have which earlier entries answered: what is left of those is that they were there. The log
-// has them, see Restore.
+// trimFiles drops the bytes of the files of older answered turns beyond maxKept, and keeps their names. Restore gets the bytes from the log.
 func (c *Conversation) trimFiles() {
 	if !slices.ContainsFunc(c.Turns, func(t *Turn) bool { return len(t.Files)+len(t.Out) > 0 }) {
 		return
@@ -136,12 +173,12 @@ func (c *Conversation) trimFiles() {
 	}
 }
 
-// Trimmed reports whether entry seq answered a turn with files whose bytes c has let go of.
+// Trimmed reports whether entry seq answered a turn with files whose bytes trimFiles has dropped.
 func (c *Conversation) Trimmed(seq uint64) bool {
 	return slices.ContainsFunc(c.Turns, func(t *Turn) bool { return t.AnswerSeq == seq && slices.ContainsFunc(t.Out, transport.IsForgotten) })
 }
 
-// Restore gives the answers of an entry the files that they had in then, which is the fold of the log to that entry, until undo is called.
+// Restore gives the answers of the last entry of then the files that they had when then was folded from the log, until undo is called.
 func (c *Conversation) Restore(then *Conversation) (undo func()) {
 	trimmed := map[*Turn][]*a2a.Part{}
 	for _, turn := range c.Turns {
@@ -156,7 +193,7 @@ func (c *Conversation) Restore(then *Conversation) (undo func()) {
 	}
 }
 
-// number gives each file the next key of the conversation, whatever it was called before.
+// number gives each file the next key of the conversation, and ignores keys that it had before.
 func (c *Conversation) number(files []*a2a.Part) {
 	for i, p := range files {
 		c.Numbered++
@@ -171,11 +208,11 @@ func keyed(p *a2a.Part, key string) *a2a.Part {
 	return &named
 }
 
-// FileKey returns by what a decision names a file of the conversation; "" for a part that is none.
+// FileKey returns the key by which a decision names a file of the conversation; "" for a part that is no file.
 func FileKey(p *a2a.Part) string { return transport.MetaString(p, transport.MetaFile) }
 
-// Files returns the files that a decision about turn can give to a task, each with its key, the oldest first: those of the messages and
-// results that its prompt shows, as far as their bytes are still there. The first turns of the window are left out, which a summary stands for.
+// Files returns the files that a decision about turn can give to a task, the oldest first: those of the messages and results that its
+// prompt shows, if their bytes are still kept. It skips the first turns of the window that are summarised.
 func (c *Conversation) Files(turn *Turn, summarised int) []*a2a.Part {
 	if c.Numbered == 0 {
 		return nil
@@ -205,7 +242,7 @@ func (c *Conversation) Files(turn *Turn, summarised int) []*a2a.Part {
 	return files
 }
 
-// Along returns the files that a delegation for turn gives to its task. Those of a task that was asked about stay what they were.
+// Along returns the files that a delegation for turn gives to its task. A task that was asked about may name the files that it had.
 func (c *Conversation) Along(turn *Turn, d *llm.Delegation) []*a2a.Part {
 	if d.Files == nil {
 		return turn.Files
@@ -248,7 +285,7 @@ func promptFiles(parts []*a2a.Part) []prompt.File {
 	return files
 }
 
-// headsWeight estimates the memory of what prompts show of files.
+// headsWeight estimates the memory that files take in prompts, in bytes.
 func headsWeight(files []prompt.File) int {
 	n := 0
 	for i := range files {
@@ -257,7 +294,7 @@ func headsWeight(files []prompt.File) int {
 	return n
 }
 
-// filesWeight estimates the memory that files take.
+// filesWeight estimates the memory that files take, in bytes.
 func filesWeight(files []*a2a.Part) int {
 	n := 0
 	for _, p := range files {

@@ -27,7 +27,7 @@ func stored(name, id string) *a2a.Part {
 	return ref.Part(name, "application/pdf")
 }
 
-// brings adds files to what an event says.
+// brings adds files to an event's message or result.
 func brings(e *transport.Event, files ...*a2a.Part) *transport.Event {
 	switch p := e.Payload.(type) {
 	case *a2a.Message:
@@ -38,7 +38,7 @@ func brings(e *transport.Event, files ...*a2a.Part) *transport.Event {
 	return e
 }
 
-// unkeyed returns files as they came to the conversation.
+// unkeyed returns files without their keys, as they arrived.
 func unkeyed(files []*a2a.Part) []*a2a.Part {
 	var out []*a2a.Part
 	for _, p := range files {
@@ -52,7 +52,7 @@ func unkeyed(files []*a2a.Part) []*a2a.Part {
 	return out
 }
 
-// filesTo returns the files of what the last entry sends to a topic.
+// filesTo returns the files that the last entry sends to a topic.
 func (s *script) filesTo(topic transport.Topic) []*a2a.Part {
 	var files []*a2a.Part
 	for _, out := range s.conv.Effects(s.conv.Seq) {
@@ -65,7 +65,7 @@ func (s *script) filesTo(topic transport.Topic) []*a2a.Part {
 
 func say(text string) *llm.Decision { return &llm.Decision{Kind: llm.KindRespond, Say: text} }
 
-// TestFilesGoAlong follows files: from the user to the first agent, from there to the one that waits for it, and to the answer.
+// TestFilesGoAlong follows files from the user to the first agent, from there to the agent that depends on it, and to the answer.
 func TestFilesGoAlong(t *testing.T) {
 	s := newScript(t)
 	report, plot, unnamed := stored("report.pdf", "1"), file("plot.png", 1000), file("x", 10)
@@ -110,7 +110,7 @@ func TestFilesGoAlong(t *testing.T) {
 	}
 }
 
-// TestFilesOfAYes has the files of a request go with its tasks when these wait for a yes.
+// TestFilesOfAYes checks that the files of a request go with its tasks when these wait for a yes.
 func TestFilesOfAYes(t *testing.T) {
 	s := newScript(t)
 	e := brings(says("user", "m1", "delete what is in it"), file("list.txt", 5))
@@ -141,8 +141,8 @@ func (s *script) deliveredID() string {
 	return ""
 }
 
-// TestFilesAreBounded holds that no message of Cortex is larger than a transport takes, whatever agents give back, and that a conversation
-// keeps little of what was answered.
+// TestFilesAreBounded checks that no message of Cortex exceeds the limit of a transport, whatever agents return, and that a conversation
+// keeps few bytes of files of answered turns.
 func TestFilesAreBounded(t *testing.T) {
 	s := newScript(t)
 	d := &llm.Decision{Kind: llm.KindDelegate}
@@ -186,7 +186,7 @@ func (s *script) keysTo(agent string) string {
 	return strings.Join(conversation.Keys(s.filesTo(transport.Inbox("", agent))), " ")
 }
 
-// TestFilesByKey gives tasks the files that their decision names, of any message and result that is still there; else those of the message.
+// TestFilesByKey checks that tasks get the files that their decision names, of any message and result still kept, or else the message's.
 func TestFilesByKey(t *testing.T) {
 	s := newScript(t)
 	give := func(files ...string) *llm.Decision {
@@ -213,7 +213,7 @@ func TestFilesByKey(t *testing.T) {
 	}
 	text := &a2a.Part{Content: a2a.Raw("a,b\n1,2\n"), Filename: "t.csv"}
 	foreign := stored("u.pdf", "1")
-	foreign.SetMeta(transport.MetaFile, "f7") // what a sender says of its key counts for nothing
+	foreign.SetMeta(transport.MetaFile, "f7") // a key set by a sender is ignored
 	s.apply(brings(says("user", "m1", "take one"), text, foreign, file("v.png", 30)), give("f2"))
 	gets("one by its key", "f2")
 	done("r1", file("made.png", 40))
@@ -261,13 +261,13 @@ func TestFilesByKey(t *testing.T) {
 	}
 	done("r4", file("z.png", 512<<10))
 	s.apply(says("user", "m5", "again"), nil)
-	available("f2 f7 f8") // the bytes of the older ones are gone
+	available("f2 f7 f8") // the bytes of older files were dropped
 	if got := conversation.FileKey(s.conv.Turns[0].Files[0]); got != "f1" {
 		t.Errorf("a file whose bytes are gone has the key %q, want f1", got)
 	}
 }
 
-// TestFilesOfAYesByKey has the files that a decision names go with its task when that waits for a yes, and has it keep them.
+// TestFilesOfAYesByKey checks that a task that waits for a yes keeps the files that its decision names.
 func TestFilesOfAYesByKey(t *testing.T) {
 	s := newScript(t)
 	d := gives("alpha")
@@ -281,7 +281,7 @@ func TestFilesOfAYesByKey(t *testing.T) {
 	}
 	asked := s.conv.Asked()[0]
 	s.apply(&transport.Event{ID: s.deliveredID(), From: transport.Cortex, ContextID: "c1", Payload: &transport.Deadline{At: t0}}, nil)
-	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // for which those of the request are let go
+	s.apply(brings(says("user:bob", "m3", "see"), file("large.txt", 512<<10)), say("seen")) // the bytes of the request's files are dropped for it
 	d = gives("alpha")
 	d.Delegations[0].ID, d.Delegations[0].Files = string(asked.ID), conversation.Keys(asked.Along)
 	s.apply(says("user", "m2", "yes"), d)
@@ -290,7 +290,7 @@ func TestFilesOfAYesByKey(t *testing.T) {
 	}
 }
 
-// TestFilesAlone takes the names of files for the words of a message that has none.
+// TestFilesAlone checks that the names of files are the text of a message that has no other.
 func TestFilesAlone(t *testing.T) {
 	s := newScript(t)
 	e := brings(says("user", "m1", " "), file("a.png", 5), stored("b.pdf", "1"))
@@ -300,7 +300,7 @@ func TestFilesAlone(t *testing.T) {
 	}
 }
 
-// TestFilesOfAnswersAtOnce has one cancellation answer two turns: both answers have their files, until there is another.
+// TestFilesOfAnswersAtOnce has one cancellation answer two turns: both answers keep their files until another turn is answered.
 func TestFilesOfAnswersAtOnce(t *testing.T) {
 	s := newScript(t)
 	for i, id := range []string{"m1", "m2"} {

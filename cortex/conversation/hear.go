@@ -7,8 +7,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Words that became replies later. Logs from before read them as something else, and go on to: an entry says how its message is read, see
-// [Conversation.Hear].
+// Words that became replies later. Older logs read them differently and must go on to do so, which is why an entry says how its message is
+// read, see [Conversation.Hear].
 var (
 	laterYes   = []string{"yep", "yeah", "yup", "sure", "yes sure", "of course", "yes of course"}
 	laterNo    = []string{"nope", "nah", "no way", "never mind", "nevermind", "better not", "please don't"}
@@ -20,15 +20,15 @@ var (
 	}
 )
 
-// How a message is read that answers an open question, where that is more than the first words above tell.
+// How a message is read as a reply to an open question, where yesWords and noWords do not say.
 const (
 	heardYes   = "yes"
 	heardNo    = "no"
-	heardAgain = "again" // it is neither: the question is asked again
+	heardAgain = "again" // neither: the question is asked again
 )
 
-// Hear returns how a message that is about to be added to the log is read as a reply: for the Heard of its entry. It is empty when nothing is
-// asked, and when the words tell alone.
+// Hear returns how a new message is read as a reply, for the Heard of its entry. It is empty when no question is open, and when yesWords
+// and noWords are enough.
 func (c *Conversation) Hear(e *transport.Event) string {
 	m, ok := transport.Request(e)
 	if !ok {
@@ -44,7 +44,7 @@ func (c *Conversation) Hear(e *transport.Event) string {
 		return heardYes
 	case slices.Contains(laterNo, word):
 		return heardNo
-	case word == "": // a long one
+	case word == "": // longer than any reply
 	case bare == "", slices.Contains(againWords, bare):
 		return heardAgain
 	case bare != word && slices.Contains(slices.Concat(yesWords, laterYes, noWords, laterNo), bare): // "ok?"
@@ -53,5 +53,5 @@ func (c *Conversation) Hear(e *transport.Event) string {
 	return ""
 }
 
-// questionMarks end a text that is no yes.
+// questionMarks turn a yes before them into something else.
 const questionMarks = "?¿？؟"

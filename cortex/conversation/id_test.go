@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 )
 
-// TestDeriveID holds that an id is the UUID of version 5 of its parts, however long they are.
+// TestDeriveID checks that an id is the version 5 UUID of its parts, however long they are.
 func TestDeriveID(t *testing.T) {
 	for _, contextID := range []string{"", "c1", "a \"b\"\n", strings.Repeat("é", 400)} {
 		want := uuid.NewSHA1(conversation.IDSpace, fmt.Appendf(nil, `%q%q%q 7 2`, "acme", contextID, "task")).String()

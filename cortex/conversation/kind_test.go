@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Each kind of decision does in Finish what llm says of it: it answers, or leaves a task for somebody.
+// Each kind of decision has in Finish the effect that package llm documents: it answers, or gives out a task.
 func TestKindsHaveEffects(t *testing.T) {
 	for _, kind := range llm.Kinds() {
 		s := newScript(t)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// OverLimit returns why turn cannot go on, or "". The limits for open turns of people and of agents are apart, so that agents leave some to
-// whose conversation it is.
+// OverLimit returns why turn cannot go on, or "". Open turns of people and of agents are limited separately, so that agents cannot use up
+// what the conversation's people need.
 func (c *Conversation) OverLimit(turn *Turn) string {
 	open := 0
 	for _, t := range c.Turns {
@@ -22,13 +22,17 @@ func (c *Conversation) OverLimit(turn *Turn) string {
 	return ""
 }
 
-const MaxParallel = 8 // tasks of one decision
+// MaxParallel is the maximum number of delegations of one decision.
+const MaxParallel = 8
 
-const MaxSteps = 8 // decisions; the last one may only answer
+// MaxSteps is the maximum number of decisions of one turn; the last one may only answer.
+const MaxSteps = 8
 
-const MaxOpenTurns = 32 // unanswered messages of one conversation
+// MaxOpenTurns is the maximum number of unanswered messages in one conversation, of people and of agents each.
+const MaxOpenTurns = 32
 
-const MaxHops = 4 // agents that hand a request on to each other
+// MaxHops bounds how many agents hand one request on to each other: MaxHops-1 may.
+const MaxHops = 4
 
-// MaxEntries is how long the log of a conversation can get: then new messages are refused, and what is open ends.
+// MaxEntries is the maximum length of a conversation's log. Beyond it new messages are refused, and open turns end.
 const MaxEntries = 100_000

@@ -17,13 +17,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// FuzzConversation throws events at a conversation as bytes choose them: late, doubled, in any order, of anybody, by a clock that steps
-// back. These hold whatever comes:
+// FuzzConversation sends events to a conversation, chosen by the fuzzer's bytes: late, repeated, in any order, from any sender, with a clock
+// that steps back. These always hold:
 //
 //   - Every turn is answered once.
 //   - No effect has the id of another that says something else.
-//   - When everybody falls silent, the deadlines end all that is open.
-//   - The log, read again, gives the same effects and the same conversation, byte by byte.
+//   - When nobody sends anything more, the deadlines end all that is open.
+//   - Reading the log again gives the same effects and the same conversation, byte by byte.
 func FuzzConversation(f *testing.F) {
 	for seed := range uint64(96) {
 		f.Add(randomBytes(seed, 300+300*int(seed%4)))
@@ -43,19 +43,19 @@ func randomBytes(seed uint64, n int) []byte {
 	return b[:n]
 }
 
-// model is a conversation with the world around it.
+// model is a conversation and what is known about its events and effects.
 type model struct {
 	t       *testing.T
 	data    []byte
 	conv    *conversation.Conversation
 	log     []*conversation.Entry
 	now     time.Time
-	events  []*transport.Event // that were sent so far
+	events  []*transport.Event // sent so far
 	effects map[string]string  // by id
-	said    map[string]string  // in messages, by id
+	said    map[string]string  // texts of messages, by id
 	answers map[string]int     // by turn
 	made    [][]string         // effects, by entry
-	large   int                // messages with a large file; each costs a run some 10 ms
+	large   int                // messages with a large file, each of which costs a run about 10 ms
 }
 
 func runModel(t *testing.T, data []byte) {
@@ -84,7 +84,7 @@ func (m *model) pick(n int) int {
 
 var people, helpers = []string{"user", "user:ada", "user:bob"}, []string{"alpha", "beta", "gamma"}
 
-// event returns what happens next, after time has passed, forward or back.
+// event returns the next event, after time has moved forward or back.
 func (m *model) event() *transport.Event {
 	m.now = m.now.Add(time.Duration(m.pick(256)-64) * time.Second)
 	id := fmt.Sprint("e", len(m.events))
@@ -124,7 +124,7 @@ func (m *model) event() *transport.Event {
 	case 10:
 		e.From, e.Payload = transport.Cortex, &transport.AgentEvent{Kind: transport.AgentGone, AgentID: helpers[m.pick(len(helpers))], Time: m.now}
 	case 11:
-		if len(m.events) > 0 { // once more
+		if len(m.events) > 0 { // a repeated event
 			return m.events[m.pick(len(m.events))]
 		}
 		e.From, e.Payload = "user", m.words(id, "do it")
@@ -139,7 +139,7 @@ func (m *model) remember(e *transport.Event) *transport.Event {
 
 func (m *model) words(id, text string) *a2a.Message {
 	file := id
-	if m.pick(16) == 0 && m.large < 6 { // so large that those of other turns are let go
+	if m.pick(16) == 0 && m.large < 6 { // large enough that files of other turns are dropped
 		m.large++
 		file = strings.Repeat(id, 1<<17)
 	}
@@ -147,7 +147,7 @@ func (m *model) words(id, text string) *a2a.Message {
 	return &a2a.Message{ID: id, Role: a2a.MessageRoleUser, Parts: parts}
 }
 
-// address makes a direct request of a message.
+// address makes a message a direct request.
 func (m *model) address(said *a2a.Message) {
 	to := transport.Direct{Agent: helpers[m.pick(len(helpers))]}
 	if m.pick(2) == 0 {
@@ -254,7 +254,7 @@ func (m *model) decide(entry *conversation.Entry, turn *conversation.Turn) {
 	}
 }
 
-// send takes note of the effects of an entry, and returns them.
+// send records the effects of an entry, and returns them.
 func (m *model) send(seq uint64) []string {
 	var all []string
 	for _, out := range m.conv.Effects(seq) {
@@ -268,7 +268,7 @@ func (m *model) send(seq uint64) []string {
 		m.effects[key] = said
 		m.wantOneMeaning(out)
 		answer, ok := out.Event.Payload.(*a2a.Message)
-		if again || !ok || out.Topic != transport.Live(m.conv.Tenant, m.conv.ContextID) { // what an agent gets beside it is a copy
+		if again || !ok || out.Topic != transport.Live(m.conv.Tenant, m.conv.ContextID) { // what an agent gets in its inbox is a copy
 			continue
 		}
 		if turn := transport.MetaString(answer, transport.MetaTurn); turn != "" {
@@ -280,7 +280,7 @@ func (m *model) send(seq uint64) []string {
 	return all
 }
 
-// wantOneMeaning wants no two messages to have the same id and other words.
+// wantOneMeaning checks that no two messages have the same id and different texts.
 func (m *model) wantOneMeaning(out conversation.Effect) {
 	var msg *a2a.Message
 	switch p := out.Event.Payload.(type) {
@@ -317,7 +317,7 @@ func effectText(t *testing.T, out conversation.Effect) string {
 	return fmt.Sprint(out.Topic, " ", string(b))
 }
 
-// silence has nothing come any more but the deadlines that were asked for.
+// silence delivers only the deadlines that were requested.
 func (m *model) silence() {
 	for n := 0; ; n++ {
 		at := m.conv.NextDeadline()

@@ -9,25 +9,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// With Config.Authenticated a conversation belongs to whoever began it. These hold:
+// With Config.Authenticated a conversation belongs to the sender of its first message. The rules:
 //
-//   - Its owner speaks in it, and those whom they let in; an agent also while it has a task in it. What others say is refused before
-//     anything is made of it: it is in no log, and no model sees it.
-//   - People of these cancel what is open in it. Everybody cancels what they asked for themselves.
-//   - The owner says who is let in, and whoever runs Cortex, who speaks as [transport.Cortex].
+//   - Its owner and those with whom it is shared may speak in it, and an agent while it has a task in it. A message of anybody else is
+//     refused before it is processed: it is not logged, and no model sees it.
+//   - The people among them may cancel what is open in it. Everybody may cancel their own requests.
+//   - The owner and the operator of Cortex, who speaks as [transport.Cortex], decide with whom it is shared.
 
-// maxIDShown bounds an id in words for people, in characters.
+// maxIDShown bounds an id in text for people, in characters.
 const maxIDShown = 1000
 
-// MaxShared bounds with how many others a conversation is shared.
+// MaxShared is the maximum number of others with whom a conversation is shared.
 const MaxShared = 256
 
-// Admits reports whether somebody may speak in the conversation, where senders prove who they are.
+// Admits reports whether an authenticated sender may speak in the conversation.
 func (c *Conversation) Admits(from string) bool {
 	return c.Seq == 0 || c.letsIn(from) || IsAgent(from) && c.works(from)
 }
 
-// works reports whether an agent has a task that is not done.
+// works reports whether an agent has a task that is sent and not over.
 func (c *Conversation) works(agent string) bool {
 	for _, t := range c.Tasks {
 		if t.Agent == agent && t.SentSeq != 0 && !t.Phase.Over() {
@@ -37,17 +37,17 @@ func (c *Conversation) works(agent string) bool {
 	return false
 }
 
-// letsIn reports whether the conversation is somebody's, or shared with them.
+// letsIn reports whether a sender is the owner or the operator, or the conversation is shared with them.
 func (c *Conversation) letsIn(from string) bool {
 	return from == c.Owner || from == transport.Cortex || slices.Contains(c.Shared, from)
 }
 
-// Bars returns why e, whose sender has proven who they are, is nothing to be said in the conversation, or "".
+// Bars returns why the authenticated sender of e may not say it in the conversation, or "".
 func (c *Conversation) Bars(e *transport.Event) string {
 	switch p := e.Payload.(type) {
 	case *transport.Cancel:
 		if IsAgent(e.From) || c.letsIn(e.From) || c.Seq == 0 {
-			return "" // agents cancel what is theirs anyway
+			return "" // an agent can cancel only its own turns anyway (MayCancel)
 		}
 		id := p.Turn
 		if t := c.Tasks[p.TaskID]; t != nil {
@@ -73,7 +73,7 @@ func (c *Conversation) belongs() string {
 	return fmt.Sprintf("The conversation %s belongs to %s", prompt.Clean(c.ContextID, maxIDShown), prompt.Clean(c.Owner, maxIDShown))
 }
 
-// shareName is what the command line calls somebody who is to be let in.
+// shareName is how the command line names a sender with whom a conversation is shared.
 func shareName(from string) string {
 	if IsAgent(from) {
 		from = "agent:" + from
@@ -81,10 +81,10 @@ func shareName(from string) string {
 	return prompt.Clean(strings.TrimPrefix(from, "user:"), maxIDShown)
 }
 
-// share lets others in, or no longer.
+// share changes with whom the conversation is shared.
 func (c *Conversation) share(p *transport.Share) { c.Shared = c.sharedAfter(p) }
 
-// sharedAfter returns whom the conversation is shared with after p.
+// sharedAfter returns the senders with whom the conversation is shared after p, at most MaxShared.
 func (c *Conversation) sharedAfter(p *transport.Share) []string {
 	shared := slices.Concat(c.Shared, p.With)
 	slices.Sort(shared)

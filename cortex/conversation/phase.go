@@ -6,7 +6,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// Phase is where a task is on its way. The arrows are those of phases, the one table that says how a task moves:
+// Phase is the state of a task. The arrows are those of the table phases, which alone says how a task moves:
 //
 //	decided ─┬────────────────────────▶ Blocked ──▶ Given ──▶ Working
 //	         │                             ▲  ▲       │ ▲  again │
@@ -15,22 +15,22 @@ import (
 //	              └─ a reply that needs a yes ────┘              ▼
 //	                                        Completed, Failed, Canceled, Rejected
 //
-// From everywhere a task can end; once it has, it stays so. A task that is Blocked by nothing is Given in the same entry.
+// A task can end from every phase, and then stays as it is. A task that depends on no other is Given in the entry that makes it Blocked.
 type Phase int
 
 const (
-	Blocked Phase = iota // waits for the tasks whose results it needs
+	Blocked Phase = iota // waits for the tasks on which it depends
 	Held                 // waits for the user's yes
 	Given                // was sent to its agent
-	Working              // its agent has said that it is at work
+	Working              // its agent has reported that it is at work
 	Asking               // its agent waits for the user's reply
 	Completed
 	Failed
 	Canceled
-	Rejected // by its agent, or since it cannot be sent
+	Rejected // by its agent, or because it cannot be sent
 )
 
-// phases are where a task can go from each of them.
+// phases lists the phases to which a task can move from each phase.
 var phases = [...][]Phase{
 	Blocked:   {Given, Held, Completed, Failed, Canceled, Rejected},
 	Held:      {Blocked, Held, Completed, Failed, Canceled, Rejected},
@@ -43,14 +43,14 @@ var phases = [...][]Phase{
 	Rejected:  nil,
 }
 
-// states are what A2A calls the phases.
+// states are the A2A names of the phases.
 var states = [...]a2a.TaskState{
 	Blocked: a2a.TaskStateSubmitted, Held: a2a.TaskStateAuthRequired, Given: a2a.TaskStateSubmitted, Working: a2a.TaskStateWorking,
 	Asking: a2a.TaskStateInputRequired, Completed: a2a.TaskStateCompleted, Failed: a2a.TaskStateFailed, Canceled: a2a.TaskStateCanceled,
 	Rejected: a2a.TaskStateRejected,
 }
 
-// phaseOf returns the phase of a task that its agent reports to be in this state.
+// phaseOf returns the phase of a task that its agent reports to be in state s.
 func phaseOf(s a2a.TaskState) Phase {
 	switch s {
 	case a2a.TaskStateCompleted:
@@ -73,13 +73,13 @@ func (p Phase) Over() bool { return p >= Completed }
 // Running reports whether a task is with its agent.
 func (p Phase) Running() bool { return p == Given || p == Working }
 
-// Waits reports whether a task waits for somebody: its agent, or the user. That has a deadline.
+// Waits reports whether a task waits for its agent or for the user, which has a deadline.
 func (p Phase) Waits() bool { return p.Running() || p == Asking || p == Held }
 
-// State returns what A2A calls the task's phase.
+// State returns the A2A name of the task's phase.
 func (t *Task) State() a2a.TaskState { return states[t.Phase] }
 
-// move takes the task to another phase, unless it cannot go there.
+// move moves the task to another phase, and reports whether the table allows that.
 func (t *Task) move(to Phase) bool {
 	if !slices.Contains(phases[t.Phase], to) {
 		return false

@@ -17,22 +17,22 @@ type Plan struct {
 	Turn string // Work: the turn that the event belongs to; "" when it belongs to none or several
 }
 
-// Deed is what is to be done with an event.
+// Deed is what to do with an event.
 type Deed int
 
 const (
-	Work   Deed = iota // it changes the conversation: an entry is made of it
-	Repeat             // it came before: what followed from it is sent once more
+	Work   Deed = iota // it changes the conversation: an entry is appended for it
+	Repeat             // it came before: its effects are sent again
 	Ignore             // it changes nothing
-	Refuse             // its sender may not say it, or not so: it is in no log
+	Refuse             // its sender may not send it, or it is invalid: it is not logged
 	Full               // the log has no room for it
 )
 
-// Passive reports whether the event is acknowledged without an entry, on the strength of what the conversation is now.
+// Passive reports whether the event is acknowledged without an entry, based on the present state of the conversation.
 func (p Plan) Passive() bool { return p.Do == Ignore || p.Do == Refuse || p.Do == Full }
 
-// Plan returns what e means to the conversation at time now. Where senders have proven who they are, those whom the conversation does
-// not admit are refused.
+// Plan returns what e means to the conversation at time now. With authenticated set, it refuses events of senders whom the conversation does
+// not admit.
 func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated bool) Plan {
 	if seq, ok := c.SeenEntry(e); ok {
 		return Plan{Do: Repeat, Seq: seq}
@@ -61,7 +61,7 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 	return Plan{Do: Work, Turn: turn}
 }
 
-// meaning returns the turn that e belongs to, "" for none or several, or why it changes nothing.
+// meaning returns the turn that e belongs to ("" for none or several), or why e changes nothing.
 func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why string) {
 	if _, ok := transport.Request(e); ok {
 		return transport.TurnID(c.Tenant, c.ContextID, e.From, e.ID), ""
@@ -101,7 +101,7 @@ func (c *Conversation) meaningOfResult(e *transport.Event, r result, now time.Ti
 	switch {
 	case t == nil:
 		return "", "unknown or finished task"
-	case t.Agent != e.From && e.From != transport.Cortex: // which says of a task that it cannot be sent
+	case t.Agent != e.From && e.From != transport.Cortex: // Cortex says that a task cannot be sent
 		return "", t.notFrom(e.From)
 	case speaksFor(e) != "" && speaksFor(e) != t.Agent:
 		return "", t.notFrom(speaksFor(e))
@@ -144,12 +144,12 @@ func (c *Conversation) meaningOfCancel(from string, p *transport.Cancel) (turn, 
 	return "", "nothing to cancel"
 }
 
-// MayCancel reports whether a sender may cancel a turn that owner began: people may, whoever runs Cortex, and an agent its own.
+// MayCancel reports whether sender may cancel a turn of owner: people and the operator of Cortex may cancel any, an agent only its own.
 func MayCancel(sender, owner string) bool {
 	return !IsAgent(sender) || sender == transport.Cortex || sender == owner
 }
 
-// speaksFor returns the agent in whose place Cortex says how a task ended, or "".
+// speaksFor returns the agent whose task ended according to an event of Cortex, or "".
 func speaksFor(e *transport.Event) string {
 	if t, ok := e.Payload.(*a2a.Task); ok && e.From == transport.Cortex {
 		return transport.MetaString(t, transport.MetaAgentID)

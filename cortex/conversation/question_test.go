@@ -14,7 +14,7 @@ import (
 
 var t0 = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 
-// script applies what happens to a conversation, one entry after the other.
+// script applies events to a conversation, one entry after the other.
 type script struct {
 	t    *testing.T
 	conv *conversation.Conversation
@@ -26,7 +26,7 @@ func newScript(t *testing.T) *script {
 	return &script{t: t, conv: conversation.NewConversation("", "c1"), now: t0}
 }
 
-// apply plans e, and applies the entry that is made of it with a decision, which is nil when there is nothing to be decided.
+// apply plans e, and applies an entry for it with decision d, which is nil when no decision is needed.
 func (s *script) apply(e *transport.Event, d *llm.Decision) *conversation.Entry {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
@@ -62,7 +62,7 @@ func gives(agent string) *llm.Decision {
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: agent, Task: "do it"}}}
 }
 
-// asks has agent ask somebody back, who asked for something before.
+// asks has agent ask a question about an earlier request of from, and returns the task.
 func (s *script) asks(from, agent, id string) a2a.TaskID {
 	s.t.Helper()
 	s.apply(says(from, id, "do something"), gives(agent))
@@ -72,7 +72,7 @@ func (s *script) asks(from, agent, id string) a2a.TaskID {
 	return task
 }
 
-// TestQuestionsOfOthersStay has agents ask somebody back again and again: that gives up their own oldest question, and nobody else's.
+// TestQuestionsOfOthersStay has agents ask one person again and again: that cancels the oldest question of that person, and nobody else's.
 func TestQuestionsOfOthersStay(t *testing.T) {
 	s := newScript(t)
 	hers := s.asks("user:ada", "alpha", "ada")

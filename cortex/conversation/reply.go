@@ -12,29 +12,29 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A decision that gives work to an agent which the policy wants a yes for is not carried out: its tasks wait, all of them, with
-// the state auth-required, and the turn is answered with a question. These hold, by the log alone:
+// A decision that gives work to an agent for which the policy wants a confirmation is not carried out: all of its tasks wait, in the state
+// auth-required, and the turn is answered with a question. The rules, which follow from the log alone:
 //
-//   - At most one question is open for each person in a conversation: a new one cancels what the earlier one was about.
-//   - What that person says next closes it. Exactly a yes lets the tasks go, in a turn of its own and as they were shown; a word that is neither
-//     yes nor no, such as "what?", has the question asked once more, under the same tasks; everything else cancels them. So a yes to something
-//     else never lets them go.
-//   - A yes counts when it was said after the question was delivered and nothing was answered to that person since. Else the question
-//     is asked once more, under the same tasks. What was said when is known by the order in the inbox, and not by anybody's clock:
-//     behind the question Cortex sends itself a receipt, a Deadline by its type, and only what comes after the receipt was said after the question.
-//   - What others say, people and agents, leaves it open. A cancellation, or the end of its time, closes it.
-//   - A task leaves this state in the very entry that closes the question, and nothing but a yes has it sent.
+//   - A person has at most one open question in a conversation: a new one cancels the tasks of the earlier one.
+//   - The person's next message closes it. Only a plain yes releases the tasks, in a new turn and as they were shown. A word that is neither
+//     yes nor no, such as "what?", has the question asked again, with the same tasks. Any other message cancels them, so that a yes to
+//     something else never releases them.
+//   - A yes counts if it was sent after the question was delivered and the person got no other answer since. Otherwise the question is asked
+//     again, with the same tasks. The order in the inbox decides, not a clock: Cortex sends itself a receipt after the question, of type
+//     Deadline, and a message that arrives after the receipt was sent after the question.
+//   - Messages of other people and of agents leave the question open. A cancellation closes it, and so does its deadline.
+//   - A task leaves this state in the entry that closes the question, and only a yes has it sent.
 
-// Words that are a reply when a message has nothing else in it.
+// Words that are a reply when a message contains nothing else.
 var (
 	yesWords = []string{"yes", "y", "yes please", "yes do it", "ok", "okay", "do it", "go ahead", "ja", "oui", "sí", "si", "sim"}
 	noWords  = []string{"no", "n", "no thanks", "stop", "cancel", "don't", "do not", "nein", "non", "não", "nao"}
 )
 
-// Reply is what a message says to the question whether tasks may be done.
+// Reply is how a message answers the question whether tasks may be done.
 type Reply struct {
 	Yes     bool // else no
-	Unclear bool // it is neither, or the yes may have been meant for something else: the question is asked again
+	Unclear bool // neither yes nor no, or the yes may be for something else: the question is asked again
 	Tasks   []a2a.TaskID
 	Request string // what the user had asked for
 }
@@ -44,7 +44,7 @@ func (c *Conversation) Asked() []*Task {
 	return c.tasks(func(t *Task) bool { return t.Phase == Held }, func(t *Task) uint64 { return t.SettledSeq })
 }
 
-// question returns the turn that asked from for a yes, and the tasks that wait for it; nil when nothing is asked.
+// question returns the turn whose question from has to answer, and the tasks that wait for it; nil when no question is open.
 func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
 	for _, t := range c.Asked() {
 		if turn := c.Turn(t.Turn); turn != nil && turn.From == from {
@@ -54,7 +54,7 @@ func (c *Conversation) question(from string) (asked *Turn, tasks []*Task) {
 	return asked, tasks
 }
 
-// reply takes the message that began turn for what it says to the question that is open for whoever said it.
+// reply reads the message that began turn as the reply to its sender's open question, if there is one.
 func (c *Conversation) reply(e *Entry, turn *Turn) {
 	asked, tasks := c.question(turn.From)
 	if asked == nil {
@@ -68,7 +68,7 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
 		c.cancelHeld(e, tasks, noYes)
-	case turn.Direct != nil: // it is said to somebody else
+	case turn.Direct != nil: // addressed to an agent
 		c.cancelHeld(e, tasks, "not confirmed")
 	case slices.Contains(yesWords, word), e.Heard == heardYes, e.Heard == heardAgain:
 		r.Yes = e.Heard != heardAgain
@@ -83,17 +83,17 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	}
 }
 
-// noYes is the result of a task that was canceled at the end of its question's time.
+// noYes is the result of a task whose question was not answered before its deadline.
 const noYes = "nobody said yes in time"
 
-// unclear reports whether a yes may have been said to something else than the question of turn asked.
+// unclear reports whether a yes may have been meant for something else than the question of turn asked.
 func (c *Conversation) unclear(asked *Turn) bool {
 	return !asked.Delivered || slices.ContainsFunc(c.Turns, func(t *Turn) bool {
 		return !t.Open() && t.From == asked.From && t.AnswerSeq > asked.AnswerSeq
 	})
 }
 
-// delivered returns the turn whose open question was delivered before e was sent, if e is the receipt that says so; else nil.
+// delivered returns the turn with an open question whose receipt e is, or nil.
 func (c *Conversation) delivered(e *transport.Event) *Turn {
 	if _, ok := e.Payload.(*transport.Deadline); !ok {
 		return nil
@@ -106,12 +106,12 @@ func (c *Conversation) delivered(e *transport.Event) *Turn {
 	return nil
 }
 
-// deliveredID is the id of the receipt that says that turn's question was delivered.
+// deliveredID is the id of the receipt of turn's question.
 func (c *Conversation) deliveredID(turn *Turn) string {
 	return c.ID(turn.AnswerSeq, "told:"+turn.ID, 0)
 }
 
-// wordOf returns a short text in lower case, without the punctuation around it: a question mark stays, since "ok?" is no yes.
+// wordOf returns a short text in lower case without surrounding punctuation. A question mark stays, since "ok?" is no yes.
 func wordOf(text string) string {
 	if len(text) > 64 {
 		return ""
@@ -122,7 +122,7 @@ func wordOf(text string) string {
 	})
 }
 
-// cancelHeld cancels tasks that wait for a yes.
+// cancelHeld cancels those of tasks that wait for a yes.
 func (c *Conversation) cancelHeld(e *Entry, tasks []*Task, why string) {
 	for _, t := range tasks {
 		if t.Phase == Held {
@@ -136,7 +136,7 @@ func (c *Conversation) askedIn(turnID string) []*Task {
 	return slices.DeleteFunc(c.Asked(), func(t *Task) bool { return t.Turn != turnID })
 }
 
-// putQuestion ends turn with the entry's question about the tasks that were just made.
+// putQuestion answers turn with the entry's question about the tasks that were just made.
 func (c *Conversation) putQuestion(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Kind, turn.Reason, turn.Asked = llm.KindClarify, d.Reason, e.Asked
 	c.answer(e, turn, e.Consent)
@@ -150,14 +150,14 @@ func (c *Conversation) putQuestion(e *Entry, turn *Turn, d *llm.Decision) {
 	}
 }
 
-// hold lets a task wait for the yes that entry e asks for, until e.ReplyBy. SentSeq stays as it is: when no yes comes, an agent that had the
-// task before is told to stop it.
+// hold makes t wait until e.ReplyBy for the yes that entry e asks for. It keeps SentSeq: without a yes, an agent that had the task before is
+// told to stop it.
 func (t *Task) hold(e *Entry) {
 	t.move(Held)
 	t.Deadline, t.SettledSeq, t.Settled = e.ReplyBy, e.Seq, e.Time
 }
 
-// closeReply cancels what turn's yes should have let go and did not, whatever the reason.
+// closeReply cancels the tasks that turn's reply was about and that turn did not continue, whatever the reason.
 func (c *Conversation) closeReply(e *Entry, turn *Turn) {
 	if turn.Reply == nil {
 		return
@@ -173,14 +173,14 @@ func (c *Conversation) closeReply(e *Entry, turn *Turn) {
 	}
 }
 
-// amend shows in the history how a task ended that was waiting for a yes when its turn was answered.
+// amend updates the history of an answered turn with the end of a task that waited for a yes.
 func (c *Conversation) amend(t *Task) {
 	turn := c.Turn(t.Turn)
 	if turn == nil || turn.Past == nil {
 		return
 	}
 	past := *turn.Past
-	past.Steps = slices.Clone(past.Steps) // prompts have the old ones
+	past.Steps = slices.Clone(past.Steps) // earlier views share the old ones
 	for i := range past.Steps {
 		tasks := past.Steps[i].Tasks
 		if at := slices.IndexFunc(tasks, func(p prompt.Task) bool { return p.ID == t.ID }); at >= 0 {
@@ -191,7 +191,7 @@ func (c *Conversation) amend(t *Task) {
 	turn.Past, c.past = &past, nil
 }
 
-// Request returns what the user asked for: of a turn that began with a yes, what the yes was said to.
+// Request returns what the user asked for. For a turn that began with a reply, that is the request which the question was about.
 func (t *Turn) Request() string {
 	if t.Reply != nil {
 		return t.Reply.Request

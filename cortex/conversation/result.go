@@ -10,13 +10,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxResult bounds the text of a result that a fold keeps; the log has all of it.
-const maxResult = 257 << 10 // what an agent of ours sends at most, with its note
+// maxResult bounds the text of a result that a fold keeps, in bytes; the log has all of it.
+const maxResult = 257 << 10 // the most that package agents sends, with its note
 
-// maxArtifacts bounds the text of all artifacts of a result that a fold keeps.
+// maxArtifacts bounds the text of all artifacts of a result that a fold keeps, in bytes.
 const maxArtifacts = 256 << 10
 
-// result is what an agent says of a task.
+// result is what an agent reports about a task.
 type result struct {
 	TaskID    a2a.TaskID
 	State     a2a.TaskState
@@ -25,8 +25,8 @@ type result struct {
 	Files     []*a2a.Part
 }
 
-// ResultOf reads an agent's result in any of the forms in which A2A allows it: a Task, a status update, or, as simple
-// agents do, a message that names the task.
+// ResultOf reads an agent's report in each form that A2A allows: a Task, a status update, or, as simple agents do, a message that names the
+// task.
 func ResultOf(e *transport.Event) (result, bool) {
 	task, ok := transport.ResultTask(e)
 	if !ok {
@@ -54,7 +54,7 @@ func ResultOf(e *transport.Event) (result, bool) {
 	return result{}, false
 }
 
-// asQuestion takes a task that wants the user to log in somewhere for one that asks the user something, which it does.
+// asQuestion treats a task that wants the user to log in somewhere (auth-required) as one that asks the user a question.
 func asQuestion(s a2a.TaskState) a2a.TaskState {
 	if s == a2a.TaskStateAuthRequired {
 		return a2a.TaskStateInputRequired
@@ -62,7 +62,7 @@ func asQuestion(s a2a.TaskState) a2a.TaskState {
 	return s
 }
 
-// Settles reports whether r ends its task or asks something back, rather than reporting progress.
+// Settles reports whether r ends its task or asks a question, rather than reporting progress.
 func (r result) Settles() bool { return r.State.Terminal() || r.State == a2a.TaskStateInputRequired }
 
 func messageText(m *a2a.Message) string {
@@ -72,7 +72,7 @@ func messageText(m *a2a.Message) string {
 	return Truncate(partsText(m.Parts), maxResult)
 }
 
-// partsText shows parts of every kind as text.
+// partsText returns parts of every kind as text.
 func partsText(parts a2a.ContentParts) string {
 	var lines []string
 	for _, p := range parts {
@@ -108,5 +108,5 @@ func fileMark(p *a2a.Part) string {
 	return "[" + name + "]"
 }
 
-// Truncate returns s, or its beginning with a mark when it has more than limit bytes.
+// Truncate returns s, or its beginning and a mark when s has more than limit bytes.
 func Truncate(s string, limit int) string { return shorten.Marked(s, limit, " […]") }

@@ -4,39 +4,38 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Roster is what an entry's decision was shown of the agents for the first time. The prompts of a conversation begin with
-// the list of agents that its first decision saw, and tell of changes where they were seen, so that providers' prompt
-// caches hit; being in the log, both are the same after a restart. Only what a prompt can show of an agent is kept, and
-// counts as a change (see [prompt.Trim]).
+// Roster is what an entry's decision was the first to see of the agents. The prompts of a conversation begin with the list of agents that
+// its first decision saw, and mention each change where it was first seen, so that the prompt caches of providers hit. The log holds both,
+// so they are the same after a restart. A Roster keeps, and compares, only what a prompt can show of an agent (see [prompt.Trim]).
 //
-// With more agents than prompts show all of (catalog.MaxAgents), or more than 128 KiB of their cards, the list and its changes are a choice, of which excerpts
-// are kept. Where nothing can choose, and with more than 64 agents, nothing is recorded: such a decision is shown the agents that
-// are there.
+// With more agents than a prompt shows (catalog.MaxAgents), or more than 128 KiB of cards, the list and its changes are a choice, of which
+// excerpts are kept. When no router can choose and there are more than 64 agents, nothing is recorded: the decision is shown the agents
+// that are present.
 type Roster struct {
-	// All says that the list begins anew with Joined: at the first decision, when the beginning of the prompts changes
-	// anyhow since turns were summarised or left out, and when there were too many changes.
+	// All means that the list begins anew with Joined: at the first decision, when turns were summarised or left out and the beginning of
+	// the prompts changes anyhow, and when there were too many changes.
 	All bool `json:"all,omitempty"`
-	// Choice says, with All, that from now on the list is a choice out of more agents, and that the model may search.
+	// Choice, set only with All, means that from now on the list is a choice out of more agents, and that the model may search.
 	Choice bool           `json:"choice,omitempty"`
-	Size   int            `json:"size,omitempty"`   // bytes of it in a prompt, where there is a choice
-	Joined []prompt.Agent `json:"joined,omitempty"` // came, or are not what they were
-	Left   []string       `json:"left,omitempty"`   // ids
+	Size   int            `json:"size,omitempty"`   // bytes in a prompt, when there is a choice
+	Joined []prompt.Agent `json:"joined,omitempty"` // new or changed agents
+	Left   []string       `json:"left,omitempty"`   // ids of agents that are gone
 }
 
-// Change is an update of the agents, and the decision that was the first to be shown it.
+// Change is an update of the agents, and the decision that was the first to see it.
 type Change struct {
 	Turn string // its id
-	Step int    // how many steps the turn had: 0 is its first decision
+	Step int    // the number of steps that the turn had: 0 for its first decision
 	prompt.Update
 }
 
 // Size is the number of agents that changed.
 func (u Change) Size() int { return len(u.Joined) + len(u.Left) }
 
-// ShareList takes for the list one that says the same, which all conversations share.
+// ShareList replaces Listed by an equal list that all conversations share.
 func (c *Conversation) ShareList(agents []prompt.Agent) { c.Listed, c.listed = agents, 0 }
 
-// applyRoster keeps what the entry's decision was shown.
+// applyRoster records what the entry's decision saw of the agents.
 func (c *Conversation) applyRoster(e *Entry) {
 	r, turn := e.Roster, c.Turn(e.Turn)
 	switch {
@@ -45,7 +44,7 @@ func (c *Conversation) applyRoster(e *Entry) {
 	case r.All:
 		c.Listed, c.Changes, c.Relist, c.Choice, c.ListedSize = r.Joined, nil, false, r.Choice, r.Size
 		if c.Listed == nil {
-			c.Listed = []prompt.Agent{} // nobody was there
+			c.Listed = []prompt.Agent{} // no agent was present
 		}
 	default:
 		c.Changes = append(c.Changes, Change{Turn: e.Turn, Step: len(turn.Steps), Update: prompt.Update{Joined: r.Joined, Left: r.Left}})
@@ -54,7 +53,7 @@ func (c *Conversation) applyRoster(e *Entry) {
 	c.weighRoster()
 }
 
-// weighRoster notes what the list and its changes weigh.
+// weighRoster sums up the memory of the list and its changes.
 func (c *Conversation) weighRoster() {
 	c.listed = 0
 	weigh := func(agents []prompt.Agent) {
@@ -68,6 +67,7 @@ func (c *Conversation) weighRoster() {
 	}
 }
 
+// AgentWeight estimates the memory that a takes, in bytes.
 func AgentWeight(a *prompt.Agent) int {
 	if a.Card == nil {
 		return len(a.ID)

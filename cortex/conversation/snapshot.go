@@ -7,7 +7,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 )
 
-// snapshotForm changes whenever the fold does, so that a snapshot of another build is not taken for one of this.
+// snapshotForm changes with the fold, so that a snapshot of another build is not mistaken for one of this build.
 const snapshotForm = 8
 
 type snapshotFile struct {
@@ -15,11 +15,12 @@ type snapshotFile struct {
 	Conversation *Conversation `json:"conversation"`
 }
 
+// Snapshot returns c as JSON, for [ReadSnapshot].
 func (c *Conversation) Snapshot() ([]byte, error) {
 	return json.Marshal(snapshotFile{snapshotForm, c})
 }
 
-// ReadSnapshot reads a snapshot. An error means that it is of no use; the log has everything.
+// ReadSnapshot reads a snapshot. On an error the caller folds the log instead, which has everything.
 func ReadSnapshot(b []byte) (*Conversation, error) {
 	var s snapshotFile
 	if err := json.Unmarshal(b, &s); err != nil {

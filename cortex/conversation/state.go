@@ -13,10 +13,10 @@ import (
 // Bounds of what a Conversation keeps.
 const (
 	maxSeen    = 2048    // event ids by which a repeated event is recognised
-	maxWindow  = 64      // answered turns; when more, the older half is left out, so that the prompt's prefix changes rarely
-	maxWaiting = 32      // questions that wait for one and the same; when more, their oldest is given up
-	maxAsked   = 512     // questions that wait for anybody; likewise
-	maxWeight  = 1 << 20 // bytes of text in them; likewise
+	maxWindow  = 64      // answered turns; beyond it the older half is left out, so that the prompt's prefix changes rarely
+	maxWaiting = 32      // questions of agents for one person or agent; beyond it the oldest of theirs is canceled
+	maxAsked   = 512     // questions for anybody; likewise
+	maxWeight  = 1 << 20 // bytes of text in answered turns; as for maxWindow
 )
 
 // Conversation is the fold of a conversation's log: what the entries so far mean. It is a cache; the log is the truth.
@@ -24,35 +24,35 @@ const (
 type Conversation struct {
 	Tenant    string
 	ContextID string
-	Life      string    // tells it from one of the same name that was erased; empty in old logs
-	Owner     string    // who began it, see [Conversation.Admits]
-	Shared    []string  `json:",omitempty"` // who else may speak in it, in order
+	Life      string    // distinguishes it from an erased one with the same context id; empty in old logs
+	Owner     string    // the sender of the first message, see [Conversation.Admits]
+	Shared    []string  `json:",omitempty"` // who else may speak in it, sorted
 	Version   Version   // of the last entry applied
-	Seq       uint64    // its place in the conversation
+	Seq       uint64    // place of the last entry applied
 	Turns     []*Turn   // open turns and a window of answered ones, in the order they began
 	Summary   string    // of the answered turns that have left the window; empty when there is none
 	Omitted   int       // answered turns that have left the window and are not in the Summary either
 	Usage     llm.Usage // of all turns, those before the window included
-	// Listed are the agents that prompts begin with, and Changes how these changed since, see [Roster]; a nil Listed says
-	// that nothing was recorded yet. With Relist the next decision begins the list anew.
+	// Listed are the agents that prompts begin with, and Changes the later changes, see [Roster]. A nil Listed means that nothing was
+	// recorded yet. With Relist set, the next decision begins the list anew.
 	Listed     []prompt.Agent
 	Changes    []Change
 	Relist     bool
 	Choice     bool // Listed is a choice out of more agents
-	ListedSize int  `json:"Told"` // bytes of Listed and Changes in a prompt, where they are a choice
+	ListedSize int  `json:"Told"` // bytes of Listed and Changes in a prompt, when they are a choice
 	Tasks      map[a2a.TaskID]*Task
-	Chains     map[string]*Chain `json:",omitempty"` // of the open turns, by their roots
-	Numbered   int               `json:",omitempty"` // files that have got a key
+	Chains     map[string]*Chain `json:",omitempty"` // of the open turns, by root
+	Numbered   int               `json:",omitempty"` // number of files that have got a key
 	Seen       []SeenEvent       // the newest events, a ring that begins at SeenAt once full
 	SeenAt     int
 
 	ids    idNames
 	seen   map[string]uint64
-	named  int           // bytes of the ids in it
-	at     time.Time     // Time of the last entry applied; zero: it is not known, as behind a snapshot
+	named  int           // bytes of the ids in seen
+	at     time.Time     // Time of the last entry applied; zero when unknown, as after a snapshot
 	listed int           // weight of Listed and Changes
-	past   []*Turn       // what History returns; nil: it is to be looked for
-	shown  []prompt.Turn // the same, as prompts show it
+	past   []*Turn       // cache of History; nil when stale
+	shown  []prompt.Turn // the same turns, as prompts show them
 }
 
 // SeenEvent says which entry an event led to.
@@ -61,10 +61,10 @@ type SeenEvent struct {
 	Seq uint64
 }
 
-// Key names a conversation among those of all tenants.
+// Key identifies a conversation among those of all tenants.
 type Key struct{ Tenant, ContextID string }
 
-// Key returns the name of the conversation.
+// Key returns the key of the conversation.
 func (c *Conversation) Key() Key { return Key{c.Tenant, c.ContextID} }
 
 // NewConversation returns the fold of an empty log.
@@ -72,13 +72,13 @@ func NewConversation(tenant, contextID string) *Conversation {
 	return &Conversation{Tenant: tenant, ContextID: contextID, Tasks: map[a2a.TaskID]*Task{}, seen: map[string]uint64{}}
 }
 
-// SeenEntry returns the place of the entry that an event led to, if the event is one of the newest.
+// SeenEntry returns the place of the entry that e led to, if e is among the newest events.
 func (c *Conversation) SeenEntry(e *transport.Event) (seq uint64, ok bool) {
 	seq, ok = c.seen[EventKey(e)]
 	return seq, ok
 }
 
-// EventKey names an event among those of its conversation. Two senders may choose the same id.
+// EventKey identifies an event within its conversation. Two senders may choose the same id.
 func EventKey(e *transport.Event) string { return e.From + " " + e.ID }
 
 func (c *Conversation) remember(eventID string, seq uint64) {
@@ -94,10 +94,13 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 	c.named += len(eventID)
 }
 
-// Undated reports whether it is not known when the last entry was made, as behind a snapshot.
+// Updated returns the time of the last entry; the zero time when it is unknown, as after a snapshot.
+func (c *Conversation) Updated() time.Time { return c.at }
+
+// Undated reports whether the time of the last entry is unknown, as after a snapshot.
 func (c *Conversation) Undated() bool { return c.at.IsZero() }
 
-// EndsWith reports whether e is the last entry applied. After a power cut another one may have its version.
+// EndsWith reports whether e is the last entry applied. After a power failure another entry may have its version.
 func (c *Conversation) EndsWith(e *Entry) bool {
 	if e.Cause == nil || e.Version != c.Version || e.Seq != c.Seq || !e.Time.Equal(c.at) {
 		return false

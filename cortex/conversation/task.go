@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// delegate adds the tasks of a decision, and sends those that wait for nothing.
+// delegate adds the tasks of a decision, and sends those that depend on no other.
 func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	step := Step{Say: d.Say, Reason: d.Reason}
 	ids := c.TaskIDs(e.Seq, turn, d)
@@ -52,7 +52,7 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 	turn.Steps = append(turn.Steps, step)
 }
 
-// TaskIDs returns the tasks of the delegations that entry seq decides for turn, by their ids: new ones, and those that go on.
+// TaskIDs returns the task of each delegation that entry seq decides for turn, by the delegation's id: new tasks, and tasks that continue.
 func (c *Conversation) TaskIDs(seq uint64, turn *Turn, d *llm.Decision) map[string]a2a.TaskID {
 	ids := map[string]a2a.TaskID{}
 	for i, del := range d.Delegations {
@@ -86,7 +86,7 @@ func (c *Conversation) send(e *Entry, t *Task) {
 	}
 }
 
-// notAfter returns at, or until when that is earlier; a zero until is never.
+// notAfter returns the earlier of at and until; a zero until means never.
 func notAfter(at, until time.Time) time.Time {
 	if !until.IsZero() && until.Before(at) {
 		return until
@@ -94,7 +94,7 @@ func notAfter(at, until time.Time) time.Time {
 	return at
 }
 
-// settle ends a task, or lets it ask the user, and lets go or fails those that waited for it. The first end wins.
+// settle ends a task, or makes it wait for the user's reply, and then sends or fails the tasks that depend on it. The first end wins.
 func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifacts []prompt.Artifact) {
 	asked := t.Phase == Held
 	if !t.move(to) {
@@ -142,9 +142,9 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	}
 }
 
-// tooMany returns the task to cancel when t, the newest of the tasks that wait for a reply, is one too many; nil when there is room. It is the
-// oldest of all when the conversation has too many, else the oldest of those that are done for the same person or agent as t, so that the
-// questions for one do not push out those for others.
+// tooMany returns the task to cancel when t, the newest task that waits for a reply, is one too many; nil when there is room. It is the oldest
+// task of all when the conversation has too many, or else the oldest of the same asker, so that the questions for one person or agent do not
+// push out those for others.
 func (c *Conversation) tooMany(waiting []*Task, t *Task) *Task {
 	if len(waiting) > maxAsked {
 		return waiting[0]
@@ -157,7 +157,7 @@ func (c *Conversation) tooMany(waiting []*Task, t *Task) *Task {
 	return nil
 }
 
-// askerOf returns who asked for what a task is done for; "" when it is not known any more.
+// askerOf returns the sender of the request that a task is done for; "" when its turn has been dropped.
 func (c *Conversation) askerOf(t *Task) string {
 	if turn := c.Turn(t.Turn); turn != nil {
 		return turn.From
@@ -189,13 +189,13 @@ func (c *Conversation) tasks(want func(*Task) bool, seq func(*Task) uint64) []*T
 		if d := a.SentIndex - b.SentIndex; d != 0 {
 			return d
 		}
-		return strings.Compare(string(a.ID), string(b.ID)) // of several decisions: a map has no order
+		return strings.Compare(string(a.ID), string(b.ID)) // tasks of several decisions: a map has no order
 	})
 	return tasks
 }
 
-// Expired returns the open tasks that are over by a deadline that came at time now, the earliest first. A deadline that
-// came too early, by a clock that is ahead, is over for none.
+// Expired returns the open tasks whose deadline has passed when deadline d arrives at time now, the earliest first. It returns none for a
+// deadline that arrives too early, from a clock that is ahead.
 func (c *Conversation) Expired(d *transport.Deadline, now time.Time) []*Task {
 	if d.At.Before(now) {
 		now = d.At
@@ -217,17 +217,16 @@ func (c *Conversation) NextDeadline() time.Time {
 	return next
 }
 
-// Terms are what an agent asks of, and promises to, whoever gives it work for one of its skills, as its card said it when the
-// work was given.
+// Terms are what an agent's card asked for and promised for one of its skills when the task was given.
 type Terms struct {
 	Type    string          `json:"type,omitempty"`    // the task's type when it is not the skill
-	Timeout time.Duration   `json:"timeout,omitempty"` // how long the agent takes at most; 0: not said
+	Timeout time.Duration   `json:"timeout,omitempty"` // how long the agent takes at most; 0: not specified
 	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
-	Retries int             `json:"retries,omitempty"` // how often the agent may be given again what it did not do
-	Once    bool            `json:"once,omitempty"`    // no other agent is given what this one was, since it has an effect each time
+	Retries int             `json:"retries,omitempty"` // how often the agent may be given a task again
+	Once    bool            `json:"once,omitempty"`    // whether no other agent may be given a task that was sent to this one
 }
 
-// taskType is what the task's agent knows the work by.
+// taskType returns the type by which the task's agent recognises the work.
 func (t *Task) taskType() string {
 	if t.Terms.Type != "" {
 		return t.Terms.Type

@@ -13,13 +13,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestTrace carries the trace context of a message into all that follows from its turn, whatever that of a result is; the log read again
-// gives the same, and so does a snapshot.
+// TestTrace checks that all events of a turn carry the trace context of its message, whatever that of a result is, also after reading the log
+// again or a snapshot.
 func TestTrace(t *testing.T) {
 	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=1"
 	s := newScript(t)
 	var log []*conversation.Entry
-	var shown []string // of every effect but the timer: its kind and its trace
+	var shown []string // the kind and the trace of every effect but the timer
 	check := func(c *conversation.Conversation, seq uint64) {
 		for _, e := range c.Effects(seq) {
 			if _, ok := e.Event.Payload.(*transport.Deadline); ok {

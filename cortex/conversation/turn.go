@@ -17,17 +17,17 @@ import (
 type Turn struct {
 	ID        string // see [transport.TurnID]; in old logs the id of the message
 	Message   string // the id of the message, which its sender chose
-	From      string // who sent it
+	From      string // the sender of the message
 	Root      string // the turn that its chain began with, see [Chain]
-	Trace     Trace  // of its message; everything that follows from it has this one
-	Hops      int    // how many agents handed the request on before it came here
+	Trace     Trace  // of the message; all events that follow from the turn carry it
+	Hops      int    // how many agents handed the request on before
 	Ancestors []string
 	User      string
-	Files     []*a2a.Part `json:",omitempty"` // of the message; of a yes, those of what it was said to
-	Direct    *Direct     `json:",omitempty"` // whom the message is for; nil when it does not say
-	Reply     *Reply      // what the message says to a question for a yes; nil when it is none
+	Files     []*a2a.Part `json:",omitempty"` // of the message; for a yes also those of the turn that asked
+	Direct    *Direct     `json:",omitempty"` // the agent that the message names; nil when it names none
+	Reply     *Reply      // how the message answers a question for a yes; nil when it is no reply
 	Began     time.Time
-	Until     time.Time `json:",omitzero"` // when its answer is of no use any more, as an agent that asked says; zero: never
+	Until     time.Time `json:",omitzero"` // when the agent that asked needs the answer no longer; zero: never
 	Seq       uint64    // the entry that began it
 	Steps     []Step
 	Decisions int
@@ -36,15 +36,15 @@ type Turn struct {
 	Out       []*a2a.Part `json:",omitempty"` // the files of the answer
 	AnswerSeq uint64      // the entry that answered; 0 while the turn is open
 	Answered  time.Time
-	Asked     time.Time // when the answer asked for a yes; zero when it is no such question
-	Delivered bool      `json:"Told"` // what is said from now on is said after that question was delivered
+	Asked     time.Time // when the answer asked for a yes; zero when it did not
+	Delivered bool      `json:"Told"` // the receipt of that question has arrived: later messages were sent after it
 	Kind      llm.Kind  // of the decision that answered; empty for a failure
 	Failed    bool
 	Reason    string
 	Model     string
-	Usage     llm.Usage // over all its decisions, with those that failed, and the summaries made for them
-	// Past is what prompts show of the turn once it is answered, frozen then, so that the history only grows at its end. It
-	// has no updates: these are in Conversation.Changes. nil while the turn is open, and again when it has left the window.
+	Usage     llm.Usage // of all its decisions, failed ones included, and of the summaries made for them
+	// Past is what prompts show of the turn, frozen when it is answered, so that the history only grows at its end. It has no updates, which
+	// are in Conversation.Changes. It is nil while the turn is open, and again when the turn has left the window.
 	Past *prompt.Turn
 
 	weighed    *prompt.Turn // the Past that pastWeight is of
@@ -60,7 +60,7 @@ type Trace struct {
 // Open reports whether the turn has not been answered.
 func (t *Turn) Open() bool { return t.AnswerSeq == 0 }
 
-// Confirms reports whether the turn began with a yes to this task, or with what has its question asked again.
+// Confirms reports whether the turn began with a yes to this task, or with a reply that has its question asked again.
 func (t *Turn) Confirms(id a2a.TaskID) bool {
 	return t.Reply != nil && (t.Reply.Yes || t.Reply.Unclear) && slices.Contains(t.Reply.Tasks, id)
 }
@@ -89,26 +89,26 @@ type Task struct {
 	Agent     string
 	Skill     string
 	Text      string
-	Input     json.RawMessage `json:",omitempty"`     // else a snapshot would turn nil into null
+	Input     json.RawMessage `json:",omitempty"`     // so that a snapshot does not turn nil into null
 	Along     []*a2a.Part     `json:"Given,omitzero"` // the files that the decision names; nil: those of the turn
 	DependsOn []a2a.TaskID
 	Terms     Terms
 
 	Phase      Phase
-	Attempt    int       // at it, from 1
-	Tried      []Attempt `json:",omitempty"` // the attempts before, the oldest first
-	Continued  bool      // it went on with its agent after a question
-	SentSeq    uint64    // the entry that sent it, last; 0 while it waits for others
+	Attempt    int       // counted from 1
+	Tried      []Attempt `json:",omitempty"` // earlier attempts, the oldest first
+	Continued  bool      // it continued with its agent after a question
+	SentSeq    uint64    // the entry that last sent it; 0 while it depends on others
 	SentIndex  int
 	Sent       time.Time
 	Deadline   time.Time
-	Timeout    time.Duration // how much time it was given
-	Latest     time.Time     // until when progress may move the Deadline; zero: it stays
-	TimedSeq   uint64        // the entry that moved the Deadline, last
+	Timeout    time.Duration // how much time its agent was given
+	Latest     time.Time     // how far progress may move the Deadline; zero: not at all
+	TimedSeq   uint64        // the entry that last moved the Deadline
 	Gone       bool          // no instance of its agent is left
-	SettledSeq uint64        // the entry that settled it, last
+	SettledSeq uint64        // the entry that last settled it
 	Settled    time.Time
-	Stopped    bool // settled by Cortex while the agent still had it: the agent is told
+	Stopped    bool // settled by Cortex while the agent still had it: the agent is told to stop
 	Result     string
 	Artifacts  []prompt.Artifact
 	Files      []*a2a.Part `json:",omitempty"` // of the result
@@ -160,6 +160,7 @@ func (c *Conversation) begunBy(from, messageID string) *Turn {
 	return nil
 }
 
+// Turn returns the turn with this id, or nil when c does not know it, or no longer.
 func (c *Conversation) Turn(id string) *Turn {
 	for i := len(c.Turns) - 1; i >= 0; i-- {
 		if c.Turns[i].ID == id {

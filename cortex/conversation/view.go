@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// View returns what a decider is shown to decide about turn: everything but the agents and the limits. Its History is
-// the conversation's own: who changes anything in it changes a copy.
+// View returns what a decider sees in order to decide about turn, except the agents and the limits. The History is shared with the
+// conversation: a caller copies what it changes.
 func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t := &llm.Turn{Tenant: c.Tenant, ContextID: c.ContextID, ID: turn.ID}
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
@@ -37,6 +37,7 @@ func (c *Conversation) promptSteps(turn *Turn) []prompt.Step {
 	return steps
 }
 
+// PromptTask returns t as prompts show it.
 func PromptTask(t *Task) prompt.Task {
 	return prompt.Task{
 		ID: t.ID, Agent: t.Agent, Skill: t.Skill, Text: t.Text, Input: t.Input, DependsOn: t.DependsOn, Along: Keys(t.Along),
@@ -44,7 +45,7 @@ func PromptTask(t *Task) prompt.Task {
 	}
 }
 
-// TaskList returns the tasks that c still knows, the oldest first: the open ones, and those of the turns answered last.
+// TaskList returns the tasks that c still knows, the oldest first: open ones, and those of the turns answered last.
 func (c *Conversation) TaskList() []*Task {
 	return c.tasks(func(*Task) bool { return true }, func(t *Task) uint64 { return t.SentSeq })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// forget lets go of the settled tasks of turns that the entry before answered: nothing refers to them any more.
+// forget drops the settled tasks of turns that the previous entry answered: nothing refers to them any more.
 func (c *Conversation) forget() {
 	for _, turn := range c.Turns {
 		if !turn.Open() && turn.AnswerSeq == c.Seq {
@@ -33,7 +33,7 @@ func (c *Conversation) answered() []*Turn {
 	return turns
 }
 
-// History returns the answered turns of the window, which prompts show. The caller does not change it.
+// History returns the answered turns of the window, which prompts show. The caller must not change it.
 func (c *Conversation) History() []*Turn {
 	if c.past == nil {
 		c.past, c.shown = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
@@ -44,7 +44,7 @@ func (c *Conversation) History() []*Turn {
 	return c.past
 }
 
-// passed lets History have a turn that was just answered, which is as a rule the newest.
+// passed adds a turn that was just answered, usually the newest, to History.
 func (c *Conversation) passed(t *Turn) {
 	if n := len(c.past); n == 0 || c.past[n-1].AnswerSeq >= t.AnswerSeq {
 		c.past = nil
@@ -53,8 +53,8 @@ func (c *Conversation) passed(t *Turn) {
 	c.past, c.shown = append(c.past, t), append(c.shown, *t.Past)
 }
 
-// shrink leaves out the older half of the window when it has too many turns or they are too long. How long the newest one is
-// does not count yet, so that the next decision can have the older ones summarised.
+// shrink drops the older half of the window when it has too many turns or they are too long. The length of the newest turn does not count
+// yet, so that the next decision can have the older ones summarised.
 func (c *Conversation) shrink() {
 	turns := c.History()
 	n := len(turns)
@@ -65,10 +65,9 @@ func (c *Conversation) shrink() {
 	c.Omitted += n / 2
 }
 
-// NearlyFull reports whether the window should be summarised now, before shrink leaves out turns. The first turns of the window, as many as
-// summarised, have a summary already and do not count. It is true when the newest turn has filled another eighth of the window, from the
-// sixth on, and only at the first decision of turn, unless another turn was answered since: so a summary that cannot be made is not tried
-// at every decision.
+// NearlyFull reports whether the window should be summarised now, before shrink drops turns. The first summarised turns of the window have a
+// summary already and do not count. It is true when the newest turn has filled another eighth of the window, from the sixth on, and only at
+// the first decision of turn, unless another turn was answered since. So a failing summary is not retried at every decision.
 func (c *Conversation) NearlyFull(turn *Turn, summarised int) bool {
 	turns := c.History()[summarised:]
 	n := len(turns)
@@ -79,8 +78,8 @@ func (c *Conversation) NearlyFull(turn *Turn, summarised int) bool {
 	return full >= 6 && full > eighths(turns[:n-1])
 }
 
-// eighths returns how many eighths of the window turns fill. The newest one, which the next question is most likely about, has
-// no weight as long as shrink would keep it.
+// eighths returns how many eighths of the window turns fill. The newest turn, which the next question is most likely about, has no weight
+// as long as shrink would keep it.
 func eighths(turns []*Turn) int {
 	n := len(turns)
 	if n == 0 {
@@ -100,8 +99,8 @@ func weightOf(turns []*Turn) (n int) {
 	return n
 }
 
-// applySummary lets an entry's summary take the place of turns, which are the oldest ones of the window as it was when the
-// summary was made: before the entry's decision.
+// applySummary replaces turns by an entry's summary. They are the oldest turns of the window as it was when the summary was made, which is
+// before the entry's decision.
 func (c *Conversation) applySummary(e *Entry) {
 	s := e.Summary
 	if s == nil {
@@ -118,8 +117,8 @@ func (c *Conversation) applySummary(e *Entry) {
 	c.Omitted += max(0, min(e.Omitted, n))
 }
 
-// drop takes turns out of the window. What was answered last is not forgotten altogether, since its answer may still be
-// asked for; nor is a question that waits for a yes.
+// drop removes turns from the window. It keeps the turn that was answered last, whose answer may still be requested, and turns with a
+// question that waits for a yes.
 func (c *Conversation) drop(turns []*Turn) {
 	for _, t := range turns {
 		t.Past = nil
@@ -163,7 +162,7 @@ func turnWeight(t *Turn) int {
 	if t.Past == nil {
 		return n
 	}
-	if t.weighed != t.Past { // it is asked for at every event of the conversation
+	if t.weighed != t.Past { // this is called at every event of the conversation
 		t.weighed, t.pastWeight = t.Past, headsWeight(t.Past.Files)
 		for _, s := range t.Past.Steps {
 			for _, task := range s.Tasks {

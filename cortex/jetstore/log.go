@@ -37,6 +37,7 @@ func (s *Store) append(ctx context.Context, subject string, after conversation.V
 	m := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{timeHeader: {e.Time.Format(time.RFC3339Nano)}, sumHeader: {sumOf(subject, data)}}}
 	if after == 0 {
 		m.Header[keyHeader] = []string{newKey()}
+		defer s.dropStale(ctx, subject)()
 	}
 	// The expected sequence alone makes an append happen once; no message id, whose window would end.
 	seq, err := s.commit(ctx, m, uint64(after))

@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// maxOrphans bounds the outlines of conversations that are no more which one list drops.
-const maxOrphans = 64
+const (
+	// maxOrphans bounds the outlines of conversations that are no more which one list drops.
+	maxOrphans = 64
+	// staleTimeout bounds how long the beginning of a conversation waits for notes.
+	staleTimeout = time.Second
+)
 
 var _ storage.Outlines = (*Store)(nil)
 
@@ -58,6 +63,31 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 		return err
 	}
 	return s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+}
+
+// dropStale deletes, while a conversation begins, an outline that is there already: it is of an erased one of the same name, left by who was killed in the
+// middle of that, and would be taken for the new one's as soon as that has as many entries. The function that it returns waits until that is
+// done. An outline is a cache: that it cannot be looked for holds nobody up.
+func (s *Store) dropStale(ctx context.Context, subj string) (wait func()) {
+	tenant, contextID, err := conversationOf(subj)
+	if err != nil || !s.seals {
+		return func() {}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(ctx, staleTimeout)
+		defer cancel()
+		place := notesStream + "." + notesSubject + noteKey(tenant, storage.NoteOutline, contextID)
+		m, err := s.request(ctx, s.reads, "DIRECT.GET.", place, nil)
+		if err == nil && m.Header.Get("Status") == "" && !isMarker(m.Header) {
+			err = s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
+		}
+		if err != nil {
+			s.log.Debug("outline of an erased conversation not looked for", "context_id", contextID, "err", err)
+		}
+	}()
+	return func() { <-done }
 }
 
 // readOutline reads what putOutline wrote.

@@ -169,6 +169,42 @@ func TestListWithDamagedOutlines(t *testing.T) {
 	}
 }
 
+// TestOutlineOfAnErasedConversation holds that a conversation has nothing of an erased one of the same name whose outline was left: who erased it was killed.
+func TestOutlineOfAnErasedConversation(t *testing.T) {
+	nc, _ := start(t, t.TempDir())
+	s, err := jetstore.Open(t.Context(), nc, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := nc.JetStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(t, s, 2)
+	if err := js.PurgeStream(jetstore.Stream, &nats.StreamPurgeRequest{Subject: "cortex.v1.log._.c1"}); err != nil {
+		t.Fatal(err)
+	}
+	v, err := s.Append(t.Context(), "", "c1", 0, entry(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := outlined(t, s), map[string]bool{"c0": true, "c1": false}; !maps.Equal(got, want) {
+		t.Errorf("%v have outlines, want %v", got, want)
+	}
+	for info, err := range s.Contexts(t.Context(), "") {
+		if err != nil || info.ContextID == "c1" && info.Version != v {
+			t.Errorf("%s is listed at version %d, %v, want %d", info.ContextID, info.Version, err, v)
+		}
+	}
+	// Notes are a convenience: without them conversations begin all the same.
+	if err := js.DeleteStream("KV_" + jetstore.Notes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), "", "c2", 0, entry(1)); err != nil {
+		t.Errorf("Append without the stream of notes = %v", err)
+	}
+}
+
 // TestOutlinesOfNobody holds that a list drops outlines of conversations that are no more: who was killed while erasing one may have left it.
 func TestOutlinesOfNobody(t *testing.T) {
 	nc, _ := start(t, t.TempDir())

@@ -31,7 +31,7 @@ func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Not
 	return storage.Note{Key: key, Value: slices.Clone(n.value), Version: n.version}, nil
 }
 
-// Notes implements [storage.Notes]. It sees the notes as they were when the iteration began.
+// Notes implements [storage.Notes]. It yields the notes as they were when the iteration began.
 func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storage.Note, error] {
 	return func(yield func(storage.Note, error) bool) {
 		s.mu.RLock()
@@ -76,7 +76,7 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note
 
 // EraseNote implements [storage.Notes].
 func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
-	return s.PutNote(ctx, tenant, kind, n) // nothing else has what it was
+	return s.PutNote(ctx, tenant, kind, n) // the previous value is stored nowhere else
 }
 
 // DeleteNote implements [storage.Notes].

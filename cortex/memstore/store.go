@@ -1,5 +1,5 @@
-// Package memstore keeps conversations in memory: for tests, for the private turn of a script, and for programs that use
-// Cortex as a library and need nothing after they end. It is the reference for what package storetest asks of a store.
+// Package memstore keeps conversations in memory: for tests, for scripts that ask once, and for programs that use
+// Cortex as a library and keep nothing when they end. It is the reference implementation for package storetest.
 package memstore
 
 import (
@@ -25,11 +25,11 @@ var (
 	_ storage.Eraser    = (*Store)(nil)
 )
 
-// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog], a [storage.Notes] and a [storage.Eraser] in memory. It keeps all it is given;
-// make one with [New].
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog], a [storage.Notes] and a [storage.Eraser] in memory. It grows
+// without bound. Make one with [New].
 type Store struct {
 	mu    sync.RWMutex
-	last  conversation.Version // of all conversations, so that a version belongs to one of them only
+	last  conversation.Version // of all conversations, so that a version belongs to only one of them
 	logs  map[key]*history
 	snaps map[key]snapshot
 	spent map[account]llm.Usage
@@ -41,7 +41,7 @@ type (
 	account struct{ tenant, day string }
 )
 
-// history is the log of one conversation. Its records are only ever appended to, so a reader may go on with an old slice of them.
+// history is the log of one conversation. Its records are only appended to, so a reader may keep using an old slice of them.
 type history struct {
 	records []record
 	title   string
@@ -49,7 +49,7 @@ type history struct {
 	updated time.Time
 }
 
-// record holds an entry as JSON, so that nothing is shared with who wrote it or reads it.
+// record holds an entry as JSON, so that nothing is shared with its writers and readers.
 type record struct {
 	version conversation.Version
 	data    []byte
@@ -65,7 +65,7 @@ func New() *Store {
 	return &Store{logs: map[key]*history{}, snaps: map[key]snapshot{}, spent: map[account]llm.Usage{}, notes: map[shelf]map[string]note{}}
 }
 
-// Load implements [storage.Store]. It sees the log as it was when the iteration began.
+// Load implements [storage.Store]. It yields the log as it was when the iteration began.
 func (s *Store) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	return func(yield func(*conversation.Entry, error) bool) {
 		for _, r := range s.since(tenant, contextID, after) {
@@ -135,7 +135,7 @@ func (s *Store) Append(ctx context.Context, tenant, contextID string, after conv
 	return s.last, nil
 }
 
-// Contexts implements [storage.Store]. It sees the conversations as they were when the iteration began.
+// Contexts implements [storage.Store]. It yields the conversations as they were when the iteration began.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
 	return func(yield func(storage.ContextInfo, error) bool) {
 		for _, info := range s.list(tenant) {
@@ -184,7 +184,7 @@ func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v con
 	defer s.mu.Unlock()
 	k := key{tenant, contextID}
 	if c := s.logs[k]; c == nil || v < c.records[0].version {
-		return nil // of a conversation that was erased
+		return nil // the conversation was erased
 	}
 	s.snaps[k] = snapshot{v, slices.Clone(data)}
 	return nil

@@ -1,4 +1,4 @@
-// Package storage is what Cortex wants of a store: the log of every conversation ([Store]), and beside it, where a store can, snapshots,
-// outlines, notes, an account of each day, and that a conversation can be erased. Implementations live in cortex/memstore and cortex/jetstore; each
-// passes the suite of package storetest unchanged. A program has others by app.Options.Stores. Whoever only reads or writes a store needs no orchestrator for it.
+// Package storage is the contract between Cortex and its stores: the log of every conversation ([Store]), and, where a store can keep them,
+// snapshots, outlines, notes, the spend log and erasure. The implementations memstore and jetstore pass the suite of package storetest
+// unchanged; programs add others through app.Options.Stores. A program that only reads or writes a store needs no orchestrator.
 package storage

@@ -8,23 +8,23 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Load folds a conversation's log, from its newest snapshot where the store has some.
+// Load folds a conversation's log, beginning with its newest snapshot if the store keeps snapshots.
 func Load(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
 	if snaps, ok := s.(Snapshots); ok {
-		// A snapshot that is missing or cannot be read costs time only.
+		// A snapshot that is missing or cannot be read only costs time.
 		if v, b, err := snaps.Snapshot(ctx, tenant, contextID); err == nil && len(b) > 0 {
 			if c, err := conversation.ReadSnapshot(b); err == nil && c.Version == v && c.ContextID == contextID {
 				if err := catchUp(ctx, s, c); err == nil {
 					return c, nil
 				}
-				// It may be of another log: the whole one decides.
+				// The snapshot may belong to another log: fold the whole log.
 			}
 		}
 	}
 	return LoadWhole(ctx, s, tenant, contextID)
 }
 
-// LoadWhole is Load without a snapshot, which may be of another log.
+// LoadWhole is Load without a snapshot, which may belong to another log.
 func LoadWhole(ctx context.Context, s Store, tenant, contextID string) (*conversation.Conversation, error) {
 	conv := conversation.NewConversation(tenant, contextID)
 	if err := catchUp(ctx, s, conv); err != nil {
@@ -33,7 +33,7 @@ func LoadWhole(ctx context.Context, s Store, tenant, contextID string) (*convers
 	return conv, nil
 }
 
-// LoadTo folds the log to entry seq: as the conversation was when that was its last one.
+// LoadTo folds the log up to entry seq and returns the conversation as it was then.
 func LoadTo(ctx context.Context, s Store, tenant, contextID string, seq uint64) (*conversation.Conversation, error) {
 	conv := conversation.NewConversation(tenant, contextID)
 	for entry, err := range s.Load(ctx, tenant, contextID, 0) {
@@ -63,7 +63,7 @@ func catchUp(ctx context.Context, s Store, conv *conversation.Conversation) erro
 	return nil
 }
 
-// PutSnapshot keeps conv beside its log, so that a later Load has only what came after it to fold.
+// PutSnapshot stores a snapshot of conv, so that a later Load only folds the entries after it.
 func PutSnapshot(ctx context.Context, s Snapshots, conv *conversation.Conversation) error {
 	b, err := conv.Snapshot()
 	if err != nil {

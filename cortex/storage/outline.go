@@ -8,22 +8,23 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// Outline is what a list shows of a conversation. One without an owner says only where the conversation is in a list, and its whole log the rest.
+// Outline is what a list shows of a conversation. Without an Owner it only gives the conversation its place in a list, and the log has to be
+// loaded for the rest.
 type Outline struct {
-	Version conversation.Version `json:"version"`          // of the last entry that went into it
-	Entries int                  `json:"entries"`          // length of the log then
-	Updated time.Time            `json:"updated"`          // of that entry
+	Version conversation.Version `json:"version"`          // of the last entry included
+	Entries int                  `json:"entries"`          // length of the log at that entry
+	Updated time.Time            `json:"updated"`          // time of that entry
 	Title   string               `json:"title"`            // as in [ContextInfo]
 	Life    string               `json:"life,omitempty"`   // as in [conversation.Conversation]
 	Owner   string               `json:"owner,omitempty"`  // likewise
 	Shared  []string             `json:"shared,omitempty"` // likewise
-	Usage   llm.Usage            `json:"usage,omitzero"`   // spent on it
+	Usage   llm.Usage            `json:"usage,omitzero"`   // spent on the conversation
 }
 
-// Whole reports whether there is an outline that says all.
+// Whole reports whether o is an outline with all of its fields; o may be nil.
 func (o *Outline) Whole() bool { return o != nil && o.Owner != "" }
 
-// OutlineOf returns the outline of a conversation whose last entry is of this time. An empty title is one that is not known.
+// OutlineOf returns the outline of a conversation whose last entry was made at updated. An empty title means that it is unknown.
 func OutlineOf(c *conversation.Conversation, title string, updated time.Time) Outline {
 	return Outline{
 		Version: c.Version, Entries: int(c.Seq), Title: title, Updated: updated, //nolint:gosec // the length of a log
@@ -31,10 +32,10 @@ func OutlineOf(c *conversation.Conversation, title string, updated time.Time) Ou
 	}
 }
 
-// Outlines is implemented by stores that keep outlines beside the logs, so that a list costs no more when more is said. An outline is a
-// cache: losing one costs time only, and one that does not stand for the whole log is not shown.
+// Outlines is implemented by stores that keep outlines beside the logs, so that listing conversations does not load them. An outline is a
+// cache: losing one only costs time, and an outline that does not cover the whole log is not shown.
 type Outlines interface {
-	// PutOutline keeps o in place of the outline that is there; when it has no title, with the one that the log gives. It need not be kept when
-	// another one is put at the same time, nor when the log has no such entry: that was erased. o is not retained.
+	// PutOutline replaces the conversation's outline by o. An empty title is filled in from the log. The store may drop o when another
+	// outline is put at the same time, and when the log has no entry of that version because it was erased. o is not retained.
 	PutOutline(ctx context.Context, tenant, contextID string, o Outline) error
 }

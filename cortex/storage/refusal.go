@@ -18,24 +18,24 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of the refusals that are kept. A digest of the sender says which of the notes has theirs, so that there are no more than so many
-// and who is refused often pushes out nothing but their own.
+// Bounds of the stored refusals. A digest of the sender chooses one of refusalNotes notes, which bounds their number. A sender who is refused
+// often displaces only their own refusals.
 const (
 	refusalNotes = 1024
-	maxRefusals  = 64             // in a note; when more, the oldest of who has the most is forgotten
-	refusalFor   = 24 * time.Hour // nobody waits for longer
-	refusalTries = 16             // at a note that others change, too
+	maxRefusals  = 64             // in a note; beyond it the oldest of the sender with the most is dropped
+	refusalFor   = 24 * time.Hour // no sender waits longer
+	refusalTries = 16             // at a note that others change at the same time
 )
 
-// refusalNote says what became of a message.
+// refusalNote is the refusal of one message.
 type refusalNote struct {
-	Of   string    `json:"of"` // the message's digest
-	By   string    `json:"by"` // the sender's
+	Of   string    `json:"of"` // digest of the message
+	By   string    `json:"by"` // digest of the sender
 	Time time.Time `json:"time"`
 	Text string    `json:"text"`
 }
 
-// refusalOf returns the key of the note with the refusal of a message, and the digests of the message and its sender.
+// refusalOf returns the key of the note for a message's refusal, and the digests of the message and of its sender.
 func refusalOf(contextID, from, id string) (key, of, by string) {
 	digest := func(parts ...string) []byte {
 		var name []byte
@@ -50,7 +50,7 @@ func refusalOf(contextID, from, id string) (key, of, by string) {
 	return key, hex.EncodeToString(digest(contextID, from, id)), hex.EncodeToString(sender)
 }
 
-// KeepRefusal notes why the message of e was refused, for [RefusalOf].
+// KeepRefusal stores why the message of e was refused, for [RefusalOf].
 func KeepRefusal(ctx context.Context, notes Notes, tenant string, e *transport.Event, why string, now time.Time) error {
 	key, of, by := refusalOf(e.ContextID, e.From, e.ID)
 	r := refusalNote{Of: of, By: by, Time: now, Text: why}
@@ -60,7 +60,7 @@ func KeepRefusal(ctx context.Context, notes Notes, tenant string, e *transport.E
 			return transport.Temporary(err)
 		}
 		var kept []refusalNote
-		_ = json.Unmarshal(n.Value, &kept) // what nobody can read is of no use to anybody
+		_ = json.Unmarshal(n.Value, &kept) // an unreadable note is replaced
 		kept = slices.DeleteFunc(kept, func(k refusalNote) bool { return k.Of == r.Of || r.Time.Sub(k.Time) > refusalFor })
 		kept = append(kept, r)
 		if len(kept) > maxRefusals {
@@ -76,7 +76,7 @@ func KeepRefusal(ctx context.Context, notes Notes, tenant string, e *transport.E
 	return transport.Temporary(fmt.Errorf("note %s of refusals: %w", key, ErrConflict))
 }
 
-// withoutOldest leaves out the oldest refusal of the sender who has the most of them.
+// withoutOldest removes the oldest refusal of the sender with the most refusals.
 func withoutOldest(kept []refusalNote) []refusalNote {
 	count := map[string]int{}
 	most := ""
@@ -90,8 +90,8 @@ func withoutOldest(kept []refusalNote) []refusalNote {
 	return slices.Delete(kept, i, i+1)
 }
 
-// RefusalOf returns the answer to a message of a person that was refused, and so is in no log. It is kept for a day, in a store that
-// is a [Notes].
+// RefusalOf returns the answer to a person's message that was refused and so is in no log, and false if there is none. A store that
+// implements [Notes] keeps refusals for a day.
 func RefusalOf(ctx context.Context, s Store, tenant, contextID, from, messageID string) (*a2a.Message, bool, error) {
 	notes, ok := s.(Notes)
 	if !ok {

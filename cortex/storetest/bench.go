@@ -7,8 +7,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// Bench measures the stores that open makes: an append at the beginning and behind 10,000 entries, cold loads, and the
-// list of 10,000 conversations. An append should cost the same at any length.
+// Bench measures the stores that open makes: appends to an empty log and after 10,000 entries, cold loads, and listing
+// 10,000 conversations. An append should cost the same at any length.
 func Bench(b *testing.B, open func(b *testing.B) storage.Store) {
 	for _, n := range []int{1, 10_000} {
 		b.Run(fmt.Sprintf("append behind %d", n), func(b *testing.B) {

@@ -107,7 +107,7 @@ func testTitles(t *testing.T, s storage.Store) {
 		}
 	}
 
-	// The title is the user's, also when the first entry is not.
+	// The title is the user's, even if the first entry is not.
 	early := entry(1, "")
 	early.Cause.Payload = &transport.Cancel{Reason: "mistake"}
 	v := add(t, s, "titles", "late", 0, early)

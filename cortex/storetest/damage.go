@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// testDamage damages an entry: its conversation is yielded up to there, with ErrDamaged behind it, and others do not suffer.
+// testDamage damages an entry: a load yields the entries before it and then ErrDamaged, and other conversations are not affected.
 func testDamage(t *testing.T, h Harness) {
 	for _, place := range []uint64{1, 3} {
 		t.Run(fmt.Sprint(place), func(t *testing.T) {
@@ -21,7 +21,7 @@ func testDamage(t *testing.T, h Harness) {
 				put(t, snaps, "", "c", old[4], []byte("fold"))
 			}
 			s = h.Damage(t, s, "c", place)
-			for range 2 { // it stays so
+			for range 2 { // the damage is permanent
 				entries, err := tryLoad(t.Context(), s, "", "c", 0)
 				if !errors.Is(err, conversation.ErrDamaged) || len(entries) >= int(place) {
 					t.Errorf("Load yields %d entries and %v, want less than %d and ErrDamaged", len(entries), err, place)

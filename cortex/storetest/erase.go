@@ -45,7 +45,7 @@ func testErase(t *testing.T, s storage.Store) {
 		wantSeqs(t, load(t, s, other.tenant, other.id, 0), 1, 2)
 	}
 
-	// Who knew it cannot go on with it. It can begin again, and nothing of the first one comes back.
+	// A writer with an old version gets ErrConflict. The conversation can begin again, without anything of the first one.
 	wantConflict(t, s, "", "c", old[4])
 	wantConflict(t, s, "", "c", old[0])
 	anew := fill(t, s, "", "c", 2)
@@ -62,7 +62,7 @@ func testErase(t *testing.T, s storage.Store) {
 	}
 }
 
-// testEraseWritten has writers that load and append all the time while the conversation is erased again and again.
+// testEraseWritten erases a conversation again and again while writers load it and append to it.
 func testEraseWritten(t *testing.T, s storage.Store) {
 	var writers sync.WaitGroup
 	end := make(chan struct{})
@@ -76,7 +76,7 @@ func testEraseWritten(t *testing.T, s storage.Store) {
 				}
 				entries, err := tryLoad(t.Context(), s, "", "c", 0)
 				if err != nil {
-					continue // it is being erased
+					continue // being erased
 				}
 				var last conversation.Version
 				if n := len(entries); n > 0 {

@@ -57,7 +57,7 @@ func testRoundTrip(t *testing.T, s storage.Store) {
 			Consent:   "echo is to say it. Yes?", Asked: epoch.Add(time.Hour), Rejected: "the result is no string", Withheld: map[a2a.TaskID]string{"task-2": "a rule denies it"},
 			Retries: map[a2a.TaskID]conversation.Retry{"task-3": {Agent: "other", Terms: conversation.Terms{Timeout: time.Second}, Why: "no answer came in time"}},
 			Usage:   llm.Usage{Input: 5, Cached: 1, Output: 2, Cost: 0.30000000000000004},
-			Life:    "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"},
+			Life:    "l-1", Heard: "yes", Waited: []a2a.TaskID{"task-4"}, Unfetched: []a2a.TaskID{"task-5"},
 			Failure: "no such agent", Sent: epoch.Add(time.Second), Deadline: epoch.Add(5*time.Minute + time.Nanosecond), ReplyBy: epoch.Add(24 * time.Hour),
 		}
 		wantAllSet(t, e)
@@ -86,7 +86,7 @@ func roster(t *testing.T) *conversation.Roster {
 	return r
 }
 
-// wantAllSet keeps the round trip whole when Entry grows.
+// wantAllSet checks that the round trip covers every field of Entry.
 func wantAllSet(t *testing.T, e *conversation.Entry) {
 	t.Helper()
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[conversation.Entry]()) {
@@ -96,7 +96,7 @@ func wantAllSet(t *testing.T, e *conversation.Entry) {
 	}
 }
 
-// payloads are one of each kind, and such as this build does not know or could not read.
+// payloads returns one payload of each kind, and some that this build does not know or cannot read.
 func payloads() []transport.Payload {
 	said := &a2a.Message{
 		ID: "m", ContextID: "c", TaskID: "task-1", Role: a2a.MessageRoleUser, ReferenceTasks: []a2a.TaskID{"task-0"},
@@ -233,7 +233,7 @@ func testCompetingWriters(t *testing.T, s storage.Store) {
 	wantSeqs(t, load(t, s, "", "c", 0), 1, writers*each)
 }
 
-// oddIDs are legal ids that a store's own names could trip over.
+// oddIDs are valid ids that may be difficult as file or subject names of a store.
 func oddIDs() []string {
 	return []string{
 		"plain", "Plain", "a.b", "a.b.c", "a*", "*", ">", "a>", ".", "..", "a..b", "=", "==", "=2A", "_", "__", "-", "%2A", "a/b", "a:b", "$JS", "ü", "😀", "日本",
@@ -284,7 +284,7 @@ func testLeavingEarly(t *testing.T, s storage.Store) {
 	}
 }
 
-// testCancelled holds that a load which was cut off does not look like a short conversation.
+// testCancelled checks that an interrupted load is not mistaken for a short conversation.
 func testCancelled(t *testing.T, s storage.Store) {
 	last := fill(t, s, "", "c", 600)[599]
 	done, cancel := context.WithCancel(t.Context())
@@ -365,7 +365,7 @@ func testNothingShared(t *testing.T, s storage.Store) {
 	}
 }
 
-// testUnwritable holds that an entry that no try will ever store is told from one that could not be stored now.
+// testUnwritable checks that an entry that can never be stored has another error than one that cannot be stored now.
 func testUnwritable(t *testing.T, s storage.Store) {
 	e := &conversation.Entry{
 		Seq: 1, Time: time.Now().In(time.FixedZone("", 24*60*60)), // JSON has no such zone

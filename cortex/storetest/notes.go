@@ -34,7 +34,7 @@ func eraseNote(t *testing.T, s storage.Notes, tenant, kind, key string, after co
 	return v
 }
 
-// wantNotes checks the notes of a kind, all together and each alone.
+// wantNotes checks the notes of a kind, all together and one by one.
 func wantNotes(t *testing.T, s storage.Notes, tenant, kind string, want map[string]string) {
 	t.Helper()
 	got := map[string]string{}
@@ -67,7 +67,7 @@ func testNotes(t *testing.T, store storage.Store) {
 	if err != nil {
 		t.Fatalf("PutNote = %v", err)
 	}
-	copy(value, "XXXXX") // it was not retained
+	copy(value, "XXXXX") // the store must not retain it
 	wantNotes(t, s, "", "kind", map[string]string{"a": "first"})
 
 	for _, after := range []conversation.Version{0, v + 1} {
@@ -104,7 +104,7 @@ func testNotes(t *testing.T, store storage.Store) {
 	}
 	wantNotes(t, s, "", "kind", map[string]string{"a": ""})
 	for range s.Notes(t.Context(), "t", "kinda") {
-		break // leaving early does no harm
+		break // leaving early is harmless
 	}
 
 	big := strings.Repeat("x", storage.MaxNote)
@@ -139,7 +139,7 @@ func testNotesCanceled(t *testing.T, s storage.Notes) {
 	}
 }
 
-// testEraseNote holds that a note is erased on the same terms as it is put, and that it goes on from there; for notes of either sort.
+// testEraseNote checks that EraseNote has the conditions of PutNote, and that the note goes on from there; for both sorts of notes.
 func testEraseNote(t *testing.T, store storage.Store) {
 	s := store.(storage.Notes)
 	for _, kind := range []string{"kind", storage.NoteAgent, storage.NoteRefusal} {
@@ -166,7 +166,7 @@ func testEraseNote(t *testing.T, store storage.Store) {
 		if err != nil {
 			t.Fatalf("EraseNote = %v", err)
 		}
-		copy(value, "XXXXXX") // it was not retained
+		copy(value, "XXXXXX") // the store must not retain it
 		fifth := putNote(t, s, "", kind, "a", fourth, "fifth")
 		putNote(t, s, "", kind, "b", other, "more")
 		wantNotes(t, s, "", kind, map[string]string{"a": "fifth", "b": "more"})
@@ -191,7 +191,7 @@ func testEraseNote(t *testing.T, store storage.Store) {
 	}
 }
 
-// testCompetingNotes has many change one note at the same time, and some erase what it was: each change is made on the one before.
+// testCompetingNotes changes one note concurrently, partly with EraseNote: no change is lost.
 func testCompetingNotes(t *testing.T, store storage.Store) {
 	s := store.(storage.Notes)
 	const writers, times = 8, 8

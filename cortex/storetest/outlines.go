@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// outline returns one of a conversation with so many entries that fill made.
+// outline returns the outline of a conversation made by fill with these versions.
 func outline(contextID string, versions []conversation.Version) storage.Outline {
 	n := len(versions)
 	return storage.Outline{
@@ -26,7 +26,7 @@ func putOutline(t *testing.T, s storage.Store, contextID string, o storage.Outli
 	}
 }
 
-// wantContexts holds that these conversations of fill's are listed, in this order.
+// wantContexts checks that these conversations, made by fill, are listed in this order.
 func wantContexts(t *testing.T, s storage.Store, when string, want ...storage.ContextInfo) {
 	t.Helper()
 	if d := diff(want, contexts(t, s, "")); d != "" {
@@ -34,7 +34,7 @@ func wantContexts(t *testing.T, s storage.Store, when string, want ...storage.Co
 	}
 }
 
-// testOutlines holds that a list has the outline that was put, while it stands for the whole log, and that everything is listed all the same.
+// testOutlines checks that a list includes an outline while it covers the whole log, and lists every conversation in any case.
 func testOutlines(t *testing.T, s storage.Store) {
 	versions := map[string][]conversation.Version{}
 	infoOf := func(id string, o *storage.Outline) storage.ContextInfo {
@@ -82,7 +82,7 @@ func testOutlines(t *testing.T, s storage.Store) {
 	}
 	erase(t, s, "", "b")
 	wantContexts(t, s, "erased", infoOf("a", nil), infoOf("c", &whole))
-	// Nor does it come back when it is put after that, before anybody has made a list, and the conversation has as many entries again.
+	// An outline put after the erasure stays away too, before any listing, even if the new log gets as long as the old one.
 	putOutline(t, s, "b", ofB)
 	v := add(t, s, "", "b", 0, entry(1, "another title"))
 	versions["b"] = []conversation.Version{v, add(t, s, "", "b", v, entry(2, "x"))}
@@ -91,7 +91,7 @@ func testOutlines(t *testing.T, s storage.Store) {
 	wantContexts(t, s, "begun anew", anew, infoOf("a", nil), infoOf("c", &whole))
 }
 
-// testOddOutlines has conversations of several tenants, and of unusual names.
+// testOddOutlines tests conversations of several tenants, with unusual names.
 func testOddOutlines(t *testing.T, s storage.Store) {
 	for _, tenant := range []string{"", "t", "a.b", "*"} {
 		for _, id := range oddIDs() {

@@ -26,7 +26,7 @@ func put(t *testing.T, s storage.Snapshots, tenant, contextID string, v conversa
 func testSnapshots(t *testing.T, store storage.Store) {
 	s := store.(storage.Snapshots)
 	wantSnapshot(t, s, "", "c", 0, nil)
-	of := fill(t, store, "", "c", 3) // a snapshot is of an entry that the log has
+	of := fill(t, store, "", "c", 3) // the log must have the snapshot's entry
 	wantSnapshot(t, s, "", "c", 0, nil)
 
 	data := []byte("first\x00\xff")

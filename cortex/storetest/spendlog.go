@@ -60,7 +60,7 @@ func testSpendLog(t *testing.T, store storage.Store) {
 	}
 }
 
-// testCompetingSpenders has many spend at the same time, as conversations and replicas do: all of it counts.
+// testCompetingSpenders spends concurrently, as conversations and replicas do: all of it counts.
 func testCompetingSpenders(t *testing.T, store storage.Store) {
 	s := store.(storage.SpendLog)
 	const spenders, times = 16, 8

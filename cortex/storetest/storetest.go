@@ -1,5 +1,5 @@
-// Package storetest is the conformance suite of [storage.Store]. Somebody who writes a store calls [Run] from a test and
-// [Bench] from a benchmark; a store that passes unchanged keeps what the orchestrator relies on.
+// Package storetest is the conformance suite of [storage.Store]. The author of a store calls [Run] from a test and
+// [Bench] from a benchmark; a store that passes unchanged has the properties that the orchestrator relies on.
 package storetest
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Harness makes the stores that are tested.
+// Harness makes the stores to test.
 type Harness struct {
-	// Open returns a new, empty store. It is gone when t has ended.
+	// Open returns a new, empty store, which it removes when t ends.
 	Open func(t *testing.T) storage.Store
-	// Reopen ends s, which Open or Reopen returned, and returns a store on the same data. It is nil for a store that
+	// Reopen closes s, which Open or Reopen returned, and returns a store with the same data. It is nil for a store that
 	// does not outlive its process.
 	Reopen func(t *testing.T, s storage.Store) storage.Store
-	// Damage changes an entry of the default tenant where s keeps it, ends s, and returns a store on the same data. It is nil for a
+	// Damage changes an entry of the default tenant in the data of s, closes s, and returns a store with the same data. It is nil for a
 	// store whose data only the process itself can change.
 	Damage func(t *testing.T, s storage.Store, contextID string, place uint64) storage.Store
 }
 
-// Run tests the stores that h makes. The parts for [storage.Snapshots], [storage.SpendLog], [storage.Notes],
-// [storage.Outlines], [storage.Eraser], Reopen and Damage are run where they exist.
+// Run tests the stores that h makes. It runs the parts for [storage.Snapshots], [storage.SpendLog], [storage.Notes],
+// [storage.Outlines], [storage.Eraser], Reopen and Damage if the store or the harness has them.
 func Run(t *testing.T, h Harness) {
 	tests := []struct {
 		name string
@@ -98,7 +98,7 @@ func Run(t *testing.T, h Harness) {
 
 var epoch = time.Date(2026, 11, 20, 18, 0, 0, 123456789, time.UTC)
 
-// entry returns a small entry: the seq-th, a user's message.
+// entry returns a small entry with this place, caused by a user's message.
 func entry(seq uint64, text string) *conversation.Entry {
 	id := fmt.Sprintf("m-%d", seq)
 	return &conversation.Entry{
@@ -114,7 +114,7 @@ func text(e *conversation.Entry) string {
 	return transport.Text(e.Cause.Payload.(*a2a.Message).Parts)
 }
 
-// load returns the entries after a version, and fails the test when the load does.
+// load returns the entries after a version, and fails the test on an error.
 func load(t testing.TB, s storage.Store, tenant, contextID string, after conversation.Version) []*conversation.Entry {
 	t.Helper()
 	entries, err := tryLoad(t.Context(), s, tenant, contextID, after)
@@ -124,7 +124,7 @@ func load(t testing.TB, s storage.Store, tenant, contextID string, after convers
 	return entries
 }
 
-// tryLoad also holds that an error is the last thing yielded.
+// tryLoad also checks that an error is the last thing yielded.
 func tryLoad(ctx context.Context, s storage.Store, tenant, contextID string, after conversation.Version) ([]*conversation.Entry, error) {
 	var entries []*conversation.Entry
 	var failed error
@@ -139,7 +139,7 @@ func tryLoad(ctx context.Context, s storage.Store, tenant, contextID string, aft
 	return entries, failed
 }
 
-// add appends an entry and fails the test when it cannot.
+// add appends an entry and fails the test on an error.
 func add(t testing.TB, s storage.Store, tenant, contextID string, after conversation.Version, e *conversation.Entry) conversation.Version {
 	t.Helper()
 	v, err := s.Append(t.Context(), tenant, contextID, after, e)
@@ -180,7 +180,7 @@ func wantSeqs(t testing.TB, entries []*conversation.Entry, first, last uint64) {
 	}
 }
 
-// wantConflict appends e and wants ErrConflict.
+// wantConflict appends an entry and wants ErrConflict.
 func wantConflict(t testing.TB, s storage.Store, tenant, contextID string, after conversation.Version) {
 	t.Helper()
 	if v, err := s.Append(t.Context(), tenant, contextID, after, entry(99, "stale")); !errors.Is(err, storage.ErrConflict) {
@@ -188,7 +188,7 @@ func wantConflict(t testing.TB, s storage.Store, tenant, contextID string, after
 	}
 }
 
-// diff compares what is stored with what was given: times by the instant, nothing else loosely.
+// diff compares what is stored with what was given; times are equal if they are the same instant.
 func diff(want, got any) string {
 	return cmp.Diff(want, got, cmp.Comparer(time.Time.Equal), cmpopts.IgnoreUnexported(transport.Event{}))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -99,8 +100,14 @@ func sweepRetained(
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
-		if err == nil && (conv.Version != info.Version || busy(conv) != "") {
-			continue // it goes on, or what says how old it is is of another one
+		if err == nil && conv.Version != info.Version { // it goes on, or what says how old it is is of another one: the log tells
+			if conv, err = storage.LoadWhole(ctx, store, tenant, info.ContextID); err == nil {
+				keepOutline(ctx, store, conv)
+				info.Updated = conv.Updated()
+			}
+		}
+		if err == nil && (!info.Updated.Before(before) || busy(conv) != "") {
+			continue
 		}
 		if err == nil {
 			var about bool
@@ -142,6 +149,13 @@ func sweepRetained(
 		deleted++
 	}
 	return deleted, nil
+}
+
+// keepOutline puts the outline of a conversation in the place of one that does not fit. It is a cache: what cannot be put, the next one puts.
+func keepOutline(ctx context.Context, store storage.Store, conv *conversation.Conversation) {
+	if kept, ok := store.(storage.Outlines); ok {
+		_ = kept.PutOutline(ctx, conv.Tenant, conv.ContextID, storage.OutlineOf(conv, "", conv.Updated()))
+	}
 }
 
 // uploadsKnown is how long a list of files is good for.

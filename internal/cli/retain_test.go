@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -151,6 +152,51 @@ func TestSweepRetained(t *testing.T) {
 	cancel()
 	if n, err := sweepRetained(ctx, store, bus, "", time.Hour, func() time.Time { return now }, slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("sweepRetained with a context that has ended = %d, %v", n, err)
+	}
+}
+
+// misled is a store that lists conversations by outlines of others of the same names.
+type misled struct {
+	*memstore.Store
+	put map[string]storage.Outline
+}
+
+func (m *misled) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
+	return func(yield func(storage.ContextInfo, error) bool) {
+		for info, err := range m.Store.Contexts(ctx, tenant) {
+			info.Version, info.Updated = info.Version+1000, info.Updated.Add(-1000*day)
+			if !yield(info, err) {
+				return
+			}
+		}
+	}
+}
+
+func (m *misled) PutOutline(_ context.Context, _, contextID string, o storage.Outline) error {
+	m.put[contextID] = o
+	return nil
+}
+
+// TestSweepRetainedLooksAtTheLog holds that a conversation which is listed as what it is not is kept or deleted by what its log says, and is listed right the
+// next time.
+func TestSweepRetainedLooksAtTheLog(t *testing.T) {
+	store, bus := &misled{memstore.New(), map[string]storage.Outline{}}, memory.New(nil)
+	defer bus.Close()
+	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
+	addTurn(t, store, "old", now.Add(-31*day), true)
+	addTurn(t, store, "open", now.Add(-31*day), false)
+	addTurn(t, store, "new", now.Add(-29*day), true)
+	n, err := sweepRetained(t.Context(), store, bus, "", 30*day, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	if n != 1 || err != nil {
+		t.Errorf("sweepRetained = %d, %v, want 1", n, err)
+	}
+	if d := cmp.Diff(map[string]bool{"open": true, "new": true}, contextIDs(t, store)); d != "" {
+		t.Errorf("what is left differs (-want +got):\n%s", d)
+	}
+	for id, days := range map[string]time.Duration{"new": 29, "open": 31} {
+		if o := store.put[id]; o.Version == 0 || !o.Updated.Equal(now.Add(-days*day)) {
+			t.Errorf("the outline %+v of %s was put, want one of %d days ago", o, id, days)
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package erase deletes a conversation wherever something of it is kept. It is for the commands that delete, and for measurements
-// that have to leave nothing.
+// Package erase deletes a conversation from everywhere. It is for the commands that delete, and for measurements that must leave nothing
+// behind.
 package erase
 
 import (
@@ -24,7 +24,7 @@ type Store interface {
 	storage.Eraser
 }
 
-// Bus keeps what was said in conversations until it is done with.
+// Bus keeps the events of conversations until they are processed.
 type Bus interface {
 	transport.Transport
 	transport.Eraser
@@ -33,17 +33,17 @@ type Bus interface {
 // Erased says what was deleted with a conversation.
 type Erased struct {
 	Entries int
-	Learned int // agents about which it had taught something
+	Learned int // agents about which the conversation had taught something
 }
 
-// Conversation deletes everything that is kept of a conversation, and tells the orchestrators that run. After an error some of it may
-// be deleted; to do it again is harmless.
+// Conversation deletes everything that is stored of a conversation, and notifies running orchestrators. After an error some of it may
+// be deleted; calling Conversation again is harmless.
 func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID string) (Erased, error) {
 	var done Erased
 	worked := map[string]bool{} // agents
 	for e, err := range store.Load(ctx, tenant, contextID, 0) {
 		if errors.Is(err, conversation.ErrDamaged) {
-			break // who worked for it behind that is not known any more
+			break // the agents of later entries are unknown
 		}
 		if err != nil {
 			return done, err
@@ -58,8 +58,8 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 			worked[r.Agent] = true
 		}
 	}
-	// First what could be handled, and begin the conversation anew. The log, which says who worked for it, last: what is interrupted can
-	// be done again.
+	// Erase the bus first: its events could begin the conversation anew. Erase the log last: it names the agents that have worked, which a
+	// second attempt after an interruption needs.
 	if err := bus.Erase(ctx, tenant, contextID); err != nil {
 		return done, err
 	}
@@ -73,7 +73,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	if err := store.Erase(ctx, tenant, contextID); err != nil {
 		return done, err
 	}
-	// What orchestrators that run remember must not get into the prompt of whoever begins it anew, nor into what they write down.
+	// Running orchestrators must forget the conversation too, or it could get into the prompts or the log of a new one with the same id.
 	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
 		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
 	}); err != nil {

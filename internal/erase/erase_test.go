@@ -25,7 +25,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/memory"
 )
 
-// toEcho gives what it is told to the agent that it begins with, and says when that is done.
+// toEcho gives a message to the agent that it begins with, and answers when the task is done.
 type toEcho struct{}
 
 func (toEcho) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decision, error) {
@@ -36,7 +36,7 @@ func (toEcho) Decide(_ context.Context, t *llm.Turn, _ func(string)) (*llm.Decis
 	return &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{{ID: "1", Agent: agent, Skill: "echo", Task: t.User}}}, nil
 }
 
-// brittle is a store that notes which notes are erased, and fails to the first time.
+// brittle is a store that records which notes are erased, and fails the first time.
 type brittle struct {
 	*memstore.Store
 	failed bool
@@ -54,8 +54,8 @@ func (s *brittle) EraseNote(ctx context.Context, tenant, kind string, n storage.
 	return s.Store.EraseNote(ctx, tenant, kind, n)
 }
 
-// TestConversationErasesNotes holds that the notes of the agents that worked for a conversation are erased with it, also when they have
-// nothing of it by now, since their older versions may; and that an error on the way leaves enough to do it again.
+// TestConversationErasesNotes checks that the notes of the agents that worked for a conversation are erased with it, even if they no longer
+// mention it, since their older versions may; and that an erasure can be repeated after an error.
 func TestConversationErasesNotes(t *testing.T) {
 	store, bus := &brittle{Store: memstore.New()}, memory.New(nil)
 	defer bus.Close()
@@ -96,8 +96,8 @@ func TestConversationErasesNotes(t *testing.T) {
 	}
 }
 
-// TestConversationUnlearns holds that the user's words which a deleted conversation taught about agents go with it, also those
-// that an orchestrator which runs had not written yet, and that those of others stay.
+// TestConversationUnlearns checks that the user's words in what a deleted conversation taught about agents are deleted too, also those
+// that a running orchestrator had not written yet, and that those of other conversations stay.
 func TestConversationUnlearns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, bus, index := memstore.New(), memory.New(nil), router.New(nil)
@@ -174,7 +174,7 @@ func TestConversationUnlearns(t *testing.T) {
 	})
 }
 
-// TestConversationWithoutNotes holds that a store in which nothing is learned can delete a conversation.
+// TestConversationWithoutNotes checks that a conversation can be deleted from a store without notes.
 func TestConversationWithoutNotes(t *testing.T) {
 	all, bus := memstore.New(), memory.New(nil)
 	defer bus.Close()

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// LooseFor is how long nothing may speak of a file after its sender has stored the last piece of any in that conversation. What is between that
-	// and the message is one publish, which a client tries for ten seconds. An agent may do other things first: its task is looked at.
+	// LooseFor is how long a file may be unreferenced after its sender has stored the last piece of any file in the conversation. A client
+	// publishes the message right after that, and tries for ten seconds. An agent may do other things first, so its task is checked as well.
 	LooseFor = 15 * time.Minute
-	// awayFor is the same for what was stored before this process looked for the first time, when nobody may have been there to take the message.
+	// awayFor is the same for files stored before this process first looked, when perhaps no process was there to take the message.
 	awayFor = time.Hour
 )
 
-// Orphans removes the files of a tenant of which nothing speaks: no entry of their conversation's log, no event that waits, and no dead letter. Whoever
-// stored them was stopped before it could say what they were for, or what it said was refused. It remembers of each file what it has seen, so
-// that a log is read once for it. Its fields are set before the first use; its methods are not safe for concurrent use.
+// Orphans removes the unreferenced files of a tenant: those that no entry of their conversation's log, no waiting event and no dead letter
+// refers to. Their sender was stopped before it published the message, or the message was refused. Orphans remembers what it has found
+// about each file, so that it reads a log once for it. Its fields are set before the first use; its methods are not safe for concurrent use.
 type Orphans struct {
 	Store  storage.Store
 	Bus    transport.FileKeeper
@@ -36,18 +36,18 @@ type Orphans struct {
 
 	began  time.Time
 	seed   maphash.Seed
-	spoken map[uint64]struct{} // hashes of files of which something speaks for good
+	spoken map[uint64]struct{} // hashes of files that a log refers to
 	silent map[transport.Object]*silence
 }
 
-// silence is what is known of a file of which nothing speaks, as far as is known.
+// silence is what is known about a file without a known reference.
 type silence struct {
-	active time.Time // when it was stored last
-	due    time.Time // when to look at it
-	bytes  int64     // 0 when it was not looked at yet
+	active time.Time // when its last piece was stored
+	due    time.Time // when to check it next
+	bytes  int64     // 0 when it was not checked yet
 }
 
-// Loose is how much somebody has stored of which nothing speaks.
+// Loose is how much one sender has stored without a reference to it.
 type Loose struct {
 	Tenant string `json:"tenant,omitempty"`
 	From   string `json:"from"`
@@ -55,8 +55,8 @@ type Loose struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// Sweep looks at what there is, removes what may go, and returns whose that was. Between two conversations it rests for as long as one took, so that
-// others are not held up. Who is interrupted does it again.
+// Sweep lists the stored files, removes the orphans, and returns how much it removed, by sender. It sleeps between conversations for as long as
+// the last one took, to leave the store to the turns. An interrupted sweep may be repeated.
 func (f *Orphans) Sweep(ctx context.Context) ([]Loose, error) {
 	now := f.now()
 	if f.silent == nil {
@@ -82,7 +82,7 @@ func (f *Orphans) Sweep(ctx context.Context) ([]Loose, error) {
 	return LooseOf(removed), nil
 }
 
-// Left returns whose files those are that the last Sweep has looked at and left, though nothing speaks of them yet.
+// Left returns how much the last Sweep checked and kept although nothing refers to it yet, by sender.
 func (f *Orphans) Left() []Loose {
 	sizes := map[transport.Object]int64{}
 	for o, s := range f.silent {
@@ -93,7 +93,7 @@ func (f *Orphans) Left() []Loose {
 	return LooseOf(sizes)
 }
 
-// LooseOf adds up files, given how many bytes each has, by who has stored them.
+// LooseOf sums up files by their sender; sizes are in bytes.
 func LooseOf(sizes map[transport.Object]int64) []Loose {
 	by := map[Loose]*Loose{}
 	for o, bytes := range sizes {
@@ -121,7 +121,7 @@ func (f *Orphans) now() time.Time {
 	return time.Now()
 }
 
-// list returns the files of which nothing speaks as far as is known, by conversation, and those of them that are due.
+// list returns the files without a known reference, by conversation, and those of them that are due.
 func (f *Orphans) list(ctx context.Context, now time.Time) (files, due map[string][]transport.Object, err error) {
 	spoken, silent := map[uint64]struct{}{}, map[transport.Object]*silence{}
 	files, due = map[string][]transport.Object{}, map[string][]transport.Object{}
@@ -148,12 +148,12 @@ func (f *Orphans) list(ctx context.Context, now time.Time) (files, due map[strin
 	return files, due, nil
 }
 
-// look looks at the files of one conversation that are due.
+// look checks the due files of one conversation, and calls removed for each file that it removes.
 func (f *Orphans) look(ctx context.Context, contextID string, files, due []transport.Object, removed func(transport.Object, int64)) error {
 	now := f.now()
 	left, err := f.unspoken(ctx, contextID, due)
 	if errors.Is(err, conversation.ErrDamaged) {
-		f.wait(due, now) // what it speaks of is not known, and may be known again
+		f.wait(due, now) // its references cannot be read now, but perhaps later
 		return nil
 	}
 	if err != nil || len(left) == 0 {
@@ -162,7 +162,7 @@ func (f *Orphans) look(ctx context.Context, contextID string, files, due []trans
 	for _, o := range left {
 		at, bytes, err := f.Bus.Stored(ctx, o)
 		if errors.Is(err, transport.ErrNotFound) {
-			continue // it is gone
+			continue // removed meanwhile
 		}
 		if err != nil {
 			return err
@@ -181,7 +181,7 @@ func (f *Orphans) look(ctx context.Context, contextID string, files, due []trans
 	left = slices.DeleteFunc(left, func(o transport.Object) bool {
 		active := newest[o.From]
 		f.wait([]transport.Object{o}, active)
-		return now.Before(active.Add(LooseFor)) // its sender stores files there
+		return now.Before(active.Add(LooseFor)) // its sender is still storing files there
 	})
 	if len(left) == 0 {
 		return nil
@@ -199,14 +199,14 @@ func (f *Orphans) look(ctx context.Context, contextID string, files, due []trans
 	return err
 }
 
-// wait has files be looked at again when nothing has happened to them since.
+// wait makes files due LooseFor after since.
 func (f *Orphans) wait(files []transport.Object, since time.Time) {
 	for _, o := range files {
 		f.silent[o].due = since.Add(LooseFor)
 	}
 }
 
-// unspoken returns those of files of which the log of their conversation does not speak.
+// unspoken returns those of files that the log of their conversation does not refer to.
 func (f *Orphans) unspoken(ctx context.Context, contextID string, files []transport.Object) ([]transport.Object, error) {
 	named := map[transport.Object]bool{}
 	if err := nameAll(named, f.Tenant, f.Store.Load(ctx, f.Tenant, contextID, 0)); err != nil {
@@ -224,8 +224,8 @@ func (f *Orphans) unspoken(ctx context.Context, contextID string, files []transp
 	return left, nil
 }
 
-// forgotten returns those of files of which nobody will speak. What speaks of a file goes from an agent that has a task to the inbox and from there to
-// the log, so that they are looked at in the other order: last those behind which nothing comes any more.
+// forgotten returns those of files that nothing refers to or will refer to. A reference moves from an agent with a task to the inbox and
+// from there to the log, so forgotten checks these in the same order and cannot miss one on its way.
 func (f *Orphans) forgotten(ctx context.Context, contextID string, files []transport.Object) ([]transport.Object, error) {
 	conv, err := storage.Load(ctx, f.Store, f.Tenant, contextID)
 	if errors.Is(err, conversation.ErrDamaged) {
@@ -266,7 +266,7 @@ func nameAll(named map[transport.Object]bool, tenant string, log iter.Seq2[*conv
 	return nil
 }
 
-// name notes the files of which an event speaks.
+// name adds the files that an event refers to.
 func name(named map[transport.Object]bool, tenant string, e *transport.Event) {
 	if e == nil {
 		return

@@ -30,7 +30,7 @@ type shelf struct {
 	t       *testing.T
 	bus     *memory.Bus
 	loads   map[string]int  // of logs, by conversation
-	damaged map[string]bool // conversations
+	damaged map[string]bool // conversations with a damaged log
 }
 
 func newShelf(t *testing.T) *shelf {
@@ -47,7 +47,7 @@ func (s *shelf) Load(ctx context.Context, tenant, contextID string, after conver
 	return s.Store.Load(ctx, tenant, contextID, after)
 }
 
-// sweeper returns who looks after the files, as a process that starts now.
+// sweeper returns the Orphans of a process that starts now.
 func (s *shelf) sweeper() *erase.Orphans { return &erase.Orphans{Store: s, Bus: s.bus} }
 
 func (s *shelf) put(contextID, from string) transport.FileRef {
@@ -68,7 +68,7 @@ func said(contextID string, refs ...transport.FileRef) *transport.Event {
 	return &transport.Event{ID: "m", From: "user", ContextID: contextID, Payload: m}
 }
 
-// log has the log of a conversation speak of what e says.
+// log appends an entry caused by e to its conversation's log.
 func (s *shelf) log(e *transport.Event) {
 	s.t.Helper()
 	if _, err := s.Append(s.t.Context(), "", e.ContextID, 0, &conversation.Entry{Seq: 1, Cause: e}); err != nil {
@@ -85,7 +85,7 @@ func (s *shelf) sweep(f *erase.Orphans) []erase.Loose {
 	return removed
 }
 
-// there checks which files there are.
+// there checks which files are stored.
 func (s *shelf) there(when string, want map[string]transport.FileRef, gone ...string) {
 	s.t.Helper()
 	left := map[string]bool{}
@@ -106,9 +106,9 @@ func (s *shelf) there(when string, want map[string]transport.FileRef, gone ...st
 	}
 }
 
-// TestOrphans holds that a file of which nothing speaks goes some minutes behind the last thing that its sender has stored, and no other one: not one of which
-// the log speaks, an event that waits or is delayed, or a dead letter, and not one of a conversation that cannot be read. A log is read once for
-// what it speaks of.
+// TestOrphans checks that a file without a reference is removed some minutes after its sender has last stored anything, and no other file: none
+// that the log, a waiting or delayed event or a dead letter refers to, and none of a conversation that cannot be read. A log is read once for
+// the files that it refers to.
 func TestOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -178,7 +178,7 @@ func TestOrphans(t *testing.T) {
 	})
 }
 
-// TestOrphansOfUploads has somebody store files slowly: the first stays until the last is there, and they go when no message comes.
+// TestOrphansOfUploads stores files slowly: the first stays until the last is stored, and all are removed when no message follows.
 func TestOrphansOfUploads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -204,8 +204,8 @@ func TestOrphansOfUploads(t *testing.T) {
 	})
 }
 
-// TestOrphansAtStart has a process that starts find what others have left: what may still be waited for has some minutes, and what is older goes at once, so
-// that a process which is killed again and again does so, too.
+// TestOrphansAtStart starts a process after others have left files: files whose message may still be waiting stay for some minutes, and older ones are
+// removed at once, so that a process that is killed again and again removes them as well.
 func TestOrphansAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -218,7 +218,7 @@ func TestOrphansAtStart(t *testing.T) {
 		s.sweep(f)
 		s.there("at the start", files, "old")
 		<-time.After(5 * time.Minute)
-		s.log(said("said", files["said"])) // who waited for a Cortex
+		s.log(said("said", files["said"])) // the message waited for a Cortex
 		s.sweep(f)
 		<-time.After(11 * time.Minute)
 		s.sweep(f)
@@ -228,7 +228,7 @@ func TestOrphansAtStart(t *testing.T) {
 	})
 }
 
-// TestOrphansOfTasks has agents store files early in a long task: they stay while it lasts, and then only where the result speaks of them.
+// TestOrphansOfTasks has agents store files early in a long task: they stay while it lasts, and then only if the result refers to them.
 func TestOrphansOfTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t)
@@ -242,7 +242,7 @@ func TestOrphansOfTasks(t *testing.T) {
 			index.Put(id, card)
 			work := func(ctx context.Context, task *agents.Task) (*agents.Result, error) {
 				err := task.AddFile(ctx, "a.bin", "", bytes.NewReader(large))
-				if id == "bad" { // as who was killed once
+				if id == "bad" { // as if it had been killed once
 					s.put(task.ContextID, id)
 				}
 				if err != nil {

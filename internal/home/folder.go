@@ -8,25 +8,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// Folder is the folder of a server that may or may not run.
+// Folder is the data folder of a server that may or may not run.
 type Folder interface {
-	// Empty reports whether there is nothing in it, and nothing is remembered of what was. What cannot be looked at is not empty: whoever
-	// needs it says why it cannot be used.
+	// Empty reports whether the folder is empty and nothing is remembered about its content. A folder that cannot be read is not empty:
+	// using it fails with the reason.
 	Empty() bool
-	// Keyed reports whether it has what was stored with keys.
+	// Keyed reports whether its content was stored by a server with keys.
 	Keyed() bool
-	// Known returns what the server that runs on it says of its state; nil when it has not said anything yet.
+	// Known returns what the server that runs on it has recorded about its state; nil when nothing is recorded yet.
 	Known() (*Report, error)
-	// Check reads everything. No server may run on it.
+	// Check reads everything that is stored. No server may run on the folder.
 	Check(ctx context.Context) (*Report, error)
 }
 
-// Report is what is known of the state of what is stored.
+// Report is what is known about the state of stored data.
 type Report struct {
-	Streams       []string // by the account and a slash
+	Streams       []string // by account, followed by a slash
 	Findings      []storecheck.Finding
 	Conversations jetstore.Audited
-	Loose         []erase.Loose // files of which nothing speaks
-	Accounts      []string      // in which something is damaged; of Folder.Check only
-	Forgotten     bool          // nothing was remembered: what is missing altogether cannot be told
+	Loose         []erase.Loose // files without a reference
+	Accounts      []string      // accounts with damage; set by Folder.Check only
+	Forgotten     bool          // nothing was remembered: what is missing altogether is unknown
 }

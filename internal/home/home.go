@@ -1,5 +1,5 @@
-// Package home is what the command line asks of the server at which a program's processes meet, and of what that keeps. Cortex's own is in
-// package home/nats; which one a program has is for package app to say.
+// Package home is the command line's interface to the server through which a program's processes meet, and to what the server stores.
+// Cortex's own is in package home/nats; package app chooses the one of a program.
 package home
 
 import (
@@ -13,32 +13,32 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// Home is a kind of server. Its methods may be called from several goroutines.
+// Home is a kind of server. Its methods are safe for concurrent use.
 type Home interface {
-	// Dial connects to a server that runs.
+	// Dial connects to a running server.
 	Dial(ctx context.Context, o *Options) (*Conn, error)
-	// Start starts a server in this process. It returns when that can be connected to; what it has stored was checked then.
+	// Start starts a server in this process, and returns when clients can connect. By then it has checked what is stored.
 	Start(ctx context.Context, o *ServerOptions) (Server, error)
-	// Folder is where a server keeps what it stores. Nothing is done to it, and it need not be there.
+	// Folder returns the data folder at dir. It changes nothing, and the folder need not exist.
 	Folder(dir string) Folder
 }
 
-// Options says whom to connect as, and to what.
+// Options says what to connect to, and as whom.
 type Options struct {
-	URL    string                // one address, or several of one cluster with commas between them; Server.Dial needs none
-	Locate func() (Place, error) // where the server is now, asked before each attempt; nil: at URL. It does not block
-	Name   string                // of the connection, for who looks at the server
-	Creds  string                // file of the credentials to show; "" is none, and at Server.Dial those of the orchestrator of Tenant
+	URL    string                // one address, or several of a cluster, separated by commas; Server.Dial needs none
+	Locate func() (Place, error) // returns where the server is now, called before each attempt; nil: at URL. It does not block
+	Name   string                // of the connection, displayed by the server
+	Creds  string                // credentials file; "" is none, and with Server.Dial those of the orchestrator of Tenant
 	Tenant string
 	TLS    TLS
 	Logger *slog.Logger
-	// OnConn, unless nil, is called when the connection is lost, with the reason, and when it is back. It does not block.
+	// OnConn, unless nil, is called when the connection is lost, with the reason, and when it is restored. It does not block.
 	OnConn func(up bool, err error)
 
-	// For who runs Cortex.
-	Runs     bool  // conversations are read beside everything else
-	Replicas int   // on how many servers everything is kept; 0 is as it is
-	MaxFile  int64 // how large a file may be, in bytes
+	// For processes that run Cortex.
+	Runs     bool  // the connection also reads conversations
+	Replicas int   // on how many servers everything is stored; 0 leaves it as it is
+	MaxFile  int64 // maximum size of a file, in bytes
 }
 
 // Place is where a server is.
@@ -52,46 +52,45 @@ type TLS struct{ CA, Cert, Key string }
 
 // Conn is a connection.
 type Conn struct {
-	// Bus is closed by who has connected. Commands find what it can do beyond a transport.Transport by the optional interfaces of package
-	// transport.
+	// Bus is closed by the caller of Dial. Commands use the optional interfaces of package transport.
 	Bus transport.Transport
-	// Who is whom the credentials are for; nil where nobody has to show any.
+	// Who is the identity in the credentials; nil when the server requires none.
 	Who *auth.Identity
-	// Store opens what is kept at the server.
+	// Store opens the store at the server.
 	Store func(ctx context.Context) (storage.Store, error)
 }
 
-// ServerOptions says what a server is to be.
+// ServerOptions configures a server.
 type ServerOptions struct {
-	Dir    string // its folder, which one process has at a time
+	Dir    string // its folder, which one process uses at a time
 	Listen string // host:port; port 0 is a free one
 	Sync   string // how often writes are flushed to disk, or "always"
-	Auth   string // folder of the keys of those who are let in; "" lets everybody in
+	Auth   string // folder with the keys of those who may connect; "" admits everybody
 	TLS    TLS
 	Logger *slog.Logger
 }
 
-// Server is a server that runs in this process. Its methods may be called from several goroutines.
+// Server is a server that runs in this process. Its methods are safe for concurrent use.
 type Server interface {
-	// URL is its address, and ID tells it from any other.
+	// URL is its address, and ID identifies it.
 	URL() string
 	ID() string
 	// Dial connects this process.
 	Dial(ctx context.Context, o *Options) (*Conn, error)
-	// Watch keeps what is known of the damage to conversations, and of files of which nothing speaks, where [Folder.Known] finds it, until
-	// ctx ends. store is what the conversations are in.
+	// Watch records damaged conversations and files without a reference where [Folder.Known] finds them, until ctx ends. store holds the
+	// conversations.
 	Watch(ctx context.Context, store storage.Store)
-	// Left takes note of what was left when files were looked at of which nothing speaks.
+	// Left records the files without a reference that the last check has left.
 	Left(loose []erase.Loose)
-	// Broken tells when the server has given up what it stores in.
+	// Broken receives an error when the server has given up its storage.
 	Broken() <-chan error
-	// Missing says what should be stored and is not there, and whether that keeps Cortex from its work.
+	// Missing returns an error when something that should be stored is missing, and whether that keeps Cortex from working.
 	Missing() (serious bool, err error)
-	// Damage says what of the store is damaged, a line for each kind, for people.
+	// Damage describes what is damaged in the store, one line for each kind, for people.
 	Damage() []string
-	// Found is what was set aside when it started, and what it has met since; Accept says that what is missing of these accounts is known.
+	// Found returns what was set aside at the start and found since; Accept marks what is missing in these accounts as known.
 	Found() []storecheck.Finding
 	Accept(accounts ...string)
-	// Shutdown ends it, behind its connections.
+	// Shutdown ends the server after its connections.
 	Shutdown()
 }

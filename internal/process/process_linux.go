@@ -13,21 +13,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// Isolate gives the program a process group of its own, and lets it die with this process, however that ends.
+// Isolate puts the program into its own process group, and lets it die with this process, however that ends.
 func Isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// maxSweeps bounds how often everything is looked through for what has yet to be killed: it may start more meanwhile.
+// maxSweeps bounds how often killMatching lists the processes, since these may start others meanwhile.
 const maxSweeps = 10
 
-// NewMark returns what names a run: the agent's process, when that began, its session, and a random text.
+// NewMark returns the identity of a run: the agent's process id, its start time, its session, and a random id.
 func NewMark() string {
 	self, _ := lookAt(os.Getpid())
 	return fmt.Sprintf("%d.%d.%d.%s", self.pid, self.start, self.session, uuid.NewString())
 }
 
-// Terminate asks the program and all that it started to end.
+// Terminate sends SIGTERM to the program and all that it started.
 func Terminate(p *os.Process, mark string) error {
 	err := syscall.Kill(-p.Pid, syscall.SIGTERM)
 	for q := range processes() {
@@ -38,7 +38,7 @@ func Terminate(p *os.Process, mark string) error {
 	return err
 }
 
-// IsGone reports whether nothing is left of a run whose program was the process pid.
+// IsGone reports whether no process of a run is left; pid is the run's program.
 func IsGone(pid int, mark string) bool {
 	for q := range processes() {
 		if q.group == pid || q.mark() == mark {
@@ -48,13 +48,13 @@ func IsGone(pid int, mark string) bool {
 	return true
 }
 
-// KillAll kills what is left of a run.
+// KillAll kills the remaining processes of a run.
 func KillAll(pid int, mark string) {
 	killMatching(func(q *process) bool { return q.group == pid || q.mark() == mark })
 }
 
-// KillOrphans kills what programs had started whose agent was killed, so that it is not at work beside the task's next run. What
-// made itself a daemon, in a session of its own, may have been meant to stay.
+// KillOrphans kills processes started by programs whose agent was killed, so that they do not run beside the task's next run. It spares daemons
+// with a session of their own, which may be meant to stay.
 func KillOrphans() {
 	mine := pidNamespace("self")
 	killMatching(func(q *process) bool {
@@ -62,7 +62,7 @@ func KillOrphans() {
 		if n, _ := fmt.Sscanf(q.mark(), "%d.%d.%d.", &agent.pid, &agent.start, &agent.session); n < 3 || q.session != agent.session {
 			return false
 		}
-		if ns := pidNamespace(strconv.Itoa(q.pid)); ns == "" || ns != mine { // there, other processes have these numbers
+		if ns := pidNamespace(strconv.Itoa(q.pid)); ns == "" || ns != mine { // in another name space the same ids are other processes
 			return false
 		}
 		now, ok := lookAt(agent.pid)
@@ -70,13 +70,13 @@ func KillOrphans() {
 	})
 }
 
-// Name names this process among all that there were on this system: the space in which it has its id, that, and when it began.
+// Name identifies this process on this system, also after it has ended: its PID name space, process id and start time.
 func Name() string {
 	self, _ := lookAt(os.Getpid())
 	return fmt.Sprintf("%s.%d.%d", namespaceNumber(), self.pid, self.start)
 }
 
-// IsOrphan reports whether what begins with a Name is of a process of this space that has ended.
+// IsOrphan reports whether name begins with the Name of an ended process of this name space.
 func IsOrphan(name string) bool {
 	rest, ok := strings.CutPrefix(name, namespaceNumber()+".")
 	var p process
@@ -89,7 +89,7 @@ func IsOrphan(name string) bool {
 
 func namespaceNumber() string { return strings.Trim(pidNamespace("self"), "pid:[]") }
 
-// killMatching kills processes until there are none.
+// killMatching kills matching processes until none is left, in at most maxSweeps passes.
 func killMatching(match func(*process) bool) {
 	for range maxSweeps {
 		found := false
@@ -105,13 +105,13 @@ func killMatching(match func(*process) bool) {
 	}
 }
 
-// process is one that runs.
+// process is a running process.
 type process struct {
 	pid, group, session int
-	start               uint64 // in ticks since the system's
+	start               uint64 // in clock ticks since the system booted
 }
 
-// processes yields the other processes that run, zombies excepted.
+// processes yields the other running processes, without zombies.
 func processes() iter.Seq[process] {
 	return func(yield func(process) bool) {
 		dir, err := os.Open("/proc")
@@ -119,7 +119,7 @@ func processes() iter.Seq[process] {
 			return
 		}
 		defer dir.Close()
-		names, _ := dir.Readdirnames(-1) // what could be read is as good as it gets
+		names, _ := dir.Readdirnames(-1) // use what could be read
 		for _, name := range names {
 			pid, err := strconv.Atoi(name)
 			if err != nil || pid == os.Getpid() {
@@ -132,13 +132,13 @@ func processes() iter.Seq[process] {
 	}
 }
 
-// lookAt returns the process with an id, or false when there is none that runs.
+// lookAt returns the process with an id, or false when none is running.
 func lookAt(pid int) (process, bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return process{}, false
 	}
-	// The program's name, in parentheses, may hold anything. Behind it come state, parent, group, session, …, and 20th the start.
+	// The program's name, in parentheses, may contain anything. After it come state, parent, group, session, …; the 20th field is the start.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
 		return process{}, false
@@ -150,7 +150,7 @@ func lookAt(pid int) (process, bool) {
 	return p, true
 }
 
-// mark returns the run that the process belongs to, "" where there is none, or where it is another user's.
+// mark returns the mark of the run that the process belongs to, or "" if there is none or the process is another user's.
 func (p *process) mark() string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
 	if err != nil {
@@ -164,19 +164,19 @@ func (p *process) mark() string {
 	return ""
 }
 
-// signal sends s to the process, and to no other that has got its number.
+// signal sends s to the process, but not to a later process with the same id.
 func (p *process) signal(s os.Signal) {
-	q, err := os.FindProcess(p.pid) // by a handle that stays with the process
+	q, err := os.FindProcess(p.pid) // a handle that stays with the process
 	if err != nil {
 		return
 	}
-	defer q.Release() //nolint:errcheck // nothing is to be done
+	defer q.Release() //nolint:errcheck // nothing can be done about it
 	if now, ok := lookAt(p.pid); ok && now.start == p.start {
 		_ = q.Signal(s) // it may have ended
 	}
 }
 
-// pidNamespace names the space in which a process has its id.
+// pidNamespace returns the name of a process's PID name space.
 func pidNamespace(pid string) string {
 	name, _ := os.Readlink("/proc/" + pid + "/ns/pid")
 	return name

@@ -13,7 +13,7 @@ func Isolate(*exec.Cmd) {}
 // NewMark names a run.
 func NewMark() string { return "1" }
 
-// Terminate ends the program; what it started is not reached.
+// Terminate kills the program, but not what it started.
 func Terminate(p *os.Process, _ string) error { return p.Kill() }
 
 // IsGone is always true: nothing is known of other processes here.

@@ -4,5 +4,5 @@ package process
 
 import "syscall"
 
-// KillGroup ends what is left of the group that pid leads or led.
+// KillGroup kills what is left of the group that pid leads or led.
 func KillGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

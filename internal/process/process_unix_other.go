@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// Isolate gives the program a process group of its own.
+// Isolate puts the program into its own process group.
 func Isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // NewMark names a run.
 func NewMark() string { return "1" }
 
-// Terminate asks the program and its group to end.
+// Terminate sends SIGTERM to the program and its group.
 func Terminate(p *os.Process, _ string) error { return syscall.Kill(-p.Pid, syscall.SIGTERM) }
 
 // IsGone reports whether the group that pid led has ended.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What plain takes is what encoding/json reads from it.
+// What plain accepts, it reads as encoding/json does.
 func FuzzPlain(f *testing.F) {
 	for _, s := range []string{
 		`{"stream":"CORTEX_LOG","seq":12}`, `{"stream":"A","seq":0}`, `{"stream":"","seq":1}`, `{"stream":"A","seq":+1}`, `{"stream":"A","seq":01}`,

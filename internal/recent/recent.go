@@ -1,10 +1,10 @@
-// Package recent keeps values by key, those that were used last in front, and knows how much they are together: who keeps something within a
-// bound lets the oldest go.
+// Package recent is a cache of values by key that knows which value was not used for longest, and the total size: a caller with a limit drops
+// the oldest values.
 package recent
 
 import "container/list"
 
-// Cache keeps values. The zero value is empty. Whoever uses one from several goroutines guards it.
+// Cache keeps values. The zero value is empty. It is not safe for concurrent use.
 type Cache[K comparable, V any] struct {
 	order list.List // of *entry, the latest first
 	byKey map[K]*list.Element
@@ -17,7 +17,7 @@ type entry[K comparable, V any] struct {
 	size  int
 }
 
-// Put keeps a value of some size, in the place of the one that has its key.
+// Put stores a value of some size, replacing the one with the same key.
 func (c *Cache[K, V]) Put(k K, v V, size int) {
 	c.Take(k)
 	if c.byKey == nil {
@@ -27,7 +27,7 @@ func (c *Cache[K, V]) Put(k K, v V, size int) {
 	c.size += size
 }
 
-// Get returns a value, which is the latest then.
+// Get returns a value, and makes it the latest.
 func (c *Cache[K, V]) Get(k K) (v V, ok bool) {
 	el := c.byKey[k]
 	if el == nil {
@@ -46,16 +46,16 @@ func (c *Cache[K, V]) Take(k K) (v V, ok bool) {
 	return c.remove(el), true
 }
 
-// Oldest returns the value that was not used for longest. There must be one.
+// Oldest returns the value that was not used for longest. It panics if the cache is empty.
 func (c *Cache[K, V]) Oldest() V { return c.order.Back().Value.(*entry[K, V]).value }
 
-// Drop removes the oldest value. There must be one.
+// Drop removes the oldest value. It panics if the cache is empty.
 func (c *Cache[K, V]) Drop() { c.remove(c.order.Back()) }
 
-// Len is how many values there are.
+// Len returns the number of values.
 func (c *Cache[K, V]) Len() int { return len(c.byKey) }
 
-// Size is how large they are together.
+// Size returns the sum of the values' sizes.
 func (c *Cache[K, V]) Size() int { return c.size }
 
 func (c *Cache[K, V]) remove(el *list.Element) V {

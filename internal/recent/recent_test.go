@@ -6,7 +6,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/recent"
 )
 
-// TestCache puts, gets and takes, and holds in which order values are the oldest, and what they are together.
+// TestCache checks Put, Get and Take, the order by last use, and the total size.
 func TestCache(t *testing.T) {
 	var c recent.Cache[string, int]
 	if v, ok := c.Get("a"); ok || v != 0 {
@@ -15,7 +15,7 @@ func TestCache(t *testing.T) {
 	c.Put("a", 1, 10)
 	c.Put("b", 2, 20)
 	c.Put("c", 3, 30)
-	c.Put("b", 4, 25) // in the place of the other
+	c.Put("b", 4, 25) // replaces the other
 	c.Get("a")
 	if v, ok := c.Take("c"); !ok || v != 3 {
 		t.Errorf("Take = %d, %t, want 3", v, ok)

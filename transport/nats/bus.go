@@ -77,7 +77,8 @@ type Bus struct {
 	dialed    atomic.Bool // Dial has not failed, and will not
 	anonymous bool        // it has shown no credentials
 
-	reached atomic.Bool // something has taken a connection
+	reached  atomic.Bool // something has taken a connection
+	refusing atomic.Bool // what older builds send
 
 	server  *Server                                 // in this process; nil: it is elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection

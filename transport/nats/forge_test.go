@@ -164,7 +164,7 @@ func targets() []string {
 		where(transport.Cortex, "user"), where(transport.Cortex, "user:bob"),
 		inboxSubject(inboxAddress{tenant: "acme", to: transport.Cortex, context: "c1", from: "thief"}),
 		inboxSubject(inboxAddress{tenant: "acme", to: transport.Cortex, context: "c1", from: "user:eve"}),
-		inboxPrefix + "_.cortex.0.c1.thief.more", inboxPrefix + "_.cortex.63.c1.thief", inboxPrefix + "_.cortex.63.c1.user=3Aeve",
+		inboxPrefix + "_.cortex.0.c1.thief.more", inboxPrefix + "_.cortex.64.c1.thief", inboxPrefix + "_.cortex.64.c1.user=3Aeve",
 		timerPrefix + "_.cortex.c1", sentinelSubject,
 		cardSubject("", "victim", "1"), cardSubject("acme", "thief", "1"), cardSubject("", transport.Cortex, "1"), toldSubject("", "victim"),
 		liveSubject(transport.Live("", "c1"), transport.Cortex), liveSubject(transport.Live("", "c1"), "victim"),

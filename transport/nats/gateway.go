@@ -262,6 +262,9 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 	who := c.who
 	a, err := parseInboxSubject(subject)
 	if err != nil || a.tenant != g.tenant || a.to != transport.Cortex || a.from != who.ID || inboxSubject(a) != subject {
+		if err == nil && a.tenant == g.tenant && a.to == transport.Cortex && a.from == who.ID && ofOldBuild(a, subject) {
+			return nil, errOldBuild
+		}
 		return nil, forbidden(who, "publish to "+subject)
 	}
 	if err := says(who, m); err != nil {

@@ -84,7 +84,9 @@ func (b *Bus) subscribe(caller context.Context, s *subscription, t transport.Top
 		err = natsgo.ErrDisconnected // while the server was being asked
 	}
 	if err == nil && t == transport.Inbox(t.Tenant, transport.Cortex) {
-		err = b.serveGateway(ctx, t.Tenant)
+		if err = b.serveGateway(ctx, t.Tenant); err == nil {
+			err = b.refuseOldBuilds(ctx)
+		}
 	}
 	return err
 }
