@@ -16,47 +16,46 @@ import (
 )
 
 const (
-	// awayPatience is how long a task waits for a server that is away.
+	// awayPatience is how long a task waits for an unavailable server.
 	awayPatience = 30 * time.Second
 	awayPoll     = 100 * time.Millisecond
 
-	firstPause = 500 * time.Millisecond // before a server is started again
+	firstPause = 500 * time.Millisecond // before the first restart of a server
 	maxPause   = time.Minute
-	steady     = time.Minute // a server that was there for so long is started again soon
+	steady     = time.Minute // a server that ran this long is restarted without a longer pause
 )
 
-// Options says how the agent of a server works.
+// Options configures an Agent.
 type Options struct {
-	// Dir is the folder of what the agents of this machine keep: what they have asked of servers, what came of it, and what servers say of
-	// themselves. Each agent has a folder there, with which one process at a time works.
+	// Dir is where agents keep their journals and the hashes of tools. Each agent has a subfolder, which only one process can use at a time.
 	Dir string
-	// Version is that of this program, for servers to know.
+	// Version is this program's version, which servers are told.
 	Version string
-	// Logger is told about the server and what it says; nil discards. Values of its environment and headers are hidden.
+	// Logger logs the server's state and its standard error, without the values of Env and Headers; nil discards.
 	Logger *slog.Logger
 }
 
-// Agent is an agent with the tools of a server for skills.
+// Agent is an [agents.Executor] whose skills are the tools of a server.
 type Agent struct {
 	server  *Server
 	o       Options
 	log     *slog.Logger
 	changes chan agents.Change
-	again   chan struct{} // the list of tools has changed
+	again   chan struct{} // signals a changed list of tools
 	journal *journal
 	pins    *pins
 
 	mu      sync.Mutex
-	session *session      // nil while the server is away
-	up      chan struct{} // closed when it is there
-	away    error         // why it is not
+	session *session      // nil while the server is unavailable
+	up      chan struct{} // closed when session is set
+	away    error         // why session is nil
 	tools   map[string]*tool
 	card    *a2a.AgentCard
 	closed  bool
-	parked  map[string]*parked // calls that wait for an answer, by the records of their tasks
+	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records
 }
 
-// Open starts a server, or reaches it, and reads its tools. [Agent.Run] keeps it there, and [Agent.Close] ends it.
+// Open starts or reaches a server and lists its tools. Call [Agent.Run] to keep it running and [Agent.Close] to end it.
 func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	if err := s.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
@@ -85,7 +84,7 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 	return a, nil
 }
 
-// first returns the first of several errors.
+// first returns the first of joined errors.
 func first(err error) error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok && len(all.Unwrap()) > 0 {
 		return all.Unwrap()[0]
@@ -93,29 +92,29 @@ func first(err error) error {
 	return err
 }
 
-// ID is that of the agent.
+// ID returns the agent's id.
 func (a *Agent) ID() string { return agentID(a.server.Name) }
 
-// Card returns the card of the agent, as it is now.
+// Card returns the agent's current card.
 func (a *Agent) Card() *a2a.AgentCard {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.card
 }
 
-// Changes is for [agents.Options].
+// Changes returns the channel for [agents.Options].
 func (a *Agent) Changes() <-chan agents.Change { return a.changes }
 
-// tell passes on what the agent is now; what was not heard yet is out of date.
+// tell sends a change, in place of one that was not received yet.
 func (a *Agent) tell(c agents.Change) {
 	select {
 	case <-a.changes:
 	default:
 	}
-	a.changes <- c // its only sender
+	a.changes <- c // Run is the only sender
 }
 
-// Run keeps the server there until ctx ends: one that ends is started again, after a pause that grows, and meanwhile the agent is draining.
+// Run restarts the server with growing pauses whenever it ends, until ctx ends. While the server is unavailable the agent is draining.
 func (a *Agent) Run(ctx context.Context) error {
 	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
 	pauses.Reset()
@@ -162,7 +161,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// Close ends the server with all that it has started.
+// Close ends the server and all processes that it started.
 func (a *Agent) Close() error {
 	a.mu.Lock()
 	s := a.session
@@ -180,7 +179,7 @@ func (a *Agent) current() *session {
 	return a.session
 }
 
-// connect makes a session, reads the tools, and has it.
+// connect opens a session and lists the tools.
 func (a *Agent) connect(ctx context.Context, revision string) error {
 	s, err := connect(ctx, a.server, revision, &a.o, a.log, func() {
 		select {
@@ -206,7 +205,7 @@ func (a *Agent) connect(ctx context.Context, revision string) error {
 	return nil
 }
 
-// lose takes note that a session is over, and why the server is away.
+// lose drops a session that has ended and records why.
 func (a *Agent) lose(s *session, why error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,7 +215,7 @@ func (a *Agent) lose(s *session, why error) {
 	}
 }
 
-// await returns the session with the server, for which it waits a while.
+// await returns the session, waiting up to awayPatience for one.
 func (a *Agent) await(ctx context.Context) (*session, error) {
 	patience := time.NewTimer(awayPatience)
 	defer patience.Stop()
@@ -226,7 +225,7 @@ func (a *Agent) await(ctx context.Context) (*session, error) {
 		a.mu.Unlock()
 		if s != nil {
 			select {
-			case <-s.ended: // Run is about to see it
+			case <-s.ended: // Run will notice
 				up = nil
 			default:
 				return s, nil

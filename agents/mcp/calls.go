@@ -11,26 +11,26 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 )
 
-// maxProgress bounds what a server says of its progress, in bytes.
+// maxProgress bounds a progress message, in bytes.
 const maxProgress = 500
 
-// calls are what a session has under way.
+// calls tracks the calls in progress of a session.
 //
-// A question of an older server does not say which call it is for: it is for the one that runs, since a server that has asked once is given one call at
-// a time from then on. A call that waits for an answer does not count, since it asks nothing else meanwhile.
+// Before revision 2026-07-28 a server's question does not name its call. It is assigned to the only running call: after its first question a server gets
+// one call at a time. Calls that wait for the user's answer do not count as running.
 type calls struct {
 	log *slog.Logger
 
 	mu     sync.Mutex
-	under  map[string]*call // by their progress tokens
-	asks   bool             // the server has asked something
-	change chan struct{}    // closed when one less runs
+	under  map[string]*call // by progress token
+	asks   bool             // the server has asked a question
+	change chan struct{}    // closed when a call ends or is parked
 }
 
-// call is a call that is under way.
+// call is a call in progress.
 type call struct {
 	token string
-	asked chan *live    // what the server asks; one place
+	asked chan *live    // the server's question; buffered
 	done  chan struct{} // closed when there is a result
 	stop  context.CancelCauseFunc
 
@@ -38,17 +38,17 @@ type call struct {
 	err    error
 
 	mu     sync.Mutex
-	tell   func(string) // progress; nil while nobody listens
-	parked bool         // guarded by calls.mu: it waits for an answer
+	tell   func(string) // receives progress; may be nil
+	parked bool         // waits for the user's answer; guarded by calls.mu
 }
 
-// live is a question that a server waits for in a call.
+// live is a question whose answer the server waits for during the call.
 type live struct {
 	params *sdk.ElicitParams
-	reply  chan *sdk.ElicitResult // one place
+	reply  chan *sdk.ElicitResult // buffered
 }
 
-// begin makes a call. It goes on until it is stopped, the session ends, or there is a result; ctx is for the time before it begins.
+// begin starts a call, which may outlive ctx: it runs until it has a result, is stopped, or the session ends. ctx bounds the wait for its turn.
 func (c *calls) begin(ctx context.Context, s *sdk.ClientSession, token string, p *sdk.CallToolParams, tell func(string)) (*call, error) {
 	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	one := &call{token: token, asked: make(chan *live, 1), done: make(chan struct{}), stop: stop, tell: tell}
@@ -66,7 +66,7 @@ func (c *calls) begin(ctx context.Context, s *sdk.ClientSession, token string, p
 	return one, nil
 }
 
-// enter waits until the call may run.
+// enter waits for the call's turn.
 func (c *calls) enter(ctx context.Context, one *call) error {
 	for {
 		c.mu.Lock()
@@ -91,7 +91,7 @@ func (c *calls) enter(ctx context.Context, one *call) error {
 	}
 }
 
-// running returns the calls that do not wait for an answer; c.mu is held.
+// running returns the calls that are not parked. The caller holds c.mu.
 func (c *calls) running() []*call {
 	var all []*call
 	for _, one := range c.under {
@@ -116,7 +116,7 @@ func (c *calls) leave(one *call) {
 	c.changed()
 }
 
-// elicit is asked by an older server.
+// elicit handles elicitation requests, which only servers before 2026-07-28 send.
 func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
 	c.mu.Lock()
 	c.asks = true
@@ -133,7 +133,7 @@ func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	q := &live{params: r.Params, reply: make(chan *sdk.ElicitResult, 1)}
 	select {
 	case one.asked <- q:
-	default: // it asks while it waits
+	default: // it already waits for an answer
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	}
 	select {
@@ -148,7 +148,7 @@ func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitRe
 	return &sdk.ElicitResult{Action: "cancel"}, nil
 }
 
-// progress is told by the server.
+// progress handles progress notifications.
 func (c *calls) progress(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
 	token, _ := r.Params.ProgressToken.(string)
 	c.mu.Lock()
@@ -170,7 +170,7 @@ func (c *calls) progress(_ context.Context, r *sdk.ProgressNotificationClientReq
 	}
 }
 
-// listen sets who is told of the progress; nil is nobody.
+// listen sets the receiver of progress.
 func (one *call) listen(tell func(string)) {
 	one.mu.Lock()
 	defer one.mu.Unlock()

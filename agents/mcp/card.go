@@ -16,26 +16,26 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Bounds of what a server says of itself.
+// Bounds of what a server says about itself.
 const (
 	maxTools        = transport.MaxSkills
-	maxDescription  = 4 << 10  // bytes of a tool's
-	maxSchema       = 64 << 10 // of one of its schemas; one that is too large for a card is checked here only
+	maxDescription  = 4 << 10  // bytes, of a tool
+	maxSchema       = 64 << 10 // bytes; a schema over agentcard.MaxSchema is not in the card
 	maxInstructions = 2 << 10
 )
 
-// tool is a tool of the server, and the skill that it is.
+// tool is a tool of the server.
 type tool struct {
 	*sdk.Tool
 	input, output json.RawMessage   // schemas; nil: none
 	check         *agentcard.Schema // of the input; nil: anything
-	text          string            // the field that gets a task's words; "" is none
+	text          string            // the argument that gets a task's text; "": none
 }
 
-// names are those that a tool may have.
+// names matches valid tool names.
 var names = regexp.MustCompile(`^[A-Za-z0-9_./-]{1,128}$`)
 
-// agentID returns the id of the agent of a server.
+// agentID returns the id of a server's agent.
 func agentID(name string) string {
 	if id, err := transport.AgentID("mcp_" + name); err == nil {
 		return id
@@ -48,7 +48,7 @@ func agentID(name string) string {
 	}, name)
 }
 
-// newTool returns a tool as it is used here, or what is wrong with it.
+// newTool checks a tool and marshals its schemas.
 func newTool(of *sdk.Tool) (*tool, error) {
 	if !names.MatchString(of.Name) {
 		return nil, fmt.Errorf("its name is %.80q", of.Name)
@@ -70,14 +70,14 @@ func newTool(of *sdk.Tool) (*tool, error) {
 			return nil, fmt.Errorf("its %s schema has %d bytes: at most %d are allowed", s.what, len(b), maxSchema)
 		}
 		if *s.to = b; s.what == "input" {
-			t.check, _ = agentcard.Compile(b) // what cannot be checked here, such as a pattern of JavaScript's, the server checks
+			t.check, _ = agentcard.Compile(b) // if it does not compile, for example because of a JavaScript pattern, only the server checks the input
 		}
 	}
 	t.text = onlyText(t.input)
 	return t, nil
 }
 
-// onlyText returns the field of a schema that is required, and a string, when it is the only one that is.
+// onlyText returns the name of the only required property if it is a string, else "".
 func onlyText(schema json.RawMessage) string {
 	var s struct {
 		Required   []string                                  `json:"required"`
@@ -89,14 +89,14 @@ func onlyText(schema json.RawMessage) string {
 	return s.Required[0]
 }
 
-// repeatable reports whether a second call with the same arguments changes nothing. It is a hint of the server's, as all of these are: who runs a
-// server trusts it with more than that.
+// repeatable reports whether the call may be repeated. Like all annotations this is a hint, but whoever runs a server trusts it with more than
+// that.
 func (t *tool) repeatable() bool {
 	h := t.Annotations
 	return h != nil && (h.ReadOnlyHint || h.IdempotentHint)
 }
 
-// destructive reports whether a call may destroy something. A tool that does not say is taken for one that may, as the protocol has it.
+// destructive reports whether a call may destroy something, which is MCP's default for tools without annotations.
 func (t *tool) destructive() bool {
 	h := t.Annotations
 	return h == nil || !h.ReadOnlyHint && (h.DestructiveHint == nil || *h.DestructiveHint)
@@ -110,7 +110,7 @@ func (t *tool) title() string {
 	return cmp.Or(shorten.To(title, 256), t.Name)
 }
 
-// list reads the tools of a server, and makes the card.
+// list lists the server's tools and makes the card.
 func (a *Agent) list(ctx context.Context, s *session) error {
 	all, more, err := s.tools(ctx, maxTools)
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *Agent) list(ctx context.Context, s *session) error {
 	return nil
 }
 
-// newCard returns the card of a server, as large as one may be: what is left out at first is what a model needs least.
+// newCard returns the server's card. If it exceeds the limits of cards, it leaves out what a model needs least.
 func (a *Agent) newCard(is *sdk.InitializeResult, tools []*tool, changed []string) *a2a.AgentCard {
 	var card *a2a.AgentCard
 	for _, fit := range []struct{ tools, description, input, output int }{
@@ -209,12 +209,12 @@ func (a *Agent) cardOf(is *sdk.InitializeResult, tools []*tool, changed []string
 	return agentcard.Attach(card, spec)
 }
 
-// said is what the server says, in at most n bytes, without what it may have been told in confidence.
+// said returns text from the server in at most n bytes, without secrets.
 func (a *Agent) said(text string, n int) string {
 	return shorten.Marked(a.server.hide(strings.ToValidUTF8(text, "")), n, "…")
 }
 
-// tool returns a tool by what a task calls it; "" is the only one.
+// tool returns the tool with a name; "" is the only one of a server with one.
 func (a *Agent) tool(name string) (*tool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

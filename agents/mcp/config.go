@@ -24,24 +24,25 @@ const (
 	maxName    = 64  // bytes of a server's name
 )
 
-// Server is how a server is reached: by a program that is started for it, or at an address.
+// Server says how to reach a server: by starting a program, or at a URL.
 type Server struct {
-	Name string // by which the agent is called mcp_NAME
+	Name string // the agent's id is mcp_NAME
 
 	Argv []string // the program and its arguments
-	Dir  string   // where it runs; "" is the current folder
+	Dir  string   // its working directory; "" is the current one
 	Env  []string // added to its environment, as KEY=value
-	// Inherit gives the program the whole environment of this process: somebody has typed its command. One of a file gets what programs need to run.
+	// Inherit passes on the whole environment of this process, for a command that the user typed. A program from a file gets only the variables in
+	// inherited, so that it does not see this process's keys.
 	Inherit bool
 
 	URL     string            // in place of a program
 	Headers map[string]string // of each request
-	SSE     bool              // the server has the transport of revision 2024-11-05
+	SSE     bool              // use the HTTP+SSE transport of revision 2024-11-05
 
-	secret []string // values that nothing may show
+	secret []string // values that must not appear in logs and cards
 }
 
-// Config is a file that lists servers, of this program or of another one.
+// Config is a configuration file that lists servers.
 type Config struct {
 	entries map[string]json.RawMessage
 }
@@ -59,9 +60,9 @@ func ReadConfig(ctx context.Context, path string) (*Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads a list of servers as other programs have it: JSON, with comments where there are any, in which the servers are under
-// mcpServers, as in .mcp.json, under servers, as VS Code has them, or there by themselves. It is a foreign file: keys that say nothing here are left
-// out, and what is wrong with one server is told when that one is asked for.
+// ParseConfig reads a configuration in a format that other programs use: JSON, optionally with comments, with the servers under mcpServers
+// (.mcp.json), under servers (VS Code), or at the top level. Since the file belongs to another program, unknown keys are ignored, and an
+// invalid server is an error only when it is used.
 func ParseConfig(b []byte) (*Config, error) {
 	b = plainJSON(b)
 	var top map[string]json.RawMessage
@@ -84,7 +85,7 @@ func ParseConfig(b []byte) (*Config, error) {
 	c := &Config{entries: map[string]json.RawMessage{}}
 	for name, raw := range top {
 		if raw = bytes.TrimSpace(raw); !named && !bytes.HasPrefix(raw, []byte("{")) {
-			continue // a setting of whoever's file it is
+			continue // another setting of the file's owner
 		}
 		if err := checkName(name); err != nil {
 			return nil, err
@@ -111,7 +112,7 @@ func checkName(name string) error {
 // Names returns the names of the servers in the order of the alphabet.
 func (c *Config) Names() []string { return slices.Sorted(maps.Keys(c.entries)) }
 
-// entry is a server as files have it.
+// entry is a server in a configuration file.
 type entry struct {
 	Type      string            `json:"type"`
 	Command   string            `json:"command"`
@@ -124,7 +125,7 @@ type entry struct {
 	Headers   map[string]string `json:"headers"`
 }
 
-// value is the text of a variable, which some files have as a number or a truth value.
+// value is the value of a variable, which some files give as a number or a boolean.
 type value string
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -141,8 +142,7 @@ func (v *value) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// About says what is behind a name, for whoever decides whether to start it: the command as the file has it, or the address without what may
-// be secret there.
+// About describes a server to a user who decides whether to start it: its command as in the file, or its URL without query and user.
 func (c *Config) About(name string) string {
 	e, err := c.entry(name)
 	switch {
@@ -198,8 +198,8 @@ func wanted(err *json.UnmarshalTypeError) string {
 	}
 }
 
-// Server returns a server of the file, with the variables of the environment in their places: ${NAME}, and ${NAME:-default} for one that is not
-// set or empty. lookup is as [os.LookupEnv].
+// Server returns a server of the file with ${NAME} and ${NAME:-default} replaced by environment variables. The default is used when the
+// variable is unset or empty. lookup is called like [os.LookupEnv].
 func (c *Config) Server(name string, lookup func(string) (string, bool)) (*Server, error) {
 	e, err := c.entry(name)
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *Config) Server(name string, lookup func(string) (string, bool)) (*Serve
 	return s, nil
 }
 
-// check returns what is wrong with how a server is reached.
+// check returns an error if the server cannot be reached as described.
 func (s *Server) check() error {
 	if err := checkName(s.Name); err != nil {
 		return err
@@ -262,10 +262,10 @@ func (s *Server) check() error {
 	return nil
 }
 
-// expander puts variables into texts, and remembers the first thing that was wrong.
+// expander replaces variables in texts and keeps the first error.
 type expander struct {
 	lookup func(string) (string, bool)
-	secret []string // what stood in the environment
+	secret []string // the values of variables
 	err    error
 }
 
@@ -310,10 +310,10 @@ func (x *expander) expand(at, text string) string {
 	}
 }
 
-// minSecret is how long a text is at least that is hidden wherever it stands: shorter ones stand in many words.
+// minSecret is the minimum length of values that hide replaces; shorter ones occur in ordinary words.
 const minSecret = 6
 
-// hide returns text without the values of the environment and the headers of the server.
+// hide replaces the server's environment and header values in text.
 func (s *Server) hide(text string) string {
 	for _, v := range s.secret {
 		if len(v) >= minSecret {
@@ -323,7 +323,7 @@ func (s *Server) hide(text string) string {
 	return text
 }
 
-// shownURL is an address without its query and user.
+// shownURL returns a URL without its query and user.
 func shownURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -332,10 +332,10 @@ func shownURL(text string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// plainJSON returns JSON without the comments and the commas behind the last of a list that people write; all else is at its place.
+// plainJSON replaces comments and trailing commas with spaces, so that offsets stay the same.
 func plainJSON(b []byte) []byte {
 	out := bytes.TrimPrefix(slices.Clone(b), []byte("\xef\xbb\xbf"))
-	comma := -1 // the last one, when nothing but space and comments came behind it
+	comma := -1 // offset of the last comma if only space and comments followed it
 	for i := 0; i < len(out); i++ {
 		switch c := out[i]; {
 		case c == '"':
@@ -376,7 +376,7 @@ func plainJSON(b []byte) []byte {
 	return out
 }
 
-// explainJSON says where JSON is none.
+// explainJSON adds the line to a syntax error.
 func explainJSON(b []byte, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -386,8 +386,7 @@ func explainJSON(b []byte, err error) error {
 	return errors.New("want an object with the servers under mcpServers")
 }
 
-// FromCommand returns the server that a command line names: a program, or an address. With an address the variable MCP_TOKEN, as lookup has it, is
-// the bearer token.
+// FromCommand returns a server given on the command line: a program or a URL. For a URL, the bearer token is the value of [TokenVar].
 func FromCommand(name string, argv []string, address string, lookup func(string) (string, bool)) (*Server, error) {
 	s := &Server{Name: name, Argv: argv, URL: address, Inherit: true}
 	if token, _ := lookup(TokenVar); address != "" && token != "" {
@@ -399,5 +398,5 @@ func FromCommand(name string, argv []string, address string, lookup func(string)
 	return s, nil
 }
 
-// TokenVar is the variable of the environment with the token for a server that is named by its address.
+// TokenVar is the environment variable with the bearer token for a server that is given by its URL.
 const TokenVar = "MCP_TOKEN"

@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	maxData  = 1 << 20 // bytes of structured content in a message; more is a file
+	maxData  = 1 << 20 // bytes of structured content; larger content becomes a file
 	maxLinks = 100
 )
 
-// result is what a tool gave, as that of a task. Texts and values that are too large for a message become files.
+// result converts a tool's result. Texts and values that are too large for a message become files.
 func result(ctx context.Context, t *agents.Task, r *sdk.CallToolResult) (*agents.Result, error) {
 	o := &output{ctx: ctx, task: t, room: agents.MaxResultText}
 	if r.StructuredContent != nil {
@@ -41,15 +41,15 @@ func result(ctx context.Context, t *agents.Task, r *sdk.CallToolResult) (*agents
 	return &agents.Result{Parts: o.parts}, nil
 }
 
-// output is a result while it is made.
+// output is a result under construction.
 type output struct {
-	ctx   context.Context //nolint:containedctx // of one call of result
+	ctx   context.Context //nolint:containedctx // it lives as long as the call of result
 	task  *agents.Task
 	parts a2a.ContentParts
 	room  int // bytes of text
 	files int
 	links int
-	left  int // contents that are left out
+	left  int // number of contents left out
 }
 
 func (o *output) data(v any) error {
@@ -68,7 +68,7 @@ func (o *output) add(c sdk.Content, data any) error {
 	switch c := c.(type) {
 	case *sdk.TextContent:
 		if data != nil && says(c.Text, data) {
-			return nil // for those who do not read structured content
+			return nil // a copy for clients that do not read structured content
 		}
 		return o.text(c.Text)
 	case *sdk.ImageContent:
@@ -116,12 +116,12 @@ func (o *output) file(name, kind string, b []byte) error {
 	}
 	name = transport.FileName(name, kind, o.files)
 	if o.files > 1 {
-		name = fmt.Sprintf("%d-%s", o.files, name) // an output of the same name would take its place
+		name = fmt.Sprintf("%d-%s", o.files, name) // an artifact of the same name would replace it
 	}
 	return o.task.AddFile(o.ctx, name, kind, bytes.NewReader(b))
 }
 
-// says reports whether a text says no more than v: it is that in JSON, or what one of its fields has.
+// says reports whether text is v as JSON, or the value of one of its fields.
 func says(text string, v any) bool {
 	var is any
 	if json.Unmarshal([]byte(text), &is) != nil {
@@ -139,7 +139,7 @@ func says(text string, v any) bool {
 	return false
 }
 
-// failure is what a tool says that has failed.
+// failure returns the error text of a failed tool.
 func failure(r *sdk.CallToolResult) string {
 	var said []string
 	for _, c := range r.Content {

@@ -1,10 +1,9 @@
-// Package mcp makes agents of MCP servers: one agent for each server, with one skill for each of its tools. A server is a program that
-// speaks on its standard input and output, or an address; of the protocol's revisions it may have any from 2025-06-18 to 2026-07-28, or
-// the transport of before.
+// Package mcp turns MCP servers into agents: one agent per server, one skill per tool. A server is a program that speaks MCP on standard input
+// and output, or a URL. Protocol revisions 2025-06-18 to 2026-07-28 are supported, and the HTTP+SSE transport of 2024-11-05.
 //
-// A tool's schemas are those of its skill, and its annotations say what Cortex asks a person about and what is never done twice: see
-// [Options]. What a tool is asked and what came of it is in a journal, so that no call is made twice that has an effect each time it is made:
-// where a call was cut off, the answer is that its outcome is unknown.
+// A tool's schemas become the schemas of its skill. Its annotations decide whether Cortex asks the user before a call (see
+// package agentcard) and whether a call may be repeated. The agent keeps a journal of its calls, so that a call with side effects is never
+// made twice: when a call was interrupted, its task fails and says that the outcome is unknown.
 //
-// What a server says of itself is a stranger's: it is data, bounded, and a change of it is told.
+// What a server says about itself is untrusted: it is bounded, and changes to tools are reported.
 package mcp

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	maxQuestion = 4 << 10 // bytes of what a server asks
+	maxQuestion = 4 << 10 // bytes of a server's question
 	maxFields   = 20
 )
 
-// question is what a server wants to know before it goes on. It has all that is needed to go on in another process.
+// question holds the server's questions and all that is needed to continue the call in another process.
 type question struct {
 	Requests sdk.InputRequestMap  `json:"requests,omitempty"`
-	Answers  sdk.InputResponseMap `json:"answers,omitempty"` // to those of the requests that were put already
-	State    string               `json:"state,omitempty"`   // for the server to know where it was
-	Shown    string               `json:"shown"`             // what is asked
-	Wrong    string               `json:"wrong,omitempty"`   // with the reply of before
-	// Live marks a question of an older server, which waits for the answer in the call: it goes with the process.
+	Answers  sdk.InputResponseMap `json:"answers,omitempty"` // so far
+	State    string               `json:"state,omitempty"`   // the server's requestState
+	Shown    string               `json:"shown"`             // the current question as the user sees it
+	Wrong    string               `json:"wrong,omitempty"`   // what was wrong with the last reply
+	// Live means that the server waits for the answer during the call (before 2026-07-28), so that it is lost with the session.
 	Live bool `json:"live,omitempty"`
-	// Visits marks a question of an older server that has refused the call until the user was at an address.
+	// Visits means that the server refused the call until the user has visited a URL (before 2026-07-28).
 	Visits bool `json:"visits,omitempty"`
 }
 
-// visits returns the question that an error is by which an older server says where the user has to go first, else nil.
+// visits returns the question for an error with code URLElicitationRequired, else nil.
 func visits(err error) *question {
 	var refused *jsonrpc.Error
 	var of struct {
@@ -55,7 +55,7 @@ func visits(err error) *question {
 	return q
 }
 
-// next returns the request that is to be put to the user, and its key; "" when all have their answers.
+// next returns the first unanswered request and its key, or nil.
 func (q *question) next() (string, *sdk.ElicitParams, error) {
 	for _, key := range slices.Sorted(maps.Keys(q.Requests)) {
 		if q.Answers[key] != nil {
@@ -70,14 +70,14 @@ func (q *question) next() (string, *sdk.ElicitParams, error) {
 	return "", nil, nil
 }
 
-// form is the schema of what is asked.
+// form is the schema of a question.
 type form struct {
 	Properties map[string]*field `json:"properties"`
 	Required   []string          `json:"required"`
 	raw        json.RawMessage
 }
 
-// field is a value that is asked for.
+// field is a property of a form.
 type field struct {
 	Type        string          `json:"type"`
 	Title       string          `json:"title"`
@@ -95,7 +95,7 @@ type choice struct {
 	Title string `json:"title"`
 }
 
-// formOf reads the schema of a question.
+// formOf parses the schema of a question.
 func formOf(p *sdk.ElicitParams) (*form, error) {
 	f := &form{}
 	if p.RequestedSchema == nil {
@@ -115,7 +115,7 @@ func formOf(p *sdk.ElicitParams) (*form, error) {
 	return f, nil
 }
 
-// choices returns what a field may be, and how people call it.
+// choices returns the allowed values of a field and their titles.
 func (f *field) choices() (values []any, names []string) {
 	of := f
 	if f.Items != nil {
@@ -138,7 +138,7 @@ func (f *field) choices() (values []any, names []string) {
 	return values, names
 }
 
-// only returns the field that an answer is for that names none: the only one, or the only one that has to be given.
+// only returns the field for an answer without a field name: the only field, or the only required one.
 func (f *form) only() (string, *field) {
 	names := slices.Collect(maps.Keys(f.Properties))
 	if len(names) != 1 {
@@ -150,7 +150,7 @@ func (f *form) only() (string, *field) {
 	return names[0], f.Properties[names[0]]
 }
 
-// words are the question as the user reads it.
+// words returns the question as the user sees it.
 func words(server string, p *sdk.ElicitParams) (string, error) {
 	said := shorten.Marked(p.Message, maxQuestion, "…")
 	if p.URL != "" {
@@ -183,7 +183,7 @@ func words(server string, p *sdk.ElicitParams) (string, error) {
 	return shorten.Marked(b.String(), 2*maxQuestion, "…"), nil
 }
 
-// wants says what a field is to be.
+// wants describes the value of a field.
 func (f *field) wants() string {
 	about := f.Description
 	if about == "" {
@@ -208,10 +208,10 @@ func (f *field) wants() string {
 	return "a text" + about + "."
 }
 
-// errUnfit is in the errors for answers that do not fit their question.
+// errUnfit marks errors for answers that do not fit the question.
 var errUnfit = errors.New("that does not answer it")
 
-// answer reads what the user says to a question. data is structured input, nil for words.
+// answer parses the user's answer to a question; data is structured input or nil.
 func answer(p *sdk.ElicitParams, text string, data map[string]any) (*sdk.ElicitResult, error) {
 	text = strings.TrimSpace(text)
 	word := strings.ToLower(strings.TrimRight(text, ".!"))
@@ -236,7 +236,7 @@ func answer(p *sdk.ElicitParams, text string, data map[string]any) (*sdk.ElicitR
 		return r, nil
 	}
 	if data == nil && strings.HasPrefix(text, "{") {
-		_ = json.Unmarshal([]byte(text), &data) // else it is a text
+		_ = json.Unmarshal([]byte(text), &data) // otherwise it is text
 	}
 	if data == nil {
 		if data, err = f.read(text); err != nil {
@@ -263,7 +263,7 @@ func answer(p *sdk.ElicitParams, text string, data map[string]any) (*sdk.ElicitR
 	return &sdk.ElicitResult{Action: "accept", Content: data}, nil
 }
 
-// read returns the values in words: lines that begin with a name, or the only value there is.
+// read parses an answer in text: lines `name: value`, or a single value.
 func (f *form) read(text string) (map[string]any, error) {
 	data := map[string]any{}
 	for line := range strings.Lines(text) {
@@ -291,7 +291,7 @@ func (f *form) read(text string) (map[string]any, error) {
 	return map[string]any{name: v}, nil
 }
 
-// read returns the value that a text means.
+// read parses the value of a field.
 func (f *field) read(text string) (any, error) {
 	if f.Type == "array" {
 		var all []any
@@ -323,7 +323,7 @@ func (f *field) read(text string) (any, error) {
 	return text, nil
 }
 
-// choose returns the choice that a text names.
+// choose returns the allowed value that matches text.
 func (f *field) choose(text string) (any, error) {
 	values, names := f.choices()
 	for i, v := range values {
@@ -337,7 +337,7 @@ func (f *field) choose(text string) (any, error) {
 	return nil, fmt.Errorf("want one of %s", shorten.Marked(strings.Join(names, ", "), 500, "…"))
 }
 
-// truth reads a yes or a no.
+// truth parses a yes or no.
 func truth(word string) (yes, ok bool) {
 	switch word {
 	case "yes", "y", "true", "ok", "okay", "sure":

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	maxParked  = 64             // calls of older servers that wait for an answer
-	parkedTime = 24 * time.Hour // how long one may wait
-	maxRounds  = 20             // in which a server puts off a call, or asks for nothing
+	maxParked  = 64             // parked calls
+	parkedTime = 24 * time.Hour // until a parked call is canceled
+	maxRounds  = 20             // attempts at a call that a busy server postpones
 	roundPause = time.Second
 )
 
-// unknown is the outcome of a call that was cut off, and has an effect each time that it is made.
+// unknown is the error for an interrupted call that must not be repeated.
 const unknown = "the outcome is unknown: the call of %s was cut off, and it is not made a second time, since it may have been done: look whether it was, and ask again if not"
 
 var _ agents.Executor = (*Agent)(nil)
@@ -39,7 +39,7 @@ func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event
 	return agents.Handler(a.do).Execute(ctx, t)
 }
 
-// do calls a tool once for each task, or goes on with the call that the task is a reply to.
+// do makes the call of a task, continues the call that the task replies to, or returns the recorded outcome.
 func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
 	r, err := a.journal.read(t)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	}
 	switch {
 	case r == nil && t.Delivery > 1 && !of.repeatable():
-		return nil, fmt.Errorf(unknown, of.Name) // whoever had it before has a journal of its own
+		return nil, fmt.Errorf(unknown, of.Name) // it was delivered to a process with another journal
 	case r == nil:
 		arguments, err := arguments(t, of)
 		if err != nil {
@@ -71,14 +71,14 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 		r = &record{Message: message, State: taken, Tool: of.Name, Arguments: arguments}
 	case r.State == done:
 		return a.outcome(ctx, t, r)
-	case r.State == asking && r.Message == message: // it was asked, and that was not heard
+	case r.State == asking && r.Message == message: // the question was not acknowledged
 		return a.asked(r), nil
 	case r.State == asking:
 		r.Message, r.Deliveries = message, 0
 		return a.reply(ctx, t, of, r)
 	case !of.repeatable() && (r.State == sent || r.Message == message && r.Deliveries < t.Delivery-1):
 		return nil, fmt.Errorf(unknown, of.Name)
-	case r.Question != nil: // the reply was taken
+	case r.Question != nil: // a reply that was not sent to the server
 		r.Message = message
 		return a.reply(ctx, t, of, r)
 	}
@@ -89,12 +89,12 @@ func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) 
 	return a.call(ctx, t, of, r, &sdk.CallToolParams{})
 }
 
-// continues reports whether a task goes on after a question.
+// continues reports whether the task is a reply to a question.
 func continues(t *agents.Task) bool {
 	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
 }
 
-// said is what the user says in a reply: beside it there may be what other tasks gave.
+// said returns the user's words in a reply, without the results of other tasks, which have names.
 func said(t *agents.Task) string {
 	var parts a2a.ContentParts
 	for _, p := range t.Message.Parts {
@@ -105,7 +105,7 @@ func said(t *agents.Task) string {
 	return transport.Text(parts)
 }
 
-// keep writes the record of a call that must not be made twice.
+// keep writes the record, unless the call may be repeated.
 func (a *Agent) keep(t *agents.Task, of *tool, r *record) error {
 	if of.repeatable() && r.Question == nil {
 		return nil
@@ -113,7 +113,7 @@ func (a *Agent) keep(t *agents.Task, of *tool, r *record) error {
 	return a.journal.write(t, r)
 }
 
-// arguments returns the arguments of a call: the structured input of the task, or its words where the tool wants no more than a text.
+// arguments returns the arguments of a call: the task's structured input, or its text if the tool requires a single string.
 func arguments(t *agents.Task, of *tool) (json.RawMessage, error) {
 	var args []byte
 	text := strings.TrimSpace(t.Text())
@@ -128,7 +128,7 @@ func arguments(t *agents.Task, of *tool) (json.RawMessage, error) {
 	case of.text != "":
 		args, _ = json.Marshal(map[string]string{of.text: t.Text()})
 	default:
-		args = []byte("{}") // the tool may want nothing
+		args = []byte("{}") // for tools without parameters
 		var s struct{ Properties map[string]any }
 		if of.input == nil || json.Unmarshal(of.input, &s) == nil && len(s.Properties) == 0 {
 			break
@@ -146,7 +146,7 @@ func arguments(t *agents.Task, of *tool) (json.RawMessage, error) {
 	return args, nil
 }
 
-// call makes the call of a record, whose next round p says.
+// call makes the call of a record; p has what is special to this round.
 func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p *sdk.CallToolParams) (*agents.Result, error) {
 	p.Name, p.Arguments = r.Tool, r.Arguments
 	for round := range maxRounds {
@@ -174,7 +174,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 		case err != nil && isUnsent(err):
 			a.recover(s, err)
 			if round == 0 && !isRefused(err) {
-				select { // it has forgotten the session, or was away for a moment, and has done nothing
+				select { // the call was not started: try once more with a new session
 				case <-s.ended:
 				case <-ctx.Done():
 				}
@@ -182,7 +182,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 			}
 			return nil, a.unsent(t, of, r, fmt.Errorf("the server cannot be reached: %s", a.server.hide(plainURL(err).Error())))
 		case err != nil:
-			if q := visits(err); q != nil { // it was not done: something is to be done elsewhere first
+			if q := visits(err); q != nil { // the server wants the user to visit a URL first
 				r.Question = q
 				return a.ask(ctx, t, of, r)
 			}
@@ -196,7 +196,7 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 			r.Question = &question{Requests: res.InputRequests, Answers: sdk.InputResponseMap{}, State: res.RequestState}
 			return a.ask(ctx, t, of, r)
 		}
-		select { // it is busy
+		select { // the server is busy
 		case <-time.After(roundPause):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -205,13 +205,13 @@ func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p
 	return nil, errors.New("the server puts the call off again and again")
 }
 
-// unsent takes note that nothing was sent.
+// unsent records that the call was not sent.
 func (a *Agent) unsent(t *agents.Task, of *tool, r *record, why error) error {
 	r.State = taken
 	return errors.Join(why, a.keep(t, of, r))
 }
 
-// follow waits for what comes of a call: a result, an error, or, without either, a question that r has now.
+// follow waits for a call's result or error. If both are nil the server has asked a question, which is in r.
 func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record, one *call) (*sdk.CallToolResult, error) {
 	select {
 	case <-one.done:
@@ -233,30 +233,30 @@ func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record,
 		}
 		return nil, nil
 	case <-ctx.Done():
-		one.stop(context.Cause(ctx)) // of which the server is told
+		one.stop(context.Cause(ctx)) // notifies the server
 		<-one.done
 		if one.err == nil {
-			return one.result, nil // it was quicker
+			return one.result, nil // it had just ended
 		}
 		return nil, context.Cause(ctx)
 	}
 }
 
-// own are the codes of errors that the SDK makes of a connection that has failed. They look like those that a server answers with.
+// own lists the codes that the SDK uses for failed connections. These errors have the same type as errors in a server's response.
 var own = []int64{-32003, -32004, -32005}
 
-// failed says what an error of a call means for the task.
+// failed returns the task's error for a failed call and records the outcome.
 func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record, s *session, err error) error {
 	var answered *jsonrpc.Error
 	switch {
-	case errors.As(err, &answered) && !slices.Contains(own, answered.Code): // the server has refused it
+	case errors.As(err, &answered) && !slices.Contains(own, answered.Code): // the server responded with an error
 		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
 		if r.Failure == "" {
 			r.Failure = fmt.Sprintf("the server gives the error %d", answered.Code)
 		}
 		return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 	case ctx.Err() != nil && (of.repeatable() || errors.Is(err, agents.ErrCanceled)):
-		return err // nobody waits for it, or another instance does it
+		return err // nobody waits for the outcome, or the call may be repeated
 	}
 	if ctx.Err() == nil {
 		a.recover(s, err)
@@ -268,7 +268,7 @@ func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record,
 	return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
 }
 
-// recover ends a session that has failed at an address, so that Run makes another one.
+// recover ends a failed session with a URL, so that Run opens another one.
 func (a *Agent) recover(s *session, err error) {
 	a.log.Warn("server was lost", "err", a.server.hide(plainURL(err).Error()))
 	if s != nil && s.program == nil {
@@ -276,7 +276,7 @@ func (a *Agent) recover(s *session, err error) {
 	}
 }
 
-// settle keeps what came of a call, and returns it.
+// settle records the result of a call and returns it.
 func (a *Agent) settle(ctx context.Context, t *agents.Task, of *tool, r *record, res *sdk.CallToolResult) (*agents.Result, error) {
 	b, err := json.Marshal(res)
 	if err != nil {
@@ -291,7 +291,7 @@ func (a *Agent) settle(ctx context.Context, t *agents.Task, of *tool, r *record,
 	return a.outcome(ctx, t, r)
 }
 
-// outcome returns what a record says that came of the call.
+// outcome returns the outcome in a record.
 func (a *Agent) outcome(ctx context.Context, t *agents.Task, r *record) (*agents.Result, error) {
 	if r.Failure != "" {
 		return nil, errors.New(r.Failure)
@@ -306,7 +306,7 @@ func (a *Agent) outcome(ctx context.Context, t *agents.Task, r *record) (*agents
 	return result(ctx, t, res)
 }
 
-// ask puts the next question of a record to the user, or goes on when there is none.
+// ask asks the user the next question of a record, or continues the call if all are answered.
 func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
 	key, p, err := r.Question.next()
 	if err != nil {
@@ -340,7 +340,7 @@ func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*
 	return a.asked(r), nil
 }
 
-// asked is the question of a record.
+// asked returns the question of a record as a result.
 func (a *Agent) asked(r *record) *agents.Result {
 	text := r.Question.Shown
 	if r.Question.Wrong != "" {
@@ -349,7 +349,7 @@ func (a *Agent) asked(r *record) *agents.Result {
 	return agents.InputRequired(a.server.hide(text))
 }
 
-// reply goes on with a call whose question is answered.
+// reply takes the user's answer to a question.
 func (a *Agent) reply(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
 	q := r.Question
 	key, p, err := q.next()

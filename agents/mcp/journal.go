@@ -22,39 +22,39 @@ import (
 
 // Bounds of the journal.
 const (
-	recordAge  = 7 * 24 * time.Hour // no task comes again later
+	recordAge  = 7 * 24 * time.Hour // no task is redelivered later
 	maxRecords = 10_000
 	maxJournal = 256 << 20 // bytes of all records
-	maxRecord  = 64 << 20  // of one
-	sweepEvery = 256       // records that are begun
+	maxRecord  = 64 << 20  // bytes of one record
+	sweepEvery = 256       // calls
 )
 
-// What became of the call of a task, as far as its record says.
+// States of a record.
 const (
-	taken  = "taken"  // nothing was sent yet
-	sent   = "sent"   // it may have been done
-	done   = "done"   // it was done, and this came of it
-	asking = "asking" // the server has asked something
+	taken  = "taken"  // the call was not sent
+	sent   = "sent"   // the call may have been sent
+	done   = "done"   // the record has the outcome
+	asking = "asking" // the server has asked a question
 )
 
-// record is what is known of a task's call. Each task has one, which is written before the call is made, and once more before what came of it is
-// acknowledged: who reads it after a crash knows whether the call may be made.
+// record is the journal's entry for a task. It is written before the call is sent and again before the task's result is acknowledged, so that
+// after a crash it is known whether the call may be made.
 type record struct {
-	// Message is the task's message that the record is for: another attempt at it, or a reply, has another one.
+	// Message is the id of the task's latest message; a reply or another attempt has a new one.
 	Message string `json:"message"`
-	// Deliveries is how many deliveries of the message this journal has seen.
+	// Deliveries counts the deliveries of Message that this journal has seen.
 	Deliveries int    `json:"deliveries"`
 	State      string `json:"state"`
 
 	Tool      string          `json:"tool,omitempty"`
 	Arguments json.RawMessage `json:"arguments,omitempty"`
-	Result    json.RawMessage `json:"result,omitempty"`  // as the server gave it
-	Failure   string          `json:"failure,omitempty"` // in its place
+	Result    json.RawMessage `json:"result,omitempty"`  // the server's CallToolResult
+	Failure   string          `json:"failure,omitempty"` // if there is no result
 
-	Question *question `json:"question,omitempty"` // that the server has asked last
+	Question *question `json:"question,omitempty"` // the server's last question
 }
 
-// journal keeps the records of an agent, each in a file of its own, in a folder that one process has at a time.
+// journal keeps an agent's records, one file each, in a folder that is locked by one process.
 type journal struct {
 	dir  string
 	lock *os.File
@@ -63,7 +63,7 @@ type journal struct {
 	begun int
 }
 
-// openJournal opens the journal in a folder, which it makes.
+// openJournal opens the journal in folder and creates the folder if necessary.
 func openJournal(folder string, now time.Time) (*journal, error) {
 	j := &journal{dir: filepath.Join(folder, "calls")}
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
@@ -86,13 +86,13 @@ func (j *journal) close() error {
 	return nil
 }
 
-// path is where the record of a task is.
+// path returns the file of a task's record.
 func (j *journal) path(t *agents.Task) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{t.Tenant, t.ContextID, string(t.ID)}, "\x00")))
 	return filepath.Join(j.dir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// read returns the record of a task, nil when there is none.
+// read returns a task's record, or nil.
 func (j *journal) read(t *agents.Task) (*record, error) {
 	b, _, err := document.ReadRegular(j.path(t), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,7 +111,7 @@ func (j *journal) read(t *agents.Task) (*record, error) {
 	return r, nil
 }
 
-// write keeps the record of a task.
+// write writes and syncs a task's record.
 func (j *journal) write(t *agents.Task, r *record) error {
 	b, err := json.Marshal(r)
 	if err == nil {
@@ -132,7 +132,7 @@ func (j *journal) write(t *agents.Task, r *record) error {
 	return nil
 }
 
-// sweep removes what is old, and the oldest of what is too much. A task whose record is gone is one whose outcome is unknown, when it comes again.
+// sweep removes old records, and the oldest ones if there are too many. Should a task without its record be redelivered, its outcome is unknown.
 func (j *journal) sweep(now time.Time) error {
 	entries, err := os.ReadDir(j.dir)
 	if err != nil {
@@ -159,7 +159,7 @@ func (j *journal) sweep(now time.Time) error {
 	return nil
 }
 
-// writeFile writes a file that is there as a whole or not at all, also after the machine has lost its power.
+// writeFile writes a file atomically and syncs it.
 func writeFile(path string, b []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -181,6 +181,6 @@ func writeFile(path string, b []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	_ = dir.Sync() // where folders cannot be synced, the name is as safe as it gets
+	_ = dir.Sync() // not all systems can sync folders
 	return dir.Close()
 }

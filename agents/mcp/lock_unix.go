@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// lock locks f until it is closed or the process ends, and reports whether nobody else has.
+// lock locks f until it is closed or the process exits. It returns false if another process has locked it.
 func lock(f *os.File) bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil }

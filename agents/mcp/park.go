@@ -10,14 +10,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// parked is a call of an older server that waits for an answer.
+// parked is a call that waits for the user's answer.
 type parked struct {
 	call     *call
 	question *live
 	expiry   *time.Timer
 }
 
-// park keeps a call while its question is with the user. It returns false when there are too many.
+// park keeps a call while the user is asked. It returns false if too many are parked.
 func (a *Agent) park(t *agents.Task, one *call, q *live) bool {
 	one.listen(nil)
 	a.mu.Lock()
@@ -38,7 +38,7 @@ func (a *Agent) park(t *agents.Task, one *call, q *live) bool {
 	return true
 }
 
-// unpark gives the server its answer, and goes on with the call.
+// unpark passes the answer to the server and continues with the call.
 func (a *Agent) unpark(ctx context.Context, t *agents.Task, of *tool, r *record, said *sdk.ElicitResult) (*agents.Result, error) {
 	key := a.journal.path(t)
 	a.mu.Lock()

@@ -13,19 +13,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// maxPins bounds the file of what is remembered of tools, in bytes.
+// maxPins bounds the file of hashes, in bytes.
 const maxPins = 1 << 20
 
-// pins remember what the tools of a server said of themselves when they were seen first. A server may say something harmless until it is
-// trusted, and something else then.
+// pins keeps a hash of each tool as it was first seen. A server may change a tool's description after the user came to trust it.
 type pins struct {
 	path string
 }
 
 func openPins(folder string) *pins { return &pins{filepath.Join(folder, "tools.json")} }
 
-// compare returns the names of the tools that are not what they were, and remembers those that are new. One that has changed stays so until its
-// line is taken out of the file.
+// compare returns the names of changed tools and adds new ones. A tool counts as changed until its line is removed from the file.
 func (p *pins) compare(tools []*tool) (changed []string, err error) {
 	known := map[string]string{}
 	b, _, err := document.ReadRegular(p.path, maxPins)
@@ -58,7 +56,7 @@ func (p *pins) compare(tools []*tool) (changed []string, err error) {
 	return changed, writeFile(p.path, b)
 }
 
-// hash is of what a tool says of itself: its name, its words, its schemas and its hints.
+// hash covers a tool's name, title, description, schemas and annotations.
 func (t *tool) hash() string {
 	b, err := json.Marshal([]any{t.Name, t.Title, t.Description, t.input, t.output, t.Annotations})
 	if err != nil {

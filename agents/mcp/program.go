@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// endGrace is the time from one way of ending a program to the next: its input is closed, it gets SIGTERM, it is killed.
+	// endGrace is the time between closing a program's input, sending SIGTERM, and killing it.
 	endGrace = 2 * time.Second
 
 	maxLine    = 1 << 10 // bytes of a line of standard error
-	errorLines = 5       // of it, in the text of a failure
+	errorLines = 5       // of standard error in an error message
 )
 
-// inherited are the variables that a program of a configuration file gets of this process: what programs need to run. The keys of others are not for
-// it; what it needs beside these is in its file.
+// inherited lists the variables, or prefixes ending in _, that a program from a configuration file gets from this process. Other variables may hold
+// keys, and have to be named in the file.
 var inherited = []string{
 	"HOME", "LANG", "LANGUAGE", "LC_", "LOGNAME", "PATH", "SHELL", "SSL_CERT_", "TERM", "TMPDIR", "TZ", "USER", "XDG_",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "NODE_EXTRA_CA_CERTS",
@@ -44,12 +44,12 @@ type program struct {
 	stdin  *os.File
 	stdout *os.File
 	stderr *stderr
-	gone   chan struct{} // closed when it has ended
-	err    error         // how; set before gone is closed
+	gone   chan struct{} // closed when the process has exited
+	err    error         // of Wait; set before gone is closed
 	once   sync.Once
 }
 
-// start starts the program of a server, in a process group of its own. each gets the lines of its standard error.
+// start starts the server's program in its own process group. each is called with the lines of its standard error.
 func start(s *Server, each func(line string)) (*program, error) {
 	path, err := findProgram(s.Argv[0], s.Dir)
 	if err != nil {
@@ -74,20 +74,20 @@ func start(s *Server, each func(line string)) (*program, error) {
 	process.Isolate(p.cmd)
 	started := make(chan error)
 	go func() {
-		// On Linux the program is told to die with the thread that starts it, which must then live as long as the program.
+		// On Linux the program dies with the thread that started it, so the thread must live as long as the program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
 			p.err = p.cmd.Wait()
-			process.KillGroup(p.cmd.Process.Pid) // what it had started speaks to nobody
+			process.KillGroup(p.cmd.Process.Pid) // its children are of no use without it
 			process.KillAll(p.cmd.Process.Pid, p.mark)
 			close(p.gone)
 		}
 	}()
 	err = <-started
-	_ = errors.Join(inRead.Close(), outWrite.Close()) // the program has them
+	_ = errors.Join(inRead.Close(), outWrite.Close()) // the program has its own copies
 	if err != nil {
 		_ = errors.Join(inWrite.Close(), outRead.Close())
 		return nil, fmt.Errorf("%s cannot be started: %w", filepath.Base(path), plain(err))
@@ -95,7 +95,7 @@ func start(s *Server, each func(line string)) (*program, error) {
 	return p, nil
 }
 
-// environ is what a program gets of the environment of this process.
+// environ returns the part of this process's environment that the program gets.
 func environ(s *Server) []string {
 	if s.Inherit {
 		return os.Environ()
@@ -135,7 +135,7 @@ func findProgram(name, dir string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// plain leaves the names of paths and calls out of an error.
+// plain removes paths and system call names from an error.
 func plain(err error) error {
 	var of *exec.Error
 	if errors.As(err, &of) {
@@ -148,12 +148,12 @@ func plain(err error) error {
 	return err
 }
 
-// transport speaks with the program.
+// transport returns a transport over the program's standard input and output.
 func (p *program) transport() sdk.Transport {
 	return &sdk.IOTransport{Reader: p.stdout, Writer: input{p.stdin}}
 }
 
-// input is the standard input of a program, which may be closed more than once.
+// input is a program's standard input; it can be closed repeatedly.
 type input struct{ *os.File }
 
 // Close implements [io.Closer].
@@ -164,10 +164,10 @@ func (i input) Close() error {
 	return nil
 }
 
-// end ends the program with all that it has started, and waits for it.
+// end ends the program and all processes that it started, and waits for it.
 func (p *program) end() {
 	p.once.Do(func() {
-		_ = p.stdin.Close() // by which it is told to end
+		_ = p.stdin.Close() // asks it to exit
 		if !p.await(endGrace) {
 			_ = process.Terminate(p.cmd.Process, p.mark)
 			p.await(endGrace)
@@ -188,7 +188,7 @@ func (p *program) await(most time.Duration) bool {
 	}
 }
 
-// stderr passes on what a program writes there, line by line, as far as somebody can read it, and keeps the last lines.
+// stderr passes on a program's standard error line by line, limits the rate, and keeps the last lines.
 type stderr struct {
 	each func(line string)
 	pace *rate.Limiter
@@ -227,7 +227,7 @@ func (w *stderr) Write(b []byte) (int, error) {
 	}
 }
 
-// tail returns the last lines, on one.
+// tail returns the last lines, joined by spaces.
 func (w *stderr) tail() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

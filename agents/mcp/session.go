@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	connectTimeout = 2 * time.Minute // a first npx downloads what it runs
+	connectTimeout = 2 * time.Minute // npx may have to download the program first
 	listTimeout    = 30 * time.Second
 	closeTimeout   = 5 * time.Second
-	keepAlive      = 30 * time.Second // between two looks whether an address still answers, by revisions that have them
-	maxPages       = 100              // of a list
+	keepAlive      = 30 * time.Second // interval of pings to a URL, in revisions that have them
+	maxPages       = 100              // of tools/list
 
-	// oldRevision is spoken with a server that does not bear to be asked which revisions it has.
+	// oldRevision is used for servers that fail when they are asked for their revisions (server/discover).
 	oldRevision = "2025-11-25"
 )
 
-// session is a server that answers.
+// session is a connection to a running server.
 type session struct {
 	*sdk.ClientSession
-	program *program // nil at an address
+	program *program // nil for a URL
 	ended   chan struct{}
 	stop    context.CancelFunc
 	once    sync.Once
@@ -38,9 +38,9 @@ type session struct {
 	calls calls
 }
 
-// connect starts the server or reaches it, and agrees on a revision; "" is the newest that both have.
+// connect starts or reaches the server and negotiates a revision; "" means the newest one that both support.
 func connect(ctx context.Context, s *Server, revision string, o *Options, log *slog.Logger, changed func()) (*session, error) {
-	living, stop := context.WithCancel(context.WithoutCancel(ctx)) // the first transport ends with it
+	living, stop := context.WithCancel(context.WithoutCancel(ctx)) // the SSE transport ends when it does
 	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("it did not answer within %v", connectTimeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, stop)()
@@ -53,7 +53,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 			return nil, err
 		}
 		tr = n.program.transport()
-		defer context.AfterFunc(ctx, n.program.end)() // it ends what waits for it
+		defer context.AfterFunc(ctx, n.program.end)() // unblocks Connect
 	} else {
 		client := newHTTPClient(s)
 		if tr = (&sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client}); s.SSE {
@@ -67,7 +67,7 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 		ElicitationHandler:          n.calls.elicit,
 		ProgressNotificationHandler: n.calls.progress,
 		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { changed() },
-		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true}, // whoever answers may do so tomorrow
+		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true}, // the user may answer much later
 	}
 	if s.URL != "" {
 		options.KeepAlive, options.KeepAliveFailureThreshold = keepAlive, 3
@@ -95,13 +95,13 @@ func connect(ctx context.Context, s *Server, revision string, o *Options, log *s
 	if n.program != nil {
 		go func() {
 			<-n.program.gone
-			_ = n.program.stdout.Close() // also when what it has started holds it open
+			_ = n.program.stdout.Close() // its children may hold it open
 		}()
 	}
 	return n, nil
 }
 
-// end ends the session, and the program of its server.
+// end ends the session and the server's program.
 func (n *session) end() {
 	n.once.Do(func() {
 		if n.program != nil {
@@ -110,7 +110,7 @@ func (n *session) end() {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = n.Close() // it waits for what is under way
+			_ = n.Close() // waits for calls in progress
 		}()
 		select {
 		case <-done:
@@ -120,7 +120,7 @@ func (n *session) end() {
 	})
 }
 
-// tools returns the tools of the server, and how many there are beside these.
+// tools returns at most most tools of the server; more is true if it has others.
 func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bool, err error) {
 	if caps := n.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
 		return nil, false, nil
@@ -145,9 +145,9 @@ func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bo
 	return all, true, nil
 }
 
-// newHTTPClient returns a client that says who it is to the server, and to nobody else.
+// newHTTPClient returns a client that sends the server's headers to the server only, also after a redirect.
 func newHTTPClient(s *Server) *http.Client {
-	home, _ := url.Parse(s.URL) // as check has seen it
+	home, _ := url.Parse(s.URL) // check has parsed it
 	return &http.Client{
 		Transport: &headers{of: s, home: home, next: httpclient.NewTransport(0)},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
@@ -159,14 +159,14 @@ func newHTTPClient(s *Server) *http.Client {
 	}
 }
 
-// headers adds the headers of a server to its requests.
+// headers adds the server's headers to requests.
 type headers struct {
 	of   *Server
 	home *url.URL
 	next http.RoundTripper
 }
 
-// refusedError is what a server answers that does not let the request in; nothing was done.
+// refusedError reports status 401 or 403: the server did not process the request.
 type refusedError struct{ status string }
 
 func (e *refusedError) Error() string {
@@ -189,7 +189,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// isUnsent reports whether err says that the server has not begun what it was asked for.
+// isUnsent reports whether err means that the server did not start the call.
 func isUnsent(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, sdk.ErrSessionMissing) || isRefused(err) || errors.As(err, &op) && op.Op == "dial"
@@ -200,7 +200,7 @@ func isRefused(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// plainURL leaves the query of an address out of an error.
+// plainURL removes the query of the URL in an error.
 func plainURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
