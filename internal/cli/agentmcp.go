@@ -35,17 +35,17 @@ func (e *env) newAgentMCP() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mcp [NAME... | --name NAME -- PROGRAM [ARGS...] | --url URL]",
 		Short: "Make agents of MCP servers",
-		Long: `Make agents of MCP servers, one of each, called mcp_NAME, with a skill for each of its tools. Without a NAME it lists the servers that
-a file has, and starts nothing. The file is one that other programs have, such as .mcp.json or .vscode/mcp.json; ${NAME} and
-${NAME:-default} in it stand for variables of the environment.
+		Long: `Make agents of MCP servers, called mcp_NAME, with a skill for each tool. Without a NAME this lists the servers in a file and starts
+nothing. The file is that of another program, such as .mcp.json or .vscode/mcp.json; ${NAME} and ${NAME:-default} in it are replaced
+by environment variables.
 
-A server is a program, which ends with the agent and is started again when it ends before, or an address: of that, the variable
-MCP_TOKEN is the bearer token, or the headers in the file have it. Of a program that a file lists, the environment is what
-programs need to run, and what the file adds.
+A server is a program or a URL. The program is restarted when it ends, and ended with the agent. A program from a file gets only the
+environment variables that programs need, and those in the file. For a URL, the bearer token is in the file's headers or, with --url, in
+MCP_TOKEN.
 
-A tool whose server does not say that it destroys nothing needs your yes; a rule with confirm: false in the policy does without.
-So does one that has changed what it says of itself since it was seen first. What has an effect each time is never done twice: where a
-call was cut off, the task says that its outcome is unknown. What is kept for that is in the folder mcp of --data.`,
+A tool needs your yes unless its server says that it destroys nothing; the rule confirm: false in the policy waives it. A tool whose
+description or schema has changed since it was first seen needs it, too. A tool with side effects is called once per task: if the
+call is interrupted, the task fails and says that the outcome is unknown. The journal for that is in the folder mcp of --data.`,
 		Example: "  cortex agent mcp --config .mcp.json\n  cortex agent mcp fs memory --config .mcp.json\n" +
 			"  cortex agent mcp --name fs -- npx -y @modelcontextprotocol/server-filesystem .\n  cortex agent mcp --url https://example.com/mcp",
 		Args: func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
