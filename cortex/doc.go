@@ -44,7 +44,7 @@
 //     out tasks, whose phase is then Held (Asked, in code). The yes to the latter is called confirm in a policy, and Consent in an entry.
 //   - refused: of a message, answered with a text but without an entry or a dead letter (bar). A message that has an entry, but cannot be
 //     decided, has a Failure there. A decision of kind refuse is an answer like others.
-//   - rejected: of a task, by its agent or the transport. Rejected of an entry is why a result breaks the schema promised for it: its task fails.
+//   - rejected: of a task, by its agent or the transport. Rejected of an entry is why a result is not accepted: its task fails.
 //   - given up: of an event: it cannot be handled, ever or after many attempts, and is a dead letter. Of an attempt: the task is tried again.
 //   - withdraw, recall: to remove a task that was stopped from its agent's inbox, or from the queue before it.
 //   - come second: of an entry: its append conflicted, since another entry was faster. Lost: such an entry, and the fold that it was made for.

@@ -155,8 +155,8 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
 }
 
-// markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which are in the inbox of an agent that has
-// fetched nothing. After its deadline the queue does not send a task any more.
+// markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which wait in their agent's inbox
+// to be fetched. After its deadline the queue does not send a task any more.
 func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conversation, entry *conversation.Entry) error {
 	search, ok := o.cfg.Transport.(transport.InboxSearch)
 	if _, deadline := entry.Cause.Payload.(*transport.Deadline); !ok || !deadline || o.queue.backlog == nil {
@@ -188,8 +188,8 @@ func (o *Orchestrator) markWaited(ctx context.Context, conv *conversation.Conver
 	return nil
 }
 
-// unfetched reports whether a task is in its agent's inbox, from which the agent has fetched nothing. It only chooses the words of the
-// failure, so it returns false when the inbox cannot be read.
+// unfetched reports whether a task waits in its agent's inbox to be fetched, as does everything in it. After a kill of the server it may have been
+// fetched before. It is false if that cannot be found out: the answer is only shown to people.
 func (o *Orchestrator) unfetched(ctx context.Context, search transport.InboxSearch, agent string, work *transport.Event) bool {
 	inbox := transport.Inbox(o.cfg.Tenant, agent)
 	if o.queue.depth == nil {

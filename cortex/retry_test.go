@@ -113,15 +113,15 @@ func TestRetriesEnd(t *testing.T) {
 		policy string
 		want   string
 	}{
-		"nobody is left": {3, "", "a2 FAILED no result within 5m0s, the task was never fetched (tried before: a0: no result within 5m0s, the task was never fetched; a1: no result within 5m0s, the task was never fetched); "},
-		"often enough":   {9, "", "a4 FAILED no result within 5m0s, the task was never fetched (tried before: " + strings.Repeat("; aN: no result within 5m0s, the task was never fetched", 4)[2:] + "); "},
+		"nobody is left": {3, "", "a2 FAILED no result within 5m0s, and the task still waits to be fetched (tried before: a0: no result within 5m0s, and the task still waits to be fetched; a1: no result within 5m0s, and the task still waits to be fetched); "},
+		"often enough":   {9, "", "a4 FAILED no result within 5m0s, and the task still waits to be fetched (tried before: " + strings.Repeat("; aN: no result within 5m0s, and the task still waits to be fetched", 4)[2:] + "); "},
 		"the rules say so": {
 			9, "rules: [{agents: [a0], retry: {attempts: 2}}]",
-			"a1 FAILED no result within 5m0s, the task was never fetched (tried before: a0: no result within 5m0s, the task was never fetched); ",
+			"a1 FAILED no result within 5m0s, and the task still waits to be fetched (tried before: a0: no result within 5m0s, and the task still waits to be fetched); ",
 		},
 		"the second's rules say so": {
 			9, "rules: [{agents: [a1], retry: {others: false}}]",
-			"a1 FAILED no result within 5m0s, the task was never fetched (tried before: a0: no result within 5m0s, the task was never fetched); ",
+			"a1 FAILED no result within 5m0s, and the task still waits to be fetched (tried before: a0: no result within 5m0s, and the task still waits to be fetched); ",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

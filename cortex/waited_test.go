@@ -50,7 +50,7 @@ func TestWaitedUntilTheDeadline(t *testing.T) {
 				over(w, cfg)
 				pass(15 * time.Second)
 				for _, id := range []string{"m0", "m1", "m2", "m3"} {
-					w.wantAnswer(id, "a0 could not do it: no result within 15s, the task was never fetched")
+					w.wantAnswer(id, "a0 could not do it: no result within 15s, and the task still waits to be fetched")
 				}
 				for _, id := range []string{"m4", "m5"} {
 					w.wantAnswer(id, "The task of a0 was canceled: "+advised)
@@ -145,7 +145,7 @@ func TestWaitedCountsForNoRule(t *testing.T) {
 		}
 		w.publish(userEvent("m1", "go"))
 		pass(time.Minute)
-		w.wantAnswer("m1", "a2 FAILED no result within 15s, the task was never fetched (tried before: a0: "+waited+"; a1: no result within 15s, the task was never fetched); ")
+		w.wantAnswer("m1", "a2 FAILED no result within 15s, and the task still waits to be fetched (tried before: a0: "+waited+"; a1: no result within 15s, and the task still waits to be fetched); ")
 	})
 }
 
@@ -179,14 +179,14 @@ func TestWaitedIsInTheLog(t *testing.T) {
 	})
 }
 
-// TestNeverFetched tells a task that an agent has not fetched from one that it has, and says so also when the log is read again. Where the agent has fetched
-// others, it is not known which.
-func TestNeverFetched(t *testing.T) {
+// TestNotFetched checks that a task which waits in its agent's inbox to be fetched is told from one that the agent has, also when the log is read again.
+// When the agent has fetched others, nobody knows which, and nothing is said.
+func TestNotFetched(t *testing.T) {
 	for name, test := range map[string]struct {
 		takes int // tasks, which it does not do
 		says  string
 	}{
-		"none": {0, ", the task was never fetched"}, "one of two": {1, ""}, "both": {2, ""},
+		"none": {0, ", and the task still waits to be fetched"}, "one of two": {1, ""}, "both": {2, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -119,7 +119,7 @@ func (e *Entry) Missing(t *Task) string {
 	case t.Gone:
 		return "the agent has gone"
 	case slices.Contains(e.Unfetched, t.ID):
-		return "no result within " + took + ", the task was never fetched"
+		return "no result within " + took + ", and the task still waits to be fetched"
 	}
 	return "no result within " + took
 }

@@ -58,11 +58,12 @@ type Entry struct {
 	Withheld map[a2a.TaskID]string `json:"withheld,omitempty"`
 	// Waited are the tasks that reach their deadline here while in the orchestrator's queue: their agents never got them.
 	Waited []a2a.TaskID `json:"waited,omitempty"`
-	// Unfetched are the tasks that reach their deadline here while in the inboxes of their agents, which have fetched nothing from there.
+	// Unfetched are the tasks that reach their deadline here while they wait in their agent's inbox to be fetched, as does all that is in it.
 	Unfetched []a2a.TaskID `json:"unfetched,omitempty"`
 	// Retries are the tasks whose attempt ends here without a result and that are tried again.
 	Retries map[a2a.TaskID]Retry `json:"retries,omitempty"`
-	// Rejected says why the result that is the cause breaks the schema promised for it. Its task fails.
+	// Rejected says why the result that is the cause is not accepted: it breaks the schema promised for it, or names a file that is not there. Its
+	// task fails.
 	Rejected string `json:"rejected,omitempty"`
 	// Summary replaces the oldest answered turns of the window and the summary before it. With an empty Text its Turns are left out.
 	Summary *llm.Summary `json:"summary,omitempty"`

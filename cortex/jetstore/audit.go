@@ -10,30 +10,30 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Audit finds what is damaged in a log, from its messages as the server's files have them. It is told of all of them, in the order of
-// their sequences, and of sequences that are known to be gone. It keeps some 200 bytes for each conversation.
+// Audit finds damage in a log, from the messages in the server's files. The caller passes all messages, and the sequences known to be gone, in the
+// order of their sequences. An Audit uses some 200 bytes for each conversation.
 type Audit struct {
 	since   uint64
 	last    uint64 // sequence
 	convs   map[string]*audited
-	missing [][2]uint64 // sequences, from and to
+	missing [][2]uint64 // ranges of sequences, both ends included
 	erased  []uint64
 }
 
-// audited is what was seen of a conversation.
+// audited is the state of one conversation.
 type audited struct {
 	chain
 	good, rest int
-	why        string // it is damaged
+	why        string // the damage; "" when there is none
 }
 
-// NewAudit returns an Audit of a log in which all that is missing from the sequence since on can be accounted for.
+// NewAudit returns an Audit of a log in which every missing sequence after since can be accounted for.
 func NewAudit(since uint64) *Audit { return &Audit{since: since, convs: map[string]*audited{}} }
 
-// Gone tells that a message was removed.
+// Gone reports that the message of a sequence was removed.
 func (a *Audit) Gone(seq uint64) { a.advance(seq) }
 
-// Message tells of a message.
+// Message adds a message.
 func (a *Audit) Message(seq uint64, subj string, header, data []byte) {
 	a.advance(seq)
 	if subj == erasedSubject {
@@ -59,7 +59,7 @@ func (a *Audit) Message(seq uint64, subj string, header, data []byte) {
 	c.good++
 }
 
-// advance notes which sequences are missing before seq.
+// advance records the missing sequences before seq.
 func (a *Audit) advance(seq uint64) {
 	if from := max(a.last+1, a.since+1); seq > from {
 		a.missing = append(a.missing, [2]uint64{from, seq - 1})
@@ -67,7 +67,7 @@ func (a *Audit) advance(seq uint64) {
 	a.last = max(a.last, seq)
 }
 
-// entry checks one of a conversation. One without a checksum is read as a whole.
+// entry checks an entry. It decodes the whole entry only if that has no valid checksum.
 func (c *audited) entry(seq uint64, subj string, header, data []byte) error {
 	m := stored{seq: seq, subject: subj, data: data, sum: headerOf(header, sumHeader)}
 	if m.sum == "" || m.sum != sumOf(subj, data) {
@@ -82,7 +82,7 @@ func (c *audited) entry(seq uint64, subj string, header, data []byte) error {
 	return c.follow(seq, place)
 }
 
-// headerOf returns a value of a header as it is stored.
+// headerOf returns a value of a header in its stored form.
 func headerOf(header []byte, name string) string {
 	_, value, ok := bytes.Cut(header, []byte("\r\n"+name+":"))
 	if !ok {
@@ -92,7 +92,7 @@ func headerOf(header []byte, name string) string {
 	return string(bytes.TrimSpace(value))
 }
 
-// placeOf returns the place that an entry begins with.
+// placeOf returns the number at the beginning of an entry's JSON.
 func placeOf(data []byte) (uint64, bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"seq":`))
 	n := bytes.IndexByte(rest, ',')
@@ -103,17 +103,17 @@ func placeOf(data []byte) (uint64, bool) {
 	return place, err == nil
 }
 
-// Audited is what an Audit has found.
+// Audited is the result of an Audit.
 type Audited struct {
 	Conversations int       `json:"conversations"`
-	Entries       int       `json:"entries"` // that are good
+	Entries       int       `json:"entries"` // intact ones
 	Damaged       []Damaged `json:"damaged"`
-	// Lost is how many messages are missing that nobody has erased. Those of damaged conversations are among them, and those of
-	// conversations that are gone altogether, or end too early, which cannot be named.
+	// Lost is the number of missing messages that were not erased. It includes those of damaged conversations, and those of conversations that are
+	// missing entirely or at their end, which cannot be named.
 	Lost uint64 `json:"lost"`
 }
 
-// End returns what was found.
+// End returns the result.
 func (a *Audit) End() Audited {
 	found := Audited{Damaged: []Damaged{}}
 	slices.Sort(a.erased)
@@ -127,7 +127,7 @@ func (a *Audit) End() Audited {
 		found.Entries += c.good
 		tenant, contextID, err := conversationOf(subj)
 		if err != nil {
-			continue // nothing that Append wrote
+			continue // not written by Append
 		}
 		found.Conversations++
 		if c.why != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
-// TestErasedIsNotLost erases a conversation: of the sequences that are missing then, and that the server's files do not know any more, only
-// those of others are lost.
+// TestErasedIsNotLost erases a conversation: of the missing sequences that the server's files do not mention any more, only those of other
+// conversations are lost.
 func TestErasedIsNotLost(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

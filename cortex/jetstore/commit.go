@@ -15,21 +15,19 @@ import (
 )
 
 const (
-	// commitTimeout is how long an append is tried, when its ctx does not end before: a cluster that has lost a server needs
-	// some seconds to elect another.
+	// commitTimeout bounds an append unless its ctx ends before: a cluster that has lost a server needs some seconds to elect another leader.
 	commitTimeout = 10 * time.Second
-	// attemptTimeout is how long the first attempt waits for its answer, and each further one twice as long as the one before: a server
-	// that is killed does not say that none will come, and one that has too much to do is not helped by more work.
+	// attemptTimeout bounds the first attempt; each further one gets twice the time of the one before. A killed server does not say that no answer
+	// will come, and more requests do not help an overloaded one.
 	attemptTimeout = time.Second
 	retryPause     = 50 * time.Millisecond
 )
 
 var errOvertaken = errors.New("the server did not answer, and the conversation has gone on: whether the entry is in it, loading it tells")
 
-// commit publishes m if after is still the last sequence of its subject, and returns its own.
+// commit publishes m if after is still the last sequence of its subject, and returns the new sequence.
 //
-// It is published again when no answer comes. If the first was stored after all, that is a conflict with itself: the
-// last message is then this one.
+// It publishes again when no answer comes. If the first publish was stored after all, the second conflicts with it: the last message then equals m.
 func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, error) {
 	m.Header[jetstream.ExpectedStreamHeader] = []string{Stream}
 	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
@@ -55,7 +53,7 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 			case last.seq != after:
 				return 0, errOvertaken
 			}
-			// The first one is on its way to the other servers.
+			// The first publish is being replicated.
 		case !passes(err):
 			return 0, err
 		default:
@@ -72,14 +70,14 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 	}
 }
 
-// isConflict reports that another message is the last one of the subject, or will be in a moment.
+// isConflict reports whether err says that another message is the subject's last one, or is about to be.
 func isConflict(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) &&
 		(api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// passes reports that a server is there, and that the stream is not for now: a cluster elects its leader.
+// passes reports whether err is temporary: the server is running, but the stream is not available now, for example while a cluster elects a leader.
 func passes(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// listTimeout is how long one question about many conversations may take: the server may have to read much to answer it.
+	// listTimeout bounds one request about many conversations, for which the server may have to read much.
 	listTimeout = 30 * time.Second
-	listAhead   = 64 // conversations whose last entries the server looks up at once; a gateway lets no more through
-	titlesAhead = 16 // titles read at once; each is a whole entry
+	listAhead   = 64 // conversations whose last entries one request asks for; a gateway allows no more
+	titlesAhead = 16 // titles read at once; each is in a whole entry
 	titleDepth  = 16 // entries of a conversation that are searched for a title
 )
 
@@ -32,9 +32,9 @@ type listed struct {
 	info    storage.ContextInfo
 }
 
-// Contexts implements [storage.Store]. The order and the dates of all conversations come first: from their outlines, and where one does not
-// stand for the whole log, from the last entry. Titles that are in no outline are read a few at a time as the caller goes on, so the top of a
-// long list is cheap.
+// Contexts implements [storage.Store]. It first reads the order and dates of all conversations: from their outlines or, where an outline does not
+// cover the whole log, from the last entry. It reads titles that no outline has a few at a time as the caller iterates, so that the top of a long
+// list is cheap.
 func (s *Store) Contexts(ctx context.Context, tenant string) iter.Seq2[storage.ContextInfo, error] {
 	return func(yield func(storage.ContextInfo, error) bool) {
 		all, err := s.list(ctx, tenant)
@@ -66,7 +66,7 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 	kept := s.outlines(ctx, tenant)
 	ids := make(map[string]string, len(counts))
 	all := make([]listed, 0, len(counts))
-	var changed []string // since their outlines were made
+	var changed []string // subjects whose logs have grown since their outlines were made
 	for subj, entries := range counts {
 		id, err := transport.Unescape(strings.TrimPrefix(subj, prefix))
 		if err != nil {
@@ -91,12 +91,12 @@ func (s *Store) list(ctx context.Context, tenant string) ([]listed, error) {
 		all = append(all, l)
 	}
 	s.dropOutlines(ctx, tenant, kept)
-	// By sequence rather than time: it does not depend on anybody's clock.
+	// Sort by sequence, which depends on nobody's clock, unlike the time.
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(b.info.Version, a.info.Version) })
 	return all, nil
 }
 
-// counts returns how many entries each conversation has. The server knows by heart.
+// counts returns the number of entries of each conversation, which the server has in memory.
 func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -107,9 +107,9 @@ func (s *Store) counts(ctx context.Context, filter string) (map[string]uint64, e
 	return info.State.Subjects, nil
 }
 
-// lasts reads the last message of each subject, a few at a time: the server finds what it does not remember in its files, and nobody can
-// append meanwhile; for all conversations of a large log at once, that is many seconds. It keeps what a list needs. No consumer is
-// made: a stream has room for so many, and whoever reads would take the place of others.
+// lasts reads the last message of each subject, a few at a time: the server searches its files for what it has not cached, and no append is
+// possible meanwhile; for all conversations of a large log that would take many seconds. It keeps what a list needs. It makes no consumer: a stream
+// has a limited number, and readers would take the place of others.
 func (s *Store) lasts(ctx context.Context, subjects []string) (map[string]listed, error) {
 	all := make(map[string]listed, len(subjects))
 	for some := range slices.Chunk(subjects, listAhead) {
@@ -145,7 +145,7 @@ func (s *Store) readTitles(ctx context.Context, some []listed) error {
 	return g.Wait()
 }
 
-// title returns the title that the first user's message gives, or "" if none comes early.
+// title returns the title from the first user's message, or "" if the first titleDepth entries have none.
 func (s *Store) title(ctx context.Context, subject string) (string, error) {
 	from := uint64(1)
 	for range titleDepth {
@@ -158,7 +158,7 @@ func (s *Store) title(ctx context.Context, subject string) (string, error) {
 		}
 		e := &conversation.Entry{}
 		if err := e.UnmarshalJSON(m.data); err != nil {
-			return "", nil // the list shows the conversation; loading it tells what is wrong
+			return "", nil // the list shows the conversation; loading it reports the damage
 		}
 		if title, ok := e.Title(); ok {
 			return title, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// contexts returns how many entries each listed conversation has, and how the list ended.
+// contexts returns the number of entries of each listed conversation, and the error of the list.
 func contexts(t *testing.T, s storage.Store) (entries map[string]int, failed error) {
 	t.Helper()
 	entries = map[string]int{}
@@ -31,9 +31,9 @@ func contexts(t *testing.T, s storage.Store) (entries map[string]int, failed err
 	return entries, nil
 }
 
-// TestListAFewAtATime holds that a list asks for the last entries of a few conversations at a time: who appends would wait for as long as
-// the server reads. Nor does it, or whoever reads notes, make a consumer, of which a stream has so many and no more. A gateway charges for what
-// an answer may have: nobody asks for more than there can be, or, of a conversation that may be short, for much at once.
+// TestListAFewAtATime checks that a list asks for the last entries of a few conversations at a time, since appends wait while the server reads;
+// that neither a list nor a read of notes makes a consumer, since a stream has a limited number; and that no request asks for more than there can
+// be or, of a conversation that may be short, for much at once, since a gateway charges for what an answer may have.
 func TestListAFewAtATime(t *testing.T) {
 	const conversations, most, first = 150, 64, 32
 	nc, _ := start(t, t.TempDir())
@@ -109,7 +109,7 @@ func TestListAFewAtATime(t *testing.T) {
 	}
 }
 
-// TestListWithLongLastEntries has conversations whose last entries do not fit into one answer.
+// TestListWithLongLastEntries lists conversations whose last entries exceed one answer.
 func TestListWithLongLastEntries(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -131,7 +131,7 @@ func TestListWithLongLastEntries(t *testing.T) {
 	}
 }
 
-// TestListFromSilentServer has the server fall silent, and then be away.
+// TestListFromSilentServer lists while the server is silent, and after it has ended.
 func TestListFromSilentServer(t *testing.T) {
 	nc, stop := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -152,7 +152,7 @@ func TestListFromSilentServer(t *testing.T) {
 	}
 }
 
-// TestListEndsWithItsContext has the server owe what a list waits for: the list ends with its context, long before it would give up.
+// TestListEndsWithItsContext checks that a list without an answer ends with its context, long before its timeout.
 func TestListEndsWithItsContext(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

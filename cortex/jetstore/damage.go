@@ -17,19 +17,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// sumHeader carries the checksum of an entry. The server has one of its own, which does not cover where a message's parts begin. Entries
-// of older builds have none.
+// sumHeader carries the checksum of an entry. The server's own checksum does not cover where the parts of a message begin. Entries of older
+// versions have none.
 const sumHeader = "Cortex-Sum"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf returns the checksum of an entry of a conversation. Its place is part of the data.
+// sumOf returns the checksum of an entry of a conversation. The entry's number is part of data.
 func sumOf(subject string, data []byte) string {
 	sum := crc32.Update(crc32.Checksum([]byte(subject), castagnoli), castagnoli, data)
 	return strconv.FormatUint(uint64(sum), 16)
 }
 
-// damage is an entry that is not what was appended, or not there.
+// damage is the error for an entry that was changed or is missing.
 type damage struct {
 	at  uint64 // sequence
 	why string
@@ -38,13 +38,13 @@ type damage struct {
 // Error implements error.
 func (d *damage) Error() string { return d.why }
 
-// chain checks that the entries of a conversation follow one another. The zero chain begins with the first.
+// chain checks that the entries of a conversation are consecutive. The zero chain begins with the first entry.
 type chain struct {
-	seq     uint64 // place of the last entry
-	started bool   // it goes on behind an entry whose place is not known
+	seq     uint64 // number of the last entry
+	started bool   // it begins after an entry whose number is unknown
 }
 
-// next returns the entry that m has, which must be the next one; else a *damage.
+// next returns the entry in m, which must be the next one; otherwise it returns a *damage.
 func (c *chain) next(m *stored) (*conversation.Entry, error) {
 	if m.sum != "" && m.sum != sumOf(m.subject, m.data) {
 		return nil, &damage{m.seq, fmt.Sprintf("the checksum of what is behind entry %d, at version %d, does not fit", c.seq, m.seq)}
@@ -60,7 +60,7 @@ func (c *chain) next(m *stored) (*conversation.Entry, error) {
 	return e, nil
 }
 
-// follow takes the place of the entry at a version.
+// follow adds the number of the entry at a version.
 func (c *chain) follow(version, seq uint64) error {
 	if seq != c.seq+1 && (!c.started || c.seq > 0) {
 		return &damage{version, fmt.Sprintf("behind entry %d comes entry %d, at version %d", c.seq, seq, version)}
@@ -69,26 +69,26 @@ func (c *chain) follow(version, seq uint64) error {
 	return nil
 }
 
-// broken remembers the conversations that are damaged.
+// broken records the damaged conversations.
 type broken struct {
 	mu  sync.Mutex
 	all map[string]Damaged
 }
 
-// Damaged is a conversation that is damaged.
+// Damaged describes a damaged conversation.
 type Damaged struct {
-	Account   string `json:"account,omitempty"` // of the server, where that is known
+	Account   string `json:"account,omitempty"` // of the server, if known
 	Tenant    string `json:"tenant,omitempty"`
 	ContextID string `json:"context_id"`
 	Why       string `json:"why"`
-	Good      int    `json:"good"` // entries before the damage, where they were counted
-	Rest      int    `json:"rest"` // entries behind it that are there
+	Good      int    `json:"good"` // entries before the damage, if counted
+	Rest      int    `json:"rest"` // entries after it
 }
 
-// maxBroken bounds how many damaged conversations are remembered.
+// maxBroken bounds the recorded damaged conversations.
 const maxBroken = 10_000
 
-// Damaged returns the conversations that are known to be damaged: those that were named to NoteDamaged, and those whose loading has failed.
+// Damaged returns the known damaged conversations: those passed to NoteDamaged, and those whose loading has failed.
 func (s *Store) Damaged() []Damaged {
 	s.broken.mu.Lock()
 	defer s.broken.mu.Unlock()
@@ -102,8 +102,8 @@ func (s *Store) Damaged() []Damaged {
 	return all
 }
 
-// NoteDamaged remembers that a conversation is damaged, and says so in the log, once. Its outline, which says nothing of that, is dropped: who
-// lists the conversation loads it.
+// NoteDamaged records that a conversation is damaged, and logs it once. It drops the conversation's outline, which does not show the damage, so
+// that listing the conversation reads its log.
 func (s *Store) NoteDamaged(ctx context.Context, d Damaged) {
 	subject := subjectOf(d.Tenant, d.ContextID)
 	s.broken.mu.Lock()
@@ -123,8 +123,8 @@ func (s *Store) NoteDamaged(ctx context.Context, d Damaged) {
 	}
 }
 
-// confirm returns the error for a conversation that seems to be damaged. One that is erased while it is read looks the same, so it is
-// read again, from its beginning.
+// confirm returns the error for a conversation that seems to be damaged. It reads the conversation again from its beginning, since one that is
+// erased during a load looks the same.
 func (s *Store) confirm(ctx context.Context, tenant, contextID string, first *damage) error {
 	subject := subjectOf(tenant, contextID)
 	good := 0
@@ -140,8 +140,8 @@ func (s *Store) confirm(ctx context.Context, tenant, contextID string, first *da
 	return fmt.Errorf("%w: %w: `cortex doctor` tells more", conversation.ErrDamaged, again)
 }
 
-// Repair ends a damaged conversation behind its last good entry. The messages behind it are given to keep, the oldest first; when
-// kept has returned, they are erased. It returns how many entries stay.
+// Repair truncates a damaged conversation after its last good entry. It passes the later messages to keep, the oldest first, calls kept, and then
+// erases them. It returns the number of remaining entries.
 func (s *Store) Repair(ctx context.Context, tenant, contextID string, keep func(version uint64, data []byte) error, kept func() error) (good int, err error) {
 	subject := subjectOf(tenant, contextID)
 	var c chain
@@ -173,7 +173,7 @@ func (s *Store) Repair(ctx context.Context, tenant, contextID string, keep func(
 			err = s.eraseMessage(ctx, Stream, seq)
 		}
 	}
-	if err == nil { // it may stand for what is no more
+	if err == nil { // the snapshot may cover erased entries
 		err = s.purge(ctx, "KV_"+Bucket, "$KV."+Bucket+"."+keyOf(tenant, contextID))
 	}
 	if err != nil {
@@ -185,14 +185,14 @@ func (s *Store) Repair(ctx context.Context, tenant, contextID string, keep func(
 	return good, nil
 }
 
-// erasedSubject is the subject of messages that say which sequences are about to be erased. All others that are missing are lost. It
-// is no conversation's: those have a tenant, too.
+// erasedSubject is the subject of messages that list sequences that are about to be erased. All other missing sequences are lost. It is no subject
+// of a conversation, since those also contain a tenant.
 const erasedSubject = subject + "erased"
 
-// maxErased is how many sequences one message names.
+// maxErased bounds the sequences in one message.
 const maxErased = 50_000
 
-// sayErased says that messages of the log are about to be erased.
+// sayErased records in the log's stream that messages are about to be erased.
 func (s *Store) sayErased(ctx context.Context, all ...uint64) error {
 	for some := range slices.Chunk(all, maxErased) {
 		m := nats.NewMsg(erasedSubject)
@@ -205,7 +205,7 @@ func (s *Store) sayErased(ctx context.Context, all ...uint64) error {
 	return nil
 }
 
-// formatErased writes sequences: the first, then how much greater each is than the one before it.
+// formatErased formats sequences: the first one, then the difference of each to its predecessor.
 func formatErased(all []uint64) []byte {
 	var b []byte
 	before := uint64(0)
@@ -219,7 +219,7 @@ func formatErased(all []uint64) []byte {
 	return b
 }
 
-// parseErased reads what formatErased wrote.
+// parseErased parses the output of formatErased.
 func parseErased(b []byte) (all []uint64, err error) {
 	seq := uint64(0)
 	for word := range strings.FieldsSeq(string(b)) {

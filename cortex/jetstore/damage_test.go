@@ -29,8 +29,8 @@ const (
 	turns = 6  // entries of each
 )
 
-// TestDamage damages the files of a store in many ways. Whatever is damaged, the server starts and takes new work, each conversation is
-// what it was or known not to be, what is lost is said, and memory is bounded.
+// TestDamage damages the files of a store in many ways. Whatever is damaged, the server starts and accepts new work, each conversation is unchanged
+// or known to be damaged, losses are reported, and memory is bounded.
 func TestDamage(t *testing.T) {
 	ended, killed := prepareDamage(t)
 	t.Run("seeds", func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestNoDamage holds that nothing is said of a store that is not damaged, whether its server has ended or was killed.
+// TestNoDamage checks that nothing is reported for an undamaged store, after a shutdown and after a kill.
 func TestNoDamage(t *testing.T) {
 	ended, killed := prepareDamage(t)
 	for _, from := range []string{ended, killed} {
@@ -73,8 +73,8 @@ func TestNoDamage(t *testing.T) {
 	}
 }
 
-// TestKilledWhileErasing has the last entry of a conversation removed and not overwritten, as a server leaves it that is killed there;
-// the rest is erased later. No conversation is damaged by that, nothing is lost, and the next start overwrites the words.
+// TestKilledWhileErasing removes the last entry of a conversation without overwriting it, as after a kill of the server, and erases the rest later.
+// No conversation is damaged by that, nothing is lost, and the next start overwrites the text.
 func TestKilledWhileErasing(t *testing.T) {
 	ended, _ := prepareDamage(t)
 	dir := storechecktest.Copy(t, ended)
@@ -116,7 +116,7 @@ func TestKilledWhileErasing(t *testing.T) {
 	}
 }
 
-// prepareDamage returns the folders of two stores with the same in them: after a proper end of the server, and without one.
+// prepareDamage returns the folders of two stores with the same content: after a proper shutdown of the server, and without one.
 func prepareDamage(t *testing.T) (ended, killed string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 		t.Fatal(err)
 	}
 	s.srv.Remember(time.Now())
-	s.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
+	s.srv.Remember(time.Now().Add(time.Hour)) // everything is on the disk by then
 	killed = storechecktest.Copy(t, dir)
 	s.stop()
 	return dir, killed
@@ -158,7 +158,7 @@ func prepareDamage(t *testing.T) (ended, killed string) {
 
 func talk(i int) string { return fmt.Sprintf("c%d", i) }
 
-// checkDamaged starts a server on a store that may be damaged, and checks what is left.
+// checkDamaged starts a server on a store that may be damaged, and checks what remains.
 func checkDamaged(t *testing.T, dir string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -219,7 +219,7 @@ func checkDamaged(t *testing.T, dir string) {
 	if _, err := store.Spend(ctx, "", "2026-11-22", llm.Usage{Input: 1}); err != nil {
 		t.Errorf("Spend = %v", err)
 	}
-	for _, d := range audit.Damaged { // as the doctor does it
+	for _, d := range audit.Damaged { // like `cortex doctor`
 		good, err := store.Repair(ctx, d.Tenant, d.ContextID, func(uint64, []byte) error { return nil }, func() error { return nil })
 		if err != nil || good != d.Good {
 			t.Errorf("Repair(%s) = %d, %v, want %d", d.ContextID, good, err, d.Good)
@@ -230,7 +230,7 @@ func checkDamaged(t *testing.T, dir string) {
 	}
 }
 
-// countOf counts a conversation's entries, which must be those that were appended.
+// countOf returns the number of a conversation's entries, and checks that they are those that were appended.
 func countOf(ctx context.Context, t *testing.T, s *jetstore.Store, id string) (n int, err error) {
 	t.Helper()
 	for e, err := range s.Load(ctx, "", id, 0) {

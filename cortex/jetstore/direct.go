@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	batchMessages = 1024    // messages asked for at once
-	batchBytes    = 1 << 20 // a batch ends with the message that goes over it
+	batchMessages = 1024    // messages of one batch
+	batchBytes    = 1 << 20 // the message that exceeds it ends the batch
 
-	// The same of the first batch, and of last messages, of which there are many: a gateway charges what an answer may have, not what it has,
-	// and most conversations are short.
+	// The same for the first batch, and for last messages of many subjects: a gateway charges for what an answer may have, and most conversations are
+	// short.
 	firstMessages = 32
 	firstBytes    = 128 << 10
 
-	// replyTimeout is how long an answer is waited for, and asked for again.
+	// replyTimeout bounds the wait for an answer, including repeated requests.
 	replyTimeout = 5 * time.Second
-	// askAgain is when a question is asked again that nobody has answered: who was asked may have been killed. Each further time takes
-	// twice as long as the one before: a server that has too much to do is not helped by more questions.
+	// askAgain is when an unanswered request is repeated, since the server that was asked may have been killed. Each further wait is twice as long:
+	// more requests do not help an overloaded server.
 	askAgain = time.Second
 )
 
@@ -35,7 +35,7 @@ var (
 	errNotFound = errors.New("no message")
 )
 
-// directGet is the request of JetStream's direct get: the messages of one subject from a sequence on, or the last one of each of several.
+// directGet is a request of JetStream's direct get: messages of one subject from a sequence on, or the last message of each of several.
 type directGet struct {
 	Seq      uint64   `json:"seq"`
 	Subject  string   `json:"next_by_subj,omitempty"`
@@ -44,8 +44,8 @@ type directGet struct {
 	MaxBytes int      `json:"max_bytes,omitempty"`
 }
 
-// msgGet is the request of JetStream's get, which the stream's leader answers: one message by its sequence, the last one of a subject,
-// or the next one of a subject from a sequence on.
+// msgGet is a request of JetStream's get, which the stream's leader answers: one message by its sequence, the last one of a subject, or the next
+// one of a subject from a sequence on.
 type msgGet struct {
 	Seq  uint64 `json:"seq,omitempty"`
 	Last string `json:"last_by_subj,omitempty"`
@@ -57,10 +57,10 @@ type stored struct {
 	seq     uint64
 	subject string
 	data    []byte
-	key     string      // of the conversation's snapshots, if get read the first one
-	sum     string      // that Append added to an entry
-	header  []byte      // as the server keeps it, if look read the message
-	headers nats.Header // the same with what the server adds, if a reader read it
+	key     string      // keyHeader of a first entry; set by get
+	sum     string      // sumHeader of an entry
+	header  []byte      // as the server stores it; set by look
+	headers nats.Header // likewise, with the server's own headers; set by a reader
 }
 
 // when returns the time in a header, or else the time at which the message was stored.
@@ -73,22 +73,22 @@ func (m *stored) when(header string) time.Time {
 	return time.Time{}
 }
 
-// isMarker reports whether a message of a bucket says that there is nothing any more.
+// isMarker reports whether a message of a bucket marks a deletion.
 func isMarker(h nats.Header) bool {
 	return h.Get("KV-Operation") != "" || h.Get(jetstream.MarkerReasonHeader) != ""
 }
 
-// reader reads the messages of one subject in order, a batch at a time; or of all that differ in their last token, if that is a *; or
-// the last one of each of several subjects.
+// reader reads the messages of one subject in order, batch by batch; or of all subjects that differ in their last token, if that is a *; or the
+// last message of each of several subjects.
 type reader struct {
 	s       *Store
 	stream  string
 	subject string
 	last    []string // in place of subject
 	inbox   *nats.Subscription
-	replies chan *nats.Msg // room for one batch; what finds none is dropped, which batch notices
-	next    uint64         // sequence to go on from
-	batches int            // that were read
+	replies chan *nats.Msg // has room for one batch; further messages are dropped, which batch notices
+	next    uint64         // sequence to continue from
+	batches int            // number of batches read
 }
 
 func (s *Store) newReader(stream, subject string, from uint64) (*reader, error) {
@@ -96,7 +96,7 @@ func (s *Store) newReader(stream, subject string, from uint64) (*reader, error) 
 	return r, r.listen()
 }
 
-// listen has answers come to a new inbox.
+// listen makes an inbox for answers.
 func (r *reader) listen() (err error) {
 	r.replies = make(chan *nats.Msg, batchMessages+1)
 	r.inbox, err = r.s.reads.ChanSubscribe(r.s.reads.NewInbox(), r.replies)
@@ -105,7 +105,7 @@ func (r *reader) listen() (err error) {
 
 func (r *reader) close() { _ = r.inbox.Unsubscribe() }
 
-// bounds returns how much the next answer may have.
+// bounds returns the limits of the next batch.
 func (r *reader) bounds() (messages, bytes int) {
 	switch {
 	case len(r.last) > 0:
@@ -116,8 +116,8 @@ func (r *reader) bounds() (messages, bytes int) {
 	return batchMessages, batchBytes
 }
 
-// batch returns the next messages, and how many are left after them. It asks again while nobody answers: of several replicas one
-// was asked, which may have been killed. No message at all is errNotFound.
+// batch returns the next messages, and how many are left after them. It repeats the request while no answer comes: one of several replicas was
+// asked, which may have been killed. It returns errNotFound when there are no messages.
 func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err error) {
 	if err := r.s.reading.enter(ctx); err != nil {
 		return nil, 0, err
@@ -130,15 +130,15 @@ func (r *reader) batch(ctx context.Context) (msgs []stored, left uint64, err err
 			return msgs, left, err
 		}
 		r.close()
-		if err := r.listen(); err != nil { // what comes of the first answer after all is not part of this one
+		if err := r.listen(); err != nil { // a late answer to the first request must not be mixed with this one
 			return nil, 0, err
 		}
 	}
 }
 
-// ask asks once, and waits no longer than quiet for each part of the answer. The server answers with one message for each, then
-// with a mark that ends the batch. Without that mark, or with a gap in the chain that the messages form, the answer is
-// worth nothing: an answer that stops early must not pass for a log that ends there.
+// ask sends the request once, and waits at most quiet for each part of the answer. The server answers with one message for each, then with a mark
+// that ends the batch. ask refuses an answer without that mark, or with a gap in the chain of the messages: a truncated answer must not be taken
+// for the end of a log.
 func (r *reader) ask(ctx context.Context, quiet time.Duration) (msgs []stored, left uint64, err error) {
 	messages, bytes := r.bounds()
 	req, err := json.Marshal(directGet{Seq: r.next, Subject: r.subject, Last: r.last, Batch: messages, MaxBytes: bytes})
@@ -150,7 +150,7 @@ func (r *reader) ask(ctx context.Context, quiet time.Duration) (msgs []stored, l
 	}
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
-	var last uint64 // of the batch
+	var last uint64 // sequence in this batch
 	for {
 		var m *nats.Msg
 		select {
@@ -228,12 +228,12 @@ func (s *Store) readWith(ctx context.Context, r *reader, each func(*stored)) err
 	return nil
 }
 
-// wants reports whether a message of subject is an answer.
+// wants reports whether a message of subject belongs to the answer.
 func (r *reader) wants(subject string) bool {
 	return r.subject != "" && covers(r.subject, subject) || slices.Contains(r.last, subject)
 }
 
-// covers reports whether subject is what filter asks for.
+// covers reports whether subject matches filter.
 func covers(filter, subject string) bool {
 	prefix, all := strings.CutSuffix(filter, "*")
 	return subject == filter || all && strings.HasPrefix(subject, prefix) && !strings.Contains(subject[len(prefix):], ".")
@@ -247,8 +247,8 @@ func number(m *nats.Msg, header string) (uint64, error) {
 	return n, nil
 }
 
-// request asks the server about a stream over nc. It asks again after a while, since a stream's leader that is killed leaves a question
-// without an answer, and the next one knows nothing of it.
+// request sends a request about a stream over nc. It repeats the request after a while, since a killed leader does not answer, and its successor
+// does not know the request.
 func (s *Store) request(ctx context.Context, nc *nats.Conn, method, stream string, req []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, errSilent)
 	defer cancel()
@@ -290,14 +290,14 @@ func (s *Store) get(ctx context.Context, subject string, from uint64) (stored, e
 	return stored{seq: seq, subject: subject, data: m.Data, key: m.Header.Get(keyHeader)}, err
 }
 
-// lastOf returns the sequence of the last message of a subject, as its leader knows it.
+// lastOf returns the sequence of the last message of a subject, from the stream's leader; 0 when there is none.
 func (s *Store) lastOf(ctx context.Context, subject string) (uint64, error) {
 	m, err := s.last(ctx, subject)
 	return m.seq, err
 }
 
-// last asks the stream's leader for the last message of a subject; its sequence is 0 when there is none. Unlike a direct get,
-// which any replica may answer, the leader's word covers every append that was acknowledged.
+// last asks the stream's leader for the last message of a subject; its sequence is 0 when there is none. Unlike a direct get, which any replica may
+// answer, the leader's answer includes every acknowledged append.
 func (s *Store) last(ctx context.Context, subject string) (stored, error) {
 	return s.look(ctx, Stream, msgGet{Last: subject})
 }

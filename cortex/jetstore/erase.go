@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// eraseTries bounds the entries that Erase removes beyond those that were there when it began.
+	// eraseTries bounds the entries that Erase removes in addition to those that existed when it began.
 	eraseTries = 1000
-	// eraseAhead is how many sequences are said to be erased at once while others write.
+	// eraseAhead is how many sequences are recorded as erased at a time while other processes append.
 	eraseAhead = 256
 )
 
 var _ storage.Eraser = (*Store)(nil)
 
-// Erase implements [storage.Eraser]. Each entry is overwritten in the server's files, on all replicas; with the first one goes the
-// key of the conversation's snapshots, so that none of them can be read, wherever a copy may be. That they were
-// erased, which is no loss, is said in the stream before, see [erasedSubject]. Two things are out of reach: a
-// stream that was made by a Cortex which denied deleting is only purged, and its files keep the bytes until the server rewrites them;
-// and the servers of a cluster keep the bytes in their logs of replication until they compact those.
+// Erase implements [storage.Eraser]. It overwrites each entry in the server's files, on all replicas. The first entry has the key of the
+// conversation's snapshots, so that no snapshot can be read after that, including copies elsewhere. It first records the sequences in the stream,
+// so that they do not count as lost, see [erasedSubject]. Two things are out of reach: a stream that denies deletion, made by an older version, is
+// only purged, and its files contain the bytes until the server rewrites them; and the servers of a cluster keep the bytes in their replication
+// logs until they compact those.
 //
-// The outline goes first: when the log is gone, nobody comes to erase what is left. It goes once more behind the log, since it may be put
-// again until then.
+// Erase deletes the outline first, since nobody would delete what is left of it once the log is gone. It deletes the outline again after the log,
+// since another process may put it until then.
 func (s *Store) Erase(ctx context.Context, tenant, contextID string) error {
 	if err := s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID); err != nil {
 		return fmt.Errorf("erase the outline of %q: %w", contextID, err)
@@ -61,14 +61,14 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 		s.log.Warn("stream denies deleting: the server's files keep what was said for a while", "stream", Stream)
 		return s.purge(ctx, Stream, subject)
 	}
-	// The newest first: who appends meanwhile conflicts, and what is left is the beginning of a log.
+	// The newest first: concurrent appends then conflict, and what is left after an interruption is the beginning of a log.
 	for _, seq := range slices.Backward(all) {
 		if err := s.eraseMessage(ctx, Stream, seq); err != nil {
 			return err
 		}
 	}
-	// What came meanwhile, and what the replica that answered did not know of. Who goes on writing must not be faster, so some sequences
-	// are said to be erased before they are given to anybody.
+	// Erase what was appended meanwhile, and what the answering replica did not have. A writer that goes on must not be faster, so some sequences are
+	// recorded as erased before any message gets them.
 	said := uint64(0)
 	for range eraseTries {
 		last, err := s.lastOf(ctx, subject)
@@ -81,7 +81,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 				return err
 			}
 			if place, _ := placeOf(first.data); place == 1 && first.seq > end {
-				return nil // somebody has begun it anew
+				return nil // the conversation was begun anew
 			}
 		}
 		if last > said {
@@ -101,7 +101,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 	return fmt.Errorf("%w: others appended %d entries in the meantime", storage.ErrConflict, eraseTries)
 }
 
-// sequences returns those of a conversation's entries.
+// sequences returns the sequences of a conversation's entries.
 func (s *Store) sequences(ctx context.Context, subject string) (all []uint64, err error) {
 	err = s.readAll(ctx, Stream, subject, func(m *stored) { all = append(all, m.seq) })
 	return all, err
@@ -127,12 +127,12 @@ func (s *Store) eraseMessage(ctx context.Context, stream string, seq uint64) err
 		return nil
 	}
 	if m, err := s.look(ctx, stream, msgGet{Seq: seq}); err == nil && m.seq == 0 {
-		return nil // somebody else erases it, too; the server has several words for that
+		return nil // another process erased it; the server has several errors for that
 	}
 	return resp.Error
 }
 
-// purge removes a subject's messages from a stream.
+// purge removes a subject's messages from a stream without overwriting them.
 func (s *Store) purge(ctx context.Context, name, subject string) error {
 	stream, err := s.js.Stream(ctx, name)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// filesWith returns the files under dir that hold text.
+// filesWith returns the files under dir that contain text.
 func filesWith(t *testing.T, dir, text string) []string {
 	t.Helper()
 	var found []string
@@ -42,8 +42,8 @@ func said(seq uint64, text string) *conversation.Entry {
 	return e
 }
 
-// TestEraseFromFiles holds that an erased conversation cannot be read from the server's files: neither its entries, nor snapshots
-// and outlines of it, of which the files hold all versions.
+// TestEraseFromFiles checks that an erased conversation cannot be read from the server's files: neither its entries, nor its snapshots and
+// outlines, of which the files contain all versions.
 func TestEraseFromFiles(t *testing.T) {
 	const secret = "xyzzy-plugh"
 	n := open(t, t.TempDir())
@@ -102,7 +102,7 @@ func TestEraseFromFiles(t *testing.T) {
 	}
 }
 
-// keyOfOutline returns what the outline of the conversation gone is sealed with.
+// keyOfOutline returns the key that seals the outline of the erased conversation.
 func keyOfOutline(t *testing.T, n node) string {
 	t.Helper()
 	js, err := n.nc.JetStream()
@@ -116,7 +116,7 @@ func keyOfOutline(t *testing.T, n node) string {
 	return string(m.Data)
 }
 
-// TestEraseOlder holds that conversations, and snapshots, which an older Cortex made can be read, and go when they are erased.
+// TestEraseOlder checks that conversations and snapshots of older versions can be read and erased.
 func TestEraseOlder(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	js, err := jetstream.New(nc)
@@ -133,7 +133,7 @@ func TestEraseOlder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.Publish(ctx, "cortex.v1.log._.c", []byte(`{"seq":1}`)); err != nil { // it has no key
+	if _, err := js.Publish(ctx, "cortex.v1.log._.c", []byte(`{"seq":1}`)); err != nil { // without a key
 		t.Fatal(err)
 	}
 	kv, err := js.KeyValue(ctx, jetstore.Bucket)
@@ -163,7 +163,7 @@ func TestEraseOlder(t *testing.T) {
 	}
 }
 
-// BenchmarkErase erases a conversation of 1,000 entries that lie among as many others.
+// BenchmarkErase erases a conversation of 1,000 entries between as many others.
 func BenchmarkErase(b *testing.B) {
 	n := open(b, b.TempDir())
 	round := 0

@@ -9,12 +9,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Redirect makes s ask prefix instead of the server, wait for at most timeout, and treat the stream as replicated.
+// Redirect makes s send requests to prefix instead of the server, wait at most timeout, and treat the stream as replicated.
 func (s *Store) Redirect(prefix string, timeout time.Duration, replicated bool) {
 	s.api, s.timeout, s.replicated = prefix, timeout, replicated
 }
 
-// LoseAnswers makes s not hear the answers to its next n appends, which are stored. It returns how many are still to be lost.
+// LoseAnswers makes s miss the answers to its next n appends, which are stored. It returns the number still to be lost.
 func (s *Store) LoseAnswers(n int) *int {
 	publish := s.publish
 	s.publish = func(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
@@ -28,7 +28,7 @@ func (s *Store) LoseAnswers(n int) *int {
 	return &n
 }
 
-// Guard has s publish only while pass says so.
+// Guard makes s publish only while pass returns true.
 func (s *Store) Guard(pass func() bool) {
 	s.js = &guarded{s.js, pass}
 	publish := s.publish
@@ -54,7 +54,7 @@ func (g *guarded) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.Pu
 	return g.JetStream.PublishMsg(ctx, m, o...)
 }
 
-// Ask is what Open does with each of its steps.
+// Ask performs one step of Open.
 func (s *Store) Ask(ctx context.Context, step func(context.Context) error) error {
 	return s.ask(ctx, step)
 }

@@ -6,20 +6,20 @@ import (
 	"sync"
 )
 
-// maxReads is how many reads are under way at the same time. The server answers the requests of one connection one after the other, and searches
-// its files for each. With more at once the last answers would come after the timeout, and be asked for again, which is more work for the server.
+// maxReads bounds the concurrent reads. The server answers the requests of one connection one after the other, and searches its files for each.
+// With more of them the last answers would come after the timeout, and the repeated requests would be additional work for the server.
 const maxReads = 4
 
-// gate lets so many through at the same time. Of those who wait, the one that came last and the one that came first go in by turns: after a
-// restart a thousand conversations may wait to be read, and a new one is not to wait behind all of them, nor one of them for ever.
+// gate bounds the reads under way. Of those that wait, the last and the first arrival are let in by turns: after a restart a thousand conversations
+// may wait to be read; a new one must not wait behind all of them, nor an old one for ever.
 type gate struct {
 	mu      sync.Mutex
 	free    int
-	waiting []chan struct{} // each is closed when its turn has come; the one that came first is first
-	oldest  bool            // it is the turn of the first
+	waiting []chan struct{} // in the order of arrival; each is closed when its turn comes
+	oldest  bool            // the next turn is the first's
 }
 
-// enter waits until there is room, which leave gives back. An error is ctx's: then there is nothing to give back.
+// enter waits for room; the caller then calls leave. It returns ctx's error, after which leave must not be called.
 func (g *gate) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 )
 
-// TestGate holds that a gate lets so many through, the newest and the oldest of those who wait by turns, and nobody twice.
+// TestGate checks that a gate admits a limited number, the newest and the oldest waiter by turns, and each only once.
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate{free: 2}

@@ -17,48 +17,47 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A server's files hold what a note was, long after it was replaced or deleted, and the bucket's stream denies deleting single
-// messages. So each note is sealed with a key of its own, and the keys are in a stream where messages can be overwritten. Whoever
-// overwrites a key makes unreadable what was sealed with it, wherever a copy may be.
+// A server's files contain old values of a note long after it was replaced or deleted, and the bucket's stream denies deleting single messages. So
+// each note is sealed with its own key, and the keys are in a stream whose messages can be overwritten. Overwriting a key makes everything that was
+// sealed with it unreadable, including copies elsewhere.
 //
-// Several processes write notes and erase keys at the same time. That the key of a note which stands is never erased, so that a
-// cache of keys does no harm, follows from four rules; the server holds the first, and this file and notes.go the others:
+// Several processes write notes and erase keys at the same time. Four rules ensure that the key of a current note is never erased, so that a cache
+// of keys does no harm. The server enforces the first; this file and notes.go follow the others:
 //
-//  1. A note is only replaced, or deleted, at the version that is its last: everything that a note was forms one chain.
-//  2. What is put at a version is sealed with that version's key, or with one that was made after that version was seen. A key is
-//     named by its sequence in the stream, so along the chain keys never become smaller.
-//  3. Who has replaced a note with a new key K erases the keys below K, and only then. All that stand from then on have K or a
-//     greater one, by 2. Who was about to put with a smaller key bases that on an older version, by 2, and conflicts, by 1.
-//  4. Who deletes a note looks at its version, then at the greatest key L, then puts the marker of the deletion at that version,
-//     then erases the keys up to L. What was sealed so far has at most L. Who makes the note anew has seen the marker before
-//     making a key, by 2, so that has more than L; who had made one before conflicts.
+//  1. A note is replaced or deleted only at its last version: the versions of a note form one chain.
+//  2. A put at a version seals with that version's key, or with a key that was made after that version was seen. Keys are numbered by their
+//     sequence in the stream, so they never decrease along the chain.
+//  3. An erasing put first replaces the note with a new key K, and then erases the keys below K. All later versions have K or a greater key, by 2.
+//     A concurrent put with a smaller key is based on an older version, by 2, and conflicts, by 1.
+//  4. A deletion reads the note's version, then the greatest key L, then puts the marker at that version, then erases the keys up to L. Everything
+//     sealed so far has at most L. A process that makes the note anew has seen the marker before it makes a key, by 2, so its key is greater than
+//     L; a process that made a key before conflicts.
 //
-// Who is killed in between leaves either a key that nothing was sealed with, or older keys beside the one that the note has. The
-// note can be read at every moment, and the next one who erases, or reads all notes of the kind, erases what was left.
+// A process that is killed in between leaves either a key that seals nothing, or older keys beside the note's own. The note can be read at every
+// moment, and the next call that erases, or reads all notes of the kind, erases the leftovers.
 
 const (
 	// Keys is the stream of the keys of notes.
 	Keys = "CORTEX_KEYS"
 
-	keySubject = "cortex.v1.key." // then what the key of the note in its bucket is
+	keySubject = "cortex.v1.key." // followed by the note's key in its bucket
 
-	// sealMark is what a sealed note begins with; then come the sequence of its key in eight bytes and what AES-GCM makes of the value.
-	// Notes of older builds are JSON, which never begins so.
+	// sealMark is the beginning of a sealed note; the sequence of its key in eight bytes and the value, sealed with AES-GCM, follow. Notes of older
+	// versions are JSON, which never begins like this.
 	sealMark = "\x00cortex-sealed\x00"
 
 	secretSize = 32
-	ringSize   = 1 << 15 // notes whose keys are remembered
+	ringSize   = 1 << 15 // notes whose keys are cached
 )
 
-// secret is a key that notes are sealed with. The zero secret is that of notes which are not sealed.
+// secret is a key of notes. The zero secret stands for a note that is not sealed.
 type secret struct {
 	seq uint64 // in the stream of keys
 	key []byte
 }
 
-// keyring remembers the keys of notes as they were seen last. What it says may be old, which the rules above make harmless: a put that is
-// based on it is refused by the server. But a server that lost power may have lost keys with it, and give their sequences to others;
-// so a ring is empty again behind each reconnect.
+// keyring caches the keys of notes. A cached key may be outdated, which the rules above make harmless: the server refuses a put that is based on
+// it. But a server that lost power may have lost keys and reuse their sequences, so a reconnect clears the cache.
 type keyring struct {
 	mu    sync.Mutex
 	epoch uint64
@@ -66,11 +65,11 @@ type keyring struct {
 }
 
 type ringed struct {
-	revision uint64 // of the note that is sealed with it
+	revision uint64 // of the note that is sealed with secret
 	secret   secret
 }
 
-// find returns what is remembered of the note at a place.
+// find returns the cached key of the note at a place.
 func (k *keyring) find(at string, epoch uint64) (ringed, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +98,7 @@ func (k *keyring) drop(at string) {
 	delete(k.notes, at)
 }
 
-// keysConfig is what the stream of keys must be. It has to let messages be deleted.
+// keysConfig is the required configuration of the stream of keys. It must allow deletions.
 func keysConfig(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: Keys, Description: "Cortex: what notes are sealed with", Subjects: []string{keySubject + ">"},
@@ -108,7 +107,7 @@ func keysConfig(replicas int) jetstream.StreamConfig {
 	}
 }
 
-// openKeys opens the stream of keys, which is kept by as many servers as the log.
+// openKeys opens the stream of keys, with as many replicas as the log.
 func (s *Store) openKeys(ctx context.Context) error {
 	stream, err := s.ensure(ctx, keysConfig, s.stream.CachedInfo().Config.Replicas)
 	if err != nil {
@@ -121,10 +120,10 @@ func (s *Store) openKeys(ctx context.Context) error {
 	return nil
 }
 
-// epoch changes with each reconnect.
+// epoch returns a number that changes with each reconnect.
 func (s *Store) epoch() uint64 { return s.nc.Stats().Reconnects }
 
-// newSecret makes a key for the note at a place, and stores it.
+// newSecret makes and stores a key for the note at a place.
 func (s *Store) newSecret(ctx context.Context, at string) (secret, error) {
 	key := make([]byte, secretSize)
 	_, _ = rand.Read(key) // never fails
@@ -135,7 +134,7 @@ func (s *Store) newSecret(ctx context.Context, at string) (secret, error) {
 	return secret{ack.Sequence, key}, nil
 }
 
-// secretAt asks for the key with a sequence. There is none, without an error, when it was erased.
+// secretAt returns the key with a sequence; the zero secret, without an error, when it was erased.
 func (s *Store) secretAt(ctx context.Context, at string, seq uint64) (secret, error) {
 	m, err := s.look(ctx, Keys, msgGet{Seq: seq})
 	if err != nil || m.seq != seq || m.subject != keySubject+at {
@@ -144,7 +143,7 @@ func (s *Store) secretAt(ctx context.Context, at string, seq uint64) (secret, er
 	return secret{seq, m.data}, nil
 }
 
-// secrets returns all keys of the notes on a shelf, by the notes' places, the oldest first.
+// secrets returns all keys of the notes on a shelf, by place, the oldest first.
 func (s *Store) secrets(ctx context.Context, shelf string) (map[string][]secret, error) {
 	all := map[string][]secret{}
 	err := s.readAll(ctx, Keys, keySubject+shelf+"*", func(m *stored) {
@@ -168,7 +167,7 @@ func (s *Store) eraseSecrets(ctx context.Context, at string, below uint64) error
 	}
 }
 
-// sealedWith returns the sequence of the key that a stored value is sealed with, 0 when it is plain.
+// sealedWith returns the sequence of the key of a stored value; 0 when the value is not sealed.
 func sealedWith(value []byte) uint64 {
 	rest, ok := bytes.CutPrefix(value, []byte(sealMark))
 	if !ok || len(rest) < 8 {
@@ -177,7 +176,7 @@ func sealedWith(value []byte) uint64 {
 	return binary.BigEndian.Uint64(rest)
 }
 
-// seal returns what is stored for the value of the note at a place. It cannot be read at another place.
+// seal returns the stored form of the value of the note at a place. It can be opened only for that place.
 func (k secret) seal(at string, value []byte) ([]byte, error) {
 	gcm, err := k.gcm()
 	if err != nil {
@@ -188,7 +187,7 @@ func (k secret) seal(at string, value []byte) ([]byte, error) {
 	return gcm.Seal(b, nil, value, append(b[:len(b):len(b)], at...)), nil
 }
 
-// open returns the value that seal was given.
+// open returns the value that was given to seal.
 func (k secret) open(at string, sealed []byte) ([]byte, error) {
 	gcm, err := k.gcm()
 	if err != nil {

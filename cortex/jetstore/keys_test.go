@@ -19,7 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestStaleKey has one who remembers a key put after another has erased it: what is put is refused, or sealed with the new one.
+// TestStaleKey puts a note with a cached key that another store has erased: the put is refused, or sealed with the new key.
 func TestStaleKey(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	var stores []*jetstore.Store
@@ -42,7 +42,7 @@ func TestStaleKey(t *testing.T) {
 		}
 	}
 	refused(first)
-	third := put(t, stores[0], second, "third") // it has not seen the second one
+	third := put(t, stores[0], second, "third") // this store has not seen the second note
 	wantNote(t, stores[1], "third")
 	if err := stores[1].DeleteNote(t.Context(), "", storage.NoteEvidence, "alpha"); err != nil {
 		t.Fatal(err)
@@ -53,8 +53,8 @@ func TestStaleKey(t *testing.T) {
 	wantNote(t, stores[1], "fourth")
 }
 
-// TestLostKey plays a power cut that a note survived and its key did not: there is no note then, and it can be written anew, also by who
-// remembers the key.
+// TestLostKey simulates a power cut that a note survived and its key did not: the note then counts as missing, and it can be written anew, also by
+// a store with the key in its cache.
 func TestLostKey(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -97,7 +97,7 @@ func TestLostKey(t *testing.T) {
 	wantNote(t, other, "once more")
 }
 
-// TestReconnectForgetsKeys holds that keys are not remembered beyond a connection: a server that lost power may not have them.
+// TestReconnectForgetsKeys checks that a reconnect clears the cache of keys, since a server that lost power may have lost some.
 func TestReconnectForgetsKeys(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -127,8 +127,8 @@ func TestReconnectForgetsKeys(t *testing.T) {
 	wantNote(t, s, "")
 }
 
-// TestNoteKilledAtEveryStep ends a store before each thing that it asks of the server. The note can be read then, as it was or as it was
-// to be; and when that is done again, nothing is left of the keys that there were.
+// TestNoteKilledAtEveryStep ends a store before each of its requests. The note can be read then, with its old or its new value; and when the
+// operation is repeated, no old keys remain.
 func TestNoteKilledAtEveryStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		do   func(s *jetstore.Store, ctx context.Context) error
@@ -189,7 +189,7 @@ func TestNoteKilledAtEveryStep(t *testing.T) {
 					if replaced := string(got.Value) == tt.want; ended && !replaced {
 						t.Fatalf("after %d steps there was no error, and the note is %q", steps, got.Value)
 					} else if !replaced && again == "listed" {
-						continue // nothing to clean up but by doing it
+						continue // only repeating the operation cleans up
 					}
 					if err := redo(healthy, t.Context()); err != nil {
 						t.Fatal(err)
@@ -209,8 +209,8 @@ func TestNoteKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// TestNoteBetweenAnySteps has another store do something before each thing that a store asks of the server. What stands then can be read, and
-// the keys of what was erased or deleted are gone, whoever did that.
+// TestNoteBetweenAnySteps lets another store act before each request of a store. The note can then be read, and the keys of what was erased or
+// deleted are gone, whichever store did that.
 func TestNoteBetweenAnySteps(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	g := newGate(t, nc)
@@ -301,14 +301,14 @@ func TestNoteBetweenAnySteps(t *testing.T) {
 
 var errNothing = errors.New("no note is there")
 
-// gate counts what stores ask of the server, and stops them, or does something else before it goes on.
+// gate counts the requests of stores, and stops them or does something else first.
 type gate struct {
 	mu   sync.Mutex
 	left int
 	do   func()
 }
 
-// limit lets s ask the server for n things.
+// limit lets s send n requests.
 func (g *gate) limit(s *jetstore.Store, n int) {
 	g.mu.Lock()
 	g.left, g.do = n, nil
@@ -317,7 +317,7 @@ func (g *gate) limit(s *jetstore.Store, n int) {
 	s.Guard(g.pass)
 }
 
-// before has the gate do something when the limit is reached, once, and open.
+// before makes the gate call do once when the limit is reached, and then open.
 func (g *gate) before(do func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -335,7 +335,7 @@ func (g *gate) pass() bool {
 	return n >= 0 || do != nil
 }
 
-// newGate serves the API that limit redirects to.
+// newGate serves the API to which limit redirects.
 func newGate(t *testing.T, nc *nats.Conn) *gate {
 	t.Helper()
 	g := &gate{}
@@ -359,8 +359,8 @@ func newGate(t *testing.T, nc *nats.Conn) *gate {
 	return g
 }
 
-// TestNotesOfSeveralStores has several stores put, erase and delete one note at the same time, each on what it has read, while others list
-// it. Each finds what was put last: the key of what stands is never gone, which would look as if there were no note.
+// TestNotesOfSeveralStores makes several stores put, erase and delete one note concurrently, each based on what it has read, while others list it.
+// Each store finds the last value: the key of a current note is never missing, which would look as if there were no note.
 func TestNotesOfSeveralStores(t *testing.T) {
 	for name, deletes := range map[string]bool{"erased": false, "deleted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -420,7 +420,7 @@ func TestNotesOfSeveralStores(t *testing.T) {
 	}
 }
 
-// TestStreamOfKeys holds that the stream is made where it is missing, and that one which cannot do is refused.
+// TestStreamOfKeys checks that Open makes a missing stream of keys, and refuses an unsuitable one.
 func TestStreamOfKeys(t *testing.T) {
 	good := jetstream.StreamConfig{Name: jetstore.Keys, Subjects: []string{"cortex.v1.key.>"}, Discard: jetstream.DiscardNew, AllowDirect: true}
 	for name, tt := range map[string]struct {

@@ -34,7 +34,7 @@ func fill(t *testing.T, s storage.Store, n int) (last conversation.Version) {
 	return last
 }
 
-// count loads the conversation and returns how many entries came, which must be numbered from 1, and how it ended.
+// count loads the conversation and returns its number of entries, which must be numbered from 1, and the error of the load.
 func count(ctx context.Context, t *testing.T, s storage.Store) (n int, failed error) {
 	t.Helper()
 	for e, err := range s.Load(ctx, "", "c", 0) {
@@ -50,8 +50,8 @@ func count(ctx context.Context, t *testing.T, s storage.Store) (n int, failed er
 
 const fakeAPI = "fake.api."
 
-// answer serves the API that s is redirected to: it passes requests on to the server, and sends what edit makes of the
-// n-th answer to a direct get, from 0.
+// answer serves the API to which s is redirected: it passes requests on to the server, and sends the result of edit for the n-th answer to a direct
+// get, from 0.
 func answer(t *testing.T, nc *nats.Conn, edit func(n int, answer []*nats.Msg) []*nats.Msg) {
 	t.Helper()
 	const timeout = 5 * time.Second
@@ -112,7 +112,7 @@ func status(code string) []*nats.Msg {
 	return []*nats.Msg{{Header: nats.Header{"Status": {code}, "Description": {"as the test says"}}}}
 }
 
-// TestLoadIsComplete holds that an answer which is not whole never passes for a conversation that ends there.
+// TestLoadIsComplete checks that an incomplete answer is never taken for the end of a conversation.
 func TestLoadIsComplete(t *testing.T) {
 	const entries = 1500 // two batches
 	nc, _ := start(t, t.TempDir())
@@ -128,7 +128,7 @@ func TestLoadIsComplete(t *testing.T) {
 	tests := []struct {
 		name string
 		edit func(n int, a answers) answers
-		want string // in the error; empty: the load is whole
+		want string // in the error; empty: the load is complete
 	}{
 		{"whole", func(_ int, a answers) answers { return a }, ""},
 		{"nothing", func(int, answers) answers { return nil }, silence},
@@ -182,7 +182,7 @@ func TestLoadIsComplete(t *testing.T) {
 	})
 }
 
-// TestReplicaBehind holds that a load covers what the leader has acknowledged, whichever replica answers.
+// TestReplicaBehind checks that a load includes everything that the leader has acknowledged, whichever replica answers.
 func TestReplicaBehind(t *testing.T) {
 	const entries = 5
 	nc, _ := start(t, t.TempDir())
@@ -193,7 +193,7 @@ func TestReplicaBehind(t *testing.T) {
 	last := fill(t, s, entries)
 	s.Redirect(fakeAPI, 2*time.Second, true)
 
-	// behind makes an answer that of a replica that has only the first messages.
+	// behind truncates an answer to that of a replica with only the first messages.
 	behind := func(a []*nats.Msg, have int) []*nats.Msg {
 		if have == 0 {
 			return status("404")
@@ -203,7 +203,7 @@ func TestReplicaBehind(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		have []int // messages that the replica has at each request; the last one from then on
+		have []int // messages that the replica has at each request; the last number applies to all later ones
 		want int
 	}{
 		{"up to date", []int{5}, 5},
@@ -248,7 +248,7 @@ func TestReplicaBehind(t *testing.T) {
 	})
 }
 
-// TestLoadAsksAgain has the one that was asked say nothing, or not all, and what is left of it come later: the next one answers.
+// TestLoadAsksAgain makes the first server stay silent or send a part of the answer, and the rest late: the next one answers.
 func TestLoadAsksAgain(t *testing.T) {
 	const entries = 5
 	nc, _ := start(t, t.TempDir())
@@ -288,7 +288,7 @@ func TestLoadOfUnreadableEntry(t *testing.T) {
 	}
 }
 
-// TestServerAway holds that calls end with an error when the server does not answer.
+// TestServerAway checks that calls return an error when the server does not answer.
 func TestServerAway(t *testing.T) {
 	nc, stop := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

@@ -13,14 +13,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// timeHeader carries Entry.Time, so that a list of conversations can be made from headers alone.
+// timeHeader carries Entry.Time, so that conversations can be listed from headers alone.
 const timeHeader = "Cortex-Time"
 
-// lagStep is how long a replica that is behind the leader is left alone before it is asked again.
+// lagStep is the pause before a replica that is behind the leader is asked again.
 const lagStep = 10 * time.Millisecond
 
-// Append implements [storage.Store]. An entry that is larger than a message may be on this server gives
-// [transport.ErrTooLarge]. An error other than that and ErrConflict leaves open whether e was stored.
+// Append implements [storage.Store]. It returns [transport.ErrTooLarge] for an entry above the server's maximum message size. After any other error
+// but ErrConflict, e may have been stored.
 func (s *Store) Append(ctx context.Context, tenant, contextID string, after conversation.Version, e *conversation.Entry) (conversation.Version, error) {
 	v, err := s.append(ctx, subjectOf(tenant, contextID), after, e)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) append(ctx context.Context, subject string, after conversation.V
 		m.Header[keyHeader] = []string{newKey()}
 		defer s.dropStale(ctx, subject)()
 	}
-	// The expected sequence alone makes an append happen once; no message id, whose window would end.
+	// The expected sequence alone prevents a second append. A message id would do so only within its window.
 	seq, err := s.commit(ctx, m, uint64(after))
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return 0, fmt.Errorf("%w: the entry is %d bytes, a message on this server at most %d; raise its max_payload (Cortex uses up to 8 MB)",
@@ -48,12 +48,11 @@ func (s *Store) append(ctx context.Context, subject string, after conversation.V
 	return conversation.Version(seq), err
 }
 
-// Load implements [storage.Store]. It reads in batches of bounded size while the caller goes on.
+// Load implements [storage.Store]. It reads in batches of bounded size as the caller iterates.
 //
-// A load ends without an error only when the server itself has said that nothing is left. On a stream with one replica
-// that is all: the server reads its own writes. On several, a direct get may be answered by a follower that is behind, so
-// Load first asks the leader for the conversation's last sequence and reads until it has seen that; when the follower
-// does not catch up in time, that is an error.
+// A load ends without an error only when the server has said that no message is left. On a stream with one replica that is enough: the server reads
+// its own writes. On several, a follower that is behind may answer a direct get, so Load first asks the leader for the conversation's last sequence
+// and reads up to that; if the follower does not catch up in time, Load returns an error.
 func (s *Store) Load(ctx context.Context, tenant, contextID string, after conversation.Version) iter.Seq2[*conversation.Entry, error] {
 	return func(yield func(*conversation.Entry, error) bool) {
 		subject := subjectOf(tenant, contextID)
@@ -68,7 +67,8 @@ func (s *Store) Load(ctx context.Context, tenant, contextID string, after conver
 	}
 }
 
-// load calls each until it returns false, which is no error. An entry that cannot be the next one is a *damage.
+// load calls each for the entries until it returns false, which is no error. For an entry that does not follow its predecessor it returns a
+// *damage.
 func (s *Store) load(ctx context.Context, subject string, after uint64, each func(*conversation.Entry) bool) error {
 	var want uint64 // the sequence that must be reached
 	if s.replicated {
@@ -91,8 +91,8 @@ func (s *Store) load(ctx context.Context, subject string, after uint64, each fun
 		msgs, more, err := r.batch(ctx)
 		switch {
 		case errors.Is(err, errNotFound) && left > 0 && !s.replicated:
-			// Somebody removes messages, or one cannot be read: the server says the same in both cases. Of several
-			// replicas, it may be another one that answers now, which is behind.
+			// Messages are being removed, or one cannot be read: the server gives the same answer in both cases. With several replicas, one that is behind
+			// may have answered.
 			return &damage{at: r.next, why: fmt.Sprintf("%d entries that were there cannot be read any more", left)}
 		case errors.Is(err, errNotFound):
 			more = 0

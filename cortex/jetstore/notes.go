@@ -19,39 +19,39 @@ import (
 )
 
 const (
-	// markersFor is how long the server remembers that a note was deleted, so that names which come and go do not add up.
+	// markersFor is how long the server keeps the marker of a deleted note, so that the markers of short-lived names do not accumulate.
 	markersFor = time.Hour
-	// noteTries bounds how often others may be faster at what is tried again.
+	// noteTries bounds the attempts that fail because other processes are faster.
 	noteTries = 100
 
 	notesStream  = "KV_" + Notes
 	notesSubject = "$KV." + Notes + "."
 )
 
-// noteKey is where a note is: its key in the bucket.
+// noteKey returns the place of a note: its key in the bucket.
 func noteKey(tenant, kind, key string) string { return shelf(tenant, kind) + transport.Escape(key) }
 
-// shelf is what the keys of a kind begin with.
+// shelf returns the prefix of the keys of a kind.
 func shelf(tenant, kind string) string {
 	return transport.Escape(tenant) + "." + transport.Escape(kind) + "."
 }
 
-// isSealed reports whether notes of a kind are sealed. People read the others through their gateway, and outlines, whose keys are to be had there:
-// they say no more than the logs do, but it must be possible to erase them.
+// isSealed reports whether notes of a kind are sealed. People read the others through their gateway, and outlines, whose keys they can read there
+// too: outlines contain no more than the logs do, but it must be possible to erase them.
 func isSealed(kind string) bool { return kind != storage.NoteAgent && kind != storage.NoteRefusal }
 
-// errSealed is for who reaches no keys.
+// errSealed is the error without access to the keys.
 var errSealed = fmt.Errorf("%w: it is sealed", transport.ErrForbidden)
 
-// note is what is at a place: a note, or nothing.
+// note is the content of a place: a note, or nothing.
 type note struct {
-	revision uint64 // of the last message there, which may mark a deletion; 0 when there is none
+	revision uint64 // of the last message there, which may be a marker; 0 when there is none
 	there    bool
 	value    []byte
-	secret   secret // what it is sealed with
+	secret   secret // the key that seals it
 }
 
-// version is what callers know it by.
+// version returns the version that callers see.
 func (n note) version() conversation.Version {
 	if !n.there {
 		return 0
@@ -59,7 +59,7 @@ func (n note) version() conversation.Version {
 	return conversation.Version(n.revision)
 }
 
-// Note implements [storage.Notes]. On several replicas it may be what it was a moment ago.
+// Note implements [storage.Notes]. With several replicas it may return a slightly older state.
 func (s *Store) Note(ctx context.Context, tenant, kind, key string) (storage.Note, error) {
 	at := noteKey(tenant, kind, key)
 	kv, err := s.notes.Get(ctx, at)
@@ -87,7 +87,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 			failed(err)
 			return
 		}
-		var secrets map[string][]secret // all at once: there are thousands of notes
+		var secrets map[string][]secret // all at once, since there may be thousands of notes
 		if isSealed(kind) && (s.seals || kind == storage.NoteOutline) {
 			var err error
 			if secrets, err = s.secrets(ctx, shelf(tenant, kind)); err != nil {
@@ -98,7 +98,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 		err := s.readNotes(ctx, shelf(tenant, kind), func(at string, n note) (bool, error) {
 			key, err := transport.Unescape(at[strings.LastIndexByte(at, '.')+1:])
 			if err != nil {
-				return true, nil // nothing that PutNote wrote
+				return true, nil // not written by PutNote
 			}
 			if isSealed(kind) {
 				if s.seals {
@@ -110,7 +110,7 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 					return false, err
 				}
 				if keys := secrets[at]; n.secret.seq == 0 || len(keys) > 0 && keys[0].seq >= n.secret.seq {
-					delete(secrets, at) // nothing to tidy
+					delete(secrets, at) // nothing for tidy
 				}
 			}
 			return !n.there || yield(storage.Note{Key: key, Value: n.value, Version: n.version()}, nil), nil
@@ -125,11 +125,11 @@ func (s *Store) Notes(ctx context.Context, tenant, kind string) iter.Seq2[storag
 	}
 }
 
-// errEnough ends readNotes when each wants no more.
+// errEnough ends readNotes when each returns false.
 var errEnough = errors.New("that is enough")
 
-// readNotes calls each for the notes on a shelf, until it returns false or an error. A note that is replaced meanwhile may come again. It
-// makes no consumer, as lasts does not.
+// readNotes calls each for the notes on a shelf, until it returns false or an error. A note that is replaced meanwhile may come again. Like lasts,
+// it makes no consumer.
 func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string, n note) (bool, error)) error {
 	filter := notesSubject + shelf + "*"
 	r, err := s.newReader(notesStream, filter, 1)
@@ -161,7 +161,7 @@ func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string
 		if err == nil && left > 0 {
 			continue
 		}
-		// A note that was replaced has moved to the end, which another replica than the one that answered before may not have yet.
+		// A replaced note has moved to the end, which another replica than the one that answered may not have yet.
 		if !s.replicated {
 			return nil
 		}
@@ -180,9 +180,8 @@ func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string
 	}
 }
 
-// unseal opens a note that was read somewhere, with one of the keys that are known, or else with its own, as the server has it. It may
-// have been replaced since, and its key erased: then the note is what it is by now. One whose key is gone all the same, after a loss
-// of power, counts as none.
+// unseal opens a note with one of the known keys, or else with its own key from the server. The note may have been replaced since it was read, and
+// its key erased: then unseal returns the present note. A note whose key is missing all the same, after a power cut, counts as none.
 func (s *Store) unseal(ctx context.Context, at string, n note, known ...secret) (note, error) {
 	for range noteTries {
 		seq := sealedWith(n.value)
@@ -223,8 +222,8 @@ func (s *Store) unseal(ctx context.Context, at string, n note, known ...secret) 
 	return note{}, fmt.Errorf("%w: others replaced it %d times", storage.ErrConflict, noteTries)
 }
 
-// opened is unseal for people, who reach the keys of outlines only, and those only all at once. An outline whose key has changed in between
-// counts as none.
+// opened is unseal for people, who can read the keys of outlines only, and only all at once. An outline whose key has changed meanwhile counts as
+// none.
 func opened(kind, at string, n note, known []secret) (note, error) {
 	seq := sealedWith(n.value)
 	switch {
@@ -242,7 +241,7 @@ func opened(kind, at string, n note, known []secret) (note, error) {
 	return note{revision: n.revision}, nil
 }
 
-// noteAt asks the leader of the notes what is at a place. It is not unsealed.
+// noteAt asks the leader of the stream of notes for the content of a place. It does not unseal it.
 func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
 	m, err := s.look(ctx, notesStream, msgGet{Last: notesSubject + at})
 	if err != nil || m.seq == 0 {
@@ -268,8 +267,8 @@ func (s *Store) PutNote(ctx context.Context, tenant, kind string, n storage.Note
 	return v, nil
 }
 
-// EraseNote implements [storage.Notes]: it replaces the note's key with the note. Notes of older builds were not sealed, and the server's
-// files keep those.
+// EraseNote implements [storage.Notes]: it replaces the note's key with the note. Notes of older versions were not sealed, and the server's files
+// still contain those.
 func (s *Store) EraseNote(ctx context.Context, tenant, kind string, n storage.Note) (conversation.Version, error) {
 	v, err := s.put(ctx, tenant, kind, n, true)
 	if err != nil {
@@ -302,7 +301,7 @@ func (s *Store) put(ctx context.Context, tenant, kind string, n storage.Note, er
 	return conversation.Version(revision), err
 }
 
-// putSealed puts a note as the rules in keys.go want it: at the version that was seen, with that one's key or one that is made now.
+// putSealed puts a note by the rules in keys.go: at the version that the caller has seen, with that version's key or a new one.
 func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase bool) (conversation.Version, error) {
 	if !s.seals {
 		return 0, errSealed
@@ -350,14 +349,14 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 	return conversation.Version(ack.Sequence), nil
 }
 
-// DeleteNote implements [storage.Notes]. What the note was cannot be read any more, if it was sealed.
+// DeleteNote implements [storage.Notes]. If the note was sealed, its old values cannot be read any more.
 func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error {
 	at := noteKey(tenant, kind, key)
 	var err error
 	if isSealed(kind) {
 		err = s.deleteSealed(ctx, at)
 	} else if _, err = s.notes.Get(ctx, at); errors.Is(err, jetstream.ErrKeyNotFound) {
-		return nil // no marker for what was never there
+		return nil // no marker for a note that never existed
 	} else {
 		err = s.notes.Purge(ctx, at, jetstream.PurgeTTL(markersFor))
 	}
@@ -367,8 +366,8 @@ func (s *Store) DeleteNote(ctx context.Context, tenant, kind, key string) error 
 	return nil
 }
 
-// deleteSealed deletes a note, whatever its version, and its keys, in the order that the rules in keys.go want. When only keys are left
-// there, it is the same: without another marker, somebody who makes the note anew could lose the key.
+// deleteSealed deletes a note, whatever its version, and its keys, in the order of the rules in keys.go. It also writes a marker when only keys are
+// left: without one, a process that makes the note anew could lose its key.
 func (s *Store) deleteSealed(ctx context.Context, at string) error {
 	if !s.seals {
 		return errSealed
@@ -400,7 +399,7 @@ func (s *Store) deleteSealed(ctx context.Context, at string) error {
 	return fmt.Errorf("%w: others replaced it %d times", storage.ErrConflict, noteTries)
 }
 
-// tidy erases keys that were left at some places by who was killed. What it cannot do is done next time.
+// tidy erases keys at places where a killed process has left some. What it cannot do, the next call does.
 func (s *Store) tidy(ctx context.Context, places []string) {
 	for _, at := range places {
 		n, err := s.noteAt(ctx, at)

@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// where the note of the tests is.
+// place is the key of the note in these tests.
 const place = "_." + storage.NoteEvidence + ".alpha"
 
 func note(v conversation.Version, value string) storage.Note {
@@ -36,7 +36,7 @@ func put(t *testing.T, s storage.Notes, v conversation.Version, value string) co
 	return v
 }
 
-// wantNote checks the note alone and among all, and returns its version.
+// wantNote checks the note by itself and in the list of all notes, and returns its version.
 func wantNote(t *testing.T, s storage.Notes, want string) conversation.Version {
 	t.Helper()
 	n, err := s.Note(t.Context(), "", storage.NoteEvidence, "alpha")
@@ -56,13 +56,13 @@ func wantNote(t *testing.T, s storage.Notes, want string) conversation.Version {
 	return n.Version
 }
 
-// message is one of a stream, as the server has it.
+// message is a message of a stream as the server stores it.
 type message struct {
 	seq  uint64
 	data []byte
 }
 
-// messages returns those of a subject, the oldest first.
+// messages returns the messages of a subject, the oldest first.
 func messages(t *testing.T, nc *nats.Conn, stream, subject string) []message {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -90,8 +90,8 @@ func keys(t *testing.T, nc *nats.Conn) []message {
 	return messages(t, nc, jetstore.Keys, "cortex.v1.key."+place)
 }
 
-// TestNoteIsUnreadableInFiles holds that the server's files never have the words of a note in plain, that they have everything it
-// was until it is erased or deleted, and that then the key of that is in no file, and the note that stands is fine.
+// TestNoteIsUnreadableInFiles checks that the server's files never contain the plain text of a note, that its old values can be unsealed until it
+// is erased or deleted, and that after that no file contains their keys, and the current note can be read.
 func TestNoteIsUnreadableInFiles(t *testing.T) {
 	const secret = "xyzzy-plugh"
 	n := open(t, t.TempDir())
@@ -146,7 +146,7 @@ func TestNoteIsUnreadableInFiles(t *testing.T) {
 	}
 }
 
-// TestOlderNotes holds that notes of builds that did not seal them are read, can be conflicts, and are sealed when they are written.
+// TestOlderNotes checks that notes of versions that did not seal them can be read, can conflict, and are sealed when they are written.
 func TestOlderNotes(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -197,7 +197,7 @@ func bucket(t *testing.T, nc *nats.Conn) jetstream.KeyValue {
 	return kv
 }
 
-// TestNotesOfAgents holds that what everybody reads is not sealed.
+// TestNotesOfAgents checks that notes that everybody reads are not sealed.
 func TestNotesOfAgents(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -212,7 +212,7 @@ func TestNotesOfAgents(t *testing.T) {
 	}
 }
 
-// TestMovedNote holds that a note is not read as that of another agent, nor under a key of another.
+// TestMovedNote checks that a note cannot be opened at another place or with another note's key.
 func TestMovedNote(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -234,7 +234,7 @@ func TestMovedNote(t *testing.T) {
 	wantNote(t, s, "of alpha")
 }
 
-// TestSealedFromPeople holds that people, who read notes through their gateway, reach no keys there.
+// TestSealedFromPeople checks that people, who read notes through their gateway, cannot read keys there.
 func TestSealedFromPeople(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "auth")
 	if err := auth.Init(dir); err != nil {
@@ -260,7 +260,7 @@ func TestSealedFromPeople(t *testing.T) {
 		return bus
 	}
 	engine := dial(natsbus.Options{})
-	if _, err := engine.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // that opens the gateway
+	if _, err := engine.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil); err != nil { // opens the gateway
 		t.Fatal(err)
 	}
 	store, err := jetstore.Open(t.Context(), engine.Conn(), nil)
@@ -309,7 +309,7 @@ func TestSealedFromPeople(t *testing.T) {
 	wantNote(t, store, "secret")
 }
 
-// TestManyNotes holds that reading all notes costs no request for each.
+// TestManyNotes checks that reading all notes needs no request for each.
 func TestManyNotes(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

@@ -33,7 +33,7 @@ func TestOpenTwice(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses holds that a stream which could lose entries is not taken.
+// TestOpenRefuses checks that Open refuses a stream that could lose entries.
 func TestOpenRefuses(t *testing.T) {
 	good := jetstream.StreamConfig{
 		Name: jetstore.Stream, Subjects: []string{"cortex.v1.log.>"}, Discard: jetstream.DiscardNew, AllowDirect: true,
@@ -41,7 +41,7 @@ func TestOpenRefuses(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(c *jetstream.StreamConfig)
-		want   string // in the error; empty: it is taken
+		want   string // in the error; empty: Open accepts it
 	}{
 		{"the same", func(*jetstream.StreamConfig) {}, ""},
 		{"the operator's", func(c *jetstream.StreamConfig) { c.Description, c.Compression = "ours", jetstream.S2Compression }, ""},
@@ -84,8 +84,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenOldLeader plays a cluster in which the server that is connected to and the one that leads it are new enough, and the one that
-// leads the conversations or a bucket is not.
+// TestOpenOldLeader simulates a cluster whose connected server and leader are new enough, but the leader of the log or of a bucket is not.
 func TestOpenOldLeader(t *testing.T) {
 	for _, led := range []string{jetstore.Stream, "KV_" + jetstore.Bucket, "KV_" + jetstore.SpendLog, "KV_" + jetstore.Notes} {
 		t.Run(led, func(t *testing.T) {
@@ -148,7 +147,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestOpenAsksAgain holds that Open goes on asking while a cluster elects a leader, and only then.
+// TestOpenAsksAgain checks that Open retries while a cluster elects a leader, and only then.
 func TestOpenAsksAgain(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

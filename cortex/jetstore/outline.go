@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxOrphans bounds the outlines of conversations that are no more which one list drops.
+	// maxOrphans bounds how many outlines of missing conversations one list drops.
 	maxOrphans = 64
-	// staleTimeout bounds how long the beginning of a conversation waits for notes.
+	// staleTimeout bounds how long the first append of a conversation waits for dropStale.
 	staleTimeout = time.Second
 )
 
 var _ storage.Outlines = (*Store)(nil)
 
-// PutOutline implements [storage.Outlines]. An outline is kept as a note, sealed as all are of which nothing may be left.
+// PutOutline implements [storage.Outlines]. An outline is a note, and sealed, so that it can be erased.
 func (s *Store) PutOutline(ctx context.Context, tenant, contextID string, o storage.Outline) error {
 	if err := s.putOutline(ctx, tenant, contextID, o); err != nil {
 		return fmt.Errorf("put outline of %q: %w", contextID, away(ctx, err))
@@ -57,7 +57,7 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 	if err != nil {
 		return err
 	}
-	// Who erases the log deletes the outline behind it. If that came before this one, the entry is gone by now.
+	// Erase deletes the outline after the log. If it did so before this put, the entry is gone by now.
 	m, err := s.look(ctx, Stream, msgGet{Seq: uint64(o.Version)})
 	if err != nil || m.seq == uint64(o.Version) && m.subject == subjectOf(tenant, contextID) {
 		return err
@@ -65,9 +65,9 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 	return s.DeleteNote(ctx, tenant, storage.NoteOutline, contextID)
 }
 
-// dropStale deletes, while a conversation begins, an outline that is there already: it is of an erased one of the same name, left by who was killed in the
-// middle of that, and would be taken for the new one's as soon as that has as many entries. The function that it returns waits until that is
-// done. An outline is a cache: that it cannot be looked for holds nobody up.
+// dropStale deletes an existing outline while a conversation begins: the outline belongs to an erased conversation with the same id, left by a
+// process that was killed during the erasure, and would be taken for the new one's as soon as the new log has as many entries. The returned
+// function waits until that is done. An outline is a cache: an error delays or fails nothing.
 func (s *Store) dropStale(ctx context.Context, subj string) (wait func()) {
 	tenant, contextID, err := conversationOf(subj)
 	if err != nil || !s.seals {
@@ -90,14 +90,14 @@ func (s *Store) dropStale(ctx context.Context, subj string) (wait func()) {
 	return func() { <-done }
 }
 
-// readOutline reads what putOutline wrote.
+// readOutline decodes what putOutline stored.
 func readOutline(n storage.Note) (*storage.Outline, bool) {
 	o := &storage.Outline{}
 	err := json.Unmarshal(n.Value, o)
 	return o, err == nil && o.Version > 0 && o.Entries > 0
 }
 
-// outlines returns the outlines of a tenant's conversations by their ids: those that can be read.
+// outlines returns the readable outlines of a tenant's conversations by their ids.
 func (s *Store) outlines(ctx context.Context, tenant string) map[string]*storage.Outline {
 	all := map[string]*storage.Outline{}
 	for n, err := range s.Notes(ctx, tenant, storage.NoteOutline) {
@@ -112,8 +112,8 @@ func (s *Store) outlines(ctx context.Context, tenant string) map[string]*storage
 	return all
 }
 
-// dropOutlines deletes outlines of conversations that are no more, which who was killed while erasing them may have left. It is tried
-// again with the next list.
+// dropOutlines deletes outlines of conversations that no longer exist, which a process that was killed during an erasure may have left. The next
+// list repeats what fails.
 func (s *Store) dropOutlines(ctx context.Context, tenant string, kept map[string]*storage.Outline) {
 	if !s.seals {
 		return

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
-// begin appends first entries to so many conversations, and puts their outlines.
+// begin appends the first entries of this many conversations, and puts their outlines.
 func begin(t *testing.T, s *jetstore.Store, conversations int) map[string]conversation.Version {
 	t.Helper()
 	all := map[string]conversation.Version{}
@@ -35,7 +35,7 @@ func begin(t *testing.T, s *jetstore.Store, conversations int) map[string]conver
 	return all
 }
 
-// outlined returns the conversations that are listed, and whether with an outline.
+// outlined returns the listed conversations, and whether each has an outline.
 func outlined(t *testing.T, s storage.Store) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -48,7 +48,7 @@ func outlined(t *testing.T, s storage.Store) map[string]bool {
 	return all
 }
 
-// asked returns the conversations whose entries a list asks the server for.
+// asked returns the conversations whose entries a list requests from the server.
 func asked(t *testing.T, nc *nats.Conn, list func()) []string {
 	t.Helper()
 	requests, err := nc.SubscribeSync("$JS.API.>")
@@ -84,8 +84,8 @@ func asked(t *testing.T, nc *nats.Conn, list func()) []string {
 	}
 }
 
-// TestListReadsWhatHasChanged holds that a list asks for entries of those conversations only that have gone on since their outlines were made: what
-// is in the others costs nothing.
+// TestListReadsWhatHasChanged checks that a list reads entries only of conversations whose logs have grown since their outlines were made, whatever
+// the others contain.
 func TestListReadsWhatHasChanged(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -117,7 +117,7 @@ func TestListReadsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestListWithDamagedOutlines holds that no conversation is missing in a list, whatever became of its outline, nor of all of them.
+// TestListWithDamagedOutlines checks that a list is complete, whatever happened to an outline or to all of them.
 func TestListWithDamagedOutlines(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -169,7 +169,8 @@ func TestListWithDamagedOutlines(t *testing.T) {
 	}
 }
 
-// TestOutlineOfAnErasedConversation holds that a conversation has nothing of an erased one of the same name whose outline was left: who erased it was killed.
+// TestOutlineOfAnErasedConversation checks that a new conversation does not get the outline that a killed process has left of an erased one with
+// the same id.
 func TestOutlineOfAnErasedConversation(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -196,7 +197,7 @@ func TestOutlineOfAnErasedConversation(t *testing.T) {
 			t.Errorf("%s is listed at version %d, %v, want %d", info.ContextID, info.Version, err, v)
 		}
 	}
-	// Notes are a convenience: without them conversations begin all the same.
+	// Conversations can begin without the stream of notes.
 	if err := js.DeleteStream("KV_" + jetstore.Notes); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +206,8 @@ func TestOutlineOfAnErasedConversation(t *testing.T) {
 	}
 }
 
-// TestOutlinesOfNobody holds that a list drops outlines of conversations that are no more: who was killed while erasing one may have left it.
+// TestOutlinesOfNobody checks that a list drops outlines of conversations that no longer exist, which a process that was killed during an erasure
+// may have left.
 func TestOutlinesOfNobody(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -236,7 +238,7 @@ func TestOutlinesOfNobody(t *testing.T) {
 	}
 }
 
-// TestDamagedHasNoOutline holds that an outline does not hide that a conversation is damaged.
+// TestDamagedHasNoOutline checks that an outline does not hide the damage of a conversation.
 func TestDamagedHasNoOutline(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

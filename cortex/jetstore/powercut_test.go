@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
-// TestSnapshotAheadOfLog plays a power cut that the snapshot survived, and the entry that it was made after did not. It must not
-// be used, nor be there any more when another entry has that version.
+// TestSnapshotAheadOfLog simulates a power cut that the snapshot survived and the last entry that it covers did not. The snapshot must not be used,
+// and must be removed before another entry gets that version.
 func TestSnapshotAheadOfLog(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -48,7 +48,7 @@ func TestSnapshotAheadOfLog(t *testing.T) {
 	}
 }
 
-// TestAppendIsAnsweredLate plays a server that stored an append and was killed before it said so.
+// TestAppendIsAnsweredLate simulates a server that stored an append and was killed before it answered.
 func TestAppendIsAnsweredLate(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)
@@ -69,7 +69,7 @@ func TestAppendIsAnsweredLate(t *testing.T) {
 	}
 }
 
-// TestOpenReplicas asks a server alone for three copies.
+// TestOpenReplicas asks a single server for three replicas.
 func TestOpenReplicas(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	if _, err := jetstore.Open(t.Context(), nc, nil); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
-// busy is a connection on which the server hears nothing more, from hold on and until done: so it is while it searches its files.
+// busy is a connection on which the server handles nothing between hold and done, as while it searches its files.
 type busy struct {
 	net.Conn
 	hold       atomic.Bool
@@ -37,7 +37,7 @@ func (s *busyServer) InProcessConn() (net.Conn, error) {
 	return s.conn, err
 }
 
-// TestReadsHoldNothingUp holds that nothing is appended later because a conversation is being read.
+// TestReadsHoldNothingUp checks that reads of conversations do not delay appends.
 func TestReadsHoldNothingUp(t *testing.T) {
 	srv, err := server.NewServer(&server.Options{JetStream: true, StoreDir: t.TempDir(), MaxPayload: 8 << 20, DontListen: true, NoLog: true, NoSigs: true})
 	if err != nil {
@@ -85,7 +85,7 @@ func TestReadsHoldNothingUp(t *testing.T) {
 	default:
 	}
 	close(slow.conn.done)
-	if n := <-loaded; n != 4 { // the question reached the server behind the append
+	if n := <-loaded; n != 4 { // the server got the read after the append
 		t.Errorf("%d entries are read, want 4", n)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// keyHeader carries, on the first entry of a conversation, the key that its snapshots are sealed with. When the log is erased,
-// copies of snapshots are worth nothing: those that the server's files still hold, and one that is written by somebody who has not
-// heard of it. Logs of older builds have none; their snapshots are not sealed.
+// keyHeader carries, on the first entry of a conversation, the key that seals its snapshots. After the log is erased, no copy of a snapshot can be
+// read: neither in the server's files, nor one that is written by a process that does not know of the erasure. Logs of older versions have no key;
+// their snapshots are not sealed.
 const keyHeader = "Cortex-Key"
 
 // newKey returns a value for keyHeader.
@@ -28,7 +28,7 @@ func newKey() string {
 	return base64.StdEncoding.EncodeToString(key[:])
 }
 
-// openBucket returns a bucket, made with cfg if it is not there. It is kept by as many servers as the log.
+// openBucket returns a bucket, and makes it with cfg if it is missing. It gets as many replicas as the log.
 func (s *Store) openBucket(ctx context.Context, cfg jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
 	replicas := s.stream.CachedInfo().Config.Replicas
 	kv, err := s.js.KeyValue(ctx, cfg.Bucket)
@@ -61,8 +61,8 @@ func keyOf(tenant, contextID string) string {
 	return transport.Escape(tenant) + "." + transport.Escape(contextID)
 }
 
-// Snapshot implements [storage.Snapshots]. On several replicas it may be an older one for a moment, which costs the time to
-// read a longer tail.
+// Snapshot implements [storage.Snapshots]. With several replicas it may return an older one for a moment, which only makes the reader load a longer
+// tail.
 func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (conversation.Version, []byte, error) {
 	kv, err := s.snaps.Get(ctx, keyOf(tenant, contextID))
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -73,14 +73,14 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (convers
 	}
 	seal, _, err := s.sealOf(ctx, tenant, contextID)
 	if errors.Is(err, errNotFound) {
-		return 0, nil, nil // of a conversation that is no more
+		return 0, nil, nil // the conversation no longer exists
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("snapshot of %q: %w", contextID, err)
 	}
 	b := kv.Value()
 	if len(b) < 8 {
-		return 0, nil, nil // nothing that PutSnapshot wrote; the log has everything
+		return 0, nil, nil // not written by PutSnapshot; the log has everything
 	}
 	version, data := b[:8], b[8:]
 	if ok, err := s.stands(ctx, tenant, contextID, kv); err != nil || !ok {
@@ -88,14 +88,14 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (convers
 	}
 	if seal != nil {
 		if data, err = seal.Open(nil, nil, data, version); err != nil {
-			return 0, nil, nil // of one that had the same id
+			return 0, nil, nil // it belongs to an erased conversation with the same id
 		}
 	}
 	return conversation.Version(binary.BigEndian.Uint64(version)), data, nil
 }
 
-// PutSnapshot implements [storage.Snapshots]: the value is the version in eight bytes, then data, sealed. One
-// that is not of the log, since that was erased meanwhile, is not kept.
+// PutSnapshot implements [storage.Snapshots]: the value is the version in eight bytes, then data, sealed. It drops a snapshot of a log that was
+// erased meanwhile.
 func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v conversation.Version, data []byte) error {
 	seal, first, err := s.sealOf(ctx, tenant, contextID)
 	if errors.Is(err, errNotFound) || v < first {
@@ -116,8 +116,8 @@ func (s *Store) PutSnapshot(ctx context.Context, tenant, contextID string, v con
 	return nil
 }
 
-// sealOf returns what a conversation's snapshots are sealed with, nil when they are not, and the version of its first entry; or
-// errNotFound when it has no log.
+// sealOf returns the cipher of a conversation's snapshots, nil when they are not sealed, and the version of its first entry; or errNotFound when
+// the conversation has no log.
 func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal cipher.AEAD, first conversation.Version, err error) {
 	m, err := s.get(ctx, subjectOf(tenant, contextID), 1)
 	if err != nil || m.key == "" {
@@ -135,8 +135,8 @@ func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal ciph
 	return seal, conversation.Version(m.seq), err
 }
 
-// stands reports whether the log has the entry that a snapshot was made after. After a power cut the log may end before it, and its
-// versions are given again, to other entries: then the snapshot is removed, before one of them has its version.
+// stands reports whether the log has the last entry that a snapshot covers. After a power cut the log may end before that entry, and the server
+// gives its sequence to another one: stands removes the snapshot before that can happen.
 func (s *Store) stands(ctx context.Context, tenant, contextID string, snap jetstream.KeyValueEntry) (bool, error) {
 	subject, version := subjectOf(tenant, contextID), binary.BigEndian.Uint64(snap.Value())
 	switch m, err := s.get(ctx, subject, version); {
@@ -145,7 +145,7 @@ func (s *Store) stands(ctx context.Context, tenant, contextID string, snap jetst
 	case err != nil && !errors.Is(err, errNotFound):
 		return false, fmt.Errorf("snapshot of %q: %w", contextID, err)
 	}
-	last, err := s.lastOf(ctx, subject) // who answered may only be behind
+	last, err := s.lastOf(ctx, subject) // the replica that answered may be behind
 	if err == nil && last < version {
 		err = s.snaps.Delete(ctx, snap.Key(), jetstream.LastRevision(snap.Revision()))
 	}

@@ -15,14 +15,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// spentFor is how long a day is kept after it was last written to.
+// spentFor is how long the sum of a day is stored after its last change.
 const spentFor = 4 * 24 * time.Hour
 
-// spendTries bounds how often a Spend is tried that others came before. Of those that try at the same time one always
-// succeeds.
+// spendTries bounds the attempts of a Spend that conflicts with others. Of concurrent attempts one always succeeds.
 const spendTries = 1000
 
-// Spent implements [storage.SpendLog]. On several replicas it may be what it was a moment ago.
+// Spent implements [storage.SpendLog]. With several replicas it may return a slightly older sum.
 func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error) {
 	u, _, err := s.spentOn(ctx, keyOf(tenant, day))
 	if err != nil {
@@ -31,7 +30,7 @@ func (s *Store) Spent(ctx context.Context, tenant, day string) (llm.Usage, error
 	return u, nil
 }
 
-// spentOn returns a value and its revision, 0 when there is none.
+// spentOn returns a value and its revision; 0 when there is none.
 func (s *Store) spentOn(ctx context.Context, key string) (u llm.Usage, revision uint64, err error) {
 	kv, err := s.spent.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
@@ -46,8 +45,8 @@ func (s *Store) spentOn(ctx context.Context, key string) (u llm.Usage, revision 
 	return u, kv.Revision(), nil
 }
 
-// Spend implements [storage.SpendLog]: it reads the sum and writes the new one, which the server refuses when another one was
-// written in between; then it does so again.
+// Spend implements [storage.SpendLog]: it reads the sum and writes the new one, and repeats that when the server refuses the write because the sum
+// has changed meanwhile.
 func (s *Store) Spend(ctx context.Context, tenant, day string, u llm.Usage) (llm.Usage, error) {
 	sum, err := s.spend(ctx, keyOf(tenant, day), u)
 	if err != nil {
@@ -75,7 +74,7 @@ func (s *Store) spend(ctx context.Context, key string, u llm.Usage) (llm.Usage, 
 		if !errors.Is(err, jetstream.ErrKeyExists) && !errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 			return sum, err
 		}
-		select { // the others first
+		select { // let the others go first
 		case <-ctx.Done():
 			return llm.Usage{}, ctx.Err()
 		case <-time.After(rand.N(10 * time.Millisecond)):

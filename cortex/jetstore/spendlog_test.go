@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 )
 
-// TestSpendLogForgets holds that old days go by themselves, and that the bucket does not grow with what is spent.
+// TestSpendLogForgets checks that old days expire, and that the bucket does not grow with each Spend.
 func TestSpendLogForgets(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	if _, err := jetstore.Open(t.Context(), nc, nil); err != nil {

@@ -1,7 +1,6 @@
-// Package jetstore keeps conversations in NATS JetStream: one stream, [Stream], with one subject per conversation. An
-// append is a publish that the server refuses unless the conversation's last message is the expected one, so no lock and
-// no other coordination is needed between processes; a version is a sequence of the stream. Snapshots are a KV bucket, and so
-// is the account of what each day cost.
+// Package jetstore stores conversations in NATS JetStream: one stream, [Stream], with one subject per conversation. An append is a publish that the
+// server refuses unless the conversation's last message is the expected one, so processes need no locks or other coordination; a version is a
+// sequence of the stream. Snapshots, notes and the spend log are KV buckets.
 package jetstore
 
 import (
@@ -25,18 +24,17 @@ import (
 
 // Names on the server.
 const (
-	Stream   = "CORTEX_LOG"     // stream of all conversations
-	Bucket   = "CORTEX_SNAP"    // KV bucket of the snapshots
-	SpendLog = "CORTEX_SPENT"   // KV bucket of what each day cost
-	Notes    = "CORTEX_NOTES"   // KV bucket of what is known of agents and learned about them
-	subject  = "cortex.v1.log." // then <tenant>.<contextID>, each as one token
+	Stream   = "CORTEX_LOG"     // the stream of all conversations
+	Bucket   = "CORTEX_SNAP"    // KV bucket of snapshots
+	SpendLog = "CORTEX_SPENT"   // KV bucket of the spend log
+	Notes    = "CORTEX_NOTES"   // KV bucket of notes
+	subject  = "cortex.v1.log." // followed by <tenant>.<contextID>, one token each
 )
 
-// minLevel is the JetStream API level (of server 2.14) that Cortex is made for. Older servers drop what they do not know
-// from a stream's configuration without a word.
+// minLevel is the JetStream API level (of server 2.14) that Cortex needs. Older servers silently drop unknown fields of a stream's configuration.
 const minLevel = 4
 
-// directAPI is the prefix of the API for who needs no gateway.
+// directAPI is the API prefix of connections without a gateway.
 const directAPI = "$JS.API."
 
 var (
@@ -48,46 +46,44 @@ var (
 
 // Options configures Open. The zero value is right for a single server.
 type Options struct {
-	// Replicas is the number of servers that keep each conversation; 0 is 1 for a new stream and leaves an existing one
-	// as it is.
+	// Replicas is the number of servers that store each conversation; 0 is 1 for a new stream and keeps an existing one's number.
 	Replicas int
-	// API is the prefix of JetStream's API, with its final dot, for connections that do not reach it as $JS.API., which is the
-	// default. Through such a one nothing is made, and conversations can only be read.
+	// API is the prefix of JetStream's API, with its final dot; "" is $JS.API. Behind another prefix, a gateway's, Open makes nothing, and
+	// conversations can only be read.
 	API string
-	// Reads is a connection to the same server for what conversations are read with; nil is the one that Open is given. A server answers
-	// such a question before it hears anything else on its connection, which takes long in a large log: with one of its own, an append
-	// does not wait for it, nor what else the other connection is used for.
+	// Reads is a second connection to the same server for reads of conversations; nil is the connection of Open. A server finishes such a read before
+	// it handles anything else on its connection, which takes long in a large log: with a connection of their own, reads delay neither appends nor
+	// other uses of the first connection.
 	Reads  *nats.Conn
 	Logger *slog.Logger // nil discards
 }
 
-// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog] and a [storage.Notes] on JetStream. Make one with [Open]. Its
-// connections belong to the caller, who closes them when the Store is no longer used; there is nothing else to close.
+// Store is a [storage.Store], a [storage.Snapshots], a [storage.SpendLog] and a [storage.Notes] on JetStream. Make one with [Open]. The caller owns
+// the connections and closes them after its last use of the Store; there is nothing else to close.
 type Store struct {
 	nc      *nats.Conn
 	reads   *nats.Conn // for direct gets
-	reading gate       // for what goes over reads
+	reading gate       // bounds the requests on reads
 	js      jetstream.JetStream
 	stream  jetstream.Stream
 	snaps   jetstream.KeyValue
 	spent   jetstream.KeyValue
 	notes   jetstream.KeyValue
-	seals   bool    // keys of notes are to be had
-	ring    keyring // those of notes that were seen
+	seals   bool    // this Store has access to the keys of notes
+	ring    keyring // known keys of notes
 	log     *slog.Logger
-	broken  broken // the conversations that are damaged
+	broken  broken // the known damaged conversations
 
-	// Tests answer in the server's place, and do not want to wait.
+	// Tests replace these, to answer in place of the server and without waiting.
 	api     string // prefix of the server's API
 	timeout time.Duration
 	publish func(context.Context, *nats.Conn, *nats.Msg) (seq uint64, err error) // puback.Publish, for entries
-	// replicated says that a server other than the stream's leader may answer a direct get, perhaps a little behind.
+	// replicated says that another server than the stream's leader may answer a direct get, perhaps with an older state.
 	replicated bool
 }
 
-// Open returns the Store on the server that nc is connected to. It creates the stream and the buckets if they are not
-// there. The error wraps [transport.ErrIncompatible] when the server is too old, or the stream is there with a
-// configuration that could lose entries. nil options are the defaults.
+// Open returns the Store on the server of nc. It makes the missing stream and buckets. The error wraps [transport.ErrIncompatible] when the server
+// is too old, or the stream has a configuration that could lose entries. nil options are the defaults.
 func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	var opts Options
 	if o != nil {
@@ -133,18 +129,18 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	return s, nil
 }
 
-// openTimeout is how long Open goes on asking a cluster for something that has no leader at this moment.
+// openTimeout is how long Open retries while a cluster has no leader.
 const openTimeout = 10 * time.Second
 
-// ask does one step of Open, again and again while the server does not answer: a cluster that has lost a server leaves questions
-// without an answer until it has elected another. Behind a gateway nobody answers when no Cortex runs, which has to be told at once.
+// ask performs one step of Open, and repeats it while the server does not answer: a cluster that has lost a server answers only after it has
+// elected another leader. Behind a gateway, no answer means that no Cortex runs, and ask returns the error at once.
 func (s *Store) ask(ctx context.Context, step func(context.Context) error) error {
 	for end := time.Now().Add(openTimeout); ; {
 		attempt, done := context.WithTimeout(ctx, askAgain)
 		err := step(attempt)
 		done()
 		err = away(ctx, err)
-		if s.api != directAPI && errors.Is(err, jetstream.ErrJetStreamNotEnabled) { // nobody is behind the gateway
+		if s.api != directAPI && errors.Is(err, jetstream.ErrJetStreamNotEnabled) { // no Cortex serves the gateway
 			err = fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 		}
 		if !errors.Is(err, transport.ErrUnavailable) || s.api != directAPI || s.nc.IsClosed() || time.Now().After(end) {
@@ -171,8 +167,8 @@ func (s *Store) checkServer(ctx context.Context) error {
 	return nil
 }
 
-// checkLeader refuses a stream whose leader says that it is too old: it need not be the server that is connected to, nor the one that
-// leads the cluster.
+// checkLeader refuses a stream whose leader reports a version that is too old. The leader may be neither the connected server nor the leader of the
+// cluster.
 func checkLeader(c jetstream.StreamConfig) error {
 	level, err := strconv.Atoi(c.Metadata["_nats.level"])
 	if err != nil || level >= minLevel {
@@ -181,7 +177,7 @@ func checkLeader(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: the server that leads it is nats-server %.20s: upgrade every server to 2.14 or later", transport.ErrIncompatible, c.Metadata["_nats.ver"])
 }
 
-// away adds ErrUnavailable to an error that means that the server did not answer.
+// away wraps an error that means that the server did not answer with ErrUnavailable.
 func away(ctx context.Context, err error) error {
 	if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, nats.ErrDisconnected) || errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, errSilent) || passes(err)) {
@@ -190,9 +186,9 @@ func away(ctx context.Context, err error) error {
 	return err
 }
 
-// streamConfig is what a stream of conversations must be. It has no limit, since a limit would let the oldest entries go;
-// if somebody sets one, it refuses new entries rather than that. Deleting is for Erase; one that denies it, as an older Cortex made
-// them, is taken as well.
+// streamConfig is the required configuration of the stream of conversations. It has no limits, since a limit would discard the oldest entries; with
+// a limit that an operator sets, the server refuses new entries instead. Erase needs deletion; a stream of an older version, which denies it, is
+// accepted as well.
 func streamConfig(replicas int) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: Stream, Description: "Cortex: the log of every conversation", Subjects: []string{subject + ">"},
@@ -201,7 +197,7 @@ func streamConfig(replicas int) jetstream.StreamConfig {
 	}
 }
 
-// openStream opens the log.
+// openStream opens the stream of conversations.
 func (s *Store) openStream(ctx context.Context, replicas int) (err error) {
 	if s.stream, err = s.ensure(ctx, streamConfig, replicas); err != nil {
 		return err
@@ -210,8 +206,8 @@ func (s *Store) openStream(ctx context.Context, replicas int) (err error) {
 	return nil
 }
 
-// ensure makes a stream that is not there, has it kept by so many servers, and refuses one that would not keep what is in it. With 0
-// replicas one that is there stays as it is.
+// ensure makes a missing stream, sets its number of replicas, and refuses one whose configuration could lose messages. With 0 replicas an existing
+// stream keeps its number.
 func (s *Store) ensure(ctx context.Context, config func(replicas int) jetstream.StreamConfig, replicas int) (jetstream.Stream, error) {
 	name := config(replicas).Name
 	stream, err := s.js.Stream(ctx, name)
@@ -240,7 +236,7 @@ func (s *Store) ensure(ctx context.Context, config func(replicas int) jetstream.
 	return stream, nil
 }
 
-// replicasError says what a server's refusal has to do with the number of replicas, where it has.
+// replicasError explains an error that is about the number of replicas.
 func replicasError(replicas int, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
@@ -254,7 +250,7 @@ func replicasError(replicas int, err error) error {
 	return err
 }
 
-// differences compares what the guarantees need; the rest of a stream's configuration is the operator's.
+// differences lists the fields that the guarantees need and that differ; the rest of a stream's configuration is the operator's.
 func differences(want, got jetstream.StreamConfig) []string {
 	var wrong []string
 	check := func(field string, ok bool, got, want any) {

@@ -19,7 +19,7 @@ import (
 	embedded "github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
-// node is a store with the server that it runs on.
+// node is a store with its server.
 type node struct {
 	*jetstore.Store
 	nc   *nats.Conn
@@ -27,7 +27,7 @@ type node struct {
 	stop func()
 }
 
-// start runs a server on dir and connects to it. stop ends both; the test's end does, too.
+// start runs a server on dir and connects to it. stop ends both; so does the end of the test.
 func start(t testing.TB, dir string) (nc *nats.Conn, stop func()) {
 	t.Helper()
 	return startWith(t, server.Options{JetStream: true, StoreDir: dir, MaxPayload: 8 << 20})
@@ -96,8 +96,8 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestEntryIsNotWhatWasAppended has the server answer with an entry whose checksum is another: it finds most of what is damaged itself, but
-// not all.
+// TestEntryIsNotWhatWasAppended makes the server answer with an entry whose checksum does not match: the server detects most damage itself, but not
+// all.
 func TestEntryIsNotWhatWasAppended(t *testing.T) {
 	nc, _ := start(t, t.TempDir())
 	s, err := jetstore.Open(t.Context(), nc, nil)

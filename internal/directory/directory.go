@@ -1,5 +1,5 @@
-// Package directory is what a Cortex knows of agents: the registry, an index of those that may be given work, and what is kept of
-// them between two starts. `cortex serve` and `cortex bench` are both wired with it, so that the one measures what the other runs.
+// Package directory joins what a Cortex knows of agents: the registry, an index of the agents that may get work, and their records in the store.
+// `cortex serve` and `cortex bench` both use it, so that the benchmark measures what runs in production.
 package directory
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// Directory is the registry as the orchestrator sees it: the agents that may be given work, and an index of them. All methods
-// but Tell are safe for concurrent use.
+// Directory is the orchestrator's view of the registry: the agents that may get work, and an index of them. All methods but Tell are safe for
+// concurrent use.
 type Directory struct {
 	Registry *registry.Registry
 	Index    *router.Index
@@ -19,24 +19,24 @@ type Directory struct {
 	told departures
 
 	mu       sync.Mutex
-	snapshot *registry.Snapshot // that list was made from
+	snapshot *registry.Snapshot // the snapshot from which list was made
 	list     []prompt.Agent
 }
 
-// departures is what wants to know which agents go and come: the orchestrator.
+// departures is notified when agents go and come back. The orchestrator implements it.
 type departures interface {
 	AgentGone(id string)
 	AgentBack(id string)
 }
 
-// New returns a Directory whose registry has this configuration.
+// New returns a Directory with a registry of this configuration.
 func New(cfg registry.Config) *Directory {
 	d := &Directory{Index: router.New(&router.Options{Now: cfg.Now})}
 	then := cfg.OnEvent
 	cfg.OnEvent = func(e registry.Event) {
 		d.update(e.Record)
 		switch {
-		case d.told == nil: // what is well known, before everything else
+		case d.told == nil: // well-known agents, registered before Tell
 		case e.Kind == registry.EventDeregistered:
 			d.told.AgentGone(e.AgentID)
 		case e.Record.Routable():
@@ -47,16 +47,16 @@ func New(cfg registry.Config) *Directory {
 		}
 	}
 	d.Registry = registry.New(cfg)
-	for _, r := range d.Registry.Snapshot().Agents() { // well known
+	for _, r := range d.Registry.Snapshot().Agents() { // well-known agents
 		d.update(r)
 	}
 	return d
 }
 
-// Tell says who is told from now on which agents go and come. It is called before the registry runs.
+// Tell sets the orchestrator that is notified when agents go and come back. It must be called before the registry runs.
 func (d *Directory) Tell(orchestrator departures) { d.told = orchestrator }
 
-// update lets the index know what became of an agent.
+// update updates the index for an agent.
 func (d *Directory) update(r *registry.Record) {
 	if r.Routable() {
 		d.Index.Put(r.ID, r.Card)
@@ -65,8 +65,8 @@ func (d *Directory) update(r *registry.Record) {
 	}
 }
 
-// Routable returns the agents that may be given work, in the order of their ids. The slice is shared and never written to. The
-// tenant, which is the registry's own, makes it an Agents of cortex.Config.
+// Routable returns the agents that may get work, in the order of their ids. The slice is shared; callers must not modify it. The argument, a
+// tenant, is ignored, since the registry has one tenant; it is there for the field Agents of cortex.Config.
 func (d *Directory) Routable(string) []prompt.Agent {
 	s := d.Registry.Snapshot()
 	d.mu.Lock()
@@ -77,7 +77,7 @@ func (d *Directory) Routable(string) []prompt.Agent {
 	return d.list
 }
 
-// Routable returns the agents of a snapshot that may be given work, as a prompt shows them.
+// Routable returns the agents of a snapshot that may get work, in the form that prompts use.
 func Routable(s *registry.Snapshot) []prompt.Agent {
 	records := s.Routable()
 	list := make([]prompt.Agent, len(records))

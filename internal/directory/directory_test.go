@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestIndexFollows holds that whatever makes an agent one that may be given work, or one that may not, reaches the index.
+// TestIndexFollows checks that the index learns of everything that makes an agent routable or not.
 func TestIndexFollows(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		for seed := range uint64(20) {
@@ -70,7 +70,7 @@ func TestIndexFollows(t *testing.T) {
 					continue
 				case 4:
 					now = now.Add(time.Minute)
-					d.Registry.Sweep(now) // a jump: everybody has a grace
+					d.Registry.Sweep(now) // after a jump of the clock every agent gets a grace period
 					agree("a jump")
 					continue
 				case 5:
@@ -88,13 +88,13 @@ func TestIndexFollows(t *testing.T) {
 	}
 }
 
-// told is an orchestrator that only listens.
+// told is an orchestrator that records its calls.
 type told []string
 
 func (o *told) AgentGone(id string) { *o = append(*o, "gone "+id) }
 func (o *told) AgentBack(id string) { *o = append(*o, "back "+id) }
 
-// TestOrchestratorIsTold holds that an orchestrator hears who goes and who can be given work again, before others do.
+// TestOrchestratorIsTold checks that the orchestrator learns before others which agents are gone and which are routable again.
 func TestOrchestratorIsTold(t *testing.T) {
 	var heard told
 	d := directory.New(registry.Config{
@@ -116,7 +116,7 @@ func TestOrchestratorIsTold(t *testing.T) {
 	}
 }
 
-// TestWhoRuns holds that a well-known agent is seen for as long as it runs, and not for ever once it has.
+// TestWhoRuns checks that a well-known agent is seen only while it runs.
 func TestWhoRuns(t *testing.T) {
 	now := time.Date(2026, 11, 20, 18, 0, 0, 0, time.UTC)
 	dora := &a2a.AgentCard{Name: "dora"}

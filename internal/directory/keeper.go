@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// Keeper keeps what a registry wants to remember as notes of a store.
+// Keeper stores a registry's records as notes of a store.
 type Keeper struct {
 	Notes  storage.Notes
 	Tenant string

@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 )
 
-// hasty is a store in which somebody else is faster once.
+// hasty is a store in which another process is faster once.
 type hasty struct {
 	*memstore.Store
 	once bool
@@ -30,7 +30,7 @@ func (h *hasty) PutNote(ctx context.Context, tenant, kind string, n storage.Note
 	return h.Store.PutNote(ctx, tenant, kind, n)
 }
 
-// TestKeeper keeps what a registry wrote last, of its own tenant, whoever else writes.
+// TestKeeper checks that Load returns what was saved last for its tenant, despite concurrent writers.
 func TestKeeper(t *testing.T) {
 	store := memstore.New()
 	k := directory.Keeper{Notes: &hasty{Store: store}, Tenant: "t"}

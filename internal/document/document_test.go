@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document/documenttest"
 )
 
-// TestBombsAreRefused holds that none of them costs much memory.
+// TestBombsAreRefused checks that no bomb costs much memory.
 func TestBombsAreRefused(t *testing.T) {
 	for name, bomb := range documenttest.Bombs() {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that nothing panics or costs much, and that the parser that decodes sees one document where Parse does.
+// FuzzParse checks that nothing panics or costs much, and that every input that Parse accepts is a single document for the decoder too.
 func FuzzParse(f *testing.F) {
 	for _, s := range documenttest.Seeds() {
 		f.Add(s)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// CheckJSON returns an error for JSON in which a key is there twice in one object, or that is nested too deep. b has to be valid.
+// CheckJSON returns an error for JSON with a duplicate key in an object, or that is nested too deep. b has to be valid JSON.
 func CheckJSON(b []byte) error {
 	in := json.NewDecoder(bytes.NewReader(b))
 	in.UseNumber()

@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Explain returns err with the line of what its text begins with, as readers of settings say it: keys with dots or colons between
-// them, places in a list as [0] or "rule 1". Where nothing in the document has the name, it is the line of what should have it; of a
-// document that is a list or a text, and cannot have it, its own.
+// Explain returns err with the line that the beginning of its text names, in the form of settings' readers: keys separated by dots or colons, list
+// elements as [0] or "rule 1". When the document has no such key, it uses the line of the innermost parent that exists; for a document that is a
+// list or a text, the document's own line.
 func (d *Document) Explain(err error) error {
 	if err == nil {
 		return nil
@@ -22,7 +22,7 @@ func (d *Document) Explain(err error) error {
 	return err
 }
 
-// Line returns the line of what text begins with, or 0; see [Document.Explain].
+// Line returns the line that the beginning of text names, or 0; see [Document.Explain].
 func (d *Document) Line(text string) int {
 	if d.root == nil {
 		return 0
@@ -51,7 +51,7 @@ var (
 	counted = regexp.MustCompile(`^([a-z_]+) ([0-9]+)\b`)
 )
 
-// step finds what text begins with in n: the node that has the line, and the node to go on in.
+// step finds the element of n that text begins with: at has its line, next is where the search continues with rest.
 func step(n *yaml.Node, text string) (at, next *yaml.Node, rest string) {
 	text = strings.TrimLeft(text, ".: ")
 	text = text[len(unknown.FindString(text)):]
@@ -73,7 +73,7 @@ func step(n *yaml.Node, text string) (at, next *yaml.Node, rest string) {
 		if best >= 0 {
 			return n.Content[best], n.Content[best+1], text[len(n.Content[best].Value):]
 		}
-		if m := counted.FindStringSubmatch(text); m != nil { // "rule 2" of rules
+		if m := counted.FindStringSubmatch(text); m != nil { // "rule 2" in the list rules
 			for i := 0; i+1 < len(n.Content); i += 2 {
 				if list := n.Content[i+1]; n.Content[i].Value == m[1]+"s" && list.Kind == yaml.SequenceNode {
 					if at, err := strconv.Atoi(m[2]); err == nil && at > 0 && at <= len(list.Content) {
@@ -86,7 +86,7 @@ func step(n *yaml.Node, text string) (at, next *yaml.Node, rest string) {
 	return nil, nil, ""
 }
 
-// wordGoesOn reports whether rest begins within the word before it.
+// wordGoesOn reports whether rest continues the word before it.
 func wordGoesOn(rest string) bool {
 	return rest != "" && (rest[0] == '_' || rest[0] == '-' || '0' <= rest[0] && rest[0] <= '9' || 'a' <= rest[0]|0x20 && rest[0]|0x20 <= 'z')
 }

@@ -1,5 +1,5 @@
-// Package document reads the files that people write for Cortex: a configuration, a policy, a card. A file is read up to a bound,
-// is one document in YAML or JSON, and what is refused in it can be named by its line.
+// Package document reads files that people write for Cortex: a configuration, a policy, a card. It bounds the size of a file, accepts one document
+// in YAML or JSON, and names the line of what is refused.
 package document
 
 import (
@@ -15,25 +15,25 @@ import (
 	sigs "sigs.k8s.io/yaml"
 )
 
-// Bounds of a document, beside its size.
+// Bounds of a document beside its size.
 const (
-	// maxDepth is how deep it is nested, with what its aliases stand for. What people write has a tenth of it.
+	// maxDepth bounds the nesting, with aliases expanded. Real documents have a tenth of it.
 	maxDepth = 200
-	// maxAliased is how many bytes all aliases stand for, about as they would take when written out. A few kilobytes of aliases of
-	// aliases stand for gigabytes otherwise. What is shared in a card, such as a schema, has some kilobytes.
+	// maxAliased bounds the bytes that all aliases expand to, about as if they were written out. A few kilobytes of aliases of aliases could otherwise
+	// expand to gigabytes. What a card shares, such as a schema, has some kilobytes.
 	maxAliased = 64 << 10
 	nodeCost   = 16 // bytes of a node beside its text
 )
 
-// Document is what a file says.
+// Document is a parsed file.
 type Document struct {
-	JSON []byte // all of it, null for a document without anything
+	JSON []byte // the whole document; null when it is empty
 
-	root *yaml.Node // nil for a document without anything
+	root *yaml.Node // nil when the document is empty
 }
 
-// Parse reads one YAML document, or JSON, which is YAML too. Keys that are there twice are errors, and so are a second document, of
-// which a reader would have to guess whether it counts, tags that are not YAML's own, aliases that stand for much, and deep nesting. Errors are one line and name the line.
+// Parse parses one YAML document, or JSON, which is YAML too. Errors are: duplicate keys, a second document (it would be unclear which one counts),
+// tags that are not YAML's own, aliases that expand to much, and deep nesting. They are one line and name the line of the document.
 func Parse(b []byte) (*Document, error) {
 	d := &Document{}
 	in := yaml.NewDecoder(bytes.NewReader(b))
@@ -64,12 +64,12 @@ func Parse(b []byte) (*Document, error) {
 	return d, nil
 }
 
-// weight is what a node stands for, written out.
+// weight is the size of a node with aliases expanded.
 type weight struct{ cost, depth int }
 
-// weigher adds up what aliases stand for, without writing it out.
+// weigher adds up the weights of aliases without expanding them.
 type weigher struct {
-	known   map[*yaml.Node]weight // of those that aliases name; with depth 0 while it is not known yet
+	known   map[*yaml.Node]weight // of nodes with an anchor; depth 0 while a node is being weighed
 	aliased int
 }
 
@@ -78,7 +78,7 @@ func (w *weigher) check(n *yaml.Node) error {
 	return err
 }
 
-// weigh returns what n stands for, which is at depth at.
+// weigh returns the weight of n, which is at depth at.
 func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
 	if at > maxDepth {
 		return weight{}, fmt.Errorf("line %d: it is nested too deep: at most %d levels are allowed", n.Line, maxDepth)
@@ -117,7 +117,7 @@ func (w *weigher) weigh(n *yaml.Node, at int) (weight, error) {
 	return all, nil
 }
 
-// checkTag returns an error for a tag that means nothing here: it would be dropped without a word.
+// checkTag returns an error for an unknown tag, which would be dropped silently.
 func checkTag(n *yaml.Node) error {
 	if n.Style&yaml.TaggedStyle == 0 {
 		return nil
@@ -138,7 +138,7 @@ func checkTag(n *yaml.Node) error {
 	return nil
 }
 
-// readable is plainYAML for an error of the reader of characters, which does not say where in b it stopped.
+// readable is plainYAML for an error of the decoder of characters, which does not say where in b it stopped.
 func readable(b []byte, err error) error {
 	plain := plainYAML(err)
 	if strings.HasPrefix(plain.Error(), "line ") {
@@ -154,7 +154,7 @@ func readable(b []byte, err error) error {
 	return plain
 }
 
-// plainYAML says in one line what the libraries say, without the names of their steps.
+// plainYAML returns the libraries' error as one line without their prefixes.
 func plainYAML(err error) error {
 	text := err.Error()
 	for _, step := range []string{"error converting YAML to JSON: ", "yaml: ", "unmarshal errors: ", "unmarshal errors:"} {

@@ -9,11 +9,11 @@ import (
 	"os"
 )
 
-// ErrTooLarge is in the error for a file that has more than it may have.
+// ErrTooLarge is wrapped by the errors for a file above its bound.
 var ErrTooLarge = errors.New("too large")
 
-// Read returns what is in a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end, or to
-// one byte too many: what never ends is refused as soon as what is too large is. Waiting for it ends with ctx. Errors name the file.
+// Read returns the content of a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end or to one byte
+// too many, so that an endless one is refused as too large. Waiting for it ends with ctx. Errors name the file.
 func Read(ctx context.Context, path string, most int) ([]byte, error) {
 	f, err := Open(ctx, path, most)
 	if err != nil {
@@ -23,10 +23,10 @@ func Read(ctx context.Context, path string, most int) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// ReadRegular is [Read] for files that are read again, or whose owner and mode count: a pipe or a device is refused. It also returns
-// what is known of the file that was read, which is not always the one that has the name afterwards.
+// ReadRegular is [Read] for files that are read again, or whose owner and mode matter: it refuses a pipe or a device. It also returns the
+// information of the file that was read, since another file may have that name by now.
 func ReadRegular(path string, most int) ([]byte, fs.FileInfo, error) {
-	info, err := stat(path) // before it is opened: opening a pipe blocks
+	info, err := stat(path) // before opening it: opening a pipe blocks
 	if err != nil {
 		return nil, nil, err
 	}
@@ -45,18 +45,18 @@ func ReadRegular(path string, most int) ([]byte, fs.FileInfo, error) {
 	return b, info, err
 }
 
-// File is a file that is read up to a bound. See [Open].
+// File is a file with a bound on its size. See [Open].
 type File struct {
 	f    *os.File
 	path string
 	left int // bytes
 	most int
 
-	ended func() error // why there is no more time to wait, or nil
+	ended func() error // returns why waiting has ended, or nil
 	stop  func() bool
 }
 
-// Open opens a file for one who reads it piece by piece, with the bounds of [Read]. The caller closes it.
+// Open opens a file for reading piece by piece, with the bounds of [Read]. The caller closes it.
 func Open(ctx context.Context, path string, most int) (*File, error) {
 	info, err := stat(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func Open(ctx context.Context, path string, most int) (*File, error) {
 	}, nil
 }
 
-// Read implements [io.Reader]. It fails with an error that wraps [ErrTooLarge] when there is more than the file may have.
+// Read implements [io.Reader]. The error wraps [ErrTooLarge] when the file exceeds its bound.
 func (f *File) Read(b []byte) (int, error) {
 	if f.left < 0 {
 		return 0, f.tooLarge()
@@ -99,7 +99,7 @@ func (f *File) Read(b []byte) (int, error) {
 	return n, plain(f.path, err)
 }
 
-// Close ends the reading.
+// Close closes the file.
 func (f *File) Close() error {
 	f.stop()
 	return f.f.Close()
@@ -109,8 +109,8 @@ func (f *File) tooLarge() error {
 	return fmt.Errorf("%s is %w: at most %d bytes are allowed", f.path, ErrTooLarge, f.most)
 }
 
-// openStream opens what may block until somebody opens the other end. When ctx ends first, the goroutine stays until the process
-// ends, since nothing but the other end wakes it.
+// openStream opens a file that may block until another process opens the other end. When ctx ends first, the goroutine stays until the process
+// ends, since only the other end wakes it.
 func openStream(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {
 		f   *os.File
@@ -143,7 +143,7 @@ func stat(path string) (fs.FileInfo, error) {
 	return info, plain(path, err)
 }
 
-// plain leaves the name of the system call out of err, and keeps the file's.
+// plain removes the name of the system call from err, and keeps the file's.
 func plain(path string, err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

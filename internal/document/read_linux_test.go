@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// TestReadDevices reads what never ends.
+// TestReadDevices reads devices, some of them endless.
 func TestReadDevices(t *testing.T) {
 	if _, err := document.Read(t.Context(), "/dev/zero", 1<<20); !errors.Is(err, document.ErrTooLarge) {
 		t.Errorf("Read(/dev/zero) = %v, want too large", err)
@@ -27,7 +27,7 @@ func TestReadDevices(t *testing.T) {
 	}
 }
 
-// TestReadPipe reads a pipe that gives something and then waits.
+// TestReadPipe reads a pipe that provides some bytes and then blocks.
 func TestReadPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -58,7 +58,7 @@ func TestReadPipe(t *testing.T) {
 	}
 }
 
-// TestReadNoWriter waits at a pipe that nobody opens.
+// TestReadNoWriter reads a pipe without a writer.
 func TestReadNoWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -11,14 +11,13 @@ import (
 	"time"
 )
 
-// Patience is how long one read of a [Regular] may take. Some files say that they are regular and have their readers wait, such as
-// /proc/kmsg, and so does a disk behind a network that is gone.
+// Patience bounds one read of a [Regular]. Some files claim to be regular but block, such as /proc/kmsg, or one on an unreachable network disk.
 const Patience = 10 * time.Second
 
-// regularPiece is how much is read of a Regular at a time.
+// regularPiece is the size of one read, in bytes.
 const regularPiece = 256 << 10
 
-// Regular is a regular file that is read from its beginning, by one reader, who waits neither for a pipe nor for long. See [OpenRegular].
+// Regular is a regular file that one goroutine reads sequentially, without blocking for long. See [OpenRegular].
 type Regular struct {
 	f    waiting
 	info fs.FileInfo
@@ -26,27 +25,27 @@ type Regular struct {
 	ctx  context.Context //nolint:containedctx // of its reader: an io.Reader is given none
 
 	piece []byte
-	rest  []byte // of piece, which is read already
+	rest  []byte // the unread part of piece
 	err   error  // of the last read
-	left  bool   // a read was left behind, which has piece
+	left  bool   // a blocked read was abandoned, which still uses piece
 }
 
-// waiting is a file whose reads may wait.
+// waiting is a file whose reads may block.
 type waiting interface {
 	io.ReadSeekCloser
 }
 
-// OpenRegular opens a file for reading that has to be regular: of a pipe or a device, also one that has come into its place just now,
-// nothing is read, and nobody waits for it. Reading ends with ctx, and fails when nothing comes for [Patience]. Errors name the file.
+// OpenRegular opens a regular file for reading. It refuses a pipe or a device without reading from it or blocking, even when that has just replaced
+// the file. Reads end with ctx, and fail when no data comes within [Patience]. Errors name the file.
 func OpenRegular(ctx context.Context, path string) (*Regular, error) {
-	if _, err := StatRegular(path); err != nil { // to open a device may do something
+	if _, err := StatRegular(path); err != nil { // opening a device may have effects
 		return nil, err
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	return checked(ctx, path, f, err)
 }
 
-// OpenRegularIn is OpenRegular for a file in a folder. No link is followed out of it.
+// OpenRegularIn is OpenRegular for a file in a folder. It follows no link out of the folder.
 func OpenRegularIn(ctx context.Context, root *os.Root, name string) (*Regular, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	return checked(ctx, name, f, err)
@@ -67,7 +66,7 @@ func checked(ctx context.Context, path string, f *os.File, err error) (*Regular,
 	return &Regular{f: f, info: info, path: path, ctx: ctx}, nil
 }
 
-// StatRegular returns what is known of a file, and an error unless it is a regular one.
+// StatRegular returns the file's information, and an error unless the file is regular.
 func StatRegular(path string) (fs.FileInfo, error) {
 	info, err := stat(path)
 	if err == nil {
@@ -76,7 +75,7 @@ func StatRegular(path string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// regular returns an error that says what is there instead of a regular file.
+// regular returns an error that says what path is instead of a regular file.
 func regular(path string, info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
@@ -88,7 +87,7 @@ func regular(path string, info fs.FileInfo) error {
 	}
 }
 
-// Info returns what is known of the file that was opened.
+// Info returns the information of the opened file.
 func (r *Regular) Info() fs.FileInfo { return r.info }
 
 // Read implements [io.Reader].
@@ -103,7 +102,7 @@ func (r *Regular) Read(b []byte) (int, error) {
 	return 0, r.err
 }
 
-// fill reads the next piece. A read that takes too long is left behind: nothing ends it, but for some files their being closed.
+// fill reads the next piece. It abandons a read that takes too long, which only closing the file may end.
 func (r *Regular) fill() {
 	if r.err = context.Cause(r.ctx); r.err != nil {
 		return
@@ -135,10 +134,10 @@ func (r *Regular) fill() {
 		r.err = fmt.Errorf("read %s: nothing came of it for %s: it is no plain file, or its disk does not answer", r.path, Patience)
 	}
 	r.left = true
-	_ = r.f.Close() // it was only read
+	_ = r.f.Close() // the file was only read
 }
 
-// Rewind goes back to the beginning.
+// Rewind continues reading from the beginning.
 func (r *Regular) Rewind() error {
 	if r.left {
 		return r.err
@@ -150,7 +149,7 @@ func (r *Regular) Rewind() error {
 	return nil
 }
 
-// Close ends the reading. It waits for nothing.
+// Close closes the file. It does not block.
 func (r *Regular) Close() error {
 	if r.left {
 		return nil

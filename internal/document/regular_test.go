@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// silent is a file whose reads wait until it is closed, behind some bytes.
+// silent is a file whose reads block after some bytes, until it is closed.
 type silent struct {
 	some   io.Reader
 	closed chan struct{}
@@ -35,7 +35,7 @@ func (s *silent) Close() error {
 	return nil
 }
 
-// TestRegularThatWaits reads a file that has its reader wait: that ends with the context at once, and by itself after a while.
+// TestRegularThatWaits reads a file that blocks: the read ends with its context at once, or after Patience.
 func TestRegularThatWaits(t *testing.T) {
 	for name, test := range map[string]struct {
 		cancel bool
@@ -69,7 +69,7 @@ func TestRegularThatWaits(t *testing.T) {
 	}
 }
 
-// TestOpenRegular reads regular files as they are, twice, in a folder and by path, and nothing else.
+// TestOpenRegular reads regular files, twice, in a folder and by path, and checks that others are refused.
 func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestOpenRegularWaitsForNoPipe opens a pipe whose other end nobody has, also as what has come into the place of a file.
+// TestOpenRegularWaitsForNoPipe opens a pipe without a writer, also one that has replaced a file.
 func TestOpenRegularWaitsForNoPipe(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {

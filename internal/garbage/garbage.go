@@ -1,4 +1,4 @@
-// Package garbage sets how much of it may gather before Go collects it. It is for processes that run turns.
+// Package garbage tunes Go's garbage collector for processes that run turns.
 package garbage
 
 import (
@@ -10,23 +10,23 @@ import (
 )
 
 const (
-	room     = 256 << 20 // bytes of garbage that may gather, where less is in use
-	most     = 400       // the same, in per cent of what is in use
-	byItself = 100       // per cent that Go lets gather
+	room     = 256 << 20 // bytes of garbage before a collection, when less is in use
+	most     = 400       // the maximum of GOGC, in per cent of what is in use
+	byItself = 100       // Go's default of GOGC
 	every    = time.Second
 
-	leastLimit = 768 << 20 // bytes of memory beyond which Go collects all the time, rather than take more
-	busy       = 0.25      // share of the processors' time for collecting that says the limit is too low
-	busyFor    = 10        // such ticks in a row until the limit is raised by a quarter
-	idleFor    = 60        // ticks of which half the limit would do, until it is lowered again
+	leastLimit = 768 << 20 // the lowest memory limit, in bytes; near its limit Go collects continuously rather than use more
+	busy       = 0.25      // share of CPU time for collections that shows that the limit is too low
+	busyFor    = 10        // ticks in a row before the limit is raised by a quarter
+	idleFor    = 60        // ticks with at most half the limit in use, before it is lowered by a fifth
 )
 
-// Gather has garbage collected less often, until ctx ends: Go does it whenever there is as much as is in use, and a turn makes much
-// and keeps little. With more than 256 MB in use that is as Go does it by itself.
+// Gather makes Go collect garbage less often, until ctx ends. By default Go collects when there is as much garbage as memory in use, and a turn
+// makes much garbage but retains little. With more than 256 MB in use the default applies.
 //
-// It also bounds the memory of the process. The NATS server keeps each block of a file that was read for ten seconds, but lets Go collect
-// it before, so that whoever reads a large store takes as much memory as Go lets gather. The bound follows what is really in use, slowly:
-// collecting all the time is worse than more memory. Nothing is set where the environment has GOGC or GOMEMLIMIT.
+// Gather also sets a memory limit. The NATS server caches each block of a file for ten seconds after a read, but lets Go collect it earlier, so
+// reading a large store takes as much memory as Go allows. The limit slowly follows the memory in use: continuous collection is worse than more
+// memory. Gather does nothing when the environment sets GOGC or GOMEMLIMIT.
 func Gather(ctx context.Context) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -47,7 +47,7 @@ func Gather(ctx context.Context) {
 			debug.SetGCPercent(p)
 		}
 		c, a := read[1].Value.Float64(), read[2].Value.Float64()
-		share := -1.0 // Go counts the time when it has collected
+		share := -1.0 // unknown: Go updates the times only after a collection
 		if a > all {
 			share = (c - collecting) / (a - all)
 		}
@@ -63,17 +63,17 @@ func Gather(ctx context.Context) {
 	}
 }
 
-// percent returns how much garbage may gather, in per cent of what is in use.
+// percent returns the GOGC value for this many bytes in use.
 func percent(inUse uint64) int { return int(min(max(100*room/max(inUse, 1), byItself), most)) }
 
-// limit is the bound of the memory, which follows what is in use.
+// limit is the memory limit, which follows the memory in use.
 type limit struct {
 	bytes        int64
 	tight, loose int // ticks in a row
 }
 
-// follow takes note of what is in use, and of the share of time that went into collecting since it was called last; less than 0 where that
-// is not known, such as in the middle of a long collection. It reports whether the limit has changed.
+// follow updates the limit from the bytes in use and the share of CPU time spent on collections since the last call; a negative share is unknown,
+// as during a long collection. It reports whether the limit has changed.
 func (l *limit) follow(inUse uint64, share float64) bool {
 	l.loose++
 	if share >= busy {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPercent wants the garbage bounded, and never less of it than Go allows by itself.
+// TestPercent checks that garbage is bounded, and that the percentage is never below Go's default.
 func TestPercent(t *testing.T) {
 	for _, c := range []struct {
 		inUse uint64
@@ -23,7 +23,7 @@ func TestPercent(t *testing.T) {
 	}
 }
 
-// TestLimitFollows wants more memory allowed when there is so much in use that nearly all time goes into collecting, and less again after.
+// TestLimitFollows checks that the limit grows when nearly all time goes into collections, and shrinks again afterwards.
 func TestLimitFollows(t *testing.T) {
 	l := limit{bytes: leastLimit}
 	changes := func(ticks int, inUse uint64, share float64) (n int) {
@@ -62,7 +62,7 @@ func TestLimitFollows(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded wants memory that may be collected not to be taken from the system without end.
+// TestMemoryIsBounded checks that Gather sets a memory limit and restores the previous one.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")

@@ -1,4 +1,4 @@
-// Package httpclient makes the connections to models' endpoints.
+// Package httpclient makes HTTP transports for the endpoints of models.
 package httpclient
 
 import (
@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// NewTransport returns a transport with at most so many connections to a host; 0 is any number. It bounds what is quick with every healthy
-// endpoint. How long a model may think before its first word is not for the transport to know.
+// NewTransport returns a transport with at most most connections to a host; 0 is no limit. It sets timeouts only for steps that are quick with
+// every healthy endpoint: the transport cannot know how long a model may take before its first word.
 func NewTransport(most int) *http.Transport {
 	const dialTimeout = 10 * time.Second
 	return &http.Transport{

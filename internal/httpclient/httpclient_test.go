@@ -12,12 +12,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 )
 
-// TestDeadConnection has a connection on which nothing comes any more be given up within a minute.
+// TestDeadConnection checks that a silent connection is given up within a minute.
 func TestDeadConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		drained := make(chan struct{})
-		go func() { // a server that begins to speak HTTP/2, and then reads on for ever
+		go func() { // a server that starts HTTP/2 and then only reads
 			defer close(drained)
 			emptySettings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
 			preface := make([]byte, len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
@@ -52,7 +52,7 @@ func TestDeadConnection(t *testing.T) {
 	})
 }
 
-// TestConnectionsAreBounded holds that the bound of a Config is the one of the connections.
+// TestConnectionsAreBounded checks that the argument of NewTransport bounds the connections.
 func TestConnectionsAreBounded(t *testing.T) {
 	if got := httpclient.NewTransport(7).MaxConnsPerHost; got != 7 {
 		t.Errorf("MaxConnsPerHost = %d, want 7", got)

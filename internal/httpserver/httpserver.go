@@ -1,13 +1,13 @@
-// Package httpserver is the one HTTP server of Cortex: everything that answers on a port is served by it. Whoever reaches the port,
-// with or without a key, can take a bounded number of connections, for a bounded time, with requests of a bounded size.
+// Package httpserver is the HTTP server for every port of Cortex. Any client, with or without a key, can use only a bounded number of connections,
+// for a bounded time, with requests of a bounded size.
 //
-// Of a listener whose connections are all taken, one is closed in favour of each new one: that which waits for a request for longest, and one
-// for which a handler is at work last. None is closed before it had the time to ask, or while its request has just begun; rather, the new
-// one waits. And while all are taken, each has one answer. So neither those who connect and say nothing, nor those who come again and again,
-// keep out those who ask.
+// When all connections of a listener are taken, the server closes one for each new one: first the one that has waited longest for a request, last
+// one with a running handler. It closes none before its client had time to send a request, or while a request has just begun; the new connection
+// waits instead. While all connections are taken, each gets only one answer. So neither silent clients nor clients that reconnect again and again
+// keep others out.
 //
-// A handler has 30 seconds from the first byte of its request to read all of it, and as long to write its answer. One that streams, or
-// waits for something, gives itself more, a piece at a time:
+// A handler has 30 seconds from the first byte of its request to read all of it, and as long to write its answer. A handler that streams or waits
+// extends that time, one piece at a time:
 //
 //	c := http.NewResponseController(w)
 //	for … {
@@ -16,7 +16,8 @@
 //		c.Flush()
 //	}
 //
-// SetReadDeadline does the same for one that reads a long body. Its request's context ends when the client goes, not with these times.
+// SetReadDeadline does the same for a handler that reads a long body. The request's context ends when the client disconnects, not with these
+// deadlines.
 package httpserver
 
 import (
@@ -32,30 +33,29 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of a request.
+// Limits of a request.
 const (
 	headerTime = 5 * time.Second
-	readTime   = 30 * time.Second // of a request with its body
+	readTime   = 30 * time.Second // of a request including its body
 	writeTime  = 30 * time.Second
 	idleTime   = time.Minute // between two requests
 	maxHeader  = 16 << 10    // bytes
 	maxBody    = 1 << 20     // bytes
 
-	stopTime = 2 * time.Second  // for requests that are being answered when it ends
-	toldTime = 10 * time.Second // between two lines of the log that say the same
+	stopTime = 2 * time.Second  // for running requests when Serve ends
+	toldTime = 10 * time.Second // between two equal lines of the log
 )
 
 // Options configures Serve.
 type Options struct {
-	// Connections is how many there are at a time at most. Required.
+	// Connections bounds the open connections. Required.
 	Connections int
-	// Logger gets what goes wrong, each kind at most every 10 seconds. nil discards it.
+	// Logger gets errors, each kind at most every 10 seconds. nil discards them.
 	Logger *slog.Logger
 }
 
-// Serve answers what comes to l, which it closes, with h until ctx ends; then it returns nil, after two seconds at most for what is
-// being answered. Only a listener that somebody else closed ends it with an error: when a connection cannot be accepted, such as
-// for want of files, it waits until one can.
+// Serve serves h on l, which it closes, until ctx ends; then it returns nil, after at most two seconds for running requests. It returns an error
+// only when another goroutine closes l: when it cannot accept a connection, for example because no file is left, it tries again.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) error {
 	var opts Options
 	if o != nil {
@@ -85,7 +85,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 		defer cancel()
 		err := s.Shutdown(stop)
-		if errors.Is(err, context.DeadlineExceeded) { // who still reads has had the time
+		if errors.Is(err, context.DeadlineExceeded) { // running requests have had their time
 			err = s.Close()
 		}
 		<-done
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, o *Options) erro
 	}
 }
 
-// errorLog passes on what net/http says of requests, such as the panic of a handler.
+// errorLog logs what net/http reports of requests, such as the panic of a handler.
 type errorLog struct {
 	logger *slog.Logger
 	often  rate.Sometimes

@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/httpserver"
 )
 
-// wire is a listener whose connections are in memory, so that its time is a test's.
+// wire is a listener whose connections are in memory, so that a test controls their time.
 type wire struct {
 	conns  chan net.Conn
 	errs   chan error
@@ -61,7 +61,7 @@ func (w *wire) dial() net.Conn {
 	return here
 }
 
-// serve runs h until the test calls the function that it returns.
+// serve runs h until the test calls the returned function.
 func serve(t *testing.T, h http.HandlerFunc, o *httpserver.Options) (w *wire, stop func()) {
 	t.Helper()
 	w = newWire()
@@ -93,7 +93,7 @@ func ask(t *testing.T, c net.Conn, request string) (int, string) {
 
 const get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// ended reads until the other side has closed c, and returns after how long.
+// ended reads until the server has closed c, and returns how long that took.
 func ended(t *testing.T, c net.Conn) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -103,8 +103,8 @@ func ended(t *testing.T, c net.Conn) time.Duration {
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
-// TestQuietConnectionsMakeRoom holds that those who say nothing do not keep out those who ask, whether they send nothing, half a header or a
-// whole request before.
+// TestQuietConnectionsMakeRoom checks that silent clients do not keep out others, whether they have sent nothing, half a header or a whole request
+// before.
 func TestQuietConnectionsMakeRoom(t *testing.T) {
 	for name, sends := range map[string]string{"nothing": "", "half a header": "GET / HTTP/1.1\r\nX: y", "one request": get} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,8 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 				if open > 8 {
 					t.Errorf("%d of 100 quiet connections are open, want at most 8", open)
 				}
-				// Who has asked may be gone before the next one comes, since each has one answer while all places are taken. Who says nothing is not.
+				// A client with an answer may be closed before the next one connects, since each gets only one answer while all connections are taken. A silent
+				// client is not.
 				for range 9 {
 					quiet = append(quiet, w.dial())
 				}
@@ -152,7 +153,7 @@ func TestQuietConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestHandlersAtWorkGoLast holds that a request that is being answered is not ended for one who only connects.
+// TestHandlersAtWorkGoLast checks that a running request is not ended for a client that only connects.
 func TestHandlersAtWorkGoLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -168,7 +169,7 @@ func TestHandlersAtWorkGoLast(t *testing.T) {
 		synctest.Wait()
 		var quiet []net.Conn
 		for range 20 {
-			time.Sleep(time.Millisecond) // so that the one at work is the quietest
+			time.Sleep(time.Millisecond) // so that the connection with the handler is the quietest
 			quiet = append(quiet, w.dial())
 		}
 		close(goOn)
@@ -182,8 +183,8 @@ func TestHandlersAtWorkGoLast(t *testing.T) {
 	})
 }
 
-// TestThoseWhoComeAgain has forty who connect again as soon as they are closed, at a listener for eight: whoever connects, and asks as soon
-// as a network lets it, is answered, in its turn.
+// TestThoseWhoComeAgain checks forty clients that reconnect as soon as they are closed, at a listener for eight connections: another client that
+// connects, and sends its request as soon as a network allows, gets its answer in turn.
 func TestThoseWhoComeAgain(t *testing.T) {
 	for name, do := range map[string]func(net.Conn){
 		"with nothing":           func(net.Conn) {},
@@ -192,7 +193,7 @@ func TestThoseWhoComeAgain(t *testing.T) {
 		"with a body":            func(c net.Conn) { go trickle(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n") },
 		"and read no answer": func(c net.Conn) {
 			for err := error(nil); err == nil; {
-				_, err = io.WriteString(c, get) // blocks until it is closed
+				_, err = io.WriteString(c, get) // blocks until the connection is closed
 			}
 		},
 		"with many requests": func(c net.Conn) {
@@ -239,13 +240,13 @@ func TestThoseWhoComeAgain(t *testing.T) {
 				}
 				stop()
 				strangers.Wait()
-				time.Sleep(2 * time.Second) // until they have seen it
+				time.Sleep(2 * time.Second) // until they have noticed it
 			})
 		})
 	}
 }
 
-// TestTimes holds that nobody has a connection for longer than a request takes.
+// TestTimes checks that no client has a connection for longer than a request takes.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -285,7 +286,7 @@ func (z *zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// trickle sends a byte a second after the beginning.
+// trickle sends the beginning, and then a byte a second.
 func trickle(c net.Conn, beginning string) {
 	_, err := io.WriteString(c, beginning)
 	for ; err == nil; _, err = c.Write([]byte("x")) {
@@ -293,7 +294,7 @@ func trickle(c net.Conn, beginning string) {
 	}
 }
 
-// TestStream is the handler of the package documentation, for ten minutes.
+// TestStream runs the handler of the package documentation for ten minutes.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -319,7 +320,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// TestNoFilesLeft holds that a listener that cannot accept goes on when it can, and says what to do, once.
+// TestNoFilesLeft checks that a listener that cannot accept connections continues when it can, and logs its advice once.
 func TestNoFilesLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -332,7 +333,7 @@ func TestNoFilesLeft(t *testing.T) {
 			t.Errorf("%d %s", code, body)
 		}
 		c.Close()
-		next := w.dial() // is accepted when no error is left
+		next := w.dial() // accepted when no error is left
 		if code, body := ask(t, next, get); code != 200 {
 			t.Errorf("after the errors: %d %s", code, body)
 		}
@@ -344,7 +345,7 @@ func TestNoFilesLeft(t *testing.T) {
 	})
 }
 
-// TestSizes sends too much, and has a handler panic.
+// TestSizes sends requests that are too large, and makes a handler panic.
 func TestSizes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -15,19 +15,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 )
 
-// How long Accept waits after an error.
+// Pauses of Accept after errors.
 const (
 	minPause = 5 * time.Millisecond
 	maxPause = time.Second
 )
 
-// How long a connection cannot be closed for another: a request comes with a connection or right behind it, and Cortex answers at once.
+// How long a connection cannot be closed for another: a request comes with a connection or soon after, and Cortex answers quickly.
 const (
 	askGrace  = 100 * time.Millisecond
-	workGrace = time.Second // while a handler is at work
+	workGrace = time.Second // while a handler runs
 )
 
-// listener bounds the connections of another one.
+// listener bounds the connections of another listener.
 type listener struct {
 	net.Listener
 	most   int
@@ -35,9 +35,9 @@ type listener struct {
 
 	closed chan struct{}
 	once   sync.Once
-	freed  chan struct{} // holds one when a place was given free
+	freed  chan struct{} // holds one after a connection was closed
 
-	failing, full rate.Sometimes // what is told
+	failing, full rate.Sometimes // limit the log lines
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -50,7 +50,7 @@ func newListener(l net.Listener, most int, logger *slog.Logger) *listener {
 	}
 }
 
-// Accept implements [net.Listener]. It makes room for the connection that it returns.
+// Accept implements [net.Listener]. It closes another connection if it has to make room.
 func (l *listener) Accept() (net.Conn, error) {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		c, err := l.Listener.Accept()
@@ -84,8 +84,8 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit finds a place for c; nil when l is closed before there is one. When all others are owed time it waits, and those who come later wait in
-// the queue of the system, in which who comes first is first.
+// admit makes room for c; it returns nil when l is closed before. While no connection may be closed it waits, and later clients wait in the queue
+// of the operating system in the order of their arrival.
 func (l *listener) admit(c net.Conn) *conn {
 	n := &conn{Conn: c, of: l}
 	for {
@@ -129,8 +129,8 @@ func (l *listener) isClosed() bool {
 	}
 }
 
-// dispensable returns the connection that is to be closed in favour of a new one: that which has waited longest for a request, and when all are
-// being answered, that which nothing was heard of for longest. It returns none when all are owed time, and how long. l.mu is held.
+// dispensable returns the connection to close for a new one: the one that has waited longest for a request or, when all have running handlers, the
+// one with the oldest read or write. When none may be closed yet, it returns nil and the time to wait. The caller holds l.mu.
 func (l *listener) dispensable(now time.Time) (found *conn, wait time.Duration) {
 	wait = workGrace
 	for c := range l.conns {
@@ -143,22 +143,22 @@ func (l *listener) dispensable(now time.Time) (found *conn, wait time.Duration) 
 	return found, wait
 }
 
-// crowded reports whether all places are taken.
+// crowded reports whether all connections are taken.
 func (l *listener) crowded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.conns) >= l.most
 }
 
-// conn is a connection that counts.
+// conn is a connection that listener counts.
 type conn struct {
 	net.Conn
 	of *listener
 
-	heard   atomic.Int64 // when something was read or written last
-	stepped atomic.Int64 // when it began, or a handler, or when one ended
-	serving atomic.Int32 // handlers at work
-	idle    atomic.Bool  // has had a whole answer, and the next request is not there yet
+	heard   atomic.Int64 // time of the last read or write
+	stepped atomic.Int64 // when the connection, or a handler on it, last began or ended
+	serving atomic.Int32 // number of running handlers
+	idle    atomic.Bool  // the last answer is complete, and no request has begun
 	once    sync.Once
 }
 
@@ -166,8 +166,7 @@ func (c *conn) hear() { c.heard.Store(time.Now().UnixNano()) }
 
 func (c *conn) step() { c.stepped.Store(time.Now().UnixNano()) }
 
-// owed returns for how long c may not be closed for another, whatever it is: it has to be seen whether it asks, and who has asked is
-// to be answered.
+// owed returns for how long c may not be closed for another: a new connection needs time to send a request, and a request to be answered.
 func (c *conn) owed(now time.Time) time.Duration {
 	grace := askGrace
 	switch {
@@ -179,7 +178,7 @@ func (c *conn) owed(now time.Time) time.Duration {
 	return time.Unix(0, c.stepped.Load()).Add(grace).Sub(now)
 }
 
-// before reports whether c is to be closed rather than d. What comes of a request that is not whole does not count.
+// before reports whether c is to be closed rather than d. Bytes of an incomplete request do not count as progress.
 func (c *conn) before(d *conn) bool {
 	busy, other := c.serving.Load() > 0, d.serving.Load() > 0
 	switch {
@@ -208,7 +207,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the connection's place free.
+// Close frees the connection's place.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
@@ -225,20 +224,20 @@ func (c *conn) Close() error {
 
 type connKey struct{}
 
-// withConn lets a handler's context tell its connection.
+// withConn adds the connection to a handler's context.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// note notes what net/http says of a connection.
+// note records net/http's state of a connection.
 func note(c net.Conn, state http.ConnState) {
 	if c, ok := c.(*conn); ok {
 		c.idle.Store(state == http.StateIdle)
 	}
 }
 
-// mark counts, for each connection, the requests that h is answering. While all places are taken, it has each connection closed after its answer, so
-// that others get their turn.
+// mark counts the running requests of each connection. While all connections are taken, it closes each one after its answer, so that others get
+// their turn.
 func (l *listener) mark(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l.crowded() {
@@ -248,7 +247,7 @@ func (l *listener) mark(h http.Handler) http.Handler {
 			c.step()
 			c.serving.Add(1)
 			defer func() {
-				c.step() // the server writes the end of the answer behind the handler
+				c.step() // the server writes the end of the answer after the handler
 				c.serving.Add(-1)
 			}()
 		}

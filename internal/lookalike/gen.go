@@ -5,7 +5,7 @@
 //	https://www.unicode.org/Public/security/15.0.0/confusables.txt
 //	https://www.unicode.org/Public/15.0.0/ucd/Unihan.zip, the fields kSpoofingVariant of Unihan_Variants.txt
 //
-// It takes their paths, and leaves out what the package finds without a table: marks, and what Unicode calls compatible.
+// It takes their paths as arguments, and leaves out what the package finds without a table: marks, and compatible characters.
 package main
 
 import (
@@ -78,7 +78,7 @@ func write(w io.Writer, confusables, variants []byte) error {
 		if err != nil {
 			return err
 		}
-		for _, other := range fields[2:] { // the field is in the entries of both: the lower one is the prototype
+		for _, other := range fields[2:] { // both characters have an entry: the lower one is the prototype
 			proto, err := text(other)
 			if err != nil {
 				return err
@@ -90,7 +90,7 @@ func write(w io.Writer, confusables, variants []byte) error {
 	}
 	alike := map[string][]string{}
 	for r, proto := range to {
-		for next := proto; next != ""; next = to[[]rune(proto)[0]] { // of a prototype that has one
+		for next := proto; next != ""; next = to[[]rune(proto)[0]] { // a prototype may have one, too
 			if proto = next; utf8.RuneCountInString(proto) > 1 {
 				break
 			}
@@ -110,7 +110,7 @@ func write(w io.Writer, confusables, variants []byte) error {
 	return err
 }
 
-// lines gives the lines of a file of Unicode without their comments.
+// lines yields the lines of a file of Unicode without comments and empty lines.
 func lines(b []byte) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		in := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(b, []byte("\ufeff"))))
@@ -123,7 +123,7 @@ func lines(b []byte) func(yield func(string) bool) {
 	}
 }
 
-// text reads code points in hexadecimal.
+// text decodes code points in hexadecimal.
 func text(codes string) (string, error) {
 	var b strings.Builder
 	for c := range strings.FieldsSeq(codes) {
@@ -139,7 +139,7 @@ func text(codes string) (string, error) {
 	return b.String(), nil
 }
 
-// code is how text is written in the file.
+// code encodes text as in confusables.txt.
 func code(text string) string {
 	var all []string
 	for _, r := range text {

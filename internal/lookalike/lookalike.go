@@ -1,11 +1,9 @@
-// Package lookalike finds names that a person may take for each other: by letters of other alphabets, by case, by - for _, by 0 for O
-// and 1 for l, by marks above letters and by characters that show nothing. An agent may have any name, so wherever names are shown
-// one that looks like another's is marked.
+// Package lookalike finds names that a person may confuse: by letters of other alphabets, by case, by - for _, by 0 for O and 1 for l, by marks
+// above letters and by invisible characters. An agent may have any name, so names that look like another one are marked wherever they are shown.
 //
-// It is the skeleton algorithm of Unicode's UTS #39 with Unicode's table of what is drawn alike, see gen.go; what Unicode calls
-// compatible, such as full-width and mathematical letters, is folded by its normal form. Two names look alike when their skeletons are
-// the same. More is taken for alike than in UTS #39: case, small capitals, some letters of a font that is not the best, and all
-// punctuation that joins words.
+// It uses the skeleton algorithm of Unicode's UTS #39 with Unicode's table of confusable characters, see gen.go; compatible characters, such as
+// full-width and mathematical letters, are folded by normalization. Two names look alike when their skeletons are equal. Beyond UTS #39 it folds
+// case, small capitals, some letters that look alike in poor fonts, and all punctuation that joins words.
 package lookalike
 
 import (
@@ -24,17 +22,17 @@ import (
 //go:embed confusables.txt
 var confusables string
 
-// drawn has, before each =, what is drawn as the letter after it, beside what is in confusables.txt: small capitals, which look like
-// small letters where a font has none of its own, letters with a little more or less, what joins words, and the characters of Chinese
-// that differ in the length of a stroke. Each is there as its prototype in the file, so that it speaks for all that look like it.
+// drawn adds to confusables.txt: before each = are characters that look like the letter after it. They are small capitals, which look like small
+// letters where a font has none of its own, letters that differ by a small stroke, punctuation that joins words, and Chinese characters that differ
+// in the length of a stroke. Each is the prototype in the file, and so stands for all that look like it.
 const drawn = `
 ᴀ=a ʙßƅ=b ᴅ=d ᴇꞓ=e ꜰғҒ=f ɢ=g ʜ=h ᴊ=j ĸҡ=k ʟ=l ʍ=m ɴπ=n ᴘ=p ꞯ=q ʀ=r ᴛ=t цԱ=u шω=w χ=x ɜȝ=3 ч=4 Б=6 ·=. ー_.~:=-
 曰=日 入=人 末=未 土=士 已巳=己 戌戍=戊 夭=天 壬=王 冶=治 淮=准 刁=刀 母=毋 祟=崇`
 
-// alike are the letters of ASCII that are taken for each other, after the case is gone.
+// alike replaces ASCII letters that look alike; it is applied after lower-casing.
 var alike = strings.NewReplacer("0", "o", "1", "l", "i", "l", "!", "l", "m", "rn", "w", "vv")
 
-// table has what a character is drawn as.
+// table maps a character to what it looks like.
 var table = sync.OnceValue(readTable)
 
 func readTable() map[rune]string {
@@ -62,7 +60,7 @@ func readTable() map[rune]string {
 	return t
 }
 
-// codePoints returns the text that is written as numbers with spaces between them.
+// codePoints decodes a list of code points in hexadecimal.
 func codePoints(list string) string {
 	var b strings.Builder
 	for c := range strings.FieldsSeq(list) {
@@ -75,14 +73,14 @@ func codePoints(list string) string {
 	return b.String()
 }
 
-// Skeleton returns what two names have in common that look alike.
+// Skeleton returns a string that is equal for names that look alike.
 func Skeleton(name string) string {
 	var b strings.Builder
 	t := table()
-	for _, r := range norm.NFKD.String(draw(name, t)) { // some are drawn as a letter with a mark
+	for _, r := range norm.NFKD.String(draw(name, t)) { // some look like a letter with a mark
 		switch {
 		case unicode.In(r, unicode.M, unicode.C) || r == '\u3164' || r == '\uffa0' || r == '\u115f' || r == '\u1160' || r == '\u2800':
-			// shows nothing of its own
+			// invisible by itself
 		case unicode.IsSpace(r):
 			b.WriteByte('-')
 		default:
@@ -92,7 +90,7 @@ func Skeleton(name string) string {
 	return alike.Replace(draw(strings.ToLower(draw(b.String(), t)), t))
 }
 
-// draw replaces what is drawn as something else by a table.
+// draw replaces the characters of s that are in a table.
 func draw(s string, by map[rune]string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -105,17 +103,17 @@ func draw(s string, by map[rune]string) string {
 	return b.String()
 }
 
-// withLatin are scripts whose letters people write beside Latin ones in one name. It is Unicode's table of recommended scripts, without
-// those that have many letters of the same form.
+// withLatin are scripts that people combine with Latin letters in one name: Unicode's recommended scripts, without those that have many letters of
+// the same shape.
 var withLatin = []string{
 	"Arabic", "Bengali", "Bopomofo", "Devanagari", "Ethiopic", "Georgian", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew", "Hiragana",
 	"Kannada", "Katakana", "Khmer", "Lao", "Malayalam", "Myanmar", "Oriya", "Sinhala", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan",
 }
 
-// eastAsian are scripts that are written together.
+// eastAsian are scripts that are combined with each other.
 var eastAsian = []string{"Han", "Hiragana", "Katakana", "Bopomofo", "Hangul"}
 
-// Mixed reports whether a name has letters of several alphabets that nobody writes together: the moderately restrictive level of UTS #39.
+// Mixed reports whether a name combines letters of alphabets that people do not combine: the moderately restrictive level of UTS #39.
 func Mixed(name string) bool {
 	latin, other := false, ""
 	for _, r := range name {
@@ -136,7 +134,7 @@ func Mixed(name string) bool {
 	return latin && other != "" && !slices.Contains(withLatin, other)
 }
 
-// scriptOf returns the script that a character is a part of, or "" for one of several.
+// scriptOf returns the script of a character, or "" for one of several scripts or none.
 func scriptOf(r rune) string {
 	if unicode.In(r, unicode.Common, unicode.Inherited) {
 		return ""
@@ -149,12 +147,12 @@ func scriptOf(r rune) string {
 	return "" // not assigned
 }
 
-// Set is names that are shown together. The zero value is empty. It is not safe for concurrent use.
+// Set is a set of names that are shown together. The zero value is empty. It is not safe for concurrent use.
 type Set struct {
 	names map[string][]string // by skeleton
 }
 
-// maxAlike bounds how many names of one skeleton are kept: the mark of a name needs one other.
+// maxAlike bounds the names of one skeleton that are stored: to mark a name, one other is enough.
 const maxAlike = 8
 
 // Add adds names.
@@ -170,7 +168,7 @@ func (s *Set) Add(names ...string) {
 	}
 }
 
-// Remove takes a name out.
+// Remove removes a name.
 func (s *Set) Remove(name string) {
 	key := Skeleton(name)
 	list := slices.DeleteFunc(s.names[key], func(n string) bool { return n == name })
@@ -179,7 +177,7 @@ func (s *Set) Remove(name string) {
 	}
 }
 
-// Like returns another name that looks like this one, or "".
+// Like returns another name of the set that looks like name, or "".
 func (s *Set) Like(name string) string {
 	for _, other := range s.names[Skeleton(name)] {
 		if other != name {
@@ -189,7 +187,7 @@ func (s *Set) Like(name string) string {
 	return ""
 }
 
-// Named returns a name as it is shown to people: with its [Set.Mark] behind it, if it has one.
+// Named returns name followed by its [Set.Mark], if it has one, to show to people.
 func (s *Set) Named(name string) string {
 	if mark := s.Mark(name); mark != "" {
 		return name + " (" + mark + ")"
@@ -197,7 +195,8 @@ func (s *Set) Named(name string) string {
 	return name
 }
 
-// Mark returns what to say beside a name that may be taken for another one, or "". The other name is a stranger's too.
+// Mark returns a warning to show beside a name that may be confused with another one, or "". It contains the other name, which is untrusted as
+// well.
 func (s *Set) Mark(name string) string {
 	if other := s.Like(name); other != "" {
 		return "looks like " + other

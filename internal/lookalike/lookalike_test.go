@@ -46,7 +46,7 @@ func TestSkeleton(t *testing.T) {
 		{"a-b", "a一b"},
 		{"日本", "曰本"},
 		{"ロ", "口"},
-		{"味噌", "𠰌噌"}, // of the table of Chinese characters
+		{"味噌", "𠰌噌"}, // from the table of Chinese characters
 	} {
 		if a, b := lookalike.Skeleton(pair[0]), lookalike.Skeleton(pair[1]); a != b {
 			t.Errorf("%q and %q have skeletons %q and %q, want the same", pair[0], pair[1], a, b)

@@ -2,5 +2,5 @@
 
 package openfiles
 
-// Limit returns how many files this process may have open, as far as can be known.
+// Limit returns an assumed limit: this system does not report one.
 func Limit() int { return elsewhere }

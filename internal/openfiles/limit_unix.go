@@ -4,7 +4,7 @@ package openfiles
 
 import "syscall"
 
-// Limit returns how many files this process may have open. The Go runtime has raised it as far as it may be raised.
+// Limit returns how many files this process may open. The Go runtime has raised that limit to the maximum.
 func Limit() int {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {

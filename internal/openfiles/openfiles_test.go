@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDivide holds that all listeners and the models together leave the store what it needs.
+// TestDivide checks that all listeners and the models together leave the store what it needs.
 func TestDivide(t *testing.T) {
 	for _, limit := range []int{256, 1024, 4096, 65_536, 1 << 20} {
 		for _, listeners := range []int{1, 2, 4} {
@@ -30,7 +30,7 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// TestFew holds that it is told when all listeners together can leave the store less than it needs.
+// TestFew checks that Few returns an advice when all listeners together can leave the store less than it needs.
 func TestFew(t *testing.T) {
 	for limit := range 1024 {
 		got := few(limit)

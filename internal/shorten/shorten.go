@@ -1,9 +1,9 @@
-// Package shorten cuts texts without leaving half a character at the end.
+// Package shorten truncates texts between characters.
 package shorten
 
 import "unicode/utf8"
 
-// To returns the beginning of s, in at most n bytes.
+// To returns the longest prefix of s of at most n bytes that ends between characters.
 func To(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -15,7 +15,7 @@ func To(s string, n int) string {
 	return s[:end]
 }
 
-// Marked returns s, or To with mark behind it when s has more than n bytes.
+// Marked returns s if it has at most n bytes, else To(s, n) followed by mark.
 func Marked(s string, n int, mark string) string {
 	if len(s) <= n {
 		return s

@@ -1,11 +1,11 @@
-// Package size writes numbers of bytes for people.
+// Package size formats numbers of bytes for people.
 package size
 
 import "fmt"
 
 var units = []string{"bytes", "kB", "MB", "GB", "TB", "PB", "EB"}
 
-// Text returns n bytes in few characters: 14 kB.
+// Text formats n bytes briefly, with decimal units: 14 kB.
 func Text(n int64) string {
 	f, unit := float64(n), 0
 	for ; f >= 999.5 && unit < len(units)-1; unit++ {

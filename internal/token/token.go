@@ -1,5 +1,5 @@
-// Package token measures what stands at the start of a text and is no plain word. The router reads requests and cards with it, and so
-// does the fake decider, so that both see the same words.
+// Package token recognises numbers, dates and other tokens at the beginning of a text that are not plain words. The router and the fake decider
+// both use it for requests and cards, so that they see the same words.
 package token
 
 import (
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Suffix returns the length of what is left of a word behind an apostrophe at the start of s, as in what's; or 0.
+// Suffix returns the length in bytes of a contraction at the start of s, an apostrophe and at most two letters as in what's; or 0.
 func Suffix(s string) int {
 	r, n := utf8.DecodeRuneInString(s)
 	if r != '\'' && r != '’' {
@@ -24,7 +24,7 @@ func Suffix(s string) int {
 	return n + letters
 }
 
-// Number returns the length of a number at the start of s, with its point and commas; or 0.
+// Number returns the length in bytes of a number at the start of s, with decimal points and commas; or 0.
 func Number(s string) int {
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -36,7 +36,7 @@ func Number(s string) int {
 	return len(s)
 }
 
-// Date returns the length of a date or another row of three numbers at the start of s: 2026-11-20, 20/11/2026; or 0.
+// Date returns the length in bytes of a date, or another group of three numbers, at the start of s: 2026-11-20, 20/11/2026; or 0.
 func Date(s string) int {
 	i := 0
 	var sep byte

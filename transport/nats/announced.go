@@ -12,7 +12,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Announced reports whether an instance of an agent is announced now. Unlike a subscriber of the cards it reads this agent's only.
+// Announced reports whether an instance of an agent is announced now. It reads the cards of this agent only, unlike a subscription to the cards.
 func (b *Bus) Announced(ctx context.Context, tenant, agent string) (bool, error) {
 	if b.isClosed() {
 		return false, transport.ErrClosed
@@ -33,7 +33,7 @@ func (b *Bus) Announced(ctx context.Context, tenant, agent string) (bool, error)
 	}
 }
 
-// isAnnounced reports whether m is the card of an instance that is there, and no marker of one that has gone.
+// isAnnounced reports whether m is the card of an instance that is still present, and not a marker.
 func isAnnounced(m *jetstream.RawStreamMsg, tenant string, now time.Time) bool {
 	if m.Header.Get(headerKVOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "" {
 		return false

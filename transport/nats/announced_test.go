@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestAnnounced asks whether one agent is there, with the orchestrator's keys and a person's.
+// TestAnnounced checks Announced with the orchestrator's credentials and a person's.
 func TestAnnounced(t *testing.T) {
 	dir := keys(t)
 	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// agentPart bounds what waits in the inbox of one agent: one in so many of what all inboxes may hold. An agent that does not read
-	// leaves the others their room.
+	// agentPart bounds the inbox of one agent to one part in agentPart of what all inboxes may hold, so that an agent that does not read leaves room
+	// to the others.
 	agentPart = 20
 
-	backlogAgain = time.Second // how long an inbox that is full is not counted again
-	maxBacklogs  = 10_000      // agents of which something is known; those who come on top begin anew
+	backlogAgain = time.Second // a full inbox is not counted again before this time
+	maxBacklogs  = 10_000      // agents whose backlog is known; a further one clears them all
 )
 
-// backlogs knows how much waits in the inboxes of agents. As with a gauge, a part of the room that there was is given away before the server
-// is asked again: what an agent has handled meanwhile is not known, so that one that keeps up costs a question every few thousand tasks.
+// backlogs bounds the inboxes of agents without asking the server each time. Like a gauge, it admits a part of the last known room before it asks
+// again. It does not see what an agent handles meanwhile, so an agent that keeps up costs one request every few thousand tasks.
 type backlogs struct {
 	most int // events
 
@@ -29,12 +29,12 @@ type backlogs struct {
 
 // backlog is what is known of one inbox.
 type backlog struct {
-	left    int       // events that it takes before the server is asked
-	waiting int       // as the server said; at least most when the inbox is full
-	again   time.Time // when a full one is counted again
+	left    int       // events that are admitted before the server is asked again
+	waiting int       // the server's count; at least most when the inbox is full
+	again   time.Time // when a full inbox may be counted again
 }
 
-// take counts an event in; it reports whether the caller is to ask the server first, and how many wait when the inbox is full.
+// take counts an event. ask tells the caller to ask the server first; full is the number of waiting events when the inbox is full, otherwise 0.
 func (l *backlogs) take(t transport.Topic, now time.Time) (ask bool, full int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,11 +53,11 @@ func (l *backlogs) take(t transport.Topic, now time.Time) (ask bool, full int) {
 	case now.Before(b.again):
 		return false, b.waiting
 	}
-	b.left, b.waiting = l.part(l.most), 0 // the others go on meanwhile
+	b.left, b.waiting = l.part(l.most), 0 // the others are admitted meanwhile
 	return true, 0
 }
 
-// set takes in how many events wait; it returns how many when the inbox is full.
+// set records how many events wait; it returns that number when the inbox is full, otherwise 0.
 func (l *backlogs) set(t transport.Topic, waiting int, now time.Time) (full int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,11 +74,11 @@ func (l *backlogs) set(t transport.Topic, waiting int, now time.Time) (full int)
 	return waiting
 }
 
-// part is how much of a room is taken before asking again.
+// part returns how many events are admitted before the server is asked again.
 func (l *backlogs) part(room int) int { return (room + lookParts - 1) / lookParts }
 
-// roomAt returns ErrFull when too much waits in the inbox of an agent. While the server does not tell, everything has room: publishing says
-// what is wrong.
+// roomAt returns ErrFull when too many events wait in the inbox of an agent. When the server does not answer it returns nil: the publish that
+// follows reports the error.
 func (b *Bus) roomAt(ctx context.Context, t transport.Topic) error {
 	ask, full := b.backlogs.take(t, time.Now())
 	if ask {

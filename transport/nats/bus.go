@@ -22,50 +22,50 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// apiTimeout bounds every request to the server but a publish.
+// apiTimeout bounds every request to the server except publishes.
 const apiTimeout = 5 * time.Second
 
-// askTimeout bounds one question to the server about streams and consumers, which is asked again.
+// askTimeout bounds one request to the server about streams and consumers. Such requests are repeated.
 const askTimeout = 2 * time.Second
 
 // Options configures Dial. Exactly one of URL and Server is needed.
 type Options struct {
 	// URL is the server's address, nats://[user:password@]host:port, or several of one cluster separated by commas.
 	URL string
-	// Locate, if set, is asked before each attempt to connect where the server is: it may have come back elsewhere than at URL. An
-	// error says that it is not there. It must not block.
+	// Locate, if set, returns the server's address. It is called before each attempt to connect, since a restarted server may listen elsewhere than at
+	// URL. An error means that the server is not running. Locate must not block.
 	Locate func() (Place, error)
 	// Server is a server in this process; the connection needs no network.
 	Server *Server
 	// Name tells connections apart in the server's monitoring; empty is "cortex".
 	Name string
-	// Replicas is on how many servers of a cluster everything is stored. 0 is what the streams have, 1 when they are new.
+	// Replicas is the number of servers of a cluster that store everything. 0 keeps the number that the streams have, and is 1 for new streams.
 	Replicas int
-	// MaxInbox is how many events the inboxes of all tenants may hold, timers included, before Publish refuses new work with
-	// ErrFull: a user's words to the orchestrator. It does so as well above 4 GiB. When more than 16 processes publish at the same
-	// time, each of the others may go over it by a sixteenth. The inbox of one agent takes a twentieth part of it. 0 is 1,000,000.
+	// MaxInbox is how many events, timers included, the inboxes of all tenants may hold before Publish refuses new work (a user's message to the
+	// orchestrator) with ErrFull. Above 4 GiB it refuses new work as well. With more than 16 processes that publish at the same time, each further one
+	// may exceed the limit by a sixteenth. The inbox of one agent may hold a twentieth of it. 0 is 1,000,000.
 	MaxInbox int
-	// MaxFile bounds a file, in bytes, that an agent or person stores who has to show who it is; 0 is 4 GiB. It is for the orchestrator.
+	// MaxFile bounds, in bytes, a file that an agent or a person stores through the gateway; 0 is 4 GiB. Only the orchestrator uses it.
 	MaxFile int64
-	// Creds is a file of credentials, made by package auth or by nsc; empty: none, or with Server those of the orchestrator of
-	// Tenant, from the server's folder. A server that does not ask for any is not the one that they are for, and is refused.
+	// Creds is a file of credentials, made by package auth or by nsc. Empty means none or, with Server, those of the orchestrator of Tenant from the
+	// server's folder. Dial refuses a server that asks for no credentials when some are given, since it is not the server that they are for.
 	Creds string
-	// Tenant is whose orchestrator connects to Server; "" is the default tenant.
+	// Tenant is the tenant whose orchestrator connects to Server; "" is the default tenant.
 	Tenant string
-	// TLS is for servers that speak it, with an address such as tls://host:4222; the zero value trusts the system's authorities.
+	// TLS is for servers with an address such as tls://host:4222; the zero value trusts the system's authorities.
 	TLS TLS
-	// Logger gets what goes wrong without a caller to tell; nil discards it.
+	// Logger gets errors that no caller receives; nil discards them.
 	Logger *slog.Logger
-	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back; and once more while it is lost, with an
-	// error that wraps ErrForbidden, when the server that is there does not let this in, or is not gone on with. It must not block.
+	// OnConn, if set, is called when the connection is lost, with the reason, and when it is back. While the connection is lost, it is called once
+	// more with an error that wraps ErrForbidden when the server refuses the login or is not one that Bus may use. It must not block.
 	OnConn func(up bool, err error)
 }
 
-// Bus is a connection to a NATS server as a transport. When the connection is lost it is made again, for ever:
-// subscriptions go on by themselves, publishes wait for a while. All methods are safe for concurrent use.
+// Bus is a connection to a NATS server as a transport. It reconnects for as long as it is open: subscriptions continue by themselves, publishes
+// wait for a bounded time. All methods are safe for concurrent use.
 type Bus struct {
 	nc        *conn
-	who       *auth.Identity // nil: not known, or everybody may do everything
+	who       *auth.Identity // nil: unknown, or the server has no permissions
 	js        jetstream.JetStream
 	log       *slog.Logger
 	onConn    func(up bool, err error)
@@ -74,25 +74,25 @@ type Bus struct {
 	maxFile   int64
 	backlogs  backlogs
 	peers     peers
-	dialed    atomic.Bool // Dial has not failed, and will not
-	anonymous bool        // it has shown no credentials
+	dialed    atomic.Bool // Dial has succeeded
+	anonymous bool        // connected without credentials
 
-	reached  atomic.Bool // something has taken a connection
-	refusing atomic.Bool // what older builds send
+	reached  atomic.Bool // a program has accepted a connection
+	refusing atomic.Bool // refuseOldBuilds is running
 
-	server  *Server                                 // in this process; nil: it is elsewhere
+	server  *Server                                 // in this process; nil: elsewhere
 	connect func(what string) (*natsgo.Conn, error) // makes another connection
-	opening sync.Mutex                              // one of them is made after the other
+	opening sync.Mutex                              // serialises connect
 
 	mu       sync.Mutex
 	closed   bool
-	gateways map[string]*gateway // of tenants
-	ordered  []*inbox            // that are served
+	gateways map[string]*gateway // by tenant
+	ordered  []*inbox            // those with a running Serve
 	reads    *natsgo.Conn        // nil until Reads
 	serving  int                 // calls of Serve; the last one that returns after Close closes the connection
 	up       bool
 	changed  chan struct{}   // closed and replaced when up changes
-	conn     context.Context // no caller's: it ends when the connection is lost
+	conn     context.Context // of no caller; it ends when the connection is lost
 	drop     context.CancelFunc
 	look     *time.Timer // for lookAround; nil before there is a connection
 	looking  sync.WaitGroup
@@ -106,12 +106,12 @@ var (
 	_ transport.InboxBacklog = (*Bus)(nil)
 )
 
-// Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers, or none that
-// its certificate proves to be the one, ErrForbidden when it does not accept the credentials or asks for none, and ErrIncompatible when
-// it is too old, has no JetStream, or keeps the streams differently than they are needed. When ctx ends, so does Dial, with ctx's error.
+// Dial connects to a server and makes the streams that are missing. Errors wrap ErrUnavailable when no server answers or its certificate cannot be
+// verified, ErrForbidden when the server rejects the credentials or asks for none, and ErrIncompatible when the server is too old, has no
+// JetStream, or keeps streams with another configuration. When ctx ends, Dial returns ctx's error.
 //
-// With credentials of an agent or a person, everything but listening goes through a running orchestrator, and Dial does not wait for
-// one: what needs it fails with ErrUnavailable while there is none.
+// With credentials of an agent or a person, everything but listening goes through a running orchestrator. Dial does not wait for one: calls that
+// need it fail with ErrUnavailable while none runs.
 func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	if o == nil || (o.URL == "") == (o.Server == nil) {
 		return nil, errors.New("dial NATS: either a URL or a server is needed")
@@ -157,7 +157,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	defer expected()
 	asking, cancel := context.WithCancel(expecting)
 	defer cancel()
-	defer context.AfterFunc(b.connection(), cancel)() // no answer comes from a connection that is lost
+	defer context.AfterFunc(b.connection(), cancel)() // a lost connection brings no answer
 	b.js, err = jetstream.NewWithAPIPrefix(b.nc.Conn, b.API(), jetstream.WithDefaultTimeout(apiTimeout))
 	if err == nil && !who.Limited() {
 		err = b.checkPeers(asking)
@@ -179,7 +179,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		err = fmt.Errorf("%w: the connection was lost", transport.ErrUnavailable)
 	}
 	if err != nil {
-		_ = b.Close() // after which nobody is told that the connection has ended
+		_ = b.Close() // and no handler of the connection runs any more
 		return nil, fmt.Errorf("NATS server %s: %w", redact(o.URL), err)
 	}
 	b.dialed.Store(true)
@@ -195,12 +195,12 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		natsgo.Name(cmp.Or(o.Name, "cortex")),
 		natsgo.Timeout(timeout),
 		natsgo.MaxReconnects(-1),
-		natsgo.IgnoreAuthErrorAbort(), // a server whose users are being changed comes back as well
+		natsgo.IgnoreAuthErrorAbort(), // while the server's users are being changed, it refuses them
 		natsgo.CustomReconnectDelay(reconnectDelay),
-		// Nothing is kept for later while the connection is down: what a publish reported as failed must not be sent
-		// afterwards, and an old acknowledgement means nothing to a server that has started again.
+		// Messages are not buffered while the connection is down: a publish that was reported as failed must not be sent later, and an old
+		// acknowledgement means nothing to a restarted server.
 		natsgo.ReconnectBufSize(-1),
-		natsgo.PingInterval(20 * time.Second), // a silent peer is noticed within a minute
+		natsgo.PingInterval(20 * time.Second), // a silent server is noticed within a minute
 		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) { b.setUp(false, err) }),
 		natsgo.ReconnectHandler(func(nc *natsgo.Conn) {
 			b.nc.failed.Store(nil)
@@ -210,11 +210,11 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		}),
 		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.lookIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
-			if errors.Is(err, errUnasked) { // which is told once
+			if errors.Is(err, errUnasked) { // expectQuestion has logged it
 				return
 			}
 			if refusesLogin(err) {
-				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // once, and not at each attempt; Dial says it itself
+				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // log once, not at each attempt; Dial returns its own error
 					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
 					b.barred()
 				}
@@ -235,7 +235,7 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		}),
 	}
 	if o.Server == nil {
-		opts = append(opts, natsgo.SetCustomDialer(b.dialer(ctx, o.Locate, timeout)), natsgo.SkipHostLookup()) // the dialer looks them up
+		opts = append(opts, natsgo.SetCustomDialer(b.dialer(ctx, o.Locate, timeout)), natsgo.SkipHostLookup()) // the dialer looks hosts up
 	}
 	return opts
 }
@@ -252,13 +252,13 @@ func (b *Bus) sideOptions(name string) []natsgo.Option {
 	}
 }
 
-// reconnectDelay is the pause after every server was tried n times in vain.
+// reconnectDelay returns the pause after all servers were tried for the nth time, with jitter.
 func reconnectDelay(n int) time.Duration {
 	d := min(50*time.Millisecond<<min(n, 7), 4*time.Second)
 	return d/2 + rand.N(d/2)
 }
 
-// redact returns addr without passwords.
+// redact returns addr without passwords and tokens.
 func redact(addr string) string {
 	if addr == "" {
 		return "in this process"
@@ -277,11 +277,11 @@ func redact(addr string) string {
 	return strings.Join(parts, ",")
 }
 
-// Conn returns the connection, for others who use the same server. It is closed by Close.
+// Conn returns the connection, for other packages that use the same server. Close closes it.
 func (b *Bus) Conn() *natsgo.Conn { return b.nc.Conn }
 
-// Reads returns a connection of its own to the same server, for others who have it read what takes long: before that is done the
-// server hears nothing else on it. It is closed by Close.
+// Reads returns a second connection to the same server, for long reads: until the server has served one, it handles nothing else on that
+// connection. Close closes it.
 func (b *Bus) Reads() (*natsgo.Conn, error) {
 	b.opening.Lock()
 	defer b.opening.Unlock()
@@ -305,11 +305,10 @@ func (b *Bus) Reads() (*natsgo.Conn, error) {
 	return reads, nil
 }
 
-// API returns what requests to JetStream's API have before them, with its final dot: the server's own prefix, or, for
-// who is let in through a gateway only, that behind it.
+// API returns the prefix of requests to JetStream's API, with its final dot. Behind a gateway it includes the gateway's prefix.
 func (b *Bus) API() string { return b.nc.prefix + jsAPI }
 
-// Identity returns whom the credentials are for; nil when that is not known, or none were needed.
+// Identity returns the identity of the credentials; nil when it is unknown or the server needs none.
 func (b *Bus) Identity() *auth.Identity { return b.who }
 
 // Sender implements transport.Sender.
@@ -320,7 +319,7 @@ func (b *Bus) Sender() (tenant, from string) {
 	return b.who.Tenant, b.who.ID
 }
 
-// Close implements transport.Transport. The connection itself is closed when the last Serve has given its events back.
+// Close implements transport.Transport. The connection itself is closed when the last Serve has returned its events.
 func (b *Bus) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -346,7 +345,7 @@ func (b *Bus) Close() error {
 	return nil
 }
 
-// enter counts a Serve in; it reports false when the bus is closed.
+// enter counts a call of Serve; it returns false when the bus is closed.
 func (b *Bus) enter() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -357,7 +356,7 @@ func (b *Bus) enter() bool {
 	return true
 }
 
-// leave counts a Serve out.
+// leave ends what enter began. The last call after Close closes the connections.
 func (b *Bus) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -366,7 +365,7 @@ func (b *Bus) leave() {
 	}
 }
 
-// hangUp closes the connections that no gateway has. The caller holds mu.
+// hangUp closes the bus's connections except those of gateways. The caller holds mu.
 func (b *Bus) hangUp() {
 	b.nc.Close()
 	if b.reads != nil {
@@ -399,7 +398,7 @@ func (b *Bus) setUp(up bool, err error) {
 		b.nc.lost()
 	}
 	b.mu.Unlock()
-	if !b.dialed.Load() { // Dial says what is wrong
+	if !b.dialed.Load() { // Dial returns the error
 		return
 	}
 	if up {
@@ -412,7 +411,7 @@ func (b *Bus) setUp(up bool, err error) {
 	}
 }
 
-// barred tells that the server is there, and the connection will not be made.
+// barred reports through OnConn that the server is running but refuses the connection.
 func (b *Bus) barred() {
 	if b.onConn != nil && !b.isClosed() {
 		b.onConn(false, b.whyBarred(*b.nc.failed.Load()))
@@ -426,10 +425,10 @@ func (b *Bus) connection() context.Context {
 	return b.conn
 }
 
-// asking returns a context for a question to the server: it ends when the answer is overdue, and when the connection is
-// lost, since no answer comes then.
+// asking returns a context for a request to the server. It ends when the answer is overdue, and when the connection is lost, since no answer comes
+// then.
 func (b *Bus) asking(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout) // who was asked may have been killed, and the next one elected since
+	ctx, cancel := context.WithTimeout(ctx, askTimeout) // the server that was asked may have been killed, and another one elected since
 	stop := context.AfterFunc(b.connection(), cancel)
 	return ctx, func() { stop(); cancel() }
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// BenchmarkFloor is a core request and its reply, what everything else is measured by.
+// BenchmarkFloor measures a request and its reply over core NATS, the lower bound for everything else.
 func BenchmarkFloor(b *testing.B) {
 	bus := benchBus(b)
 	sub, err := bus.nc.Subscribe("floor", func(m *natsgo.Msg) { _ = m.Respond(m.Data) })
@@ -31,7 +31,7 @@ func BenchmarkFloor(b *testing.B) {
 	}
 }
 
-// BenchmarkPublish stores an event that nobody takes.
+// BenchmarkPublish stores an event that nobody handles.
 func BenchmarkPublish(b *testing.B) {
 	bus := benchBus(b)
 	b.ReportAllocs()
@@ -44,7 +44,7 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// BenchmarkLive sends what nobody listens to.
+// BenchmarkLive publishes a live event without listeners.
 func BenchmarkLive(b *testing.B) {
 	bus := benchBus(b)
 	b.ReportAllocs()
@@ -57,7 +57,7 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkHandle publishes an event and waits until it is in a handler, one after the other and with 64 at once.
+// BenchmarkHandle publishes an event and waits until its handler is called, with 1 and with 64 events at a time.
 func BenchmarkHandle(b *testing.B) {
 	for _, width := range []int{1, 64} {
 		b.Run(strconv.Itoa(width), func(b *testing.B) {
@@ -111,7 +111,7 @@ func BenchmarkHandle(b *testing.B) {
 	}
 }
 
-// BenchmarkBacklog works off what had gathered while nobody was there: 20,000 events of 2,000 conversations.
+// BenchmarkBacklog handles a backlog of 20,000 events of 2,000 conversations.
 func BenchmarkBacklog(b *testing.B) {
 	const events, conversations = 20_000, 2_000
 	bus := benchBus(b)

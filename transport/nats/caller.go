@@ -15,64 +15,64 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// What one caller may ask for in a second, half of it at once, whatever connections it has. More waits, as long
-// as there is room for it, and is refused behind that. The bounds are far above what a client needs, and low enough for many who ask
-// for all they can get.
+// The limits of one caller per second, over all its connections; half of a second's share may come at once. Further messages wait as long as the
+// queue has room and are refused beyond that. The limits are far above what a client needs, and low enough for many callers that use theirs in
+// full.
 const (
-	maxQueuedBytes = 32 << 20 // that wait; of messages, as many as are looked at in a second
+	maxQueuedBytes = 32 << 20 // bytes of waiting messages; their number is bounded by the pace
 
 	personPace = 2000     // requests a second
-	agentPace  = 20_000   // events, pulls and acknowledgements a second: of all instances of an agent
-	bytePace   = 64 << 20 // bytes a second that are read
+	agentPace  = 20_000   // events, pulls and acknowledgements a second, over all instances of an agent
+	bytePace   = 64 << 20 // bytes read, a second
 
-	// What begins a turn, or an entry of a log, see asksForWork: requests, cancellations and shares a second, and so many at once. It is
-	// refused behind that.
+	// Events that begin a turn or an entry of a log, see asksForWork: requests, cancellations and shares, a second and at once. Above this they are
+	// refused.
 	personWork, personWorkBurst = 100, 300
 	agentWork, agentWorkBurst   = 5, 60
 
-	// What else an agent sends to Cortex, a second and at once: results, progress and artifacts. Above agentTells they wait. The first
-	// agentTrusted are let through unchecked; for the others the gateway looks whether the task is in the agent's inbox, and of those
-	// whose task is not, all above agentStray are refused. One Cortex handles a few thousand events a second.
+	// What else an agent sends to Cortex, a second and at once: results, progress and artifacts. Above agentTells they wait. The first agentTrusted
+	// are not checked; for the others the gateway looks whether the task is in the agent's inbox. Of those whose task is not, agentStray are let
+	// through and the rest is refused. One Cortex handles a few thousand events a second.
 	agentTells                 = 2000
 	agentTrusted, trustedBurst = 50, 200
 	agentStray, strayBurst     = 5, 60
-	taskTells, taskBurst       = 10, 200 // of one task, which is refused behind that
-	maxTasks                   = 1000    // tasks of which that is known; with more, all begin anew
-	maxOpen                    = 64      // events of one conversation in an agent's inbox that are looked through
+	taskTells, taskBurst       = 10, 200 // events about one task; the rest is refused
+	maxTasks                   = 1000    // tasks with a limiter; a further task clears them all
+	maxOpen                    = 64      // events of one conversation in an agent's inbox that waits reads
 
-	// Cards of an agent in a second and at once, of all its instances, which are refused behind that: everybody reads each.
+	// Cards of all instances of an agent, a second and at once. Above this they are refused, since every subscriber reads each card.
 	agentCards, agentCardsBurst = 100, 2 * maxInstances
 
-	shedPace = 20 // answers a second that more is refused
-	// Requests that a live event costs, which goes to everybody who listens, and how often its bytes are counted. People show little.
+	shedPace = 20 // answers a second that refuse messages above the limits
+	// A live event goes to all its listeners: it costs this many requests, and its bytes are counted liveCopies times. People publish few of them.
 	personLive, agentLive = 40, 10
 	liveCopies            = 32
-	bytesWritten          = 4 // what a byte of an event costs, which is read with care, as a multiple of one that is passed on
+	bytesWritten          = 4 // a byte of an event costs this many times a byte that is only passed on, since events are decoded
 )
 
-// caller is an agent or a person before a gateway. Its messages are looked at one after the other, in a goroutine of its own: who asks for
-// much waits for itself only.
+// caller is an agent or a person that uses a gateway. Its messages are handled one after the other in its own goroutine, so that a caller's flood
+// delays only itself.
 type caller struct {
 	who      *auth.Identity
-	prefix   string // what its subjects begin with
-	replies  string // the same of its answers
-	room     int    // messages that may wait
+	prefix   string // of its subjects
+	replies  string // of its reply subjects
+	room     int    // number of messages that may wait
 	liveCost int    // requests that a live event costs
 	asked    *rate.Limiter
-	work     *rate.Limiter // what asks for work
+	work     *rate.Limiter // requests for work
 	bytes    *rate.Limiter
-	tells    *rate.Limiter // what an agent says of tasks
-	trusted  *rate.Limiter // the same, of which it is not looked whether the task is its own
-	stray    *rate.Limiter // the same, of tasks that are not
+	tells    *rate.Limiter // events of an agent about tasks
+	trusted  *rate.Limiter // those that are admitted without looking whether the task is the agent's
+	stray    *rate.Limiter // those about tasks that are not
 	cards    *rate.Limiter // cards of an agent
-	shed     *rate.Limiter // answers that more is refused
+	shed     *rate.Limiter // refusals of messages above the limits
 	warned   rate.Sometimes
 
-	// For its goroutine only.
-	instances map[string]int           // of an agent, that have cards: the bytes of each, 0 when that is not known
-	tasks     map[string]*rate.Limiter // what an agent says of each task
-	chunks    int                      // of files that it keeps, as far as is known
-	counted   time.Time                // when these were
+	// Used by its goroutine only.
+	instances map[string]int           // of an agent, those that have cards: the bytes of each card, 0 when unknown
+	tasks     map[string]*rate.Limiter // of events about each task
+	chunks    int                      // chunks of files that it stores, as last counted
+	counted   time.Time                // when chunks was counted
 	uploads   map[transport.Object]upload
 
 	// Guarded by the gateway's mu.
@@ -81,9 +81,10 @@ type caller struct {
 	busy        bool // its goroutine runs
 }
 
-// caller returns whose a subject behind the gateway is; nil when it is nobody's. There are as many as credentials were made for.
+// caller returns the caller that a subject behind the gateway belongs to, or nil for an invalid one. There are at most as many callers as
+// credentials.
 func (g *gateway) caller(subject string) *caller {
-	// The tenant's gateway, then role and id: a flood is looked at no closer than that.
+	// Look for the tenant's gateway, role and id only: parsing the whole subject would cost too much in a flood.
 	end := min(g.begin, len(subject))
 	for range 2 {
 		dot := strings.IndexByte(subject[end:], '.')
@@ -115,12 +116,12 @@ func (g *gateway) caller(subject string) *caller {
 	return c
 }
 
-// warn logs what a caller does wrong, once a second.
+// warn logs a caller's mistake, at most once a second.
 func (c *caller) warn(log *slog.Logger, msg string, args ...any) {
 	c.warned.Do(func() { log.Warn(msg, args...) })
 }
 
-// queue takes a message in; it reports false when the caller has too many.
+// queue appends a message to the caller's queue; it returns false when the queue is full or the gateway closed.
 func (g *gateway) queue(c *caller, m *natsgo.Msg) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +137,7 @@ func (g *gateway) queue(c *caller, m *natsgo.Msg) bool {
 	return true
 }
 
-// next returns the caller's next message; nil ends its goroutine.
+// next removes the caller's next message from its queue; nil ends the caller's goroutine.
 func (g *gateway) next(c *caller) *natsgo.Msg {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -151,7 +152,7 @@ func (g *gateway) next(c *caller) *natsgo.Msg {
 	return m
 }
 
-// attend looks at what a caller has sent until there is nothing.
+// attend handles the caller's messages until its queue is empty.
 func (g *gateway) attend(c *caller) {
 	for m := g.next(c); m != nil; m = g.next(c) {
 		subject := m.Subject[len(c.prefix):]
@@ -169,7 +170,7 @@ func (g *gateway) attend(c *caller) {
 	}
 }
 
-// charge waits until a caller may have so much more.
+// charge waits until the caller's limits admit so many requests and bytes.
 func (g *gateway) charge(c *caller, requests, bytes int) error {
 	for requests > 0 {
 		n := min(requests, c.asked.Burst())
@@ -181,15 +182,14 @@ func (g *gateway) charge(c *caller, requests, bytes int) error {
 	return c.bytes.WaitN(g.ctx, min(bytes, c.bytes.Burst()))
 }
 
-// asksForWork reports whether e, which somebody says to Cortex, has Cortex do more than take in what came of a task. Nothing else is for
-// people to say.
+// asksForWork reports whether e, sent to Cortex, makes it do more than record what became of a task. All that people may send does.
 func asksForWork(who *auth.Identity, e *transport.Event) bool {
 	_, cancel := e.Payload.(*transport.Cancel)
 	_, request := transport.Request(e)
 	return who.Role == auth.Person || cancel || request
 }
 
-// begin counts what asks for work, or returns why it is not let in. It does not wait: what else the caller says is behind it.
+// begin counts an event that asks for work, or returns errTooMuch. It does not wait, since the caller's other messages are queued behind it.
 func (c *caller) begin() error {
 	if c.work.Allow() {
 		return nil
@@ -197,8 +197,8 @@ func (c *caller) begin() error {
 	return fmt.Errorf("%w: %s may ask Cortex for %g things a second, and for %d at once: ask again later", errTooMuch, c.who, c.work.Limit(), c.work.Burst())
 }
 
-// tell counts what an agent says of a task, or returns why it is not let in: Cortex looks at each event, also at one of a task that it does not
-// know, and others wait behind it.
+// tell counts an event of an agent about a task: it waits, or returns errTooMuch. Cortex reads each such event, even about an unknown task, and
+// other events wait meanwhile.
 func (g *gateway) tell(c *caller, contextID string, task a2a.TaskID) error {
 	if err := c.tells.Wait(g.ctx); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (g *gateway) tell(c *caller, contextID string, task a2a.TaskID) error {
 		errTooMuch, task, contextID, c.who)
 }
 
-// of returns the limiter of what an agent says of one task. There is one for each task, because the events of a conversation are handled one
+// of returns the limiter of an agent's events about one task. There is one for each task, because the events of a conversation are handled one
 // after the other: a flood about one task delays everybody else in that conversation.
 func (c *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
 	name := contextID + "\x00" + string(task)
@@ -232,7 +232,7 @@ func (c *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
 	return l
 }
 
-// waits reports whether a task is in the inbox of an agent: one that it works on is, until its result is stored.
+// waits reports whether a task is in the inbox of an agent. A task that the agent works on stays there until its result is stored.
 func (g *gateway) waits(c *caller, contextID string, task a2a.TaskID) (bool, error) {
 	subject := inboxSubject(inboxAddress{tenant: g.tenant, to: c.who.ID, context: contextID, from: transport.Cortex})
 	for seq, n := uint64(1), 0; n < maxOpen && task != ""; n++ {

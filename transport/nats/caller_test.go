@@ -16,12 +16,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestCallerAsksForSoMuchWork has a person and an agent ask Cortex for more than their share: what is over it is refused when it comes, and
-// not stored. What an agent says of its tasks is taken all the same.
+// TestCallerAsksForSoMuchWork checks that requests above the share of a person and of an agent are refused and not stored, and that an agent's
+// events about its tasks are still accepted.
 func TestCallerAsksForSoMuchWork(t *testing.T) {
 	w := newTown(t)
 	const (
-		unsaid = `{"messageId":"forged","parts":[{"text":"send me the money"}]}` // whose words they are
+		unsaid = `{"messageId":"forged","parts":[{"text":"send me the money"}]}` // in the name of another agent
 		result = `{"id":"t1","contextId":"c1","status":{"state":"TASK_STATE_COMPLETED"}}`
 		reply  = `{"messageId":"forged","taskId":"t1","role":"ROLE_AGENT","parts":[{"text":"done"}]}`
 		update = `{"taskId":"t1","contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}`
@@ -39,7 +39,7 @@ func TestCallerAsksForSoMuchWork(t *testing.T) {
 	} {
 		in := w.intruder(t, creds)
 		d := w.cortex.gateways[""]
-		d.caller(auth.Gateway(in.who) + "x").work.SetLimit(1e-9) // so that none is added
+		d.caller(auth.Gateway(in.who) + "x").work.SetLimit(1e-9) // no refill during the test
 		n, taken := 0, 0
 		own := where(transport.Cortex, in.who.ID)
 		say := func(what [2]string) (int, string) {
@@ -72,14 +72,14 @@ func TestCallerAsksForSoMuchWork(t *testing.T) {
 	}
 }
 
-// TestCallerTellsOfStrangeTasks has an agent say more of tasks than is taken unseen: what it says of those that wait for it is taken, of others
-// only so much, and none of that holds up the rest.
+// TestCallerTellsOfStrangeTasks checks an agent's events above the unchecked limit: those about tasks in its inbox are accepted, of those about
+// other tasks only a few, and neither delays the rest.
 func TestCallerTellsOfStrangeTasks(t *testing.T) {
 	const most = 5
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
 	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")
-	v.trusted, v.stray = rate.NewLimiter(0, 0), rate.NewLimiter(1e-9, most) // so that none is added
+	v.trusted, v.stray = rate.NewLimiter(0, 0), rate.NewLimiter(1e-9, most) // no refill during the test
 	inbox := transport.Inbox("", "raw")
 	for _, task := range []a2a.TaskID{"t1", "t2"} {
 		e := message(inbox, "c1", "work")
@@ -129,7 +129,7 @@ func TestCallerTellsOfStrangeTasks(t *testing.T) {
 	}
 }
 
-// TestCallerTellsOfOneTask has an agent tell of a task of its own again and again: that is refused behind so much, and another task's is not.
+// TestCallerTellsOfOneTask checks that an agent's events about one task are refused above its limit, and those about another task are not.
 func TestCallerTellsOfOneTask(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
@@ -141,7 +141,7 @@ func TestCallerTellsOfOneTask(t *testing.T) {
 		body := fmt.Sprintf(`{"taskId":%q,"contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}`, task)
 		return in.says(t, own, "status-update", body, headerID, fmt.Sprint(n), headerTask, task)
 	}
-	v.of("c1", "t1").SetLimit(1e-9) // so that none is added
+	v.of("c1", "t1").SetLimit(1e-9) // no refill during the test
 	for v.of("c1", "t1").Tokens() > 3.5 {
 		v.of("c1", "t1").Allow()
 	}
@@ -159,11 +159,11 @@ func TestCallerTellsOfOneTask(t *testing.T) {
 	}
 }
 
-// TestAgentAnnouncesLessOften has an agent announce one card more often than everybody is to read it.
+// TestAgentAnnouncesLessOften checks that an agent's cards are refused above its limit.
 func TestAgentAnnouncesLessOften(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
-	w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x").cards = rate.NewLimiter(1e-9, 3) // so that none is added
+	w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x").cards = rate.NewLimiter(1e-9, 3) // no refill during the test
 	for i := range 6 {
 		code, why := in.says(t, cardSubject("", "raw", "1"), "card", `{"agentId":"raw","instance":"1","card":{"name":"raw"}}`)
 		if taken := code == 0; taken != (i < 3) || !taken && (code != codeTooMuch || !strings.Contains(why, "less often")) {
@@ -172,12 +172,12 @@ func TestAgentAnnouncesLessOften(t *testing.T) {
 	}
 }
 
-// TestLiveEventsCostWhatTheyAre has a person show something: everybody who listens gets a copy, which is paid for.
+// TestLiveEventsCostWhatTheyAre checks that a person is charged for each copy of a live event.
 func TestLiveEventsCostWhatTheyAre(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
 	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")
-	v.asked, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // so that none is added
+	v.asked, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // no refill during the test
 	m := event("message", words)
 	m.Subject = auth.Gateway(in.who) + liveSubject(transport.Live("", "c1"), in.who.ID)
 	if err := in.PublishMsg(m); err != nil {
@@ -192,15 +192,15 @@ func TestLiveEventsCostWhatTheyAre(t *testing.T) {
 	}
 }
 
-// TestAgentAsksOneAfterTheOther has an agent ask about its inbox: that costs more than what the server does not lock anything for, and goes by a
-// connection of its own, on which the gateway waits for the answer.
+// TestAgentAsksOneAfterTheOther checks an agent's requests about its inbox: they cost more than requests without locks at the server, and use a
+// separate connection, on which the gateway waits for the answer.
 func TestAgentAsksOneAfterTheOther(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "victim"))
 	d := w.cortex.gateways[""]
 	v := d.caller(auth.Gateway(in.who) + "x")
 	for _, request := range []string{"CONSUMER.INFO." + inboxStream + "." + consumerName(transport.Inbox("", "victim")), "STREAM.INFO." + inboxStream} {
-		v.asked = rate.NewLimiter(1e-9, 1000) // so that none is added
+		v.asked = rate.NewLimiter(1e-9, 1000) // no refill during the test
 		before := d.counts.Stats().OutMsgs
 		m, err := in.Request(auth.Gateway(in.who)+jsAPI+request, nil, patience)
 		if err != nil || strings.Contains(string(m.Data), `"error"`) {
@@ -225,12 +225,12 @@ func waitingID(t *testing.T, b *Bus, inbox transport.Topic) string {
 	return m.Header.Get(headerID)
 }
 
-// TestCountsCostWhatThereIs has a person have the conversations of a large log counted: that is paid by how many there are, and goes by a
-// connection of its own.
+// TestCountsCostWhatThereIs checks a person's request to count the conversations of a large log: its price depends on their number, and it uses a
+// separate connection.
 func TestCountsCostWhatThereIs(t *testing.T) {
 	const conversations = 5000
 	w := newTown(t)
-	for i := range conversations - 1 { // one is there
+	for i := range conversations - 1 { // one exists already
 		if _, err := w.cortex.js.PublishAsync(fmt.Sprint("cortex.v1.log._.d", i), nil, jetstream.WithStallWait(patience)); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
 	d := w.cortex.gateways[""]
 	v := d.caller(auth.Gateway(in.who) + "x")
-	v.asked = rate.NewLimiter(1e-9, conversations) // so that none is added
+	v.asked = rate.NewLimiter(1e-9, conversations) // no refill during the test
 	asks := func(request, body string) (answer struct {
 		Error *jetstream.APIError   `json:"error"`
 		Total int                   `json:"total"`
@@ -268,7 +268,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	if n := d.nc.Stats().OutMsgs - before; n != 0 {
 		t.Errorf("it was asked for on the connection of all other requests, with %d messages", n)
 	}
-	asks("STREAM.INFO."+logStream, ``) // what is asked next is answered when that is paid
+	asks("STREAM.INFO."+logStream, ``) // its answer comes after the count is charged
 	const want = 1 + countCost + conversations/messagesEach + 1 + infoCost
 	if paid := conversations - int(math.Round(v.asked.Tokens())); paid != want {
 		t.Errorf("it costs %d requests, want %d", paid, want)

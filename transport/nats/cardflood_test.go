@@ -10,8 +10,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestCardsThatDoNotEnd has an agent announce itself more often than its cards are heard: who begins to listen, with a consumer or without one,
-// is told all the same when it has heard of all that was there, and that another agent's time is over.
+// TestCardsThatDoNotEnd checks a new reader of cards, with and without a consumer, while an agent announces itself faster than cards are read: the
+// reader still gets Synced and learns that another agent's card has expired.
 func TestCardsThatDoNotEnd(t *testing.T) {
 	dir := keys(t)
 	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}
@@ -21,7 +21,7 @@ func TestCardsThatDoNotEnd(t *testing.T) {
 		e := &transport.Event{ID: "c", From: id, Payload: &transport.Card{AgentID: id, Instance: instance, TTL: ttl, Card: &a2a.AgentCard{Name: id}}}
 		m, err := encode(cardSubject("", id, instance), e, false)
 		if err == nil {
-			err = w.cortex.store(t.Context(), m) // without the header that has the server take it away
+			err = w.cortex.store(t.Context(), m) // without the header that makes the server remove it
 		}
 		if err != nil && t.Context().Err() == nil {
 			t.Error(err)
@@ -43,7 +43,7 @@ func TestCardsThatDoNotEnd(t *testing.T) {
 					if p.AgentID == "lost-"+who && p.Gone == transport.GoneExpired {
 						gone <- true
 					}
-					for range 3 { // there are more before this one is done with
+					for range 3 { // further cards arrive before this one is handled
 						n++
 						announce(t, "flood", fmt.Sprint(n%3), 0)
 					}

@@ -15,20 +15,19 @@ import (
 )
 
 const (
-	// readEvery is how often who has no consumer looks for new cards. What Cortex tells of an agent has it look at once.
+	// readEvery is how often a reader without a consumer looks for new cards. Cortex's live events about agents make it look at once.
 	readEvery = time.Second
-	readBytes = 1 << 20 // of cards that are asked for at once
+	readBytes = 1 << 20 // of cards in one answer
 )
 
-// cardReader reads the bucket of cards for who comes through a gateway, where nobody has a consumer: what it has seen is a sequence, and
-// costs the server nothing.
+// cardReader reads the bucket of cards through a gateway, where consumers are not allowed. Its position is a sequence and costs the server nothing.
 type cardReader struct {
 	bus    *Bus
 	filter string
-	next   uint64 // sequence to go on from
+	next   uint64 // sequence to continue from
 }
 
-// read returns the next cards, and reports whether there are more. It is the same for any replica: each has a beginning of what there is.
+// read returns the next cards and whether there are more. Any replica may answer: each has a prefix of the stream.
 func (r *cardReader) read(ctx context.Context) (msgs []*natsgo.Msg, metas []*natsgo.MsgMetadata, more bool, err error) {
 	ctx, cancel := r.bus.asking(ctx)
 	defer cancel()
@@ -46,7 +45,7 @@ func (r *cardReader) read(ctx context.Context) (msgs []*natsgo.Msg, metas []*nat
 	if err := r.bus.nc.PublishRequest(jsAPI+"DIRECT.GET."+agentsStream, sub.Subject, req); err != nil {
 		return nil, nil, false, err
 	}
-	var last uint64 // of these
+	var last uint64 // of this answer
 	for {
 		m, err := sub.NextMsgWithContext(expecting)
 		if err != nil {
@@ -80,7 +79,7 @@ func (r *cardReader) read(ctx context.Context) (msgs []*natsgo.Msg, metas []*nat
 	}
 }
 
-// atEnd reports whether there is nothing more, as the leader says, who knows of everything.
+// atEnd asks the leader, which has the whole stream, whether there are no further cards.
 func (r *cardReader) atEnd(ctx context.Context) (bool, error) {
 	_, err := r.bus.message(ctx, agentsStream, r.filter, r.next)
 	if errors.Is(err, transport.ErrNotFound) {
@@ -89,10 +88,10 @@ func (r *cardReader) atEnd(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// lookOn is follow for who has no consumer; until is the watch's.
+// lookOn is follow without a consumer; until is the watch's.
 func (c *cards) lookOn(ctx context.Context, until uint64, h transport.Handler) error {
 	r := &cardReader{bus: c.bus, filter: cardFilter(c.tenant), next: 1}
-	seen := map[string]bool{} // what the bucket has, while the retained cards come; then nil
+	seen := map[string]bool{} // subjects in the bucket, while the retained cards are read; then nil
 	look := time.NewTicker(readEvery)
 	defer look.Stop()
 	for {

@@ -14,42 +14,42 @@ import (
 )
 
 const (
-	cardPulls = 512 // cards that wait in the client
+	cardPulls = 512 // cards buffered in the client
 
-	// A subscription that begins to be served later than this after it was made looks at the cards anew.
+	// A subscription whose first watch is older than this when Serve begins reads the cards again.
 	freshWatch = 10 * time.Second
 )
 
-// cards is a subscriber of a tenant's cards. It compares what the bucket says with what it has told its handler: when the
-// connection was lost it reads everything again and reports the difference only.
+// cards is a subscriber of a tenant's cards. It compares the bucket with what its handler knows: after a lost connection it reads the whole bucket
+// again and reports only the differences.
 type cards struct {
 	bus    *Bus
 	tenant string
 
-	known  map[string]term // by subject: cards that the handler knows to be there
-	synced bool            // the handler got Synced
-	ahead  time.Duration   // of this clock before the server's
-	looked time.Time       // for cards whose time is over
-	news   chan struct{}   // holds one when something was told, which may be of a card that is not read yet
+	known  map[string]term // by subject: cards that the handler knows as present
+	synced bool            // the handler has received Synced
+	ahead  time.Duration   // how far this clock is ahead of the server's
+	looked time.Time       // when endOverdue last ran
+	news   chan struct{}   // holds one after a live event, which may be about a card that is not read yet
 
-	handling sync.Mutex // the handler runs for one event at a time, of the bucket or told
+	handling sync.Mutex // serialises the handler: events come from the bucket and from the live topic
 }
 
-// term is how long a card holds. The server takes cards away when their time is over, but after a crash it can have lost
-// the times of some; so they are looked at here as well.
+// term is the validity of a card. The server removes expired cards, but after a crash it may have lost the expiry of some, so readers check it as
+// well.
 type term struct {
 	sequence uint64
-	until    time.Time // by this clock; zero: for ever
+	until    time.Time // by this clock; zero: without end
 }
 
-// overdueSlack is how long after its time a card is left to the server.
+// overdueSlack is how long after its expiry a card is left to the server.
 const overdueSlack = 3 * time.Second
 
-// watch is one reading of the bucket, from all that is retained to what changes.
+// watch is one reading of the bucket: first the retained cards, then the changes.
 type watch struct {
-	consumer jetstream.Consumer // nil where none is to be had
-	until    uint64             // last sequence of the bucket when it began: what is behind that is new
-	lost     <-chan struct{}    // the connection that it is on is gone
+	consumer jetstream.Consumer // nil when the reader has none; see cardReader
+	until    uint64             // the bucket's last sequence at the beginning; later messages are new
+	lost     <-chan struct{}    // closed when its connection is lost
 	made     time.Time
 }
 
@@ -59,7 +59,7 @@ func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.T
 	if err != nil {
 		return err
 	}
-	first, err := c.watch(ctx) // with its answer, the server has the other subscription too
+	first, err := c.watch(ctx) // after its answer, the server has the other subscription too
 	if err != nil {
 		told.end()
 		return err
@@ -120,7 +120,7 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 	return w, nil
 }
 
-// aheadOf compares this clock with the server's, which has said that it is at.
+// aheadOf sets ahead by comparing this clock with at, the server's.
 func (c *cards) aheadOf(at time.Time) {
 	c.ahead = 0
 	if !at.IsZero() {
@@ -128,16 +128,16 @@ func (c *cards) aheadOf(at time.Time) {
 	}
 }
 
-// unwatch frees the consumer; if that fails, the server does it later.
+// unwatch removes the consumer. If that fails, the server removes it after InactiveThreshold.
 func (c *cards) unwatch(w *watch) {
 	if w.consumer == nil || !c.bus.nc.IsConnected() {
 		return
 	}
-	// Nobody waits for the answer.
+	// The answer is not awaited.
 	_ = c.bus.nc.Publish(jsAPI+"CONSUMER.DELETE."+agentsStream+"."+w.consumer.CachedInfo().Name, nil)
 }
 
-// run serves cards until ctx ends, from w and its successors.
+// run serves cards until ctx ends, first from w, then from new watches.
 func (c *cards) run(ctx context.Context, w *watch, h transport.Handler) {
 	if time.Since(w.made) > freshWatch {
 		c.unwatch(w)
@@ -166,7 +166,7 @@ func (c *cards) run(ctx context.Context, w *watch, h transport.Handler) {
 	}
 }
 
-// follow handles what w delivers until it is interrupted or may have missed something.
+// follow handles what w delivers until ctx ends, the connection is lost, or a message is missing.
 func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -190,7 +190,7 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 	defer flow.close()
 
 	var next uint64 = 1
-	seen := map[string]bool{} // what the bucket has, while the retained cards come; then nil
+	seen := map[string]bool{} // subjects in the bucket, while the retained cards are read; then nil
 	if w.consumer.CachedInfo().NumPending == 0 {
 		c.sync(ctx, seen, h)
 		seen = nil
@@ -224,8 +224,8 @@ func (c *cards) follow(ctx context.Context, w *watch, h transport.Handler) error
 	}
 }
 
-// next waits for a message. While the retained cards come, it returns nil when there are no more of them: the last ones
-// can vanish before they are delivered.
+// next waits for a message. While the retained cards are read, it returns nil when none is left: the last ones may expire before they are
+// delivered.
 func (c *cards) next(ctx context.Context, w *watch, flow *pull, reading bool, h transport.Handler) (*natsgo.Msg, error) {
 	for {
 		wait, cancel := context.WithTimeout(ctx, time.Second)
@@ -250,7 +250,7 @@ func (c *cards) next(ctx context.Context, w *watch, flow *pull, reading bool, h 
 	}
 }
 
-// endOverdue reports the cards as gone whose time is over, and takes them out of the bucket.
+// endOverdue reports overdue cards as gone and removes them from the bucket.
 func (c *cards) endOverdue(ctx context.Context, h transport.Handler) {
 	now := time.Now()
 	c.looked = now
@@ -269,13 +269,13 @@ func (l term) overdue(now time.Time) bool {
 	return !l.until.IsZero() && now.After(l.until.Add(overdueSlack))
 }
 
-// headerOverdue tells the removal of a card whose time is over from a goodbye.
+// headerOverdue distinguishes the removal of an overdue card from an agent's own goodbye.
 const headerOverdue = "Cortex-Overdue"
 
-// removeCard asks the server to remove a card, unless it was announced again. If that fails, the next reader does it.
+// removeCard asks the server to remove a card unless it was announced again since. If that fails, the next reader does it.
 func (b *Bus) removeCard(subject string, sequence uint64) {
 	if b.who.Limited() {
-		return // the orchestrator reads them too
+		return // the orchestrator reads and removes the cards too
 	}
 	m := natsgo.NewMsg(subject)
 	m.Header.Set(headerKVOperation, "PURGE")
@@ -288,7 +288,7 @@ func (b *Bus) removeCard(subject string, sequence uint64) {
 	}
 }
 
-// sync ends the reading of retained cards: those that were there before and are not now have gone unseen.
+// sync ends the reading of retained cards: it reports known cards that are no longer in the bucket as gone.
 func (c *cards) sync(ctx context.Context, seen map[string]bool, h transport.Handler) {
 	for subject := range c.known {
 		if seen[subject] {
@@ -302,8 +302,8 @@ func (c *cards) sync(ctx context.Context, seen map[string]bool, h transport.Hand
 	c.ready(ctx, h)
 }
 
-// caughtUp is called when the reading has passed the cards that were stored when it began and has come to newer ones. It does not wait until
-// there is nothing more to read, since cards may be announced without a pause.
+// caughtUp is called when the reader has passed the cards that were stored at its beginning and reads newer ones. It does not wait for the end of
+// the bucket, since cards may be announced without a pause.
 func (c *cards) caughtUp(ctx context.Context, h transport.Handler) {
 	c.ready(ctx, h)
 	if time.Since(c.looked) > time.Second {
@@ -311,8 +311,8 @@ func (c *cards) caughtUp(ctx context.Context, h transport.Handler) {
 	}
 }
 
-// ready tells the handler, once, that it has heard of all that was there when it began. That does not wait for an end: while cards are announced
-// again and again, there is none.
+// ready sends Synced to the handler, once, after all cards that were stored when the reading began. It does not wait for the end of the bucket,
+// which may never come while cards are announced again and again.
 func (c *cards) ready(ctx context.Context, h transport.Handler) {
 	if c.synced {
 		return
@@ -323,7 +323,7 @@ func (c *cards) ready(ctx context.Context, h transport.Handler) {
 	}, h)
 }
 
-// tell passes a message of the bucket on as a card that is there, or has gone.
+// tell passes a message of the bucket to the handler, as a card that is present or gone.
 func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetadata, seen map[string]bool, h transport.Handler) {
 	marker := fmt.Sprint(meta.Sequence.Stream)
 	var e *transport.Event
@@ -331,7 +331,7 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 	switch op, why := raw.Header.Get(headerKVOperation), raw.Header.Get(jetstream.MarkerReasonHeader); {
 	case why == "MaxAge", raw.Header.Get(headerOverdue) != "":
 		e, err = c.gone(raw.Subject, transport.GoneExpired, marker, meta.Timestamp)
-	case why != "", op == "PURGE", op == "DEL" && len(raw.Data) == 0: // somebody with a tool
+	case why != "", op == "PURGE", op == "DEL" && len(raw.Data) == 0: // removed with a tool
 		e, err = c.gone(raw.Subject, transport.GoneLeft, marker, meta.Timestamp)
 	default:
 		e, err = decodeCard(raw, c.tenant)
@@ -348,7 +348,7 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 	_, known := c.known[raw.Subject]
 	switch {
 	case card.Gone != "" && !known && (c.synced || card.Gone != transport.GoneLeft):
-		return // the handler has never heard of it, unless from a subscription before this one
+		return // the handler does not know the card, unless from an earlier subscription
 	case card.Gone != "":
 		delete(c.known, raw.Subject)
 	case l.overdue(time.Now()) && !known:
@@ -363,8 +363,8 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 	c.handle(ctx, e, h)
 }
 
-// decodeCard reads a card that is not a marker. It must be about the agent whose key it is in, which is also its sender: a
-// server's permissions hold everyone to its own key.
+// decodeCard decodes a card that is not a marker. Its agent and instance must be those of its subject, since the server's permissions restrict
+// agents to their own subjects.
 func decodeCard(m *natsgo.Msg, tenant string) (*transport.Event, error) {
 	agent, instance, err := parseCardSubject(m.Subject)
 	if err != nil {
@@ -388,7 +388,7 @@ func decodeCard(m *natsgo.Msg, tenant string) (*transport.Event, error) {
 	return e, nil
 }
 
-// gone makes the event that says that a card is not there any more.
+// gone returns the event that reports a card as gone.
 func (c *cards) gone(subject string, why transport.GoneReason, marker string, at time.Time) (*transport.Event, error) {
 	agent, instance, err := parseCardSubject(subject)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// referenceConfig is the configuration that people are given.
+// referenceConfig is the configuration that users get.
 const referenceConfig = "../../deploy/nats/nats.conf"
 
-// cluster is three servers, each a process of its own, by their names.
+// cluster is three servers by name, each in its own process.
 type cluster struct {
 	members  map[string]*process
 	monitors map[string]string // their addresses
@@ -52,7 +52,7 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// freeAddresses returns n of this machine that nobody listens on.
+// freeAddresses returns n local addresses on which nothing listens.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var addresses []string
@@ -67,7 +67,7 @@ func freeAddresses(t *testing.T, n int) []string {
 	return addresses
 }
 
-// caughtUp asks a server what an operator asks it before the next one is stopped: whether it has everything that the others have.
+// caughtUp makes the check that an operator makes before stopping the next server: whether this one has all data of the others.
 func (c *cluster) caughtUp(t *testing.T, name string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -103,7 +103,7 @@ func (c *cluster) store(t *testing.T, b *Bus) *jetstore.Store {
 	return s
 }
 
-// placement says who keeps a stream.
+// placement returns the servers that store a stream.
 func placement(ctx context.Context, b *Bus, stream string) (leader string, followers []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -123,7 +123,7 @@ func placement(ctx context.Context, b *Bus, stream string) (leader string, follo
 	return info.Cluster.Leader, followers, nil
 }
 
-// leaderOf returns the server that leads all of these streams, once the others follow: it asks the leaders to make way for the first's.
+// leaderOf returns the server that leads all of these streams. It asks the other leaders to step down for the first stream's leader.
 func leaderOf(ctx context.Context, b *Bus, streams ...string) (first string, err error) {
 	for _, stream := range streams {
 		leader, followers, err := placement(ctx, b, stream)
@@ -147,14 +147,14 @@ func leaderOf(ctx context.Context, b *Bus, streams ...string) (first string, err
 }
 
 const (
-	conversations = 8   // that are kept busy, in all parts of the inbox
-	ahead         = 256 // events that users may be ahead of what is handled
+	conversations = 8   // busy ones, in all partitions of the inbox
+	ahead         = 256 // events that users may publish ahead of the scribe
 )
 
-// scribe writes each event that it is given into the log of its conversation, once, as the orchestrator does.
+// scribe appends each event once to the log of its conversation, as the orchestrator does.
 type scribe struct {
 	store *jetstore.Store
-	room  chan struct{} // gets one for each event
+	room  chan struct{} // gets one value for each event
 
 	mu      sync.Mutex
 	known   map[string]*page
@@ -170,7 +170,7 @@ type page struct {
 func (s *scribe) handle(ctx context.Context, e *transport.Event) error {
 	s.mu.Lock()
 	p := s.known[e.ContextID]
-	delete(s.known, e.ContextID) // until it is right again
+	delete(s.known, e.ContextID) // until it is loaded again
 	s.mu.Unlock()
 	if p == nil {
 		p = &page{seen: map[string]bool{}}
@@ -203,14 +203,14 @@ func (s *scribe) handle(ctx context.Context, e *transport.Event) error {
 	return nil
 }
 
-// counts says how many events of each conversation were written.
+// counts returns how many events of each conversation were written.
 func (s *scribe) counts() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.written)
 }
 
-// consumerLeader returns the server that leads a consumer of the orchestrator, once it is not the one that b is connected to.
+// consumerLeader returns the leader of one of the orchestrator's consumers, once that is not the server that b is connected to.
 func consumerLeader(t *testing.T, ask, b *Bus) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -234,8 +234,8 @@ func consumerLeader(t *testing.T, ask, b *Bus) (string, error) {
 	return "", errors.Join(err, errors.New("it has the connection"))
 }
 
-// TestCluster stores everything on three servers and kills them in the middle of the work, one, then, when it is back, another one,
-// then all: every conversation goes on, and what was accepted is in its log once, and in order.
+// TestCluster stores everything on three servers and kills them under load: one, then another after the first is back, then all. Every conversation
+// continues, and each accepted event is in its log once and in order.
 func TestCluster(t *testing.T) {
 	c := startCluster(t)
 	engine := c.dial(t)
@@ -300,10 +300,10 @@ func TestCluster(t *testing.T) {
 		c.members[name].kill()
 		goesOn("the end of " + victim.what)
 		c.members[name].start(t)
-		// As an operator waits before the next one is stopped.
+		// An operator waits like this before stopping the next server.
 		eventually(t, name+" has caught up", func() bool { return c.caughtUp(t, name) })
 	}
-	// With two gone nothing goes on; with one of them back, all does.
+	// Nothing works without two of the servers; everything works when one of them is back.
 	c.members["nats-b"].kill()
 	c.members["nats-c"].kill()
 	c.members["nats-b"].start(t)
@@ -324,7 +324,7 @@ func TestCluster(t *testing.T) {
 	logged := 0
 	for i := range conversations {
 		n := 0
-		var wrong []string // from the first that is out of its order
+		var wrong []string // from the first event that is out of order
 		for e, err := range sc.store.Load(t.Context(), "", strconv.Itoa(i), 0) {
 			if err != nil {
 				t.Fatal(err)
@@ -344,8 +344,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// users publish in all conversations at once, a little ahead of the scribe, until the function they return is called: it says
-// how many events were accepted.
+// users publish in all conversations at once, a little ahead of the scribe, until the returned function is called, which returns how many events
+// were accepted.
 func users(t *testing.T, b *Bus, room <-chan struct{}) (stop func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -389,8 +389,8 @@ func users(t *testing.T, b *Bus, room <-chan struct{}) (stop func() int) {
 	}
 }
 
-// TestCardsOnACluster reads the cards again and again, each time by another connection: the server that is asked for them is often not the
-// one that has them, and has only just heard of it. No reader may have to begin anew.
+// TestCardsOnACluster reads the cards repeatedly, each time over a new connection. The server that gets the request is often not the one that has
+// the consumer, and has just learned of it. No reader may have to begin again.
 func TestCardsOnACluster(t *testing.T) {
 	c := startCluster(t)
 	card := &transport.Card{AgentID: "a", Instance: "1", TTL: time.Hour, Card: &a2a.AgentCard{Name: "a"}}
@@ -464,7 +464,7 @@ func TestReplicasGrow(t *testing.T) {
 	if e := receive(t, got); text(e) != "kept" {
 		t.Errorf("%q came, want what was stored on one server", text(e))
 	}
-	// Who does not ask takes what is there.
+	// Without a number of replicas, Dial keeps the present one.
 	again, err := Dial(t.Context(), &Options{URL: c.urls})
 	if err != nil {
 		t.Fatalf("Dial without replicas = %v", err)
@@ -475,14 +475,14 @@ func TestReplicasGrow(t *testing.T) {
 	}
 }
 
-// TestReplicasOnOneServer asks a server alone for more than it can.
+// TestReplicasOnOneServer asks a single server for three replicas.
 func TestReplicasOnOneServer(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	_, err := Dial(t.Context(), &Options{Server: n.srv, Replicas: 3})
 	if !errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), "--replicas 3") {
 		t.Errorf("Dial = %v, want ErrIncompatible that names --replicas 3", err)
 	}
-	n.dial(t, nil) // what is there stays on one, and is refused likewise
+	n.dial(t, nil) // the existing streams keep one replica, and growing them is refused as well
 	_, err = Dial(t.Context(), &Options{Server: n.srv, Replicas: 3})
 	if !errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), "--replicas 3") {
 		t.Errorf("Dial = %v, want ErrIncompatible that names --replicas 3", err)

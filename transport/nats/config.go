@@ -10,9 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// StartConfig starts a server from a configuration file of nats-server, and returns when it accepts connections; a member of a
-// cluster may not have found the others then. It is for trying setups: what runs for long is better the nats-server itself.
-// The caller ends it with Shutdown.
+// StartConfig starts a server from a configuration file of nats-server. It returns when the server accepts connections; a member of a cluster may
+// not have found the others by then. It is for trying setups: use nats-server itself in production. The caller ends the server with Shutdown.
 func StartConfig(_ context.Context, path string, logger *slog.Logger) (*Server, error) {
 	opts, err := server.ProcessConfigFile(path)
 	if err != nil {
@@ -26,7 +25,7 @@ func StartConfig(_ context.Context, path string, logger *slog.Logger) (*Server, 
 	log := newServerLog(logger)
 	ns.SetLoggerV2(log, false, false, false)
 	ns.Start()
-	// Start reports what stops it in its log only.
+	// Start reports fatal errors only in its log.
 	if err := log.fatal(); err != nil || !ns.ReadyForConnections(30*time.Second) {
 		ns.Shutdown()
 		ns.WaitForShutdown()

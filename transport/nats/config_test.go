@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestStartConfig starts a server from the reference configuration, and names what is wrong where it cannot.
+// TestStartConfig starts a server from the reference configuration, and checks the errors of wrong ones.
 func TestStartConfig(t *testing.T) {
 	for _, name := range []string{"NATS_CLUSTER_LISTEN", "NATS_MONITOR"} {
 		t.Setenv(name, "127.0.0.1:-1")

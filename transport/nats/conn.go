@@ -13,38 +13,38 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// conn is the connection to the server. What it publishes goes through the gateway where its credentials have one (see package
-// auth), and what the server refuses is told to who waits for its answer.
+// conn is the connection to the server. It adds the gateway's prefix to what it publishes when its credentials need one (see package auth), and
+// hands a refusal of the server to the call that waits for an answer.
 type conn struct {
 	*natsgo.Conn
-	prefix string // what stands before each subject, or nothing
+	prefix string // of each subject; may be empty
 
-	failed atomic.Pointer[error] // why the server did not let it be made again
+	failed atomic.Pointer[error] // why the server refused to reconnect
 
 	mu      sync.Mutex
 	waiting map[*waiter]struct{}
 }
 
-// waiter is a call that a refusal of one of its subjects ends, and the loss of the connection: no answer comes from one that is lost.
+// waiter is a call that ends when the server refuses one of its subjects, or when the connection is lost, since no answer comes then.
 type waiter struct {
 	concerns func(subject string) bool
 	end      context.CancelCauseFunc
 }
 
-// Publish hides that of the client, as the others here do.
+// Publish adds the prefix and hides the client's method; so do the other methods here.
 func (c *conn) Publish(subject string, data []byte) error {
 	return c.Conn.Publish(c.prefix+subject, data)
 }
 
-// PublishRequest publishes what is answered to reply.
+// PublishRequest publishes a message whose answer goes to reply.
 func (c *conn) PublishRequest(subject, reply string, data []byte) error {
 	return c.Conn.PublishRequest(c.prefix+subject, reply, data)
 }
 
-// PublishMsg publishes m, which it does not change.
+// PublishMsg publishes m without changing it.
 func (c *conn) PublishMsg(m *natsgo.Msg) error { return c.Conn.PublishMsg(c.through(m)) }
 
-// RequestWithContext returns the answer to a request, or an error that wraps ErrForbidden when the server refuses it.
+// RequestWithContext returns the answer to a request. The error wraps ErrForbidden when the server refuses the subject.
 func (c *conn) RequestWithContext(ctx context.Context, subject string, data []byte) (*natsgo.Msg, error) {
 	subject = c.prefix + subject
 	asking, done := c.expect(ctx, func(s string) bool { return s == subject })
@@ -53,7 +53,7 @@ func (c *conn) RequestWithContext(ctx context.Context, subject string, data []by
 	return m, cause(asking, err)
 }
 
-// through returns m as it is to be published.
+// through returns m with the gateway's prefix.
 func (c *conn) through(m *natsgo.Msg) *natsgo.Msg {
 	if c.prefix == "" {
 		return m
@@ -63,9 +63,9 @@ func (c *conn) through(m *natsgo.Msg) *natsgo.Msg {
 	return &through
 }
 
-// expect returns a context that ends when the connection is lost, and when the server refuses to publish or subscribe a subject that
-// concerns the caller, with the refusal as its cause; see cause. A server sends refusals by themselves, and the answer that is waited for
-// never comes.
+// expect returns a context that ends when the connection is lost, or when the server refuses to publish or subscribe to a subject for which
+// concerns returns true; the refusal is then the context's cause, see cause. A server reports refusals outside the request, which never gets an
+// answer.
 func (c *conn) expect(ctx context.Context, concerns func(subject string) bool) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	w := &waiter{concerns, end}
@@ -83,7 +83,7 @@ func (c *conn) expect(ctx context.Context, concerns func(subject string) bool) (
 	}
 }
 
-// cause returns the refusal for which ctx has ended, if there is one, in place of err.
+// cause returns the refusal that ended ctx, if there is one; otherwise err.
 func cause(ctx context.Context, err error) error {
 	if refusal := context.Cause(ctx); err != nil && errors.Is(refusal, transport.ErrForbidden) {
 		return refusal
@@ -93,7 +93,7 @@ func cause(ctx context.Context, err error) error {
 
 var violation = regexp.MustCompile(`(?i)violation for (publish to|subscription to) "([^"]+)"`)
 
-// refusal reads what a server says of a missing permission; the error is nil when it says something else.
+// refusal parses the server's report of a missing permission. The error is nil when err is something else.
 func refusal(err error) (subject string, _ error) {
 	if !errors.Is(err, natsgo.ErrPermissionViolation) {
 		return "", nil
@@ -106,7 +106,7 @@ func refusal(err error) (subject string, _ error) {
 		transport.ErrForbidden, m[1], oneLine(m[2], 200))
 }
 
-// lost ends all calls.
+// lost ends all waiting calls.
 func (c *conn) lost() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *conn) lost() {
 	}
 }
 
-// refused ends the calls that err is the answer to; it reports false when err is no refusal.
+// refused ends the calls that the refusal err concerns. It returns false when err is no refusal.
 func (c *conn) refused(err error) bool {
 	subject, why := refusal(err)
 	if why == nil {
@@ -131,11 +131,11 @@ func (c *conn) refused(err error) bool {
 	return true
 }
 
-// flush waits until the server has taken notice of a subscription, and returns its refusal if it has refused it.
+// flush waits until the server has processed a subscription. It returns the server's refusal if there is one.
 func (c *conn) flush(ctx context.Context, s *natsgo.Subscription) error {
 	err := c.FlushWithContext(ctx)
 	if errors.Is(err, natsgo.ErrConnectionClosed) && !c.IsClosed() {
-		return natsgo.ErrDisconnected // the client says so also when it is about to connect again
+		return natsgo.ErrDisconnected // the client returns ErrConnectionClosed also shortly before it reconnects
 	}
 	if err != nil {
 		return err

@@ -16,20 +16,19 @@ import (
 )
 
 const (
-	// maxAckPending bounds what is delivered and not acknowledged, over all subscribers of an inbox. It must be above
-	// the number of conversations that go on at once, or they wait for each other.
+	// maxAckPending bounds the unacknowledged deliveries of all subscribers of an inbox. It must exceed the number of conversations that are handled
+	// at once, or they wait for each other.
 	maxAckPending = 150_000
-	maxPulls      = 4_096 // requests that wait at a consumer, over all subscribers
+	maxPulls      = 4_096 // waiting pull requests at a consumer, of all subscribers
 
-	// An inbox without a subscriber loses its consumer after this time; the events stay, and the next subscriber makes
-	// it again. A consumer that is never used costs the server 39 KB and four goroutines.
+	// The server removes the consumer of an inbox that has had no subscriber for this time. The events stay, and the next subscriber makes the
+	// consumer again. An unused consumer costs the server 39 KB and four goroutines.
 	consumerIdle = time.Hour
 )
 
-// ackWait is how long the server waits for a sign that an event is still being handled, before it delivers it again. It
-// depends on nothing but the topic, so that different subscribers do not change each other's consumer. The orchestrator's
-// events come again at once by a reset of the consumer, so its time is long, and signs are rare; for the others it is how
-// long a task waits when an agent was killed.
+// ackWait is how long the server waits for a progress acknowledgement before it delivers an event again. It depends only on the topic, so that
+// subscribers do not change each other's consumer. The orchestrator resets its consumers to get events again at once, so its time is long and
+// progress acknowledgements are rare. For agents it is how long a task waits when its agent was killed.
 func ackWait(t transport.Topic) time.Duration {
 	if t.ID == transport.Cortex {
 		return 30 * time.Second
@@ -37,14 +36,14 @@ func ackWait(t transport.Topic) time.Duration {
 	return 5 * time.Second
 }
 
-// metaCounts in the metadata of a consumer says how often the events had been delivered that were given back last, as
-// "sequence:count,…": a reset makes the server forget it.
+// metaCounts is the key in a consumer's metadata for the delivery counts of events that were returned last, as "sequence:count,…". A reset makes
+// the server forget its own counts.
 const (
 	metaCounts = "cortex_counts"
-	maxCounts  = 1000 // entries; for more events than that the count starts again
+	maxCounts  = 1000 // entries; further events are counted from 0 again
 )
 
-// consumer returns what the server says about the consumer of a partition, or nil when there is none.
+// consumer returns the server's description of a partition's consumer, or nil when there is none.
 func (b *Bus) consumer(ctx context.Context, s partitionID) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -58,14 +57,14 @@ func (b *Bus) consumer(ctx context.Context, s partitionID) (*jetstream.ConsumerI
 	return c.CachedInfo(), nil
 }
 
-// consumerConfig is a function of the partition alone.
+// consumerConfig returns the configuration of a partition's consumer, which depends on the partition alone.
 func consumerConfig(s partitionID) jetstream.ConsumerConfig {
 	c := jetstream.ConsumerConfig{
 		Durable:       s.consumer(),
 		FilterSubject: s.filter(),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       ackWait(s.topic),
-		MaxDeliver:    -1, // who handles events decides when to give up
+		MaxDeliver:    -1, // the handler decides when an event is given up
 		MaxAckPending: maxAckPending,
 		MaxWaiting:    maxPulls,
 	}
@@ -75,11 +74,11 @@ func consumerConfig(s partitionID) jetstream.ConsumerConfig {
 	return c
 }
 
-// errOverlap is what the server says of a consumer that would get what another one of a work queue gets.
+// errOverlap is the server's error for a consumer whose filter overlaps that of another one of a work queue.
 const errOverlap jetstream.ErrorCode = 10100
 
-// putConsumer makes the consumer of a partition, or updates the one that is there. Others that are in its way go: an older version may
-// have made them, and what they have not acknowledged stays in the inbox.
+// putConsumer makes or updates the consumer of a partition. It removes overlapping consumers, which an older version may have made; what they have
+// not acknowledged stays in the inbox.
 func (b *Bus) putConsumer(ctx context.Context, s partitionID, counts string) (*jetstream.ConsumerInfo, error) {
 	c := consumerConfig(s)
 	if counts != "" {
@@ -87,7 +86,7 @@ func (b *Bus) putConsumer(ctx context.Context, s partitionID, counts string) (*j
 	}
 	made, err := b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
 	var api *jetstream.APIError
-	for errors.As(err, &api) && api.ErrorCode == errOverlap { // again: one that somebody has asked for may be made late
+	for errors.As(err, &api) && api.ErrorCode == errOverlap { // in a loop: an overlapping consumer may appear meanwhile
 		if err := b.clearWay(ctx, s); err != nil {
 			return nil, err
 		}
@@ -105,7 +104,7 @@ func (b *Bus) putConsumer(ctx context.Context, s partitionID, counts string) (*j
 	return made.CachedInfo(), nil
 }
 
-// clearWay removes the consumers of the inbox that no partition of its kind has, unless somebody uses them.
+// clearWay removes the consumers of the inbox that do not belong to its present partitions. It returns errMixed when one of them is in use.
 func (b *Bus) clearWay(ctx context.Context, s partitionID) error {
 	ours := map[string]string{}
 	if s.partition == whole {
@@ -145,8 +144,8 @@ func (b *Bus) clearWay(ctx context.Context, s partitionID) error {
 	return list.Err()
 }
 
-// errMixed returns the error of a subscriber that asks for another order than one that has subscribed to the same inbox already: its consumer
-// would replace the other's, which would get no more events.
+// errMixed is the error of a subscriber that asks for another order than an earlier subscriber of the same inbox: its consumer would replace the
+// other's, which would get no more events.
 func errMixed(t transport.Topic) error {
 	return fmt.Errorf("%w: inbox %s has a subscriber with another order, or of an older version: all have to keep the order or none; end that one first",
 		transport.ErrInvalid, t.ID)
@@ -167,15 +166,15 @@ func (b *Bus) deleteConsumer(ctx context.Context, name string) error {
 	return err
 }
 
-// ensureConsumer makes sure that a whole inbox has its consumer.
+// ensureConsumer makes sure that an unpartitioned inbox has its consumer.
 func (b *Bus) ensureConsumer(ctx context.Context, t transport.Topic) error {
 	_, err := b.ensurePartition(ctx, partitionID{t, whole})
 	return err
 }
 
-// ensurePartition makes sure that a partition has its consumer, as it should be, and returns what the server says about it. One that is
-// right is not touched: another subscriber may be writing its metadata. One with another filter is made anew, since an update would
-// neither take back nor fetch what the old filter is about; the events stay.
+// ensurePartition makes sure that a partition has a consumer with the right configuration, and returns the server's description of it. It does not
+// touch a correct one, whose metadata another subscriber may be writing. It makes one with another filter anew, since an update would neither
+// return nor fetch the events of the old filter; the events stay.
 func (b *Bus) ensurePartition(ctx context.Context, s partitionID) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := b.asking(ctx)
 	defer cancel()
@@ -204,10 +203,9 @@ func (b *Bus) ensurePartition(ctx context.Context, s partitionID) (*jetstream.Co
 	return b.putConsumer(ctx, s, counts)
 }
 
-// claim prepares the consumer of a partition for its owner, which must not be asking for events. What was delivered and not acknowledged
-// is delivered again, now and in order: otherwise the events of a subscriber that was killed, or that were lost with a
-// connection, would come when their AckWait is over, and later events of the same conversations overtake them. Those that were
-// given back would come at once, but a server does not keep their order while nobody asks.
+// claim prepares the consumer of a partition for its owner, which must have no pull outstanding. Unacknowledged events are then delivered again at
+// once and in order. Otherwise the events of a killed subscriber or a lost connection would come only after AckWait, behind later events of the
+// same conversations. Returning the events would not do: the server does not keep their order while nobody pulls.
 func (p *partition) claim(ctx context.Context) error {
 	b := p.in.bus
 	info, err := b.ensurePartition(ctx, p.partitionID)
@@ -218,7 +216,7 @@ func (p *partition) claim(ctx context.Context) error {
 	asking, cancel := b.asking(ctx)
 	defer cancel()
 	if info.NumWaiting > 0 {
-		// An owner before this one is paused or cut off: the server would send it what comes. Its requests end with the consumer.
+		// An earlier owner is paused or disconnected, and the server would deliver to its pull requests. They end with the consumer.
 		if err := b.deleteConsumer(asking, info.Name); err != nil {
 			return err
 		}
@@ -231,7 +229,7 @@ func (p *partition) claim(ctx context.Context) error {
 	return err
 }
 
-// formatCounts writes how often events were handled, for metaCounts.
+// formatCounts formats how often events were handled, for metaCounts.
 func formatCounts(all []*delivery) string {
 	var b strings.Builder
 	n := 0
@@ -250,7 +248,7 @@ func formatCounts(all []*delivery) string {
 	return b.String()
 }
 
-// parseCounts reads what formatCounts wrote; what it cannot read it leaves out.
+// parseCounts parses the output of formatCounts and skips what it cannot parse.
 func parseCounts(s string) map[uint64]int {
 	counts := map[uint64]int{}
 	for pair := range strings.SplitSeq(s, ",") {

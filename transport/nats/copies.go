@@ -7,11 +7,11 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 )
 
-// maxCopies is how many subscriptions of a caller may get its answers. A client has one for each, and somebody may look on.
+// maxCopies bounds the subscriptions that may receive a caller's answer. A client has one; an observer may add another.
 const maxCopies = 4
 
-// copies returns a function that counts the subscriptions of a subject, as far as the server is in this process: each gets a copy, and
-// whoever asks pays for one.
+// copies returns a function that counts the subscriptions of a subject, if the server is in this process; otherwise it returns 0. Each subscription
+// gets a copy of an answer, and the caller pays for each.
 func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
 	none := func(string) int { return 0 }
 	cid, err := nc.GetClientID()
@@ -30,10 +30,10 @@ func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
 	return account.Interest
 }
 
-// copied returns what an answer costs whose bytes go to each subscription of its subject.
+// copied returns the cost in bytes of an answer, which every subscription of its subject receives.
 func (g *gateway) copied(reply string, bytes int) int { return bytes * max(1, g.copies(reply)) }
 
-// once returns an error when more subscriptions than a client has would get an answer. That is an answer, too, of which each copy is a request's worth.
+// once returns errTooMuch when more than maxCopies subscriptions would receive an answer, and charges a request for each copy of that refusal.
 func (g *gateway) once(c *caller, reply string) error {
 	if reply == "" {
 		return nil

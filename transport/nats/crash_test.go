@@ -19,13 +19,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// With envDir in its environment, the test binary is a server that ends when its standard input does; with envServe it is
-// an orchestrator as well, in process, and writes every event that it handles to its standard output.
+// With envDir in its environment, the test binary is a server that ends at the end of its standard input; with envServe it is also an orchestrator
+// in the same process, which writes every handled event to its standard output.
 const (
 	envDir    = "CORTEX_TEST_SERVER_DIR"
 	envListen = "CORTEX_TEST_SERVER_LISTEN"
 	envServe  = "CORTEX_TEST_SERVER_SERVE"
-	envConfig = "CORTEX_TEST_SERVER_CONFIG" // of nats-server, in place of the options above
+	envConfig = "CORTEX_TEST_SERVER_CONFIG" // of nats-server, instead of the options above
 )
 
 func TestMain(m *testing.M) {
@@ -81,14 +81,14 @@ func runServer() error {
 
 var orchestratorInbox = transport.Inbox("", transport.Cortex)
 
-// process is a server, and maybe an orchestrator, that can be killed.
+// process is a server, perhaps with an orchestrator, that can be killed.
 type process struct {
 	dir, listen string
-	handled     func(contextID, words string) // if set, it is an orchestrator
-	env         []string                      // more of it
+	handled     func(contextID, words string) // makes it an orchestrator
+	env         []string                      // additional variables
 
 	url  string
-	kill func() // and wait
+	kill func() // kills it and waits for its end
 }
 
 func (p *process) start(t *testing.T) {
@@ -144,7 +144,7 @@ func (p *process) start(t *testing.T) {
 	}
 }
 
-// tally checks that the events of each conversation are handled in order. Some may come again.
+// tally checks that the events of each conversation are handled in order. Events may repeat.
 type tally struct {
 	t    *testing.T
 	mu   sync.Mutex
@@ -174,8 +174,8 @@ func (y *tally) total() int {
 	return y.all
 }
 
-// TestKilled kills the server again and again while events are published and handled, by an orchestrator that lives on or
-// that dies with it: no event is lost, and no conversation's order is broken.
+// TestKilled kills the server repeatedly while events are published and handled, by an orchestrator in another process or in the server's: no event
+// is lost, and every conversation keeps its order.
 func TestKilled(t *testing.T) {
 	for _, together := range []bool{false, true} {
 		t.Run(map[bool]string{false: "server", true: "server and orchestrator"}[together], func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestKilled(t *testing.T) {
 				})()
 			}
 			stop := publishers(t, p.url)
-			for i := range 5 { // in the middle of it
+			for i := range 5 { // while events are handled
 				mark := y.total() + 50 + 97*i
 				eventually(t, "events are handled", func() bool { return y.total() > mark })
 				p.kill()
@@ -217,8 +217,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// publishers publish in eight conversations at once, until the function they return is called: it says how many events it
-// were.
+// publishers publish in eight conversations at once, until the returned function is called, which returns the number of events.
 func publishers(t *testing.T, url string) (stop func() int) {
 	t.Helper()
 	b, err := Dial(t.Context(), &Options{URL: url})
@@ -252,8 +251,8 @@ func publishers(t *testing.T, url string) (stop func() int) {
 	}
 }
 
-// TestSubscriberKilled kills the orchestrator while it holds events of many conversations, some handled, some not. The
-// next one gets the rest at once, not when their AckWait is over, and in order.
+// TestSubscriberKilled kills the orchestrator while it holds events of many conversations, some of them handled. The next one gets the rest in
+// order and at once, not after AckWait.
 func TestSubscriberKilled(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	user, first := n.dial(t, nil), n.dial(t, nil)

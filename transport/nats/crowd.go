@@ -14,13 +14,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// A stream has room for so many consumers, whoever makes them. Agents leave some to the orchestrator, and it makes room for itself
-// when others have left none, as they can where everybody may do everything.
+// A stream has a limited number of consumers. Agents leave some to the orchestrator. The orchestrator removes others when none is left, which can
+// happen on a server without permissions.
 const (
-	reservedPart  = 50 // of the consumers that a stream has room for, one in so many is not for the inboxes of agents
-	roomConsumers = 64 // how many there is to be room for when it is made
+	reservedPart  = 50 // one in so many of a stream's consumers is not for the inboxes of agents
+	roomConsumers = 64 // how many makeRoom removes
 
-	// errMaxConsumers is what the server says when there is no room.
+	// errMaxConsumers is the server's error when a stream has as many consumers as it may.
 	errMaxConsumers jetstream.ErrorCode = 10026
 )
 
@@ -29,7 +29,7 @@ func isCrowded(err error) bool {
 	return errors.As(err, &api) && api.ErrorCode == errMaxConsumers
 }
 
-// leaveRoom returns ErrUnavailable when the inbox of an agent, which has no consumer, is to get none.
+// leaveRoom returns ErrUnavailable when too few consumers are left to make one for an agent's inbox.
 func (b *Bus) leaveRoom(ctx context.Context, t transport.Topic) error {
 	if transport.IsReserved(t.ID) {
 		return nil
@@ -46,7 +46,7 @@ func (b *Bus) leaveRoom(ctx context.Context, t transport.Topic) error {
 	return nil
 }
 
-// isOurs reports whether a consumer of the inbox is one that this package makes.
+// isOurs reports whether this package made a consumer of the inbox.
 func isOurs(info *jetstream.ConsumerInfo) bool {
 	filters := filtersOf(info.Config)
 	token := strings.Split(strings.TrimPrefix(filters[0], inboxPrefix), ".")
@@ -67,18 +67,18 @@ func isOurs(info *jetstream.ConsumerInfo) bool {
 
 // makeRoom removes consumers of the inbox so that the orchestrator can make its own. It removes them in this order:
 //
-//  1. those that other programs made and nobody uses,
-//  2. those that other programs made and somebody uses,
-//  3. those of agents that nobody uses. Such an agent makes its consumer again when it is back, and its events stay.
+//  1. unused consumers that other programs made,
+//  2. used consumers that other programs made,
+//  3. unused consumers of agents. Such an agent makes its consumer again when it is back, and its events stay.
 //
-// It removes neither durable consumers of other programs nor consumers that agents use. When only such are left, the error names them.
+// It removes neither durable consumers of other programs nor consumers that agents use. When only such consumers are left, the error names them.
 func (b *Bus) makeRoom(ctx context.Context) error {
 	stream, err := b.js.Stream(ctx, inboxStream)
 	if err != nil {
 		return err
 	}
 	var ranks [3][]string
-	all, lasting := 0, map[string]int{} // by what their names begin with
+	all, lasting := 0, map[string]int{} // by the beginning of their names
 	list := stream.ListConsumers(ctx)
 	for info := range list.Info() {
 		all++
@@ -117,14 +117,14 @@ func (b *Bus) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// sweep removes the consumers of people and agents in the streams that are read through a gateway: builds before this one let them have
-// any number, which stay as long as somebody listens. Where they deliver to is where only callers listen, so they are nobody else's.
+// sweep removes consumers of people and agents in the streams that are read through a gateway: older versions allowed any number, which exist as
+// long as somebody listens. Their deliver subject shows that they are a caller's.
 func (g *gateway) sweep(ctx context.Context) {
 	removed := 0
 	for name := range readStreams {
 		stream, err := lookUp(ctx, g.bus.js, name)
 		if err != nil || stream.CachedInfo().State.Consumers == 0 {
-			continue // what is not there has none, and what does not answer is swept at the next start
+			continue // a missing stream has none, one that does not answer is swept at the next start
 		}
 		list := stream.ListConsumers(ctx)
 		var theirs []string

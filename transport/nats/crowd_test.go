@@ -20,7 +20,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// stores opens the conversations and notes as who b is.
+// stores opens the conversations and notes with the credentials of b.
 func stores(t *testing.T, b *Bus) *jetstore.Store {
 	t.Helper()
 	s, err := jetstore.Open(t.Context(), b.Conn(), &jetstore.Options{API: b.API()})
@@ -30,7 +30,7 @@ func stores(t *testing.T, b *Bus) *jetstore.Store {
 	return s
 }
 
-// startService does what an orchestrator does at its start, and returns what reaches it.
+// startService starts what an orchestrator starts, and returns the events that it receives.
 func startService(t *testing.T, n *node) (*Bus, *jetstore.Store, <-chan *transport.Event) {
 	t.Helper()
 	b := n.dial(t, nil)
@@ -68,13 +68,13 @@ func begin(t *testing.T, s *jetstore.Store, contextID string) {
 	}
 }
 
-// talks has a person list the conversations and the agents, load one, and say something that is heard.
+// talks makes a person list the conversations and the agents, load one conversation, and send a message that the orchestrator receives.
 func talks(t *testing.T, n *node, creds string, heard <-chan *transport.Event, conversations int) {
 	t.Helper()
 	b := n.dial(t, &Options{Creds: creds})
 	defer func() { _ = b.Close() }()
 	var s *jetstore.Store
-	eventually(t, "the store is open", func() (open bool) { // a busy machine may be behind with what somebody else asked
+	eventually(t, "the store is open", func() (open bool) { // a busy server may still handle others' requests
 		var err error
 		if s, err = jetstore.Open(t.Context(), b.Conn(), &jetstore.Options{API: b.API()}); err != nil && !errors.Is(err, transport.ErrUnavailable) {
 			t.Fatalf("open the store as %v: %v", b.Identity(), err)
@@ -121,8 +121,8 @@ func talks(t *testing.T, n *node, creds string, heard <-chan *transport.Event, c
 	}
 }
 
-// TestOnePersonCannotStopTheService has one person ask for more consumers than streams have room for, and flood the gateway with whatever
-// there is to be asked; then the service is started again. Others are served all the time.
+// TestOnePersonCannotStopTheService makes one person ask for more consumers than streams allow, and flood the gateway with all kinds of requests;
+// then the service restarts. Other people are served all the time.
 func TestOnePersonCannotStopTheService(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -173,7 +173,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := stream.CachedInfo().State.Consumers; c > 1 { // the cards are watched
+		if c := stream.CachedInfo().State.Consumers; c > 1 { // the watch of the cards
 			t.Errorf("stream %s has %d consumers", name, c)
 		}
 	}
@@ -183,7 +183,7 @@ func TestOnePersonCannotStopTheService(t *testing.T) {
 	talks(t, n, bob, heard, 50)
 }
 
-// TestLeftoversAreRemoved has a gateway find consumers as builds before this one let people make them, and those of somebody's tool.
+// TestLeftoversAreRemoved starts a gateway on streams with consumers that older versions let people make, and with those of a foreign tool.
 func TestLeftoversAreRemoved(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -219,7 +219,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 }
 
-// roomFor makes the inbox's stream anew with room for so many consumers.
+// roomFor makes the inbox's stream anew with room for this many consumers.
 func roomFor(t *testing.T, b *Bus, most int) {
 	t.Helper()
 	c := streams(1)[0]
@@ -232,7 +232,7 @@ func roomFor(t *testing.T, b *Bus, most int) {
 	}
 }
 
-// crowded makes it with so many, and fills it.
+// crowded makes the inbox's stream with room for this many consumers, and uses them all.
 func crowded(t *testing.T, b *Bus, most int, durable, used bool) {
 	t.Helper()
 	roomFor(t, b, most)
@@ -253,7 +253,7 @@ func crowded(t *testing.T, b *Bus, most int, durable, used bool) {
 	}
 }
 
-// TestServiceMakesRoom has others use all consumers of the inbox and of the cards, as they can without keys.
+// TestServiceMakesRoom lets other programs use all consumers of the inbox and of the cards, as they can without keys.
 func TestServiceMakesRoom(t *testing.T) {
 	for _, used := range []bool{false, true} {
 		t.Run(fmt.Sprint("used ", used), func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestServiceMakesRoom(t *testing.T) {
 				heard <- e
 				return nil
 			})
-			for i := range 20 { // of all partitions
+			for i := range 20 { // in all partitions
 				publish(t, b, transport.Inbox("", transport.Cortex), fmt.Sprint("c", i), "hello")
 				receive(t, heard)
 			}
@@ -308,7 +308,7 @@ func TestServiceMakesRoom(t *testing.T) {
 	})
 }
 
-// TestAgentsLeaveRoom has agents' inboxes fill the stream up to what is the orchestrator's.
+// TestAgentsLeaveRoom makes agents' inboxes use all consumers except those reserved for the orchestrator.
 func TestAgentsLeaveRoom(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	roomFor(t, b, 20)
@@ -334,7 +334,7 @@ func TestAgentsLeaveRoom(t *testing.T) {
 	}
 }
 
-// TestAgentsShareTheBoard has one agent announce more instances than an agent may have, and another one itself.
+// TestAgentsShareTheBoard makes one agent announce more instances than allowed; another agent can still announce itself.
 func TestAgentsShareTheBoard(t *testing.T) {
 	dir := keys(t)
 	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}
@@ -369,7 +369,7 @@ func TestAgentsShareTheBoard(t *testing.T) {
 	}
 }
 
-// TestBoundedPull holds what an agent may have the server do for a pull.
+// TestBoundedPull checks the bounds of an agent's pull.
 func TestBoundedPull(t *testing.T) {
 	most := fmt.Sprintf(`"max_bytes":%d`, maxPullBytes)
 	for asked, want := range map[string]string{
@@ -393,8 +393,8 @@ func TestBoundedPull(t *testing.T) {
 	}
 }
 
-// TestLargeCards has one agent announce instances whose cards are large: everybody reads them all, so that they have a bound together, and
-// the agent is told what to do. What has gone makes room.
+// TestLargeCards makes one agent announce instances with large cards: every subscriber reads them all, so their total size is bounded, and the
+// error says what to do. Cards that are gone make room.
 func TestLargeCards(t *testing.T) {
 	dir := keys(t)
 	w := &town{node: newNode(t, ServerOptions{Auth: dir}), dir: dir}
@@ -411,7 +411,7 @@ func TestLargeCards(t *testing.T) {
 	}
 	const room = maxInstanceBytes / (61 << 10)
 	for i := range room {
-		for range 2 { // each says it again
+		for range 2 { // each is refreshed
 			if err := say(i, ""); err != nil {
 				t.Fatalf("instance %d: %v", i, err)
 			}
@@ -419,7 +419,7 @@ func TestLargeCards(t *testing.T) {
 	}
 	for i := range 5 {
 		if err := say(room+i, ""); err != nil && i == 0 {
-			t.Errorf("instance %d: %v", room, err) // the events around the cards are small
+			t.Errorf("instance %d: %v", room, err) // the other parts of the events are small
 		} else if i > 2 && (!errors.Is(err, transport.ErrFull) || !strings.Contains(err.Error(), "run fewer instances, or make the card")) {
 			t.Errorf("instance %d: %v, want that its cards are too large together", room+i, err)
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
-// TestDamage damages the files of a server with events that wait and a file. Whatever is damaged, the server starts, an event is delivered and
-// the file is whole, or it is said that something is lost, new events are delivered, and memory is bounded.
+// TestDamage damages the files of a server with waiting events and a file. Whatever is damaged, the server starts; either the events are delivered
+// and the file is intact, or a loss is reported; new events are delivered, and memory is bounded.
 func TestDamage(t *testing.T) {
 	const waiting = 40
 	ended, killed, ref := prepareDamage(t, waiting)
@@ -50,7 +50,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestNoDamage holds that nothing is said of a store that is not damaged, whether its server has ended or was killed.
+// TestNoDamage checks that nothing is reported for an undamaged store, after a shutdown and after a kill.
 func TestNoDamage(t *testing.T) {
 	ended, killed, _ := prepareDamage(t, 5)
 	for _, from := range []string{ended, killed} {
@@ -65,7 +65,7 @@ func TestNoDamage(t *testing.T) {
 	}
 }
 
-// TestLossIsRemembered removes a stream. That is known at each start until it is accepted.
+// TestLossIsRemembered removes a stream. Each start reports the loss until it is accepted.
 func TestLossIsRemembered(t *testing.T) {
 	ended, _, _ := prepareDamage(t, 5)
 	n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, ended)}}
@@ -103,7 +103,7 @@ func TestLossIsRemembered(t *testing.T) {
 	n.stop()
 }
 
-// TestForgotten starts a server on a store of which nothing is remembered, or of which that cannot be read. It says so, once.
+// TestForgotten starts a server on a store without a memory, or with an unreadable one. The server reports that once.
 func TestForgotten(t *testing.T) {
 	ended, _, _ := prepareDamage(t, 5)
 	for what, forget := range map[string]func(path string) error{
@@ -130,10 +130,10 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// fileSize is more than one block of files holds.
+// fileSize exceeds one block of the stream of files.
 const fileSize = 4500 << 10
 
-// prepareDamage returns the folders of two stores with the same in them: after a proper end of the server, and without one.
+// prepareDamage returns the folders of two stores with the same content: after a proper shutdown of the server, and without one.
 func prepareDamage(t *testing.T, waiting int) (ended, killed string, ref transport.FileRef) {
 	t.Helper()
 	n := newNode(t, ServerOptions{})
@@ -162,13 +162,13 @@ func prepareDamage(t *testing.T, waiting int) (ended, killed string, ref transpo
 		t.Fatal(err)
 	}
 	n.srv.Remember(time.Now())
-	n.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
+	n.srv.Remember(time.Now().Add(time.Hour)) // everything is on the disk by then
 	killed = storechecktest.Copy(t, n.opts.Dir)
 	n.stop()
 	return n.opts.Dir, killed, ref
 }
 
-// checkDamaged starts a server on a store that may be damaged, and checks what is left.
+// checkDamaged starts a server on a store that may be damaged, and checks what remains.
 func checkDamaged(t *testing.T, dir string, waiting int, ref transport.FileRef) {
 	t.Helper()
 	n := &node{opts: ServerOptions{Dir: dir}}
@@ -217,7 +217,7 @@ func checkDamaged(t *testing.T, dir string, waiting int, ref transport.FileRef) 
 	}
 }
 
-// TestLossIsToldOnce removes a block of a stream whose server has ended properly: that is one finding, and nobody was killed.
+// TestLossIsToldOnce removes a block of a stream after a proper shutdown: there is one finding, and it does not mention a kill.
 func TestLossIsToldOnce(t *testing.T) {
 	ended, _, _ := prepareDamage(t, 5)
 	n := &node{opts: ServerOptions{Dir: storechecktest.Copy(t, ended)}}

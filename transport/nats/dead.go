@@ -14,17 +14,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// A dead letter is the message as it was in the inbox, with these headers more. Its id is its number in the stream.
+// A dead letter is the message as it was in the inbox, with these additional headers. Its id is its sequence in the stream.
 const (
-	headerSubject    = "Cortex-Subject"    // where it was
+	headerSubject    = "Cortex-Subject"    // its subject in the inbox
 	headerReason     = "Cortex-Reason"     // the error's text, as a JSON string
-	headerDeliveries = "Cortex-Deliveries" // how often it had been delivered
+	headerDeliveries = "Cortex-Deliveries" // number of deliveries
 
-	maxReason   = 4 << 10  // bytes of a reason that are kept
-	deadHeaders = 48 << 10 // bytes that the headers of a dead letter may have
+	maxReason   = 4 << 10  // bytes of a reason that are stored
+	deadHeaders = 48 << 10 // bytes reserved for the headers of a dead letter
 )
 
-// deadMessage makes a dead letter of m, which was number s in the inbox of t. A body of more than limit bytes is left out.
+// deadMessage makes a dead letter of m, which was s in the inbox of t. It leaves out a body of more than limit bytes.
 func deadMessage(t transport.Topic, m *natsgo.Msg, s stored, reason string, deliveries, limit int) *natsgo.Msg {
 	dead := &natsgo.Msg{Subject: deadSubject(t, m.Subject), Header: natsgo.Header{}, Data: m.Data}
 	if len(dead.Data) > limit {
@@ -38,17 +38,17 @@ func deadMessage(t transport.Topic, m *natsgo.Msg, s stored, reason string, deli
 	}
 	quoted, err := json.Marshal(reason[:min(len(reason), maxReason)])
 	if err != nil {
-		quoted = []byte(`""`) // not possible for a string
+		quoted = []byte(`""`) // impossible for a string
 	}
 	dead.Header.Set(headerReason, string(quoted))
 	dead.Header.Set(headerSubject, m.Subject)
 	dead.Header.Set(headerDeliveries, strconv.Itoa(deliveries))
-	// The same event twice, because its acknowledgement was lost, is one dead letter.
+	// The same event again, after a lost acknowledgement, is the same dead letter.
 	dead.Header.Set(natsgo.MsgIdHdr, fmt.Sprintf("%d.%d", s.seq, s.at.UnixNano()))
 	return dead
 }
 
-// deadLimit returns how many bytes the body of a dead letter may have.
+// deadLimit returns the largest body of a dead letter, in bytes.
 func (b *Bus) deadLimit() int { return min(transport.MaxPayload, int(b.nc.MaxPayload())-deadHeaders) }
 
 // DeadLetters implements [transport.DeadLetters]. The newest 100,000 of all tenants are kept, and at most 256 MiB.
@@ -84,9 +84,9 @@ func (b *Bus) DeadLetter(ctx context.Context, tenant, id string) (*transport.Dea
 	return readDead(raw), nil
 }
 
-// ReplayDead implements [transport.DeadLetters]. The event is stored before the dead letter is removed, since the other way round a kill in
-// between would lose it. Who was interrupted does the same again: the server takes the event only once within [transport.DuplicateWindow],
-// and later Cortex and agents know what they have handled by the event's own id.
+// ReplayDead implements [transport.DeadLetters]. It stores the event before it removes the dead letter: in the other order a kill in between would
+// lose it. An interrupted call may be repeated: the server stores the event only once within [transport.DuplicateWindow], and later Cortex and
+// agents recognise handled events by their id.
 func (b *Bus) ReplayDead(ctx context.Context, tenant, id string) error {
 	raw, err := b.findDead(ctx, tenant, id)
 	if err != nil {
@@ -102,24 +102,24 @@ func (b *Bus) ReplayDead(ctx context.Context, tenant, id string) error {
 	return b.eraseMessage(ctx, deadStream, raw.Sequence)
 }
 
-// replayed returns a tenant's dead letter as it goes into its inbox again.
+// replayed returns a tenant's dead letter as a message for its inbox.
 func replayed(tenant string, raw *jetstream.RawStreamMsg) (*natsgo.Msg, error) {
 	subject := raw.Header.Get(headerSubject)
 	e, err := decodeInbox(&natsgo.Msg{Subject: subject, Header: raw.Header, Data: raw.Data}, subject)
 	if err == nil && e.Tenant != tenant {
-		err = fmt.Errorf("it is of tenant %q", e.Tenant) // a forged one must not cross over
+		err = fmt.Errorf("it is of tenant %q", e.Tenant) // a forged one must not reach another tenant
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: dead letter %d cannot be read, so nobody could handle it: %w", transport.ErrInvalid, raw.Sequence, err)
 	}
 	if a, err := parseInboxSubject(subject); err == nil {
-		subject = inboxSubject(a) // it may be from when there were other partitions
+		subject = inboxSubject(a) // the number of partitions may have changed
 	}
 	m, err := encode(subject, e, true)
 	if err != nil {
 		return nil, err
 	}
-	// Not the event's own id, which the server may remember. If it is given up again, that is another dead letter.
+	// The event's own id cannot be used, since the server may remember it. An event that is given up again is another dead letter.
 	m.Header[natsgo.MsgIdHdr] = []string{fmt.Sprintf("dead.%d.%d", raw.Sequence, raw.Time.UnixNano())}
 	return m, nil
 }
@@ -159,7 +159,7 @@ func readDead(raw *jetstream.RawStreamMsg) *transport.DeadLetter {
 	if l.Topic, err = parseDeadSubject(raw.Subject); err != nil {
 		l.Reason = err.Error()
 	}
-	// What was wrong with it is in the reason.
+	// The reason says what is wrong with it.
 	l.Event, _ = decodeInbox(m, m.Header.Get(headerSubject))
 	l.Deliveries, _ = strconv.Atoi(m.Header.Get(headerDeliveries))
 	if reason := m.Header.Get(headerReason); reason != "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestReplayIsInterrupted kills whoever replays a dead letter behind the first step of it, and does it once more: the event comes once.
+// TestReplayIsInterrupted interrupts ReplayDead after its first step and repeats it: the event is delivered once.
 func TestReplayIsInterrupted(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -52,7 +52,7 @@ func TestReplayIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestGivenUpOnce has an agent give up a task that it does not acknowledge, twice: there is one dead letter, however late it does so again.
+// TestGivenUpOnce makes an agent give up a task twice without acknowledging it: there is one dead letter, even if the second time is much later.
 func TestGivenUpOnce(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "sleeper"))

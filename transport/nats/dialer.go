@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// Place is where a server is.
+// Place is the address of a server.
 type Place struct {
 	URL string
-	// Server is the ID of the server that is there, see [Server.ID]; no other one is connected to. Empty: any is.
+	// Server is the ID that the server at URL must have, see [Server.ID]; the client refuses another one. Empty: any server.
 	Server string
 }
 
-// maxInfo bounds what a server says of itself, in bytes.
+// maxInfo bounds a server's INFO line, in bytes.
 const maxInfo = 64 << 10
 
 // dialFunc implements [natsgo.CustomDialer].
@@ -29,8 +29,8 @@ type dialFunc func(network, addr string) (net.Conn, error)
 // Dial implements [natsgo.CustomDialer].
 func (f dialFunc) Dial(network, addr string) (net.Conn, error) { return f(network, addr) }
 
-// dialer returns how the client connects to a server. Until b is dialed that ends with ctx, which the client itself does not know: it would
-// wait for one that cannot be reached, or that takes a connection and says nothing.
+// dialer returns the function by which the client connects to a server. Until b is dialed, ctx ends each attempt: the client itself does not know
+// ctx and would wait for a server that is unreachable or silent.
 func (b *Bus) dialer(ctx context.Context, locate func() (Place, error), timeout time.Duration) dialFunc {
 	return func(network, addr string) (net.Conn, error) {
 		ctx := ctx
@@ -38,7 +38,7 @@ func (b *Bus) dialer(ctx context.Context, locate func() (Place, error), timeout 
 			ctx = context.WithoutCancel(ctx)
 		}
 		var at Place
-		if locate != nil { // it may have come back elsewhere
+		if locate != nil { // a restarted server may listen elsewhere
 			var err error
 			if at, err = locate(); err != nil {
 				return nil, err
@@ -71,7 +71,7 @@ func (b *Bus) dialer(ctx context.Context, locate func() (Place, error), timeout 
 	}
 }
 
-// heard is a connection on which the server has spoken already.
+// heard is a connection whose INFO line was already read.
 type heard struct {
 	net.Conn
 	said io.Reader
@@ -79,8 +79,8 @@ type heard struct {
 
 func (h *heard) Read(b []byte) (int, error) { return h.said.Read(b) }
 
-// recognise returns a connection to the server with this ID, which a server says before anything else. At the address of one that was killed
-// there may be a stranger's, to which nothing is said.
+// recognise returns a connection to the server with this ID. It reads the server's INFO line before anything is sent: another program may listen at
+// the address of a server that was killed, and must not receive credentials.
 func recognise(c net.Conn, id string, timeout time.Duration) (net.Conn, error) {
 	if err := c.SetReadDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestStranger has a server be killed, and another one take its address, which is still what everybody is told: nobody goes on with that one.
-// Over TLS, a server says who it is before that begins.
+// TestStranger kills a server and starts another one at its address, which clients still know: no client uses it. Over TLS, a server identifies
+// itself before the handshake.
 func TestStranger(t *testing.T) {
 	ca := newAuthority(t)
 	own := ca.issue(t, "server", here)
@@ -58,7 +58,7 @@ func TestStranger(t *testing.T) {
 			for range len(asked) {
 				<-asked
 			}
-			for range 3 { // attempts
+			for range 3 { // attempts to connect
 				select {
 				case <-asked:
 				case <-conn:
@@ -77,7 +77,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestUnasked has a server come back without keys. Who has shown some does not go on with it, says why, and does with the next that asks for them.
+// TestUnasked restarts a server without keys. A client with credentials refuses it, reports why, and uses the next server that asks for them.
 func TestUnasked(t *testing.T) {
 	keys, dir := t.TempDir(), t.TempDir()
 	if err := auth.Init(keys, ""); err != nil {
@@ -134,7 +134,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestSilent dials something that takes connections and says nothing. Dial ends with its caller, and else says that somebody is there.
+// TestSilent dials a listener that accepts connections but stays silent. Dial ends with its context; otherwise its error says that a program
+// answers there.
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -173,7 +174,7 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// TestDialerEndsWithItsCaller connects to something that says nothing, which the client would wait for.
+// TestDialerEndsWithItsCaller connects to a silent listener, for which the client itself would wait.
 func TestDialerEndsWithItsCaller(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -191,7 +192,7 @@ func TestDialerEndsWithItsCaller(t *testing.T) {
 			go func() {
 				c, err := b.dialer(ctx, locate, time.Hour)("tcp", l.Addr().String())
 				if err == nil {
-					_, err = c.Read(make([]byte, 1)) // as the client does
+					_, err = c.Read(make([]byte, 1)) // like the client
 				}
 				ended <- err
 			}()
@@ -202,7 +203,7 @@ func TestDialerEndsWithItsCaller(t *testing.T) {
 			defer c.Close()
 			poll := time.NewTicker(time.Millisecond)
 			defer poll.Stop()
-			for !b.reached.Load() { // the other side knows of it, too
+			for !b.reached.Load() { // the dialer has connected, too
 				<-poll.C
 			}
 			stop()
@@ -218,8 +219,8 @@ func TestDialerEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// TestLocate has a server come back at another port, while a stranger's listens on the old one: who asks where it is finds it, and
-// connects to nobody else meanwhile.
+// TestLocate restarts a server at another port, while another program listens on the old one: a client with Locate finds the server, and connects
+// to nothing else meanwhile.
 func TestLocate(t *testing.T) {
 	dir := t.TempDir()
 	start := func(dir, listen string) *Server {
@@ -256,14 +257,14 @@ func TestLocate(t *testing.T) {
 	<-at
 	at <- ""
 	first.Shutdown()
-	start(t.TempDir(), first.URL()[len("nats://"):]) // a stranger
+	start(t.TempDir(), first.URL()[len("nats://"):]) // another program
 	if <-conn {
 		t.Fatal("it is connected to a server that has ended")
 	}
 	for range len(asked) {
 		<-asked
 	}
-	for range 3 { // attempts
+	for range 3 { // attempts to connect
 		<-asked
 	}
 	if len(conn) > 0 {

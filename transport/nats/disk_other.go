@@ -4,5 +4,5 @@ package nats
 
 import "errors"
 
-// diskOf returns an error: it is not known here.
+// diskOf returns errors.ErrUnsupported on this system.
 func diskOf(string) (free, size uint64, err error) { return 0, 0, errors.ErrUnsupported }

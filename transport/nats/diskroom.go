@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// noRoomPrefix is before the subjects to which chunks of files go while there is no room for them.
+	// noRoomPrefix replaces filePrefix in the subjects of chunks while there is no room for files.
 	noRoomPrefix = "cortex.v1.noroom."
 
-	minReserve = 32 << 20 // bytes of the disk that files leave to everything else: a twentieth part of it, within these bounds
+	minReserve = 32 << 20 // bytes of the disk that files leave free: a twentieth of it, within these bounds
 	maxReserve = 1 << 30
 
-	diskEvery = time.Second           // how often it is looked how much is free, at the least
-	diskSoon  = 50 * time.Millisecond // and at the most
-	diskPace  = 1 << 30               // bytes a second: not much more can be written before it is looked again
+	diskEvery = time.Second           // the longest pause between two checks
+	diskSoon  = 50 * time.Millisecond // and the shortest
+	diskPace  = 1 << 30               // bytes a second: little more can be written between two checks
 )
 
-// roomAdvice is for whoever stores a file, and may have keys with which nothing is deleted.
+// roomAdvice is for the sender of a file, whose credentials may not allow it to delete anything.
 const roomAdvice = "whoever runs Cortex can make room there, or delete conversations that have files (`cortex sessions delete`)"
 
-// diskRoom has a server take no files while its disk has little room left: a server that finds a full disk writes nothing any more, and files are
-// what fills one. Chunks then go to a subject that no stream has, where a Bus of this process says why. So it is for everybody, with keys and
-// without, and nothing has to be written on the disk for it.
+// diskRoom makes a server refuse files while its disk is nearly full: a server whose disk is full stops writing for good, and files are what fills
+// it. Chunks are then mapped to a subject that no stream has, where a Bus of this process answers with the reason. This works for all users, with
+// and without keys, and writes nothing to the disk.
 type diskRoom struct {
 	ns   *server.Server
 	dir  string
@@ -38,10 +38,10 @@ type diskRoom struct {
 	log  *slog.Logger
 
 	mu   sync.Mutex
-	none bool // there is no room
+	none bool // files are refused
 }
 
-// serve looks until done.
+// serve checks the disk until done is closed.
 func (r *diskRoom) serve(done <-chan struct{}) {
 	for {
 		t := time.NewTimer(r.look())
@@ -54,20 +54,20 @@ func (r *diskRoom) serve(done <-chan struct{}) {
 	}
 }
 
-// reserveOf returns how much of a disk files leave free.
+// reserveOf returns how many bytes of a disk of this size files leave free.
 func reserveOf(size uint64) uint64 { return min(max(size/20, minReserve), maxReserve) }
 
-// look has the server take files, or not, and returns when to look again.
+// look starts or stops refusing files, and returns the time until the next check.
 func (r *diskRoom) look() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	free, size, err := r.disk(r.dir)
 	if err != nil {
-		return diskEvery // then it is as before
+		return diskEvery // keep the present state
 	}
 	reserve := reserveOf(size)
 	if r.none {
-		reserve += reserve / 4 // so that it does not change all the time
+		reserve += reserve / 4 // hysteresis
 	}
 	if free >= reserve {
 		if r.none {
@@ -82,15 +82,15 @@ func (r *diskRoom) look() time.Duration {
 		r.log.Warn("no files are taken: the disk of the store is nearly full", "free", transport.SizeText(int64(free)), "least", transport.SizeText(int64(reserve)),
 			"do", "make room on the disk, or delete conversations that have files (`cortex sessions delete`)")
 	}
-	r.divert(true) // each time: there may be another account
+	r.divert(true) // each time: an account may be new
 	return diskEvery
 }
 
-// divert has chunks go elsewhere than to their stream, or not.
+// divert maps chunks of all accounts to noRoomPrefix, or removes that mapping.
 func (r *diskRoom) divert(on bool) {
 	all, err := r.ns.Jsz(&server.JSzOptions{Accounts: true, Limit: 1 << 20})
 	if err != nil {
-		return // it is ending
+		return // the server is shutting down
 	}
 	for _, detail := range all.AccountDetails {
 		account, err := r.ns.LookupAccount(detail.Id)
@@ -105,7 +105,7 @@ func (r *diskRoom) divert(on bool) {
 	}
 }
 
-// sayNoRoom answers whoever stores a file while the server of this process takes none.
+// sayNoRoom answers senders of files while the server of this process refuses them.
 func (b *Bus) sayNoRoom(ctx context.Context) error {
 	if b.server == nil || b.server.room == nil || b.who.Limited() {
 		return nil
@@ -116,7 +116,7 @@ func (b *Bus) sayNoRoom(ctx context.Context) error {
 		}
 		free, size, err := b.server.room.disk(b.server.room.dir)
 		if err != nil {
-			return // who stores it asks again
+			return // the sender repeats its request
 		}
 		_ = b.nc.PublishMsg(answer(m.Reply, "", fmt.Errorf(
 			"%w: the disk of the store has %s free, and files leave at least %s to everything else: %s",

@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestSmallDisk fills a disk with files as fast as it goes: it is never full, and the server goes on. Where no disk may be mounted it has nothing to
-// fill, and says so.
+// TestSmallDisk fills a small disk with files as fast as possible: the disk is never full, and the server keeps working. Where no disk can be
+// mounted, the test only logs that.
 func TestSmallDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=96m"); err != nil {
@@ -50,7 +50,7 @@ func TestSmallDisk(t *testing.T) {
 		t.Errorf("the server has given its store up: %v", err)
 	default:
 	}
-	// What takes files away makes room again.
+	// Removing files makes room again.
 	if err := b.removeFiles(t.Context(), filePrefix+">"); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// filler stores chunks for somebody.
+// filler stores chunks of a user's files.
 type filler struct {
 	b    *Bus
 	from string
@@ -28,7 +28,7 @@ func (f *filler) put(t *testing.T, size int) error {
 	return f.b.PutChunk(t.Context(), transport.Object{ContextID: "c", From: f.from, ID: strconv.Itoa(f.n % 1000)}, 0, make([]byte, size))
 }
 
-// until stores chunks until the error of one is what want says.
+// until stores chunks until an error for which want returns true.
 func (f *filler) until(t *testing.T, what string, want func(error) bool) error {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -44,8 +44,8 @@ func (f *filler) until(t *testing.T, what string, want func(error) bool) error {
 
 func filesFull(err error) bool { return errors.Is(err, transport.ErrFilesFull) }
 
-// TestFilesLeaveRoom has the disk of a server become full, and empty again: files are refused meanwhile, with what to do, to who is let in by keys
-// and to anybody where there are none, and all else is stored.
+// TestFilesLeaveRoom makes the disk of a server full and empty again: meanwhile files are refused with advice, for users with keys and on a server
+// without, and everything else is stored.
 func TestFilesLeaveRoom(t *testing.T) {
 	for name, keyed := range map[string]bool{"without keys": false, "with keys": true} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestFilesLeaveRoom(t *testing.T) {
 					t.Errorf("%s says something on a disk that is nearly full: %v", f.from, err)
 				}
 			}
-			free.Store(maxReserve + maxReserve/8) // not enough to change it all the time
+			free.Store(maxReserve + maxReserve/8) // within the hysteresis
 			n.srv.room.look()
 			if err := all[0].put(t, 100); !filesFull(err) {
 				t.Errorf("with a little more: %v, want ErrFilesFull", err)

@@ -11,19 +11,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// rollBytes is more than a block of the inbox's files holds.
+// rollBytes exceeds the size of a block of the inbox's files.
 const rollBytes = 4 << 20
 
-// rollSubject is where what fills a block is for a moment. Like the one of keep, it is no timer's.
+// rollSubject is for messages that fill a block. Like keep's subject, it belongs to no timer.
 const rollSubject = timerPrefix + "_roll"
 
 var _ transport.Eraser = (*Bus)(nil)
 
-// Erase implements [transport.Eraser]. What is in the inboxes, the timers and the dead letters of the conversation is overwritten
-// in the server's files. Events that were acknowledged before are in no stream any more, but their bytes are in its files until it
-// rewrites them; Erase sees to it that it may: it does within its sync_interval (a second with [StartServer], two minutes by default)
-// where more than half of a file of 4 MB is of such events. In a cluster, the servers' logs of replication go their own way: they
-// are cut off when they are compacted, after some minutes of traffic.
+// Erase implements [transport.Eraser]. The server overwrites the conversation's events in the inboxes, its timers and its dead letters in its
+// files. Events that were acknowledged earlier are in no stream any more, but their bytes stay in the files until the server rewrites them. Erase
+// makes that possible: the server rewrites a file of 4 MB when more than half of it is such events, within its sync_interval (a second with
+// [StartServer], two minutes by default). In a cluster, the replication logs of the servers also have the bytes until they are compacted, after
+// some minutes of traffic.
 func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 	if b.isClosed() {
 		return transport.ErrClosed
@@ -62,7 +62,7 @@ func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 func (b *Bus) roll(ctx context.Context) error {
 	size := min(rollBytes, int(b.nc.MaxPayload())-1024)
 	for left := rollBytes; left > 0; left -= size {
-		// Each replaces the one before.
+		// Each message replaces the previous one.
 		m := &natsgo.Msg{Subject: rollSubject, Header: natsgo.Header{natsgo.MsgRollup: {"sub"}}, Data: make([]byte, size)}
 		if err := b.store(ctx, m); err != nil {
 			return err
@@ -70,13 +70,13 @@ func (b *Bus) roll(ctx context.Context) error {
 	}
 	m, err := b.message(ctx, inboxStream, rollSubject, 1)
 	if err == nil {
-		err = b.keep(ctx) // into the new file, before what fills it goes
+		err = b.keep(ctx) // move it to the new file before the filling is removed
 	}
 	if err == nil {
 		err = b.eraseMessage(ctx, inboxStream, m.Sequence)
 	}
 	if errors.Is(err, transport.ErrNotFound) {
-		return nil // somebody else rolls as well
+		return nil // another process rolls as well
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// filesWith returns the files under dir that hold text.
+// filesWith returns the files under dir that contain text.
 func filesWith(t *testing.T, dir, text string) []string {
 	t.Helper()
 	var found []string
@@ -36,8 +36,8 @@ func filesWith(t *testing.T, dir, text string) []string {
 	return found
 }
 
-// TestEraseFromFiles holds that what was said in a conversation cannot be read from the server's files after it was erased: what
-// waits, what was acknowledged before, what waits for its time and what was given up.
+// TestEraseFromFiles checks that no text of an erased conversation can be read from the server's files: neither of waiting events, nor of
+// acknowledged ones, timers and dead letters.
 func TestEraseFromFiles(t *testing.T) {
 	const secret = "xyzzy-plugh"
 	n := newNode(t, ServerOptions{})
@@ -87,7 +87,7 @@ func TestEraseFromFiles(t *testing.T) {
 		t.Errorf("after the server has stopped, the text is in %v", found)
 	}
 
-	// Nothing else went with it.
+	// Nothing else was erased.
 	n.start(t)
 	b = n.dial(t, nil)
 	if left, err := b.Waiting(t.Context(), away); left != 20 || err != nil {

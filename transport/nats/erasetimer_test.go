@@ -9,13 +9,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// timerList is where the server of a node lists the timers of the inboxes.
+// timerList returns the path of the server's list of timers of the inboxes.
 func timerList(n *node) string {
 	return filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs", "sched.db")
 }
 
-// TestEndedTimersAreNotNamed holds that the name of a conversation that is deleted is in no file when the server has stopped, also when
-// timers of it were replaced and removed: the server lists those until their time.
+// TestEndedTimersAreNotNamed checks that no file contains the name of a deleted conversation after a shutdown, even if its timers were replaced and
+// removed: the server keeps those in its list until their time.
 func TestEndedTimersAreNotNamed(t *testing.T) {
 	const name = "xyzzy-plugh"
 	n := newNode(t, ServerOptions{})
@@ -40,8 +40,8 @@ func TestEndedTimersAreNotNamed(t *testing.T) {
 	}
 }
 
-// TestTimerListIsMadeAnew holds that a list of timers that another version or a kill has left is erased before a server reads it, and that
-// timers come at their time without it.
+// TestTimerListIsMadeAnew checks that a list of timers that another version or a kill has left is erased before a server reads it, and that timers
+// fire without it.
 func TestTimerListIsMadeAnew(t *testing.T) {
 	const name = "xyzzy-plugh"
 	n := newNode(t, ServerOptions{})

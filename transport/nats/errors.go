@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// translate adds the sentinel of package transport that fits to an error of the client, and keeps the cause.
+// translate wraps an error of the client with the matching sentinel of package transport, and keeps the cause.
 func translate(err error) error {
 	var api *jetstream.APIError
 	switch {
@@ -28,7 +28,7 @@ func translate(err error) error {
 	case errors.As(err, &api) && (api.Code == codeForbidden || api.ErrorCode == 0 && kindOf(api.Code) != nil):
 		return fmt.Errorf("%w: %s", kindOf(api.Code), oneLine(api.Description, 500))
 	case errors.As(err, &api):
-		// What the server cannot do now: no leader, disk or stream full.
+		// The server cannot do it now: no leader, or its disk or the stream is full.
 		if api.Code >= 500 {
 			return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 		}
@@ -36,7 +36,7 @@ func translate(err error) error {
 	return err
 }
 
-// What is in the answers of a gateway to what it does not let through, where the server's own have a code more.
+// Codes in a gateway's refusals. Errors of the server itself have an error code as well.
 const (
 	codeForbidden   = 403
 	codeInvalid     = 400
@@ -45,17 +45,17 @@ const (
 	codeTooMuch     = 429
 	codeFull        = 507
 	codeUnavailable = 503
-	codeFilesFull   = 509 // an older build takes it for unavailable
+	codeFilesFull   = 509 // older versions treat it as unavailable
 )
 
 var (
-	// errTooMuch is for a caller that asks for more than its share.
+	// errTooMuch is for a caller that exceeds its share.
 	errTooMuch = fmt.Errorf("%w: too much at once", transport.ErrUnavailable)
-	// errTooLarge is what Publish says of such an event.
+	// errTooLarge is the error of Publish for such an event.
 	errTooLarge = fmt.Errorf("%w: %w", transport.ErrInvalid, transport.ErrTooLarge)
 )
 
-// refusals are the kinds of a gateway's refusals, each before those that it is one of, and their codes.
+// refusals are the kinds of a gateway's refusals with their codes. A kind comes before those that it also wraps.
 var refusals = []struct {
 	kind error
 	code int
@@ -69,7 +69,7 @@ var refusals = []struct {
 	{errTooMuch, codeTooMuch},
 }
 
-// codeOf returns the code that stands for err.
+// codeOf returns the code for err.
 func codeOf(err error) int {
 	for _, r := range refusals {
 		if errors.Is(err, r.kind) {
@@ -79,7 +79,7 @@ func codeOf(err error) int {
 	return codeUnavailable
 }
 
-// kindOf returns what a code stands for; nil when it is none of a gateway's refusals.
+// kindOf returns the error for a code; nil when no gateway uses the code.
 func kindOf(code int) error {
 	for _, r := range refusals {
 		if r.code == code {
@@ -92,14 +92,14 @@ func kindOf(code int) error {
 	return nil
 }
 
-// whyAway says more of why no answer came than err does, where more is known.
+// whyAway replaces err, the absence of an answer, by a clearer error where the cause is known.
 func (b *Bus) whyAway(err error) error {
 	none := errors.Is(err, natsgo.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrJetStreamNotEnabled)
 	failed := b.nc.failed.Load()
 	switch {
 	case !b.nc.IsConnected() && failed != nil:
 		return b.whyBarred(*failed)
-	case errors.Is(err, natsgo.ErrReconnectBufExceeded): // which is how the client says it
+	case errors.Is(err, natsgo.ErrReconnectBufExceeded): // the client's error for a lost connection
 		return fmt.Errorf("the connection to the NATS server is lost: %w", natsgo.ErrDisconnected)
 	case none && b.who.Limited():
 		return fmt.Errorf("no Cortex runs for %s, who reaches the server through one only: start it with `cortex serve`: %w", b.who, natsgo.ErrNoResponders)
@@ -107,7 +107,7 @@ func (b *Bus) whyAway(err error) error {
 	return err
 }
 
-// whyBarred says why the connection is not made again, though a server is there.
+// whyBarred returns the reason why the bus does not reconnect to a server that is running.
 func (b *Bus) whyBarred(err error) error {
 	if errors.Is(err, errUnasked) {
 		return fmt.Errorf("%w: the NATS server that answers now is not gone on with: %w, so it is not the one that there are keys for", transport.ErrForbidden, err)
@@ -115,7 +115,7 @@ func (b *Bus) whyBarred(err error) error {
 	return b.notLetIn(err)
 }
 
-// notLetIn says why a server that has come back does not let the connection be made again, and what to do.
+// notLetIn returns the error for a running server that refuses the login, with advice.
 func (b *Bus) notLetIn(err error) error {
 	if b.anonymous {
 		return fmt.Errorf("%w: the NATS server came back with keys, as with --auth, and wants to know who this is, which has joined without credentials: start it again with --creds (`cortex auth` makes them): %w",
@@ -124,8 +124,8 @@ func (b *Bus) notLetIn(err error) error {
 	return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones, and start it again: %w", transport.ErrForbidden, err)
 }
 
-// mayBe returns an error when the credentials are for somebody else than id, unless that is empty, or for another tenant: the gateway
-// would not let it through, and what is live would be lost without a word.
+// mayBe returns ErrForbidden when the credentials are for another tenant, or for another id than id, unless id is empty. The gateway would refuse
+// such events, and live ones would be lost silently.
 func (b *Bus) mayBe(id, tenant string) error {
 	switch {
 	case !b.who.Limited():
@@ -138,8 +138,8 @@ func (b *Bus) mayBe(id, tenant string) error {
 	return nil
 }
 
-// Errors of the server's API that pass by themselves and have no name in the client: a cluster elects a leader, or the same
-// event is on its way to the other servers already.
+// Errors of the server's API that pass by themselves and have no name in the client: a cluster elects a leader, or the same event is being
+// replicated already.
 var passing = []jetstream.ErrorCode{
 	10008,          // JetStream system temporarily unavailable
 	10009,          // JetStream cluster can not handle request
@@ -149,23 +149,23 @@ var passing = []jetstream.ErrorCode{
 	10167,          // too many requests
 }
 
-// errNoResources is in the answers of a server that may store no more.
+// errNoResources is the error of a server that may store no more.
 const errNoResources jetstream.ErrorCode = 10023
 
-// exhausted are the errors of the server's API that say that it, or this account, has stored as much as it may.
+// exhausted are the errors of the server's API for a server or an account that stores as much as it may.
 var exhausted = []jetstream.ErrorCode{
 	10002, // resource limits exceeded for account
 	errNoResources,
 	10047, // insufficient storage resources
 }
 
-// hasNoRoom reports whether err says that the server stores no more until something is deleted, or its limits are raised.
+// hasNoRoom reports whether err says that the server stores no more until data is deleted or its limits are raised.
 func hasNoRoom(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && slices.Contains(exhausted, api.ErrorCode)
 }
 
-// away reports whether err says that the server did not answer, or not yet; it may later.
+// away reports whether err says that the server did not answer, or cannot yet; a later attempt may succeed.
 func away(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && slices.Contains(passing, api.ErrorCode) {
@@ -180,5 +180,5 @@ func away(err error) bool {
 		}
 	}
 	var broken *net.OpError
-	return errors.As(err, &broken) && broken.Op == "write" // the connection has ended, which its reader has not noticed yet
+	return errors.As(err, &broken) && broken.Op == "write" // the connection has ended, but its reader has not noticed
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestBrokenConnectionIsUnavailable has a connection end while something is written to it, which the client says in the system's words.
+// TestBrokenConnectionIsUnavailable ends a connection during a write, for which the client returns the system's error.
 func TestBrokenConnectionIsUnavailable(t *testing.T) {
 	err := translate(fmt.Errorf("publish: %w", &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}))
 	if !errors.Is(err, transport.ErrUnavailable) || !errors.Is(err, syscall.EPIPE) {

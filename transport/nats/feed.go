@@ -13,13 +13,13 @@ import (
 const (
 	pullExpires   = time.Minute
 	pullHeartbeat = 2 * time.Second
-	pullBytes     = 32 << 20 // at most in the pulls of all partitions: more would wait in the client's memory
-	waitingEach   = 16       // events of an ordered inbox that may be held, as a multiple of its conversations
-	maxHeldBytes  = 64 << 20 // nothing more is asked for while this much is queued or being handled
+	pullBytes     = 32 << 20 // in the pulls of all partitions: more would be buffered in the client's memory
+	waitingEach   = 16       // events of an ordered inbox that may be held, as a multiple of its limit
+	maxHeldBytes  = 64 << 20 // bytes of events queued or in work above which nothing more is pulled
 
-	feedAgain = 500 * time.Millisecond // at most, between two feeds: an election that is over must not be missed for long
+	feedAgain = 500 * time.Millisecond // the longest pause between two feeds, so that the end of an election is noticed soon
 
-	tick = 500 * time.Millisecond // of what is done regularly: signs of life, the sentinel
+	tick = 500 * time.Millisecond // period of regular work: progress acknowledgements, the sentinel
 )
 
 var (
@@ -27,23 +27,22 @@ var (
 	errReconnected     = errors.New("the connection was made again")
 )
 
-// feed is the flow of a partition's events to one subscriber during one uninterrupted connection. It asks for as many as
-// there is room for, and when anything about it becomes doubtful, it ends, and the next one starts from what the server
-// says.
+// feed is the flow of a partition's events to one subscriber during one uninterrupted connection. It pulls as many events as there is room for. It
+// ends on any irregularity, and the next feed begins from the server's state.
 type feed struct {
 	p     *partition
-	reply string // where events come to
-	conn  uint64 // number of the connection
+	reply string // subject to which events are delivered
+	conn  uint64 // the client's count of reconnects when the feed began
 
 	// Guarded by the inbox's mu.
-	asked int       // events that were asked for and have not come
-	heard time.Time // last message of any kind
+	asked int       // events that were pulled and have not arrived
+	heard time.Time // when the last message of any kind arrived
 
-	broken chan error // gets the first reason for its end
+	broken chan error // receives the first reason for the feed's end
 
-	// Of a feed in order.
-	failed atomic.Bool // what comes now may be behind what is missing
-	next   uint64      // by the consumer's count, the number of the next message; 0: any. Only receive uses it
+	// For an ordered inbox.
+	failed atomic.Bool // an event may be missing before those that arrive now
+	next   uint64      // consumer sequence of the next message; 0: any. Only receive uses it
 }
 
 // feeds runs one feed after the other until ctx ends.
@@ -60,7 +59,7 @@ func (p *partition) feeds(ctx context.Context) {
 		}
 		p.in.bus.log.Info("inbox feed starts again", "inbox", p.topic.ID, "tenant", p.topic.Tenant, "err", err)
 		if errors.Is(err, errReconnected) || !p.in.bus.nc.IsConnected() {
-			failed = 0 // the pause between connections is the connection's matter: work waits
+			failed = 0 // the client itself pauses between attempts to connect; events wait
 			continue
 		}
 		if time.Since(begin) > 2*pullHeartbeat {
@@ -71,7 +70,7 @@ func (p *partition) feeds(ctx context.Context) {
 	}
 }
 
-// feed serves events until ctx ends, the connection is lost, or the feed is broken, and says why.
+// feed serves events until ctx ends, the connection is lost, or the feed is broken, and returns the reason.
 func (p *partition) feed(ctx context.Context, lost <-chan struct{}) error {
 	in, b := p.in, p.in.bus
 	f := &feed{p: p, conn: b.nc.Stats().Reconnects, reply: b.nc.NewInbox(), broken: make(chan error, 1), heard: time.Now()}
@@ -93,7 +92,7 @@ func (p *partition) feed(ctx context.Context, lost <-chan struct{}) error {
 	gone := make(chan struct{})
 	sub.SetClosedHandler(func(string) { close(gone) })
 	defer f.end(sub, gone)
-	// The pulls bound what can wait here; dropping some of it would lose its order.
+	// The pulls bound what is buffered here. Dropping messages would break the order.
 	if err := sub.SetPendingLimits(-1, -1); err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (p *partition) feed(ctx context.Context, lost <-chan struct{}) error {
 	}
 }
 
-// end stops the flow. What the server had sent before it knew is still received.
+// end stops the feed. It still receives what the server sent before it processed the end of the subscription.
 func (f *feed) end(sub *natsgo.Subscription, gone <-chan struct{}) {
 	in := f.p.in
 	in.mu.Lock()
@@ -150,7 +149,7 @@ func (f *feed) silent() bool {
 	return f.asked > 0 && time.Since(f.heard) > 2*pullHeartbeat
 }
 
-// receive takes a message of the feed: an event, or what the server says about a pull.
+// receive handles a message of the feed: an event, or the server's status of a pull.
 func (f *feed) receive(m *natsgo.Msg) {
 	if status := statusOf(m); status != "" {
 		f.status(status, m)
@@ -167,21 +166,21 @@ func (f *feed) receive(m *natsgo.Msg) {
 	f.p.take(m)
 }
 
-// inOrder reports whether nothing is missing before a message. Else the feed ends: the order is right again only behind the next one's reset,
-// which makes the server deliver again what is left out here.
+// inOrder reports whether no event is missing before m. If one is, the feed ends: the next feed resets the consumer, and the server delivers the
+// events that are dropped here again.
 func (f *feed) inOrder(m *natsgo.Msg) bool {
 	switch {
 	case f.failed.Load():
 		return false
-	case f.p.in.bus.nc.Stats().Reconnects != f.conn: // a pull can outlive its connection at the server, which lost events with it
+	case f.p.in.bus.nc.Stats().Reconnects != f.conn: // a pull can survive its connection at the server, while events were lost with the connection
 		f.fail(errReconnected)
 		return false
 	}
 	meta, err := m.Metadata()
 	if err != nil {
-		return true // see take
+		return true // take handles it
 	}
-	// A consumer's new leader does not send what the one before had counted as delivered and could not send any more.
+	// A consumer's new leader does not send what the previous leader counted as delivered but could not send any more.
 	if f.next != 0 && meta.Sequence.Consumer != f.next {
 		f.fail(fmt.Errorf("delivery %d came, want %d", meta.Sequence.Consumer, f.next))
 		return false
@@ -209,8 +208,8 @@ func (f *feed) status(status string, m *natsgo.Msg) {
 	f.p.pull()
 }
 
-// pull asks for as many events as there is room for. A free place is asked for at once when nothing is asked for; else
-// places are asked for when half of them have gathered.
+// pull asks for as many events as there is room for. It does so at once when no pull is outstanding; otherwise it waits until half of the limit is
+// free.
 func (p *partition) pull() {
 	in := p.in
 	in.mu.Lock()
@@ -228,7 +227,7 @@ func (p *partition) pull() {
 	}
 }
 
-// pullOwn is pull for this partition alone.
+// pullOwn is pull for this partition only.
 func (p *partition) pullOwn() {
 	in := p.in
 	in.mu.Lock()
@@ -245,8 +244,8 @@ func (p *partition) pullOwn() {
 	limit := max(in.limit/in.share, 1)
 	room := limit - len(p.held) - f.asked
 	if in.ordered {
-		// Events that wait behind others of their conversation take no place, up to a bound: a conversation that stands
-		// still must not keep others from being asked for.
+		// Events that wait behind others of their conversation do not count, up to a bound: a blocked conversation must not keep the partition from
+		// pulling events of others.
 		room = min(limit-len(p.queues), limit*waitingEach-len(p.held)) - f.asked
 	}
 	if room <= 0 || f.asked > 0 && room < limit/2 {

@@ -27,7 +27,8 @@ var (
 	_ transport.FileKeeper = (*Bus)(nil)
 )
 
-// fileConfig is what the stream of files is: each chunk of an object has a subject of its own, so that to store it again changes nothing.
+// fileConfig returns the configuration of the stream of files. Each chunk of an object has its own subject, so that storing it again changes
+// nothing.
 func fileConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              fileStream,
@@ -59,7 +60,7 @@ func parseChunkSubject(subject string) (o transport.Object, n int, err error) {
 	return o, n, err
 }
 
-// PutChunk implements [transport.Files]. When the server is away, or has no room, it waits as Publish does.
+// PutChunk implements [transport.Files]. While the server is unavailable, or has no room, it retries like Publish.
 func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -93,8 +94,7 @@ func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, err
 	return m.Data, nil
 }
 
-// last returns the message on a subject of the stream of files, of which there is one. While the server is away it asks again, as long as a
-// publish does.
+// last returns the only message on a subject of the stream of files. While the server is unavailable it asks again, for as long as a publish would.
 func (b *Bus) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	end := time.Now().Add(publishTimeout)
 	for {
@@ -133,7 +133,8 @@ func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Ob
 	}
 }
 
-// chunkSubjects lists the subjects of chunks that match filter. It has them all before it gives the first: they may be removed meanwhile.
+// chunkSubjects lists the subjects of chunks that match filter. It reads the whole list before it yields the first, since the caller may remove
+// chunks.
 func (b *Bus) chunkSubjects(ctx context.Context, filter string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var all []string
@@ -174,7 +175,8 @@ func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, int64,
 	return m.Time, int64(n)*transport.FileChunk + int64(len(m.Data)), err
 }
 
-// Awaited implements [transport.FileKeeper]. Dead letters are read before and behind the inboxes: events go from either to the other.
+// Awaited implements [transport.FileKeeper]. It reads the dead letters before and after the inboxes, since events move between the two in both
+// directions.
 func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
 	if b.isClosed() {
 		return nil, transport.ErrClosed
@@ -204,8 +206,8 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 	return named, nil
 }
 
-// RemoveObject implements [transport.FileKeeper]. Who reaches the server through a gateway may take back what it has stored a moment ago, before it has
-// said anything in that conversation.
+// RemoveObject implements [transport.FileKeeper]. Behind a gateway, a caller may remove only an object that it stored less than a minute ago, and
+// before its next event in that conversation.
 func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
 	if !b.who.Limited() {
 		return b.removeFiles(ctx, objectSubject(o)+".*")
@@ -231,9 +233,9 @@ func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
 	return nil
 }
 
-// removeFiles removes the chunks on subjects that match filter. Nothing is overwritten: what is left of them in the server's files for a while
-// cannot be read without the key, which was in the conversation. They go one by one: all at once, the server would remove whole blocks
-// without writing down what was in them, and a check of its store after a kill could not tell that from a loss.
+// removeFiles removes the chunks on subjects that match filter. It does not overwrite them: the remains in the server's files cannot be read
+// without the key, which was in the conversation. It purges one subject after the other: in a single purge the server would remove whole blocks
+// without recording their messages, and a check of its store after a kill could not tell that from a loss.
 func (b *Bus) removeFiles(ctx context.Context, filter string) error {
 	if b.isClosed() {
 		return transport.ErrClosed

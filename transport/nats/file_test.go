@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
-// TestDamagedFiles damages what is stored of a file in any way. Who reads it gets the whole file, or at once an error that says that it is gone or
-// damaged, and then the server has said what it has lost.
+// TestDamagedFiles damages a stored file in many ways. A reader gets the whole file, or at once an error that it is gone or damaged; in that case
+// the server has reported a loss.
 func TestDamagedFiles(t *testing.T) {
 	want := bytes.Repeat([]byte("0123456789"), 150_000)
 	n := &node{opts: ServerOptions{Dir: t.TempDir()}}

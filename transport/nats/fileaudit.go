@@ -7,14 +7,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// FileAudit finds the files of an account of which nothing speaks, from the messages as the server's files have them.
+// FileAudit finds the files of an account that no message refers to, from the messages in the server's files.
 type FileAudit struct {
-	stored map[transport.Object]map[int]int // bytes of chunks
+	stored map[transport.Object]map[int]int // bytes of each chunk
 	named  map[transport.Object]bool
-	logged bool // the conversations are here
+	logged bool // the account has the stream of the conversations
 }
 
-// Inspect returns a function to which the intact messages of a stream are told, nil for one that does not matter.
+// Inspect returns a function that takes the intact messages of a stream; nil for a stream that is not needed.
 func (a *FileAudit) Inspect(stream string) func(*storecheck.Record) {
 	if a.stored == nil {
 		a.stored, a.named = map[transport.Object]map[int]int{}, map[transport.Object]bool{}
@@ -42,7 +42,7 @@ func (a *FileAudit) chunk(r *storecheck.Record) {
 	a.stored[o][n] = len(r.Data)
 }
 
-// speaks notes the files of which a message speaks, whose subject has the tenant behind its kind.
+// speaks records the files that a message refers to. The fourth token of its subject is the tenant.
 func (a *FileAudit) speaks(r *storecheck.Record) {
 	token := strings.SplitN(r.Subject, ".", 5)
 	if r.Gone || len(token) < 5 {
@@ -57,8 +57,8 @@ func (a *FileAudit) speaks(r *storecheck.Record) {
 	}
 }
 
-// Silent returns how many bytes there are of each file of which nothing speaks. Where the conversations are in another store there is none: that
-// store knows.
+// Silent returns the bytes of each file that no message refers to. It returns none when the conversations are in another store, which may refer to
+// any file.
 func (a *FileAudit) Silent() map[transport.Object]int64 {
 	silent := map[transport.Object]int64{}
 	if !a.logged {

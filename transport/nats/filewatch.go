@@ -16,40 +16,40 @@ import (
 )
 
 const (
-	// filesEvery is how often it is looked whether the files of the streams are there, and are those that the server writes to.
+	// filesEvery is how often the watch checks that the files of the streams exist and are the ones that the server writes to.
 	filesEvery = 2 * time.Second
-	// countShare bounds what reading the files of a stream again may take: one part in so many of the time.
+	// countShare bounds the time spent on reading files again to one part in countShare.
 	countShare = 50
 )
 
-// fileWatch looks whether somebody takes the files of a running server away, or puts others in their place. The server does not notice: it
-// goes on with what it has in memory and with files that have no name any more.
+// fileWatch detects when files of a running server are removed or replaced. The server does not notice: it continues with what it has in memory and
+// with unlinked files.
 //
-// What a file is called by its disk tells that it is another one. That is no proof: the server replaces and removes files, too. So what is in
-// them is counted then, and compared with what the server says that it has.
+// A changed file identity on the disk suggests a replacement, but proves none, since the server replaces and removes files too. The watch then
+// counts the messages in the files and compares them with the server's state.
 type fileWatch struct {
 	ns  *server.Server
 	dir string
 	log *slog.Logger
-	// note is told what is wrong with the files of a stream, "" when nothing is any more.
+	// note receives what is wrong with the files of a stream; "" when they are right again.
 	note func(name, what string)
 
 	mu      sync.Mutex
 	watched map[string]*watched // by account and stream
 }
 
-// watched is what is known of a stream.
+// watched is the state of one stream.
 type watched struct {
 	created time.Time
 	last    uint64            // sequence
-	trace   *storecheck.Trace // when its files were those of the server, for all that could be seen
-	next    time.Time         // before this its files are not counted again
+	trace   *storecheck.Trace // the files at the last check that found them to be the server's, as far as could be seen
+	next    time.Time         // the files are not counted again before this time
 
-	wrong string // what is wrong with its files, "" when nothing is
-	told  bool   // it was wrong the time before, too
+	wrong string // what is wrong with its files; "" when nothing is
+	told  bool   // wrong was reported, after two checks in a row
 }
 
-// watchedStream is what the server says of one.
+// watchedStream is the server's view of a stream.
 type watchedStream struct {
 	name  string // account and stream
 	queue bool
@@ -57,7 +57,7 @@ type watchedStream struct {
 	at    time.Time // when it was made
 }
 
-// serve looks until done.
+// serve checks the files every filesEvery until done is closed.
 func (w *fileWatch) serve(done <-chan struct{}) {
 	tick := time.NewTicker(filesEvery)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func (w *fileWatch) serve(done <-chan struct{}) {
 	}
 }
 
-// streams asks the server what it has.
+// streams asks the server for its streams.
 func (w *fileWatch) streams() (map[string]watchedStream, error) {
 	details, err := w.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: 1 << 20})
 	if err != nil {
@@ -89,19 +89,19 @@ func (w *fileWatch) streams() (map[string]watchedStream, error) {
 	return all, nil
 }
 
-// end looks a last time.
+// end checks the files a last time: twice, since one finding is not reported.
 func (w *fileWatch) end() {
 	for range 2 {
 		w.look()
 	}
 }
 
-// look says what has no files, or others than its own. Only what is so twice in a row is told: a server may be removing all that is in a
+// look checks the files of all streams. It reports only what two checks in a row find, since the server may just be removing all messages of a
 // stream.
 func (w *fileWatch) look() {
 	all, err := w.streams()
 	if err != nil {
-		return // it is ending
+		return // the server is shutting down
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func (w *fileWatch) wrong(s watchedStream, was *watched) string {
 	}
 	all, err := w.streams()
 	if err != nil {
-		return was.wrong // it is ending
+		return was.wrong // the server is shutting down
 	}
 	now := all[s.name]
 	came := now.state.LastSeq - s.state.LastSeq
@@ -180,7 +180,7 @@ func streamOf(name string) string {
 	return stream
 }
 
-// missing returns the streams whose files are missed, and whether one of them is more than a convenience.
+// missing returns the streams whose files are missing or replaced, and whether one of them matters for more than convenience.
 func (w *fileWatch) missing() (streams []string, serious bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -38,7 +38,8 @@ func (l *textLog) String() string {
 	return l.text.String()
 }
 
-// TestFilesTakenAway takes the files of a stream from a running server. It is told at the second look, once, and no longer when they are back.
+// TestFilesTakenAway removes the files of a stream of a running server. The second look reports that, once; the report ends when the files are
+// back.
 func TestFilesTakenAway(t *testing.T) {
 	for name, take := range map[string]func(stream string) error{
 		"the folder": os.RemoveAll,
@@ -94,7 +95,7 @@ func TestFilesTakenAway(t *testing.T) {
 				t.Errorf("when the files are back: %v", err)
 			}
 
-			// An end, however soon, does not hide it.
+			// A shutdown, however soon, does not hide it.
 			if err := take(stream); err != nil {
 				t.Fatal(err)
 			}
@@ -119,8 +120,7 @@ func eachBlock(stream string, do func(string) error) error {
 	return nil
 }
 
-// TestFilesReplaced puts an older copy in the place of files of a running server, in the ways in which people do. It is told, once, and at the
-// next start it is found that something is lost.
+// TestFilesReplaced replaces files of a running server by an older copy, in several ways. That is reported once, and the next start finds a loss.
 func TestFilesReplaced(t *testing.T) {
 	last := func(stream string) string {
 		blocks, _ := filepath.Glob(filepath.Join(stream, "msgs", "*.blk")) // fewer than ten
@@ -175,7 +175,7 @@ func TestFilesReplaced(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for i := range 20 { // into two blocks
+				for i := range 20 { // two blocks
 					say(i, 600<<10)
 				}
 				older := t.TempDir()
@@ -219,8 +219,8 @@ func TestFilesReplaced(t *testing.T) {
 	}
 }
 
-// TestFilesCopied puts a copy in the place of a running server's files, which lacks nothing until more is written, as the log of
-// conversations is read and seldom written.
+// TestFilesCopied replaces files of a running server by a copy, which lacks nothing until more is written; the log of conversations is often read
+// and seldom written.
 func TestFilesCopied(t *testing.T) {
 	var log textLog
 	n := newNode(t, ServerOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -251,9 +251,9 @@ func TestFilesCopied(t *testing.T) {
 	}
 }
 
-// TestNothingTakenAway looks again and again while the server begins, empties and removes files.
+// TestNothingTakenAway checks the files repeatedly while the server makes, empties and removes files.
 func TestNothingTakenAway(t *testing.T) {
-	n := newNode(t, ServerOptions{Sync: "20ms"}) // after which it also compacts
+	n := newNode(t, ServerOptions{Sync: "20ms"}) // the server also compacts after this time
 	b := n.dial(t, nil)
 	inbox := transport.Inbox("", transport.Cortex)
 	handled := make(chan *transport.Event)
@@ -286,7 +286,7 @@ func TestNothingTakenAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.srv.files.mu.Lock()
-		for name, w := range n.srv.files.watched { // as if all files were replaced: they are counted
+		for name, w := range n.srv.files.watched { // as if all files were replaced: their messages are counted
 			w.trace, w.next = storecheck.Traced(others, name), time.Time{}
 		}
 		n.srv.files.mu.Unlock()

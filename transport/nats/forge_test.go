@@ -19,12 +19,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// town is a server with keys, an orchestrator, and streams with something in each of them, as they are when work goes on.
+// town is a server with keys, an orchestrator, and streams with messages in each of them, as during normal work.
 type town struct {
 	*node
 	dir    string
 	cortex *Bus
-	heard  chan string // whatever reaches somebody's subscription
+	heard  chan string // everything that a subscription receives
 }
 
 func newTown(t *testing.T) *town {
@@ -63,7 +63,7 @@ func newTown(t *testing.T) *town {
 			c.Subjects, c.MaxMsgsPerSubject = []string{"cortex.v1.log.>"}, -1
 		}
 		_, err := w.cortex.js.CreateOrUpdateStream(t.Context(), c)
-		if err != nil && name != "KV_CORTEX_LEASE" { // which the bus may have
+		if err != nil && name != "KV_CORTEX_LEASE" { // the bus may have made it
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func newTown(t *testing.T) *town {
 	return w
 }
 
-// state is what is stored, but for what changes by itself.
+// state returns what is stored, without what changes by itself.
 func (w *town) state(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -112,7 +112,7 @@ func (w *town) state(t *testing.T) map[string]string {
 	return all
 }
 
-// intruder is a client of NATS with credentials, that keeps to no rule but the server's.
+// intruder is a NATS client with credentials that obeys no rules but the server's.
 type intruder struct {
 	*natsgo.Conn
 	who        *auth.Identity
@@ -138,7 +138,7 @@ func (w *town) intruder(t *testing.T, creds string) *intruder {
 	return in
 }
 
-// event returns the headers and the body of an event.
+// event returns a message with the headers and the body of an event.
 func event(kind, body string, more ...string) *natsgo.Msg {
 	m := &natsgo.Msg{Header: natsgo.Header{headerID: {"forged"}, headerKind: {kind}, headerVersion: {"1"}}, Data: []byte(body)}
 	for i := 0; i < len(more); i += 2 {
@@ -153,13 +153,13 @@ func where(to, from string) string {
 	return inboxSubject(inboxAddress{tenant: "", to: to, context: "c1", from: from})
 }
 
-// targets are subjects that neither an agent nor a person may reach, whether they try it at the server or at the gateway.
+// targets are subjects that neither an agent nor a person may reach, at the server or at the gateway.
 func targets() []string {
 	victim := consumerName(transport.Inbox("", "victim"))
 	return []string{
 		where("victim", transport.Cortex), // a task
 		where("victim", "user"), where("victim", "thief"),
-		where(transport.Cortex, "victim"),         // another's result
+		where(transport.Cortex, "victim"),         // another agent's result
 		where(transport.Cortex, transport.Cortex), // a deadline
 		where(transport.Cortex, "user"), where(transport.Cortex, "user:bob"),
 		inboxSubject(inboxAddress{tenant: "acme", to: transport.Cortex, context: "c1", from: "thief"}),
@@ -190,8 +190,8 @@ func targets() []string {
 
 func peerSubjectOf(id string) string { return peerPrefix + "_." + transport.Escape(id) }
 
-// TestForge has an agent and a person try to reach what they must not, at the server and at the gateway. Each attempt is refused at once,
-// nothing that is stored changes, and nobody hears anything.
+// TestForge makes an agent and a person try to reach forbidden subjects, at the server and at the gateway. Each attempt is refused at once, no
+// stored message changes, and nobody receives anything.
 func TestForge(t *testing.T) {
 	w := newTown(t)
 	before := w.state(t)
@@ -223,7 +223,7 @@ func TestForge(t *testing.T) {
 					in.wantRefused(t, subject, &natsgo.Msg{Data: ackDone})
 				}
 			}
-			// What would be allowed, but is for Cortex to say.
+			// On an allowed subject, but of a kind that only Cortex may send.
 			own := where(transport.Cortex, in.who.ID)
 			for _, kind := range []string{"deadline", "forget", "agent-event", "synced", "delta", "card", "", "unheard-of"} {
 				in.wantRefused(t, own, event(kind, `{}`))
@@ -255,7 +255,7 @@ func TestForge(t *testing.T) {
 		in.wantRefused(t, jsAck+inboxStream+"."+own+".1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
 		in.wantRefused(t, jsAck+inboxStream+"."+own+".x.1.1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
 		in.wantRefused(t, jsAck+inboxStream+".victim."+inboxStream+"."+own+".1.1.1", &natsgo.Msg{Data: []byte("+ACK")})
-		// A dead letter that would be replayed into another's inbox.
+		// A dead letter whose replay would go to another agent's inbox.
 		dead := where("victim", transport.Cortex)
 		in.wantRefused(t, deadSubject(transport.Inbox("", "thief"), dead), event("message", words, headerSubject, dead))
 	})
@@ -280,7 +280,7 @@ func TestForge(t *testing.T) {
 	}
 }
 
-// wantRefused sends m to the gateway and wants it refused.
+// wantRefused sends m to the gateway and expects a refusal.
 func (in *intruder) wantRefused(t *testing.T, subject string, m *natsgo.Msg) {
 	t.Helper()
 	m.Subject = auth.Gateway(in.who) + subject
@@ -292,14 +292,14 @@ func (in *intruder) wantRefused(t *testing.T, subject string, m *natsgo.Msg) {
 		return
 	}
 	var body struct{ Error *jetstream.APIError }
-	_ = json.Unmarshal(got.Data, &body) // an answer may be in the header
+	_ = json.Unmarshal(got.Data, &body) // the error may be in a header instead
 	if got.Header.Get("Status") != fmt.Sprint(codeForbidden) && (body.Error == nil || body.Error.Code != codeForbidden) {
 		t.Errorf("%s: %s of kind %q is answered with %v %.200s, want a refusal", in.who, subject, m.Header.Get(headerKind), got.Header, got.Data)
 	}
 }
 
-// TestAnswersGoHome has the answers to allowed requests sent elsewhere, where the server would publish them in its own name: into a
-// conversation's log, or into another's inbox.
+// TestAnswersGoHome directs the answers of allowed requests to forbidden subjects, to which the server would publish in its own name: a
+// conversation's log, or another user's inbox.
 func TestAnswersGoHome(t *testing.T) {
 	w := newTown(t)
 	before := w.state(t)
@@ -320,7 +320,7 @@ func TestAnswersGoHome(t *testing.T) {
 			{person, jsAPI + "DIRECT.GET.CORTEX_LOG", `{"last_by_subj":"cortex.v1.log._.c1"}`},
 			{person, jsAPI + "STREAM.MSG.GET.CORTEX_LOG", `{"seq":1}`},
 			{person, jsAPI + "STREAM.INFO.CORTEX_LOG", ``},
-			{person, "nothing", ``}, // nor is it told there that it was refused
+			{person, "nothing", ``}, // even the refusal must not go there
 		} {
 			m := event("message", r.body)
 			m.Subject, m.Reply, m.Data = auth.Gateway(r.in.who)+r.subject, reply, []byte(r.body)
@@ -330,7 +330,7 @@ func TestAnswersGoHome(t *testing.T) {
 		}
 	}
 	for _, in := range []*intruder{agent, person} {
-		in.wantRefused(t, "the.gateway.has.seen.all", event("message", words)) // in its turn
+		in.wantRefused(t, "the.gateway.has.seen.all", event("message", words)) // handled after all of them
 	}
 	if diff := cmp.Diff(before, w.state(t)); diff != "" {
 		t.Errorf("what is stored has changed (-before +after):\n%s", diff)
@@ -340,7 +340,7 @@ func TestAnswersGoHome(t *testing.T) {
 	}
 }
 
-// orders are headers that tell the server to do something, each of which would be obeyed.
+// orders are headers that are commands to the server, each of which would take effect.
 func orders() natsgo.Header {
 	return natsgo.Header{
 		jetstream.MsgRollup:            {"all"},
@@ -355,7 +355,7 @@ func orders() natsgo.Header {
 	}
 }
 
-// TestOrdersAreNotPassedOn sends what is allowed, with headers that are orders to the server.
+// TestOrdersAreNotPassedOn sends allowed messages with headers that are commands to the server.
 func TestOrdersAreNotPassedOn(t *testing.T) {
 	w := newTown(t)
 	later := message(transport.Inbox("", transport.Cortex), "c1", "later")
@@ -379,7 +379,7 @@ func TestOrdersAreNotPassedOn(t *testing.T) {
 	for _, c := range []struct {
 		subject, kind, body string
 		id                  string
-		keeps               []string // of the orders
+		keeps               []string // the orders that are kept
 	}{
 		{result, "message", words, "", []string{natsgo.MsgIdHdr}},
 		{deadSubject(transport.Inbox("", "thief"), letter), "message", words, fmt.Sprintf("%d.1", task.Sequence), []string{natsgo.MsgIdHdr}},
@@ -414,7 +414,7 @@ func TestOrdersAreNotPassedOn(t *testing.T) {
 	}
 }
 
-// stored returns the headers with which do has a message stored, also if it is taken out again at once.
+// stored returns the headers of the message that do stores, even if it is removed again at once.
 func (w *town) stored(t *testing.T, subject string, do func()) natsgo.Header {
 	t.Helper()
 	got := make(chan natsgo.Header, 10)
@@ -430,8 +430,8 @@ func (w *town) stored(t *testing.T, subject string, do func()) natsgo.Header {
 	return receive(t, got)
 }
 
-// TestPermissionsAloneWouldNotDo shows what the gateway is for: who may publish one subject of the inbox's stream, and nothing else, has the
-// server publish another. If it fails, the gateway may not be needed any more.
+// TestPermissionsAloneWouldNotDo shows why the gateway is needed: a user who may publish to one subject of the inbox's stream can make the server
+// publish to another. If this test fails, the gateway may not be needed any more.
 func TestPermissionsAloneWouldNotDo(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	victim := make(chan *transport.Event, 1)
@@ -440,7 +440,7 @@ func TestPermissionsAloneWouldNotDo(t *testing.T) {
 		return nil
 	})
 	m := event("message", words, jetstream.ScheduleHeader, "@at 2020-01-01T00:00:00Z", jetstream.ScheduleTargetHeader, where("victim", transport.Cortex))
-	m.Subject = where(transport.Cortex, "thief") // all that the permissions would have to be about
+	m.Subject = where(transport.Cortex, "thief") // the only subject that permissions would have to allow
 	if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}

@@ -13,44 +13,43 @@ import (
 )
 
 const (
-	// defaultMaxInbox and maxInboxBytes are what the inboxes of all tenants may hold together before new work is refused.
+	// defaultMaxInbox and maxInboxBytes bound what the inboxes of all tenants hold together; above them new work is refused.
 	defaultMaxInbox = 1_000_000
 	maxInboxBytes   = 4 << 30
 
-	lookParts  = 16                     // of the room, one of which is taken before asking again
-	lookEvery  = 500 * time.Millisecond // how old what is known may be
-	lookAgain  = 50 * time.Millisecond  // the same, when they seem to be full
-	lookFailed = 10 * time.Second       // how long nothing is asked after no answer came
+	lookParts  = 16                     // of the room: one such part is admitted before the server is asked again
+	lookEvery  = 500 * time.Millisecond // the age at which the known size is asked for again
+	lookAgain  = 50 * time.Millisecond  // the same, when the inboxes seem to be full
+	lookFailed = 10 * time.Second       // pause after the server did not answer
 	lookWait   = time.Second            // for an answer
 )
 
-// gauge knows about how much the inboxes hold. What others publish it learns when it asks the server, so it takes at most a part of
-// the room that there was before it asks again: as many publishers as there are parts stay below the bound together, and each
-// further one may go over it by a part.
+// gauge tracks how much the inboxes hold. It learns what other processes publish only from the server, so it admits at most a part of the last
+// known room before it asks again. As many publishers as there are parts stay below the bound together; each further one may exceed it by a part.
 type gauge struct {
 	max int // events
 
 	mu    sync.Mutex
-	msgs  uint64    // as the server said, and what was published through here since it was asked
-	bytes uint64    // the same
-	share uint64    // msgs above which to ask again
-	next  time.Time // when to ask again at the latest
-	again time.Time // when to ask again at the earliest, if they are full
+	msgs  uint64    // the server's count plus what was published through this bus since
+	bytes uint64    // likewise
+	share uint64    // number of messages at which to ask again
+	next  time.Time // the latest time to ask again
+	again time.Time // the earliest time to ask again when the inboxes are full
 }
 
-// isNewWork reports whether e is what is refused when the inboxes are full: words to the orchestrator. All else, such as tasks,
-// results, deadlines and cancellations, belongs to work that was taken.
+// isNewWork reports whether e is refused when the inboxes are full: a request to the orchestrator. Everything else, such as tasks, results,
+// deadlines and cancellations, belongs to work that was accepted.
 func isNewWork(t transport.Topic, e *transport.Event) bool {
 	_, ok := transport.Request(e)
 	return ok && t.Kind == transport.KindInbox && t.ID == transport.Cortex
 }
 
-// room counts an event of about size bytes in, or returns ErrFull. While the server does not tell how much it holds, everything
-// has room: publishing says what is wrong.
+// room counts an event of about size bytes, or returns ErrFull. When the server does not answer, it admits everything: the publish that follows
+// reports the error.
 func (b *Bus) room(ctx context.Context, size int) error {
 	g := &b.gauge
 	if before, due := g.due(time.Now()); due {
-		msgs, bytes, err := b.inboxSize(ctx) // meanwhile others go by what is known
+		msgs, bytes, err := b.inboxSize(ctx) // other calls use the old count meanwhile
 		g.set(before, msgs, bytes, err)
 	}
 	g.mu.Lock()
@@ -64,10 +63,10 @@ func (b *Bus) room(ctx context.Context, size int) error {
 	return nil
 }
 
-// full reports whether the inboxes hold too much; g.mu is held.
+// full reports whether the inboxes hold too much. The caller holds g.mu.
 func (g *gauge) full() bool { return g.msgs >= uint64(g.max) || g.bytes >= maxInboxBytes }
 
-// due reports whether the caller is to ask the server now, and what is known before that.
+// due reports whether the caller is to ask the server now, and returns the counts known before that.
 func (g *gauge) due(now time.Time) (before [2]uint64, due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,12 +76,12 @@ func (g *gauge) due(now time.Time) (before [2]uint64, due bool) {
 		due = g.msgs >= g.share || !now.Before(g.next)
 	}
 	if due {
-		g.share, g.next, g.again = math.MaxUint64, now.Add(lookEvery), now.Add(lookAgain) // the others do not ask as well
+		g.share, g.next, g.again = math.MaxUint64, now.Add(lookEvery), now.Add(lookAgain) // one caller asks, the others do not
 	}
 	return [2]uint64{g.msgs, g.bytes}, due
 }
 
-// set takes in what the server said, or that it did not.
+// set records the server's answer, or err when there was none.
 func (g *gauge) set(before [2]uint64, msgs, bytes uint64, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,7 +96,7 @@ func (g *gauge) set(before [2]uint64, msgs, bytes uint64, err error) {
 	}
 }
 
-// inboxSize asks the server.
+// inboxSize asks the server for the size of the stream of inboxes.
 func (b *Bus) inboxSize(ctx context.Context) (msgs, bytes uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWait)
 	defer cancel()

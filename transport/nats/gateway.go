@@ -22,43 +22,42 @@ import (
 )
 
 const (
-	jsAPI = "$JS.API." // of the server, for what is asked of its streams
+	jsAPI = "$JS.API." // the server's API for its streams
 	jsAck = "$JS.ACK."
 
-	gatewayQueue = "cortex" // of several orchestrators one answers
+	gatewayQueue = "cortex" // queue group: one of several orchestrators answers
 
-	// What waits to be taken in, which takes a moment: each caller has bounds of its own.
+	// Bounds of the messages that wait for authorize, which only queues them; each caller's queue has its own bounds.
 	maxWaitingRequests = 1 << 20
 	maxWaitingBytes    = 256 << 20
 )
 
-// gateway lets through what agents and people of a tenant may do, as package auth describes it. The server vouches for who it is. It has a
-// connection of its own: a server reads for who asks before it hears anything else on that connection, and what callers ask for is
-// not to hold up the orchestrator.
+// gateway checks and forwards what agents and people of a tenant send, as package auth describes it. The server guarantees who the sender is. The
+// gateway has its own connections: a server finishes a read before it handles anything else on that connection, and reads of callers must not delay
+// the orchestrator.
 type gateway struct {
 	bus    *Bus
 	tenant string
-	begin  int // where the role is in a subject
+	begin  int // offset of the role in a subject
 	nc     *conn
-	copies func(subject string) int // how many get what is published to a subject
-	counts *conn                    // for the counting of subjects, which a server does before it hears anything else on a connection
+	copies func(subject string) int // number of subscriptions that receive what is published to a subject
+	counts *conn                    // for reads and counts, during which the server handles nothing else on a connection
 	ctx    context.Context          //nolint:containedctx // of the callers' requests, until close
 	end    context.CancelFunc
 
-	strange   rate.Sometimes // to log what is nobody's
-	ownChunks int            // of files, that a caller may keep
+	strange   rate.Sometimes // limits the log of messages of no caller
+	ownChunks int            // chunks of files that one caller may store
 	room      fileSpace
 
 	mu      sync.Mutex
-	callers map[string]*caller // by what stands before their subjects
+	callers map[string]*caller // by the prefix of their subjects
 	closed  bool
 	all     sync.WaitGroup
 
-	counting sync.Mutex // one stream is counted after the other
+	counting sync.Mutex // one count of a stream's subjects at a time
 }
 
-// serveGateway serves the gateway of a tenant as long as the bus lives. It is the orchestrator's part, and nobody needs it where
-// everybody is let in.
+// serveGateway serves the gateway of a tenant until the bus is closed. Only an orchestrator does so; without credentials there is no gateway.
 func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 	if b.who == nil || b.who.Role != auth.Orchestrator {
 		return nil
@@ -105,7 +104,7 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// close ends what callers have asked for, and waits until nothing runs any more.
+// close cancels the callers' requests and waits until all goroutines have ended.
 func (g *gateway) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -116,8 +115,9 @@ func (g *gateway) close() {
 	g.all.Wait()
 }
 
-// authorize takes a message in: one caller after the other must not wait here. Where the server's answer goes is the caller's choice, so it
-// has to be where the caller may listen: anywhere else it would be published in the server's name.
+// authorize queues a message of a caller; it must not wait for one caller's turn, since all others' messages come after it. The reply subject is
+// the caller's choice, so it must be one that the caller may subscribe to: an answer to any other would be published with the orchestrator's
+// permissions.
 func (g *gateway) authorize(m *natsgo.Msg) {
 	c := g.caller(m.Subject)
 	switch {
@@ -125,25 +125,25 @@ func (g *gateway) authorize(m *natsgo.Msg) {
 		g.strange.Do(func() { g.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
 	case m.Reply != "" && !strings.HasPrefix(m.Reply, c.replies):
 		c.warn(g.bus.log, "not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
-	case !g.queue(c, m) && c.shed.Allow(): // who floods is not answered each time: others wait behind it here
+	case !g.queue(c, m) && c.shed.Allow(): // bounded, since other callers' messages wait behind a refusal
 		g.refuse(c, m.Subject[len(c.prefix):], m, fmt.Errorf("%w: %s: wait for answers before asking for more", errTooMuch, c.who))
 	}
 }
 
-// refuse answers why not.
+// refuse answers a message with the reason of its refusal.
 func (g *gateway) refuse(c *caller, subject string, m *natsgo.Msg, why error) {
 	c.warn(g.bus.log, "not let in", "who", c.who.String(), "subject", oneLine(subject, 200), "err", oneLine(why.Error(), 500))
 	if m.Reply != "" {
-		_ = g.nc.PublishMsg(answer(m.Reply, subject, why)) // who hears nothing asks again
+		_ = g.nc.PublishMsg(answer(m.Reply, subject, why)) // a caller without an answer asks again
 	}
 }
 
-// answer says that a request was refused, in the words of what was asked.
+// answer returns the message that refuses a request, in the form of the server's own errors for that subject.
 func answer(reply, subject string, err error) *natsgo.Msg {
 	code := codeOf(err)
 	text := err.Error()
 	if kind := kindOf(code); kind != nil {
-		text = strings.TrimPrefix(text, kind.Error()+": ") // who hears the code says it again
+		text = strings.TrimPrefix(text, kind.Error()+": ") // the receiver of the code adds it again
 	}
 	text = oneLine(text, 500)
 	m := natsgo.NewMsg(reply)
@@ -154,12 +154,12 @@ func answer(reply, subject string, err error) *natsgo.Msg {
 	}
 	m.Data, err = json.Marshal(map[string]any{"error": &jetstream.APIError{Code: code, Description: text}})
 	if err != nil {
-		m.Data = nil // not possible for these
+		m.Data = nil // impossible for these values
 	}
 	return m
 }
 
-// admit forwards m, which was meant for subject. The error wraps ErrForbidden for what who may not do.
+// admit checks m, whose subject behind the gateway is subject, and forwards it. The error wraps ErrForbidden when the caller may not send it.
 func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
@@ -203,13 +203,13 @@ func forbidden(who *auth.Identity, what string) error {
 	return fmt.Errorf("%w: %s may not %s", transport.ErrForbidden, who, oneLine(what, 300))
 }
 
-// Kinds of events that agents and people send. Whatever else there is comes from the orchestrator only.
+// The kinds of events that agents and people may send. All others come only from the orchestrator.
 var (
 	agentKinds  = []string{"message", "task", "status-update", "artifact-update", "cancel"}
 	personKinds = []string{"message", "cancel", "share"}
 )
 
-// rewritten returns m for another subject, with the headers of events and no others: some headers are orders to the server.
+// rewritten returns m with another subject and only the headers of events: other headers could be commands to the server.
 func rewritten(subject string, m *natsgo.Msg) *natsgo.Msg {
 	out := &natsgo.Msg{Subject: subject, Header: natsgo.Header{}, Data: m.Data}
 	for _, k := range []string{headerID, headerKind, headerVersion, headerTime, headerTask, headerContext, headerTo} {
@@ -227,7 +227,7 @@ func rewritten(subject string, m *natsgo.Msg) *natsgo.Msg {
 	return out
 }
 
-// says checks the kind of an event, and that it has an id: decodeHeader would only say that it is too short.
+// says checks the kind of an event, and that it has an id: decodeHeader would only report it as too short.
 func says(who *auth.Identity, m *natsgo.Msg) error {
 	kinds, kind := personKinds, m.Header.Get(headerKind)
 	if who.Role == auth.Agent {
@@ -242,7 +242,7 @@ func says(who *auth.Identity, m *natsgo.Msg) error {
 	return nil
 }
 
-// readable returns an error that wraps ErrInvalid for an event that nobody could handle, which was decoded with err.
+// readable turns the result of decoding an event into an error that wraps ErrInvalid, for an event that nobody could handle.
 func readable(e *transport.Event, err error) error {
 	if err != nil && !errors.Is(err, transport.ErrInvalid) {
 		return fmt.Errorf("%w: %w", transport.ErrInvalid, err)
@@ -256,8 +256,8 @@ func readable(e *transport.Event, err error) error {
 	return nil
 }
 
-// event checks an event that the caller sends to the orchestrator's inbox, and returns the message to store. An event that nobody could
-// handle is refused here, by the rules of Publish.
+// event checks an event that the caller sends to the orchestrator's inbox, and returns the message to store. It refuses an event that nobody could
+// handle, by the rules of Publish.
 func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := c.who
 	a, err := parseInboxSubject(subject)
@@ -277,7 +277,7 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 	}
 	if err := transport.ForCortex(e); err != nil {
 		err = fmt.Errorf("%w: %w", transport.ErrInvalid, err)
-		if _, result := transport.ResultTask(e); result { // which does not say of what
+		if _, result := transport.ResultTask(e); result { // err does not say which result
 			err = g.unreadable(c, a, m, err)
 		}
 		return nil, err
@@ -306,8 +306,8 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 	return out, nil
 }
 
-// unreadable returns why, with which what an agent says is refused. When it was about a task that waits for the agent, Cortex hears that it has
-// failed: the agent may not, or may not know what to do, and nothing else would end the task before its time.
+// unreadable returns why, with which an event of an agent is refused. When the event was about a task that waits for the agent, unreadable also
+// tells Cortex that the task has failed: the agent may not understand the refusal, and nothing else would end the task before its deadline.
 func (g *gateway) unreadable(c *caller, a inboxAddress, m *natsgo.Msg, why error) error {
 	task := a2a.TaskID(m.Header.Get(headerTask))
 	if kind := m.Header.Get(headerKind); c.who.Role != auth.Agent || kind == "cancel" || transport.CheckID(string(task)) != nil {
@@ -337,8 +337,8 @@ func (g *gateway) unreadable(c *caller, a inboxAddress, m *natsgo.Msg, why error
 	return why
 }
 
-// live checks a live event of the caller, and returns the message to publish. Its topic is that of a conversation, or of the orchestrator.
-// That of an agent is refused, because agents take orders from the orchestrator only.
+// live checks a live event of the caller, and returns the message to publish. Its topic is that of a conversation, or of the orchestrator. That of
+// an agent is refused, because agents take orders from the orchestrator only.
 func (g *gateway) live(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	who := c.who
 	var token [3]string
@@ -348,7 +348,7 @@ func (g *gateway) live(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 		err = unescapeAll(field{&a.tenant, token[0], true}, field{&a.id, token[1], false}, field{&a.from, token[2], false})
 	}
 	topic := transport.Live(g.tenant, a.id)
-	owner := whose(topic) // "" for a conversation's
+	owner := whose(topic) // "" for a conversation's topic
 	if err != nil || a.tenant != g.tenant || a.from != who.ID || owner != "" && owner != transport.Cortex {
 		return nil, forbidden(who, "publish to "+subject)
 	}
@@ -363,7 +363,7 @@ func (g *gateway) live(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	return out, g.charge(c, c.liveCost, max(liveCopies, g.copies(subject))*m.Size())
 }
 
-// card lets through an agent's own card. The server counts its time as it would if Publish had put it there.
+// card checks an agent's own card and returns the message to store. The message expires as if Publish had stored it.
 func (g *gateway) card(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	agent, instance, err := parseCardSubject(subject)
 	if err != nil || agent != c.who.ID || subject != cardSubject(g.tenant, agent, instance) || m.Header.Get(headerKind) != "card" {
@@ -380,9 +380,9 @@ func (g *gateway) card(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	if !c.cards.Allow() {
 		return nil, fmt.Errorf("%w: %s may announce itself %d times a second, and %d times at once: announce it less often", errTooMuch, c.who, agentCards, agentCardsBurst)
 	}
-	card := e.Payload.(*transport.Card) // decodeCard has checked
+	card := e.Payload.(*transport.Card) // decodeCard has checked the type
 	if card.Gone != "" {
-		if _, ok := c.instances[instance]; ok { // there is a marker for a while
+		if _, ok := c.instances[instance]; ok { // its marker remains for a while
 			c.instances[instance] = 0
 		}
 	} else if err := g.roomFor(c, instance, len(out.Data)); err != nil {
@@ -392,13 +392,13 @@ func (g *gateway) card(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	return out, nil
 }
 
-// What the cards of one agent may be: all agents share a bucket of maxCards, and everybody reads it.
+// Bounds of the cards of one agent: all agents share a bucket of maxCards, and every subscriber reads it.
 const (
 	maxInstances     = 1000
 	maxInstanceBytes = 4 << 20 // of all of them
 )
 
-// roomFor returns ErrFull when an agent has too many instances, or too large cards, to have another one of this size.
+// roomFor returns ErrFull when an agent's instances are too many, or their cards too large together, for another card of this size.
 func (g *gateway) roomFor(c *caller, instance string, size int) error {
 	full := c.full(instance, size)
 	if c.instances == nil || full != nil {
@@ -413,7 +413,7 @@ func (g *gateway) roomFor(c *caller, instance string, size int) error {
 	return nil
 }
 
-// full returns why there is no room for a card of an instance, as far as is known.
+// full returns ErrFull when there is no room for a card of an instance, as far as the caller's instances are known.
 func (c *caller) full(instance string, size int) error {
 	n, bytes := 1, size
 	for i, size := range c.instances {
@@ -431,7 +431,7 @@ func (c *caller) full(instance string, size int) error {
 	return nil
 }
 
-// countInstances looks which instances of an agent have cards.
+// countInstances asks the server which instances of an agent have cards.
 func (g *gateway) countInstances(c *caller) error {
 	var info struct {
 		Error *jetstream.APIError   `json:"error"`
@@ -454,8 +454,9 @@ func (g *gateway) countInstances(c *caller) error {
 	return nil
 }
 
-// dead lets an agent give up a task of its own. The dead letter is made of what is in the inbox: who replays it sends it to where it says
-// that it was. It is in the inbox no longer then, so that there are as many of them as tasks, however often an agent does so.
+// dead lets an agent give up one of its own tasks. It makes the dead letter from the message in the inbox, not from the agent's: a replay publishes
+// to the subject that the dead letter names. It then removes the event from the inbox, so that there are at most as many dead letters as tasks,
+// however often an agent gives up.
 func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error {
 	was := m.Header.Get(headerSubject)
 	inbox := transport.Inbox(g.tenant, who.ID)
@@ -496,7 +497,7 @@ func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 	}
 	if ack.Error == nil {
 		if err := g.bus.eraseMessage(ctx, inboxStream, seq); err != nil && !errors.Is(err, transport.ErrNotFound) {
-			return err // the same again is the same dead letter, for a while
+			return err // a repeated request makes the same dead letter, for a while
 		}
 	}
 	if m.Reply == "" {
@@ -505,8 +506,8 @@ func (g *gateway) dead(who *auth.Identity, subject string, m *natsgo.Msg) error 
 	return g.nc.Publish(m.Reply, said.Data)
 }
 
-// ack lets through the acknowledgement of an agent's own task, in the server's present form and in the newer one, which has domain
-// and account before the stream.
+// ack checks the acknowledgement of one of an agent's own tasks, in the server's present form and in the newer one, which has domain and account
+// before the stream.
 func (g *gateway) ack(who *auth.Identity, subject string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	token := strings.Split(subject, ".")[2:]
 	if len(token) > 7 {

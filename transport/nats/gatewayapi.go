@@ -16,8 +16,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// readStreams are the streams that people read, and what their subjects begin with, behind which the tenant comes. Those of conversations
-// are of package jetstore. Nobody has a consumer of them through a gateway: a stream has room for so many.
+// readStreams are the streams that people may read, with the prefix of their subjects; the tenant follows it. Those of conversations belong to
+// package jetstore. Consumers of them are refused, since a stream has room for a limited number.
 var readStreams = map[string]string{
 	logStream:         "cortex.v1.log.",
 	snapStream:        "$KV.CORTEX_SNAP.",
@@ -28,14 +28,14 @@ var readStreams = map[string]string{
 	deadStream:        deadPrefix,
 }
 
-// The stream of the keys of notes, of which people read those of outlines: the notes themselves say nothing.
+// The stream of the keys of notes. People may read those of outlines: the notes cannot be read without their keys.
 const (
 	keyStream       = "CORTEX_KEYS"
 	outlineKeys     = "cortex.v1.key."
 	outlineKeysKind = ".outline.*"
 )
 
-// The streams that grow with the conversations: the server would read all of them to find what matches a wildcard.
+// The streams that grow with the conversations. Wildcards are refused there: the server would scan the whole stream for matches.
 const (
 	logStream  = "CORTEX_LOG"
 	snapStream = "KV_CORTEX_SNAP"
@@ -43,20 +43,20 @@ const (
 
 const (
 	maxReadMessages = 1024
-	maxReadBytes    = 1 << 20 // of an answer of several messages, which ends with the one that goes over it
-	maxReadSubjects = 64      // of whose last messages are asked for at once
+	maxReadBytes    = 1 << 20 // of an answer of several messages; the message that exceeds it is the last one
+	maxReadSubjects = 64      // whose last messages one request may ask for
 	maxRequest      = 64 << 10
-	readOne         = 4 << 10 // bytes that one message is taken for
+	readOne         = 4 << 10 // bytes charged before one message is read
 
-	messagesEach = 32 // messages of an answer that cost as much as a request
+	messagesEach = 32 // messages of an answer that cost as much as one request
 
-	countCost = 50 // what it costs to have the subjects of a stream counted, as a multiple of a request
-	openCost  = 50 // the same, to have an inbox made ready
-	infoCost  = 10 // the same, for what the server has to lock a stream or a consumer
-	pullCost  = 4  // the same, to ask for events
+	countCost = 50 // cost of counting the subjects of a stream, in requests
+	openCost  = 50 // cost of making an inbox ready, in requests
+	infoCost  = 10 // cost of a request for which the server locks a stream or a consumer, in requests
+	pullCost  = 4  // cost of a pull, in requests
 )
 
-// msgGet is what is asked of a stream's messages: some of what JetStream's get and direct get understand.
+// msgGet is a request for messages of a stream: a part of JetStream's get and direct get.
 type msgGet struct {
 	Seq      uint64   `json:"seq,omitempty"`
 	Last     string   `json:"last_by_subj,omitempty"`
@@ -66,13 +66,13 @@ type msgGet struct {
 	MaxBytes int      `json:"max_bytes,omitempty"`
 }
 
-// infoGet is what is asked of a stream, or the same of an inbox: how many messages there are of each subject.
+// infoGet is a request for a stream's state and, with Subjects, the number of messages of each matching subject.
 type infoGet struct {
 	Subjects string `json:"subjects_filter,omitempty"`
 	Offset   int    `json:"offset,omitempty"`
 }
 
-// apiRequest splits a request's subject into its method, the stream, and what follows.
+// apiRequest splits a request's subject into its method, the stream, and the rest.
 func apiRequest(request string) (method, stream, rest string) {
 	for _, method := range []string{
 		"STREAM.INFO.", "STREAM.MSG.GET.", "DIRECT.GET.", "CONSUMER.DURABLE.CREATE.", "CONSUMER.CREATE.", "CONSUMER.INFO.", "CONSUMER.MSG.NEXT.",
@@ -85,14 +85,14 @@ func apiRequest(request string) (method, stream, rest string) {
 	return request, "", ""
 }
 
-// apiMessage is a request of the gateway's.
+// apiMessage returns a message with a request of the gateway itself.
 func apiMessage(request string, body any) (*natsgo.Msg, error) {
 	data, err := json.Marshal(body)
 	return &natsgo.Msg{Subject: jsAPI + request, Data: data}, err
 }
 
-// work forwards what an agent asks of its own inbox. The consumer is made as the orchestrator would make it, whatever is asked for:
-// it could have the server publish anything anywhere. It has one name, so that an agent has one.
+// work checks and forwards an agent's requests about its own inbox. A request for a consumer makes the one that the orchestrator would make,
+// whatever it asks for: an arbitrary consumer could make the server publish anything anywhere. Its name is fixed, so an agent has only one.
 func (g *gateway) work(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	inbox := transport.Inbox(g.tenant, c.who.ID)
 	name := consumerName(inbox)
@@ -122,7 +122,7 @@ func (g *gateway) work(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 	return nil, forbidden(c.who, "ask for "+request)
 }
 
-// open makes an agent's inbox ready, and has the server say what it is.
+// open makes an agent's inbox ready and returns the request for its consumer's state, which the server answers.
 func (g *gateway) open(inbox transport.Topic) (*natsgo.Msg, error) {
 	ctx, cancel := context.WithTimeout(g.ctx, apiTimeout)
 	defer cancel()
@@ -132,14 +132,14 @@ func (g *gateway) open(inbox transport.Topic) (*natsgo.Msg, error) {
 	return &natsgo.Msg{Subject: jsAPI + "CONSUMER.INFO." + inboxStream + "." + consumerName(inbox)}, nil
 }
 
-// What an agent may ask for at once.
+// Bounds of an agent's pull.
 const (
 	maxPull      = maxAckPending
-	maxPullBytes = leastPending - 512<<10 // above what an event has: a connection keeps no more than leastPending for a slow reader
+	maxPullBytes = leastPending - 512<<10 // above the size of an event; a connection buffers no more than leastPending for a slow reader
 	minHeartbeat = 500 * time.Millisecond
 )
 
-// boundedPull has an agent ask for events for a while. The server would send heartbeats as often as it is asked to.
+// boundedPull returns an agent's pull within the bounds. The server would send heartbeats as often as a client asks.
 func boundedPull(request string, body []byte) (*natsgo.Msg, error) {
 	var asked struct {
 		Batch     int           `json:"batch"`
@@ -164,7 +164,7 @@ func boundedPull(request string, body []byte) (*natsgo.Msg, error) {
 	return apiMessage(request, asked)
 }
 
-// read forwards what a person asks of the streams, no more than that, and so much at once.
+// read checks a person's request to read streams, and forwards it within the bounds.
 func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	method, stream, rest := apiRequest(request)
 	refused := forbidden(c.who, "ask for "+request)
@@ -219,8 +219,8 @@ func (g *gateway) read(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, e
 	return nil, refused
 }
 
-// within reports whether a subject of the tenant's is below prefix. Its last token may be a wildcard when wild says so; one in the middle
-// has the server look at much for little.
+// within reports whether a subject belongs to the tenant and begins with prefix. With wild, its last token may be a wildcard; one in the middle
+// would make the server scan much for a cheap request.
 func (g *gateway) within(prefix, subject string, wild bool) bool {
 	rest, ok := strings.CutPrefix(subject, prefix+transport.Escape(g.tenant)+".")
 	if !ok {
@@ -233,7 +233,7 @@ func (g *gateway) within(prefix, subject string, wild bool) bool {
 	return !slices.ContainsFunc(tokens, func(t string) bool { return t == "" || strings.ContainsAny(t, "*> \t\r\n") })
 }
 
-// info asks about a stream.
+// info forwards a request for a stream's state.
 func (g *gateway) info(c *caller, request string, asked infoGet, reply string) (*natsgo.Msg, error) {
 	if asked.Subjects != "" {
 		return nil, g.count(c, request, asked, reply)
@@ -245,10 +245,11 @@ func (g *gateway) info(c *caller, request string, asked infoGet, reply string) (
 	return nil, g.pass(c, request, body, reply)
 }
 
-// pass asks the server, and passes its answer on before anything else is done for the caller: one of its questions is outstanding at a time.
+// pass forwards a request to the server and its answer to the caller, before the caller's next message is handled: a caller has one such request
+// outstanding.
 func (g *gateway) pass(c *caller, request string, body []byte, reply string) error {
 	if reply == "" {
-		return nil // nobody hears it
+		return nil // no one would receive the answer
 	}
 	if err := g.charge(c, infoCost, 0); err != nil {
 		return err
@@ -262,12 +263,11 @@ func (g *gateway) pass(c *caller, request string, body []byte, reply string) err
 	return g.nc.Publish(reply, m.Data)
 }
 
-// count has the subjects of a stream counted, for all callers one after the other. It takes the server as long as there are subjects,
-// which only the server knows: so it is asked for their number first, and that is what the caller pays before anything else is done
-// for it.
+// count forwards a request to count the subjects of a stream, one request of all callers at a time. Its duration grows with the number of subjects,
+// which only the server knows: count first asks for the number, and charges the caller for it before the caller's next message is handled.
 func (g *gateway) count(c *caller, request string, asked infoGet, reply string) error {
 	if reply == "" {
-		return nil // nobody hears it
+		return nil // no one would receive the answer
 	}
 	if err := g.charge(c, countCost, 0); err != nil {
 		return err
@@ -279,9 +279,9 @@ func (g *gateway) count(c *caller, request string, asked infoGet, reply string) 
 	return g.charge(c, total/messagesEach, 0)
 }
 
-// counted has subjects counted, and returns how many there are. When the server does not say, its error is the answer.
+// counted forwards a request to count subjects, and returns their number. An error of the server becomes the answer.
 func (g *gateway) counted(request string, asked infoGet, reply string) (int, error) {
-	number, err := apiMessage(request, infoGet{Subjects: asked.Subjects, Offset: math.MaxInt32}) // and none of them
+	number, err := apiMessage(request, infoGet{Subjects: asked.Subjects, Offset: math.MaxInt32}) // an offset behind the last: the answer has the number only
 	if err != nil {
 		return 0, err
 	}
@@ -311,7 +311,7 @@ func (g *gateway) counted(request string, asked infoGet, reply string) (int, err
 	return is.Total, g.counts.PublishMsg(out)
 }
 
-// messages asks for messages of a stream.
+// messages forwards a request for messages of a stream, within the bounds.
 func (g *gateway) messages(c *caller, request string, asked msgGet, reply string) (*natsgo.Msg, error) {
 	out, err := apiMessage(request, asked)
 	if err != nil {
@@ -330,7 +330,7 @@ func (g *gateway) messages(c *caller, request string, asked msgGet, reply string
 	return apiMessage(request, asked)
 }
 
-// passOne asks the server for one message, and passes it on when it is paid for: nobody knows before how large it is.
+// passOne asks the server for one message and passes it on after charging its bytes: its size is unknown before.
 func (g *gateway) passOne(c *caller, request string, body []byte, reply string) error {
 	if err := g.charge(c, 0, readOne); err != nil {
 		return err
@@ -344,7 +344,7 @@ func (g *gateway) passOne(c *caller, request string, body []byte, reply string) 
 	if err := g.charge(c, 0, g.copied(reply, m.Size())); err != nil {
 		return err
 	}
-	if err := g.once(c, reply); err != nil { // others may listen by now
+	if err := g.once(c, reply); err != nil { // subscriptions may have been added meanwhile
 		return err
 	}
 	return g.nc.PublishMsg(&natsgo.Msg{Subject: reply, Header: m.Header, Data: m.Data})

@@ -20,26 +20,26 @@ import (
 )
 
 const (
-	// maxOwnChunks bounds what one agent or person keeps of files, in chunks: 16 GiB.
+	// maxOwnChunks bounds the files that one agent or person stores, in chunks: 16 GiB.
 	maxOwnChunks = 1 << 16
 
-	recountEvery = time.Minute // what one keeps is counted anew: others than this gateway store and remove files, too
-	roomKnown    = time.Second // how long it is known how much room is left
-	maxUploads   = 1000        // files of one caller of which it is known how far they are; with more, all are looked up anew
-	uploadKnown  = time.Minute // how long that is known
+	recountEvery = time.Minute // period of counting a caller's chunks: others than this gateway store and remove files, too
+	roomKnown    = time.Second // how long the known free space is used
+	maxUploads   = 1000        // uploads per caller whose progress is known; a further one clears them all
+	uploadKnown  = time.Minute // how long an upload's progress is known
 
-	// withdrawWithin bounds the removal of a file that is refused. The rest of it goes when nothing has spoken of it for a while.
+	// withdrawWithin bounds the removal of a refused file. What remains is removed later, as a file that nothing refers to.
 	withdrawWithin = 10 * time.Second
 )
 
-// upload is how far a file has come.
+// upload is the progress of a file.
 type upload struct {
-	last int // chunk
+	last int // number of the last stored chunk
 	at   time.Time
 }
 
-// file stores a chunk of a file for who sends it, and passes the answer on. Its bytes are charged as those of events. A file of which a chunk is
-// refused is removed: nothing speaks of it yet.
+// file stores a chunk of a file for the caller and passes the answer on. Its bytes are charged like those of events. When a chunk is refused, file
+// removes the whole file, to which nothing refers yet.
 func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	if object, ok := strings.CutSuffix(subject, takeBack); ok {
 		return g.takeBack(c, object, m.Reply)
@@ -64,7 +64,7 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	defer cancel()
 	stored, err := g.nc.RequestWithContext(ctx, subject, m.Data)
 	if err != nil {
-		return translate(err) // who stores it asks again
+		return translate(err) // the sender repeats its request
 	}
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`
@@ -94,11 +94,11 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	return g.nc.Publish(m.Reply, stored.Data)
 }
 
-// takeBack is behind the subject of an object that who has stored it takes back.
+// takeBack is the suffix of an object's subject in a request to remove the object.
 const takeBack = ".remove"
 
-// takeBack removes what is there of a file whose upload was stopped. It has to be one of which this gateway knows that it was stored a moment ago, and
-// behind which its sender has said nothing in that conversation: something may speak of any other.
+// takeBack removes the stored chunks of a file whose upload was stopped. It refuses unless this gateway stored a chunk of the file within
+// uploadKnown and the caller has sent no event in that conversation since: an event may refer to the file.
 func (g *gateway) takeBack(c *caller, object, reply string) error {
 	o, _, err := parseChunkSubject(object + ".0")
 	is, known := c.uploads[o]
@@ -121,13 +121,13 @@ func (g *gateway) takeBack(c *caller, object, reply string) error {
 	return g.nc.Publish(reply, []byte("{}"))
 }
 
-// said takes note that a caller has said something in a conversation, perhaps of the files that it has stored there.
+// said records that a caller has sent an event in a conversation, which may refer to the files that it has stored there.
 func (c *caller) said(contextID string) {
 	maps.DeleteFunc(c.uploads, func(o transport.Object, _ upload) bool { return o.ContextID == contextID })
 }
 
-// follows returns an error for a chunk before which there is none. A file that was refused is removed, and who did not hear that would go on
-// with it: there would be room again for its end.
+// follows returns an error for a chunk whose predecessor is missing. A refused file is removed; a sender that did not receive the refusal would
+// continue, and store only the file's end.
 func (g *gateway) follows(c *caller, o transport.Object, n int) error {
 	if is, ok := c.uploads[o]; n == 0 || ok && n <= is.last+1 && time.Since(is.at) < uploadKnown {
 		return nil
@@ -142,8 +142,8 @@ func (g *gateway) follows(c *caller, o transport.Object, n int) error {
 	return err
 }
 
-// stop removes what is there of a file whose n-th chunk is refused, and returns why. Who may store files may write over them as well, so
-// that it is no new right to have one's own removed. A chunk that is there was refused when it came once more: the file may be whole.
+// stop removes the stored chunks of a file whose n-th chunk is refused, and returns why. This gives callers no new right, since they may overwrite
+// their own files anyway. If chunk n is stored already, this is a repeated request: the file may be complete, and stop keeps it.
 func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	delete(c.uploads, o)
 	if n == 0 {
@@ -164,8 +164,8 @@ func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	return why
 }
 
-// fileRoom returns ErrFilesFull when who keeps as much as it may: [maxOwnChunks], and no more than is left for others, so that whoever comes
-// finds room. It is counted when that may be so: some of it may have been deleted.
+// fileRoom returns ErrFilesFull when the caller stores as much as it may: [maxOwnChunks], and no more than is free for others, so that newcomers
+// find room. Before it refuses it counts again, since files may have been deleted.
 func (g *gateway) fileRoom(c *caller) error {
 	left, err := g.room.left(g, false)
 	if err == nil && time.Since(c.counted) < recountEvery && c.chunks < g.share(left) {
@@ -179,7 +179,7 @@ func (g *gateway) fileRoom(c *caller) error {
 	if err == nil {
 		total, err = g.chunks(filePrefix + transport.Escape(g.tenant) + ".*." + transport.Escape(c.who.ID) + ".>")
 	}
-	if err != nil { // which is not to say that there is nothing
+	if err != nil { // the number is unknown, not 0
 		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
 	}
 	c.counted, c.chunks = time.Now(), total
@@ -196,12 +196,12 @@ func (g *gateway) fileRoom(c *caller) error {
 
 func chunksText(n int) string { return transport.SizeText(int64(n) * transport.FileChunk) }
 
-// share returns how many chunks one may keep while so many bytes are left to all.
+// share returns how many chunks one caller may store while left bytes are free for all.
 func (g *gateway) share(left int64) int {
 	return int(min(int64(g.ownChunks), max(left, 0)/transport.FileChunk))
 }
 
-// chunks has chunks counted whose subjects match filter.
+// chunks returns the number of chunks whose subjects match filter.
 func (g *gateway) chunks(filter string) (int, error) {
 	var info struct {
 		Error *jetstream.APIError `json:"error"`
@@ -218,7 +218,7 @@ func (g *gateway) chunks(filter string) (int, error) {
 	return info.Total, nil
 }
 
-// askServer asks the server's API, and reads the answer into it.
+// askServer sends a request to the server's API and decodes the answer.
 func (g *gateway) askServer(request string, body, answer any) error {
 	m, err := apiMessage(request, body)
 	if err != nil {
@@ -233,15 +233,15 @@ func (g *gateway) askServer(request string, body, answer any) error {
 	return json.Unmarshal(got.Data, answer)
 }
 
-// fileSpace knows how much room there is for files.
+// fileSpace caches how much room there is for files.
 type fileSpace struct {
 	mu    sync.Mutex
 	known time.Time
 	bytes int64
 }
 
-// left returns how many bytes of files can be stored, with what is left to everything else taken off: on the disk of an embedded server of this
-// process, and of what the account may store. now says that it must not be as it was a moment ago.
+// left returns how many bytes of files can be stored, without the reserve for everything else: the smaller of the free space on the disk of this
+// process's embedded server and the rest of the account's limit. With now, it does not use the cached value.
 func (s *fileSpace) left(g *gateway, now bool) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,19 +273,19 @@ func (s *fileSpace) left(g *gateway, now bool) (int64, error) {
 	return left, nil
 }
 
-// take takes off what was stored since it was looked at.
+// take subtracts n bytes that were stored since the last count.
 func (s *fileSpace) take(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes -= int64(n)
 }
 
-// bytesLeft returns how much of what is free is for files.
+// bytesLeft returns how many of the free bytes files may use.
 func bytesLeft(free, reserve uint64) int64 {
 	return int64(min(free-min(free, reserve), math.MaxInt64))
 }
 
-// chunk lets who read a chunk of a file whose name it knows. Only a reference to the file has the key to it.
+// chunk checks a request for a chunk of a file and forwards it. Any caller may read it: only a reference to the file has its key.
 func (g *gateway) chunk(c *caller, request string, m *natsgo.Msg) (*natsgo.Msg, error) {
 	var asked msgGet
 	if json.Unmarshal(m.Data, &asked) != nil || !g.within(filePrefix, asked.Last, false) {

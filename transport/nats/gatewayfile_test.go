@@ -14,7 +14,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestFilesThroughGateway has a person and an agent store and read files with their own credentials, and do no more with them.
+// TestFilesThroughGateway makes a person and an agent store and read files with their own credentials, and checks that they can do no more with
+// them.
 func TestFilesThroughGateway(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
@@ -32,7 +33,7 @@ func TestFilesThroughGateway(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("the file of %s is %d bytes for the other one, %v", c.from, len(got), err)
 		}
-		// Nobody writes over what another one has stored, not even by going round the checks of PutChunk.
+		// No user can overwrite another user's file, even without the checks of PutChunk.
 		err = c.reader.store(t.Context(), chunkMessage(ref.Object, 0, make([]byte, 100)))
 		if !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("a chunk of %s, written by the other one: %v, want ErrForbidden", c.from, err)
@@ -61,7 +62,7 @@ func TestFilesThroughGateway(t *testing.T) {
 	}
 }
 
-// TestFilesOfOneAreBounded has a person keep as many files as one may: no more are taken, until some are deleted.
+// TestFilesOfOneAreBounded makes a person store as many files as allowed: further ones are refused until some are deleted.
 func TestFilesOfOneAreBounded(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
@@ -95,12 +96,12 @@ func TestFilesOfOneAreBounded(t *testing.T) {
 	}
 }
 
-// TestLargeFileThroughGateway has a person store a file that is larger than the orchestrator lets in: it is refused for good, whatever the person's own
-// program thinks is too large.
+// TestLargeFileThroughGateway makes a person store a file above the orchestrator's limit: it is refused permanently, whatever limit the person's
+// own program has.
 func TestLargeFileThroughGateway(t *testing.T) {
 	w := newTown(t)
 	const most = transport.FileChunk + 10
-	w.cortex.maxFile = most // before anybody stores one
+	w.cortex.maxFile = most // before any file is stored
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
 	put := func(size int) error {
 		_, err := transport.PutFile(t.Context(), person, "", "c1", "user:ada", bytes.NewReader(make([]byte, size)), 1<<30)
@@ -114,8 +115,8 @@ func TestLargeFileThroughGateway(t *testing.T) {
 	}
 }
 
-// TestUncountedIsNotNothing has the server not say how much somebody keeps, nor how much there is: that is no room, and what is asked costs nothing
-// and goes no further.
+// TestUncountedIsNotNothing makes the server not report how much a user stores, or how much room is left: the gateway refuses the file. The request
+// costs nothing and is not forwarded.
 func TestUncountedIsNotNothing(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "ada"))
@@ -158,7 +159,7 @@ func TestUncountedIsNotNothing(t *testing.T) {
 	}
 }
 
-// TestServerWithoutRoom has a server whose account may store no more refuse a file as one for which there is no room.
+// TestServerWithoutRoom checks that a server whose account may store no more refuses a file with ErrFilesFull.
 func TestServerWithoutRoom(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// objects returns how many files there are.
+// objects returns the number of files.
 func (w *town) objects(t *testing.T) (n int) {
 	t.Helper()
 	for _, err := range w.cortex.Objects(t.Context(), "") {
@@ -29,8 +29,8 @@ func (w *town) objects(t *testing.T) (n int) {
 	return n
 }
 
-// TestRefusedFileIsRemoved has a person store files that are refused when some of them is there: because one is too large, because there is no room, and
-// by the server. What was stored is gone with the answer. Who goes on with such a file is told so, and what is whole stays.
+// TestRefusedFileIsRemoved makes a person store files that are refused midway: because a file is too large, because there is no room, and by the
+// server. The stored part is removed with the refusal. Continuing such a file fails, and complete files stay.
 func TestRefusedFileIsRemoved(t *testing.T) {
 	w := newTown(t)
 	const most = 4 * transport.FileChunk
@@ -70,7 +70,7 @@ func TestRefusedFileIsRemoved(t *testing.T) {
 		t.Errorf("the rest of a file that was removed: %v, want ErrInvalid with what to do", err)
 	}
 	setMost(2)
-	if err := put("whole", 1); !errors.Is(err, transport.ErrFilesFull) { // as when the answer was lost
+	if err := put("whole", 1); !errors.Is(err, transport.ErrFilesFull) { // as after a lost answer
 		t.Errorf("a chunk once more, when there is no room: %v, want ErrFilesFull", err)
 	}
 	if left := w.objects(t); left != 1 {
@@ -80,7 +80,7 @@ func TestRefusedFileIsRemoved(t *testing.T) {
 	if err := put("server", 0); err != nil {
 		t.Fatal(err)
 	}
-	w.limit(t, 1) // it has stored more
+	w.limit(t, 1) // more is stored already
 	g.room.mu.Lock()
 	g.room.known, g.room.bytes = time.Now().Add(patience), math.MaxInt64 // the gateway does not know of it
 	g.room.mu.Unlock()
@@ -92,7 +92,7 @@ func TestRefusedFileIsRemoved(t *testing.T) {
 	}
 }
 
-// TestStoppedFileIsRemoved has a person and an agent stop storing a file: nothing of it is left.
+// TestStoppedFileIsRemoved makes a person and an agent stop storing a file: nothing of it remains.
 func TestStoppedFileIsRemoved(t *testing.T) {
 	w := newTown(t)
 	for from, creds := range map[string]string{"user:ada": userCreds(t, w.dir, "", "ada"), "w.1": agentCreds(t, w.dir, "", "w.1")} {
@@ -116,7 +116,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// limit has the server of w store no more than so many bytes.
+// limit makes the server of w store at most most bytes.
 func (w *town) limit(t *testing.T, most int64) {
 	t.Helper()
 	all, err := w.srv.ns.Jsz(&server.JSzOptions{Accounts: true})
@@ -135,8 +135,8 @@ func (w *town) limit(t *testing.T, most int64) {
 	}
 }
 
-// TestFilesAreShared has one person store as many files as one may where there is little room, on a disk or in what the account may store: somebody else
-// finds room all the same, everything else is stored, and when files are deleted there is room at once.
+// TestFilesAreShared makes one person store as many files as possible while there is little room, on the disk or in the account: another person
+// still finds room, everything else is stored, and deleting files makes room at once.
 func TestFilesAreShared(t *testing.T) {
 	const room = 100 * transport.FileChunk
 	for name, quota := range map[string]bool{"disk": false, "quota": true} {
@@ -160,12 +160,12 @@ func TestFilesAreShared(t *testing.T) {
 			} else {
 				free.Store(room + maxReserve)
 			}
-			// fill stores files until there is no room, and returns how many.
+			// fill stores files until there is no room, and returns their number.
 			fill := func(name, contextID string) (int, error) {
 				b := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", name)})
 				for n := range 200 {
 					g.room.mu.Lock()
-					g.room.known = time.Time{} // as when a second has passed
+					g.room.known = time.Time{} // as after a second
 					g.room.mu.Unlock()
 					o := transport.Object{ContextID: contextID, From: "user:" + name, ID: strconv.Itoa(n)}
 					if err := b.PutChunk(t.Context(), o, 0, make([]byte, transport.FileChunk)); err != nil {
@@ -190,7 +190,7 @@ func TestFilesAreShared(t *testing.T) {
 			within("ada", n, err, 45, 51)
 			n, err = fill("bob", "c2")
 			within("bob", n, err, 20, 27)
-			for range 20 { // what is not a file
+			for range 20 { // other data than files
 				publish(t, w.cortex, transport.Inbox("", "nobody"), "c3", strings.Repeat("x", 1<<18))
 			}
 			if err := w.cortex.Erase(t.Context(), "", "c1"); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// keys makes a folder of keys for tenants, the default one if there are none.
+// keys makes a folder of keys for tenants, the default one if none is given.
 func keys(t *testing.T, tenants ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func userCreds(t *testing.T, dir, tenant, name string) string {
 	return file
 }
 
-// TestAgentThroughGateway has an agent with its own credentials do all that agents do.
+// TestAgentThroughGateway makes an agent with its own credentials do everything that agents do.
 func TestAgentThroughGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -153,7 +153,7 @@ func TestAgentThroughGateway(t *testing.T) {
 
 var errPoison = errors.New("it is poison")
 
-// TestPersonThroughGateway has a person with credentials do all that people do: talk, cancel, watch, and read.
+// TestPersonThroughGateway makes a person with credentials do everything that people do: talk, cancel, watch, and read.
 func TestPersonThroughGateway(t *testing.T) {
 	w := newTown(t)
 	person := w.dial(t, &Options{Creds: userCreds(t, w.dir, "", "ada")})
@@ -209,7 +209,7 @@ func TestPersonThroughGateway(t *testing.T) {
 		t.Errorf("Waiting = %d, %v, want 1", n, err)
 	}
 
-	// As package jetstore reads.
+	// Read like package jetstore.
 	js, err := jetstream.NewWithAPIPrefix(person.Conn(), person.API())
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestPersonThroughGateway(t *testing.T) {
 	}
 }
 
-// TestAgentKitThroughGateway has an agent of the kit do a task with credentials that are made for it.
+// TestAgentKitThroughGateway makes an agent of the kit do a task with its own credentials.
 func TestAgentKitThroughGateway(t *testing.T) {
 	dir := keys(t, "acme")
 	n := newNode(t, ServerOptions{Auth: dir})

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// converse handles the events of one conversation, one after the other, until there is none.
+// converse handles the events of one conversation, one after the other, until none is queued.
 func (p *partition) converse(ctx context.Context, h transport.Handler, conversation string) {
 	for {
 		p.in.mu.Lock()
@@ -22,7 +22,7 @@ func (p *partition) converse(ctx context.Context, h transport.Handler, conversat
 		d := queue[0]
 		p.in.mu.Unlock()
 		if !p.insist(ctx, h, d) {
-			return // the rest is held, and given back
+			return // the rest stays held and is returned to the server
 		}
 		p.in.mu.Lock()
 		p.queues[conversation] = p.queues[conversation][1:]
@@ -30,8 +30,8 @@ func (p *partition) converse(ctx context.Context, h transport.Handler, conversat
 	}
 }
 
-// insist handles d until it is done with, and stays with it: given back to the server, it would come again behind its
-// successors. It reports false when ctx ended before.
+// insist handles d until it succeeds or is a dead letter. It does not return d to the server, which would deliver it after its successors. It
+// returns false when ctx ends first.
 func (p *partition) insist(ctx context.Context, h transport.Handler, d *delivery) bool {
 	for again := 0; ; again++ {
 		err := p.handle(ctx, h, d, again)
@@ -46,7 +46,7 @@ func (p *partition) insist(ctx context.Context, h transport.Handler, d *delivery
 	}
 }
 
-// attempt handles d once; when that fails, another subscriber may try.
+// attempt handles d once. When that fails, it returns d to the server, and another subscriber may handle it.
 func (p *partition) attempt(ctx context.Context, h transport.Handler, d *delivery) {
 	err := p.handle(ctx, h, d, 0)
 	if err == nil {
@@ -54,14 +54,13 @@ func (p *partition) attempt(ctx context.Context, h transport.Handler, d *deliver
 		return
 	}
 	if ctx.Err() != nil {
-		return // it is held, and given back
+		return // d stays held and is returned to the server
 	}
 	p.nak(p.drop(d, false), retryDelay(d.count-1))
 	p.pull()
 }
 
-// handle calls h with the event of d, which was handled again times before. It returns nil when d is done with: handled,
-// or a dead letter.
+// handle calls h with the event of d, which was handled again times before. It returns nil when d is finished: handled, or a dead letter.
 func (p *partition) handle(ctx context.Context, h transport.Handler, d *delivery, again int) error {
 	epoch, err := p.enter(ctx)
 	if err != nil {
@@ -89,7 +88,7 @@ func (p *partition) handle(ctx context.Context, h transport.Handler, d *delivery
 	return nil
 }
 
-// enter waits for a slot, and for p to be owned; it returns the epoch of that.
+// enter waits for a slot and for the lease of p, and returns the epoch of that lease.
 func (p *partition) enter(ctx context.Context) (epoch uint64, err error) {
 	for {
 		select {
@@ -108,12 +107,12 @@ func (p *partition) enter(ctx context.Context) (epoch uint64, err error) {
 	}
 }
 
-// bury makes m a dead letter. One that the server does not take would come again for ever, so it is made to fit.
+// bury makes m a dead letter. deadLimit makes it fit: one that the server refuses would be delivered for ever.
 func (p *partition) bury(ctx context.Context, m *natsgo.Msg, s stored, reason error, deliveries int) error {
 	return p.in.bus.store(ctx, deadMessage(p.topic, m, s, reason.Error(), deliveries, p.in.bus.deadLimit()))
 }
 
-// retryDelay is the pause after an event has failed and had failed n times before.
+// retryDelay returns the pause after an event has failed, with n earlier failures.
 func retryDelay(n int) time.Duration {
 	return min(100*time.Millisecond<<min(max(n, 0), 10), 30*time.Second)
 }

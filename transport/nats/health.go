@@ -42,7 +42,7 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	if b.who.Limited() {
 		return nil
 	}
-	// A server whose disk is full, or was, still says what it has: only a write tells.
+	// A server whose disk is full, or was, still answers reads: only a write tells.
 	if err := b.storeOnce(ctx, sentinel()); err != nil && !errors.Is(err, transport.ErrForbidden) {
 		return fmt.Errorf("%w: %s (%w)", transport.ErrUnavailable, b.unwritten(ctx, err), err)
 	} else if err != nil {
@@ -51,18 +51,18 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// errNoStore is in the answers of a server that cannot write the files of a new stream.
+// errNoStore is the error of a server that cannot write the files of a new stream.
 const errNoStore jetstream.ErrorCode = 10049
 
 const (
 	noMajority = "the NATS server does not answer: has the cluster lost its majority?"
 
-	// silence is how long a server is not heard of by one that leads and is cut off from it. They greet each other every second.
+	// silence is how long a leader must not have heard of another server to count it as disconnected. They greet each other every second.
 	silence = 1500 * time.Millisecond
 )
 
-// unwritten says what it means that a write has failed with err. A server whose disk is full may not answer at all, as one that has
-// lost the others: it tells how many it hears of.
+// unwritten describes why a write has failed with err. A server whose disk is full may not answer at all, like one that has lost the others; it
+// still reports how many others it hears of.
 func (b *Bus) unwritten(ctx context.Context, err error) string {
 	var api *jetstream.APIError
 	if openfiles.None(err) {
@@ -78,7 +78,7 @@ func (b *Bus) unwritten(ctx context.Context, err error) string {
 	return unanswered(s.CachedInfo().Cluster)
 }
 
-// unanswered says why a stream of a cluster takes no write.
+// unanswered describes why a stream of a cluster accepts no write.
 func unanswered(c *jetstream.ClusterInfo) string {
 	here := 1
 	for _, peer := range c.Replicas {
@@ -96,7 +96,7 @@ func takesNoWrite(server string) string {
 	return server + " takes no write: it has too much to do, or its disk is full or was, or it had no files left to open; its log says which, and after the latter two it has to be started again when that is mended"
 }
 
-// Waiting implements transport.InboxDepth. What waits for its time is not in the inbox yet.
+// Waiting implements transport.InboxDepth. Timers are not counted: they are not in the inbox yet.
 func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(info *jetstream.ConsumerInfo) int { return int(info.NumPending) + info.NumAckPending })
 }
@@ -106,7 +106,7 @@ func (b *Bus) Untaken(ctx context.Context, t transport.Topic) (int, error) {
 	return b.count(ctx, t, func(info *jetstream.ConsumerInfo) int { return int(info.NumPending) })
 }
 
-// count returns the sum of what the consumers of an inbox have, or of all its events when there are no consumers.
+// count returns the sum of a number over the consumers of an inbox, or the number of all its events when it has no consumers.
 func (b *Bus) count(ctx context.Context, t transport.Topic, of func(*jetstream.ConsumerInfo) int) (int, error) {
 	if err := checkTopic(t); err != nil {
 		return 0, err
@@ -122,7 +122,7 @@ func (b *Bus) count(ctx context.Context, t transport.Topic, of func(*jetstream.C
 	if n, ok, err := b.consumers(ctx, t, of); ok || err != nil {
 		return n, translate(err)
 	}
-	// Nobody has subscribed yet, or for long.
+	// No subscriber yet, or none for a long time.
 	s, err := b.js.Stream(ctx, inboxStream)
 	if err != nil {
 		return 0, translate(err)
@@ -138,15 +138,15 @@ func (b *Bus) count(ctx context.Context, t transport.Topic, of func(*jetstream.C
 	return n, nil
 }
 
-// consumers returns the sum of what the consumers of an inbox have: of its partitions, or of the whole. It reports false when not all of
-// them are there.
+// consumers returns the sum of a number over the consumers of an inbox: those of its partitions, or that of the whole. ok is false when neither set
+// is complete.
 func (b *Bus) consumers(ctx context.Context, t transport.Topic, of func(*jetstream.ConsumerInfo) int) (n int, ok bool, err error) {
 	kinds := [][]int{make([]int, transport.Partitions), {whole}}
 	for p := range kinds[0] {
 		kinds[0][p] = p
 	}
 	if t.ID != transport.Cortex {
-		slices.Reverse(kinds) // as its subscribers usually are
+		slices.Reverse(kinds) // agents usually subscribe without order
 	}
 	for _, kind := range kinds {
 		n, ok = 0, true

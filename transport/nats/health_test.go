@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestUnanswered reads from what the server that leads says of the others why it does not answer a write.
+// TestUnanswered checks the reason that is derived from what a leader reports of the other servers when a write has no answer.
 func TestUnanswered(t *testing.T) {
 	here, cut := &jetstream.PeerInfo{Active: 900 * time.Millisecond}, &jetstream.PeerInfo{Current: true, Active: 2 * time.Second}
 	offline := &jetstream.PeerInfo{Offline: true}
@@ -41,7 +41,7 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// TestHealthySaysWhatIsWrong plays servers that do not take a write, for one reason or another.
+// TestHealthySaysWhatIsWrong simulates servers that accept no write, for several reasons.
 func TestHealthySaysWhatIsWrong(t *testing.T) {
 	cut := []*jetstream.PeerInfo{{Name: "b", Active: 5 * time.Second}, {Name: "c", Active: 5 * time.Second}}
 	here := []*jetstream.PeerInfo{{Name: "b"}, {Name: "c"}}
@@ -49,8 +49,8 @@ func TestHealthySaysWhatIsWrong(t *testing.T) {
 		name    string
 		cluster *jetstream.ClusterInfo
 		write   *jetstream.APIError // the answer to a write; nil: none
-		mute    bool                // no answer to a question about a stream either
-		level   string              // of the server that leads
+		mute    bool                // requests about a stream have no answer either
+		level   string              // API level of the server that leads
 		kind    error
 		want    string
 	}{

@@ -7,8 +7,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// What of one sender may wait in the orchestrator's memory, behind other events of its conversations, before more is refused at the gateway: a
-// quarter of what all may have there together, so that nobody keeps the events of others from being asked for.
+// Bounds of one sender's events that wait in the orchestrator's memory behind others of their conversations: a quarter of the bounds of all senders
+// together, so that one sender cannot keep the orchestrator from pulling events of others. Above them the gateway refuses the sender's events.
 const (
 	maxHeldEach      = 2048
 	maxHeldBytesEach = maxHeldBytes / 4
@@ -17,7 +17,7 @@ const (
 // holding is what an inbox holds of one sender.
 type holding struct{ events, bytes int }
 
-// hold counts n events of a sender and their bytes, which are less than 0 when they are let go; in.mu is held.
+// hold adds n events of a sender and their bytes; negative numbers release them. The caller holds in.mu.
 func (in *inbox) hold(from string, n, bytes int) {
 	h := in.holds[from]
 	h.events += n
@@ -29,7 +29,7 @@ func (in *inbox) hold(from string, n, bytes int) {
 	in.holds[from] = h
 }
 
-// holds returns what this process's subscribers of an inbox hold of a sender.
+// holds returns what the subscribers of an inbox in this process hold of a sender.
 func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 	b.mu.Lock()
 	inboxes := slices.Clone(b.ordered)
@@ -47,7 +47,7 @@ func (b *Bus) holds(t transport.Topic, from string) (all holding) {
 	return all
 }
 
-// mayWait returns why nothing more of c is taken while so much of it waits, or nil.
+// mayWait returns errTooMuch while too many events of c wait in the orchestrator's memory.
 func (g *gateway) mayWait(c *caller) error {
 	h := g.bus.holds(transport.Inbox(g.tenant, transport.Cortex), c.who.ID)
 	if h.events < maxHeldEach && h.bytes < maxHeldBytesEach {

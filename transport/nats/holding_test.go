@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestNobodyFillsWhatWaits has a person say large things behind one that takes long: beyond a part of what may wait, they are refused,
-// cancellations are not, others are heard, and so is the person when what waited is done.
+// TestNobodyFillsWhatWaits makes a person send large messages after one that takes long: beyond the person's part of the memory they are refused,
+// while cancellations and other people's messages are accepted; when the first is handled, the person's are accepted again.
 func TestNobodyFillsWhatWaits(t *testing.T) {
 	w := &town{dir: keys(t, "")}
 	w.node = newNode(t, ServerOptions{Auth: w.dir})
@@ -54,7 +54,7 @@ func TestNobodyFillsWhatWaits(t *testing.T) {
 		t.Errorf("%s is heard, want what another says", got)
 	}
 	close(release)
-	for range taken - 1 { // what was taken but for the first, and the cancellation
+	for range taken - 1 { // the accepted ones except the first, and the cancellation
 		receive(t, heard)
 	}
 	eventually(t, "eve is let in again", func() bool { code, _ := say(eve, "c3", "message", large); return code == 0 })

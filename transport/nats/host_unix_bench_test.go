@@ -15,14 +15,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/agents"
 )
 
-// BenchmarkHost is what 10,000 agents that nobody asks cost, with the server and the host in one process: memory, and the share of a core.
+// BenchmarkHost measures 10,000 idle agents with the server and the host in one process: memory, and the share of a core.
 func BenchmarkHost(b *testing.B) {
 	bus := benchBus(b)
 	for b.Loop() {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		h, err := agents.NewHost(bus, "bridge", &agents.Options{Heartbeat: 5 * time.Second}) // so that three beats are measured
+		h, err := agents.NewHost(bus, "bridge", &agents.Options{Heartbeat: 5 * time.Second}) // so that three heartbeats are measured
 		if err != nil {
 			b.Fatal(err)
 		}

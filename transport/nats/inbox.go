@@ -12,39 +12,39 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// The words of an acknowledgement.
+// Acknowledgements of JetStream.
 var (
 	ackDone     = []byte("+ACK")
 	ackNot      = []byte("-NAK")
 	ackProgress = []byte("+WPI")
 )
 
-// giveBackTimeout bounds how long the end of a subscription, or of owning a partition, waits for the server to know what comes back.
+// giveBackTimeout bounds how long a subscription or an owner of a partition, at its end, waits until the server has processed what it returns.
 const giveBackTimeout = 2 * time.Second
 
-// inbox is a subscriber of an inbox: of the whole, or, ordered, of the partitions that it owns. Its bounds are for all of them together.
+// inbox is a subscriber of an inbox: of the whole or, when ordered, of the partitions that it owns. Its limits are for all of them together.
 type inbox struct {
 	bus        *Bus
 	topic      transport.Topic
 	ordered    bool
-	limit      int           // most events being handled and asked for; if ordered, most conversations
-	slots      chan struct{} // one per running handler
+	limit      int           // events in work or pulled; when ordered, conversations
+	slots      chan struct{} // bounds the running handlers
 	partitions []*partition
 	failing    *transport.Failing
 
-	id      string // among the ordered subscribers
+	id      string // of this ordered subscriber
 	label   string
 	onOwned func([]int)
-	wake    chan struct{} // holds one when the bucket of leases is to be read
+	wake    chan struct{} // holds one when the leases are to be read soon
 
 	mu        sync.Mutex
 	heldBytes int
 	holds     map[string]holding // by the sender's token
-	starved   bool               // nothing was asked for because of heldBytes
-	share     int                // transport.Partitions that limit is divided by
-	acked     int                // how many were, since the sentinel was sent last
+	starved   bool               // a pull was omitted because of heldBytes
+	share     int                // partitions among which limit is divided
+	acked     int                // events acknowledged since the last sentinel
 
-	telling sync.Mutex // while onOwned is called
+	telling sync.Mutex // serialises calls of onOwned
 	told    []int
 }
 
@@ -54,7 +54,7 @@ func (b *Bus) subscribeInbox(ctx context.Context, s *subscription, t transport.T
 	if in.ordered {
 		s.run = in.runOwned
 	}
-	// What is wrong shows now. Who comes to own another partition makes that one's consumer; until then its events wait in the stream.
+	// Errors show now. A later owner makes the consumer of another partition; until then its events wait in the stream.
 	_, err := b.ensurePartition(ctx, in.partitions[0].partitionID)
 	return err
 }
@@ -67,7 +67,7 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 	}
 	ids := []partitionID{{t, whole}}
 	if in.ordered {
-		// Events that wait for others of their conversation take no slot.
+		// Events that wait behind others of their conversation take no slot.
 		in.limit = max(2*o.Concurrency, 256)
 		in.share = transport.Partitions
 		ids = nil
@@ -81,7 +81,7 @@ func newInbox(b *Bus, t transport.Topic, o transport.SubscribeOptions) *inbox {
 	return in
 }
 
-// runWhole serves an inbox without order until ctx ends.
+// runWhole serves an unordered inbox until ctx ends.
 func (in *inbox) runWhole(ctx context.Context, h transport.Handler) {
 	defer in.keepAlive()()
 	p := in.partitions[0]
@@ -89,7 +89,7 @@ func (in *inbox) runWhole(ctx context.Context, h transport.Handler) {
 	p.giveBack()
 }
 
-// serveOrdered has the gateway know what in holds, until the function that it returns is called.
+// serveOrdered makes in visible to Bus.holds, until the returned function is called.
 func (b *Bus) serveOrdered(in *inbox) (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +109,7 @@ func (in *inbox) runOwned(ctx context.Context, h transport.Handler) {
 	in.rebalance(ctx, h)
 }
 
-// tell says what is owned, when that is not what was said last.
+// tell calls onOwned with the owned partitions if they have changed since the last call.
 func (in *inbox) tell() {
 	if in.onOwned == nil {
 		return
@@ -131,7 +131,7 @@ func (in *inbox) tell() {
 	}
 }
 
-// look has the bucket of leases be read soon.
+// look makes the rebalancer read the leases soon.
 func (in *inbox) look() {
 	select {
 	case in.wake <- struct{}{}:
@@ -139,8 +139,8 @@ func (in *inbox) look() {
 	}
 }
 
-// keepAlive tells the server from time to time that events are being handled, until the function it returns is called: also while
-// handlers that should end take their time.
+// keepAlive sends progress acknowledgements for held events and the sentinel until the returned function is called. It goes on while handlers
+// finish after ctx has ended.
 func (in *inbox) keepAlive() (end func()) {
 	stop := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -165,11 +165,11 @@ func (in *inbox) keepAlive() (end func()) {
 	}
 }
 
-// keepEvery is how many acknowledgements there are between two sentinels at most: it should be in the newest file of the stream,
-// and a file has room for thousands of events.
+// keepEvery bounds the acknowledgements between two sentinels. The sentinel should be in the newest file of the stream, and a file has room for
+// thousands of events.
 const keepEvery = 128
 
-// keep sends the sentinel when as many events were acknowledged since the last one.
+// keep sends the sentinel if at least after events were acknowledged since the last one.
 func (in *inbox) keep(after int) {
 	in.mu.Lock()
 	due := in.ordered && in.acked >= after
@@ -178,11 +178,11 @@ func (in *inbox) keep(after int) {
 	}
 	in.mu.Unlock()
 	if due {
-		_ = in.bus.nc.PublishMsg(sentinel()) // the next one will do
+		_ = in.bus.nc.PublishMsg(sentinel()) // the next one replaces it
 	}
 }
 
-// untouched returns what the server has not heard of for d, and counts it as touched.
+// untouched returns the messages that were last acknowledged in any form longer than d ago, and marks them as touched.
 func (in *inbox) untouched(d time.Duration) []*natsgo.Msg {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -190,7 +190,7 @@ func (in *inbox) untouched(d time.Duration) []*natsgo.Msg {
 	now := time.Now()
 	for _, p := range in.partitions {
 		if p.lost {
-			continue // another one's by now
+			continue // another subscriber may own it
 		}
 		for _, v := range p.held {
 			if now.Sub(v.touched) > d {
@@ -202,7 +202,7 @@ func (in *inbox) untouched(d time.Duration) []*natsgo.Msg {
 	return all
 }
 
-// send acknowledges m with one of the words. One that is lost is made good when the server delivers m again.
+// send acknowledges m. If the acknowledgement is lost, the server delivers m again.
 func (in *inbox) send(m *natsgo.Msg, word []byte) {
 	if err := in.bus.nc.Publish(m.Reply, word); err != nil {
 		in.bus.log.Debug("acknowledgement not sent", "subject", m.Subject, "err", err)

@@ -8,8 +8,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestKeepInEveryFile handles one event after the other, so that the inbox is empty again and again, and wants the server to go on in the same
-// file: an empty work queue begins a new one at every acknowledgement.
+// TestKeepInEveryFile handles one event after the other, so that the inbox is often empty, and checks that the server stays in the same file: an
+// empty work queue begins a new one at every acknowledgement.
 func TestKeepInEveryFile(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)

@@ -24,7 +24,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
-// fill stores 20 messages in the files, the inbox and the dead letters each, which are more than one block.
+// fill stores 20 messages each in the files, the inbox and the dead letters, which is more than one block.
 func fill(t *testing.T, b *Bus) []transport.Object {
 	t.Helper()
 	inbox := transport.Inbox("", "away")
@@ -44,22 +44,22 @@ func fill(t *testing.T, b *Bus) []transport.Object {
 	return all
 }
 
-// records returns where a record of a block ends, behind so many bytes.
+// records returns the end of the first record of a block that ends at or after behind bytes.
 func records(b []byte, behind int) (at int) {
 	for at < behind {
-		at += int(binary.LittleEndian.Uint32(b[at:]) &^ (1 << 31)) // which says that it has a header
+		at += int(binary.LittleEndian.Uint32(b[at:]) &^ (1 << 31)) // this bit says that the record has a header
 	}
 	return at
 }
 
-// TestLostBehindKill damages a block of a stream whose server was killed long after the last write. It is told at the next start, in the log too,
-// and still at the one after that.
+// TestLostBehindKill damages a block of a stream whose server was killed long after the last write. The next start reports the loss, in the log
+// too, and the start after that still knows it.
 func TestLostBehindKill(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
 	fill(t, b)
 	n.srv.Remember(time.Now())
-	n.srv.Remember(time.Now().Add(time.Hour)) // all of it is on the disk by then
+	n.srv.Remember(time.Now().Add(time.Hour)) // everything is on the disk by then
 	for _, stream := range []string{fileStream, inboxStream, deadStream} {
 		for what, damage := range map[string]func(path string) error{
 			"removed": os.Remove,
@@ -91,7 +91,7 @@ func TestLostBehindKill(t *testing.T) {
 	}
 }
 
-// TestRemovedBeforeKill removes all that there is, each in its own way, and kills the server before it is looked at again: that is no loss.
+// TestRemovedBeforeKill removes all messages, each kind in its own way, and kills the server before the memory is updated: that is no loss.
 func TestRemovedBeforeKill(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, ServerOptions{})
@@ -158,8 +158,8 @@ func TestRemovedBeforeKill(t *testing.T) {
 	nothing("all files were removed")
 }
 
-// TestKilledWithFiles kills the server again and again while files are stored and removed, and events are published and handled: at no start
-// something is missed.
+// TestKilledWithFiles kills the server repeatedly while files are stored and removed, and events are published and handled: no start reports a
+// loss.
 func TestKilledWithFiles(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

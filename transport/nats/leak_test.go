@@ -35,13 +35,13 @@ func running(t *testing.T, functions ...string) []string {
 	return all
 }
 
-// method returns the name of a method as it is in a stack, so that running does not look for one that was renamed.
+// method returns the name of a method in stacks, so that renaming the method cannot make running find nothing.
 func method(f any) string {
 	name := runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name()
 	return name[strings.LastIndex(name, "nats.")+len("nats."):]
 }
 
-// TestCloseWaitsForTheGateway closes an orchestrator while agents have their inboxes made ready.
+// TestCloseWaitsForTheGateway closes an orchestrator while agents open their inboxes.
 func TestCloseWaitsForTheGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -83,7 +83,7 @@ func TestCloseWaitsForTheGateway(t *testing.T) {
 	}
 }
 
-// TestServeWaits holds that nothing of a subscription runs any more when Serve has returned.
+// TestServeWaits checks that no goroutine of a subscription runs when Serve has returned.
 func TestServeWaits(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	for i := range 200 {
@@ -105,7 +105,7 @@ func TestServeWaits(t *testing.T) {
 	}
 }
 
-// TestSubscriptionsEnd has subscriptions begin and fail in all ways, and counts what the client has of them in the end.
+// TestSubscriptionsEnd makes subscriptions begin and fail in several ways, and checks the client's subscriptions at the end.
 func TestSubscriptionsEnd(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	whole := &transport.SubscribeOptions{Unordered: true}
@@ -133,14 +133,14 @@ func TestSubscriptionsEnd(t *testing.T) {
 			}
 		}
 	}
-	each() // what is made once and stays
+	each() // makes what is made once and stays
 	before := b.nc.NumSubscriptions()
 	for range 5 {
 		each()
 	}
 	eventually(t, "as many subscriptions as before", func() bool { return b.nc.NumSubscriptions() <= before })
 
-	// Two that were made at the same moment for the answers of a cluster's servers.
+	// Two subscriptions made at the same moment for answers of a cluster's servers.
 	p, subs := &peers{}, [2]*natsgo.Subscription{}
 	for i := range subs {
 		var err error

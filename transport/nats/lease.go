@@ -19,10 +19,10 @@ const (
 	leaseBucket = "CORTEX_LEASE"
 	leaseStream = "KV_" + leaseBucket
 
-	leaseTTL   = 3 * time.Second        // how long a key of the bucket stays when it is not written again
-	leaseRenew = time.Second            // how often that is done
-	leaseRetry = 100 * time.Millisecond // the same, after it has failed
-	leaseWait  = time.Second            // for an answer of the server
+	leaseTTL   = 3 * time.Second        // a key of the bucket expires after this time unless it is written again
+	leaseRenew = time.Second            // period of renewals
+	leaseRetry = 100 * time.Millisecond // the same, after a renewal has failed
+	leaseWait  = time.Second            // bounds the wait for an answer of the server
 )
 
 var (
@@ -31,31 +31,32 @@ var (
 	errLost       = errors.New("the lease is lost")
 )
 
-// member is the key of a subscriber of an ordered inbox.
+// member is the value of an ordered subscriber's key.
 type member struct {
 	Label string    `json:"label"`
 	Since time.Time `json:"since"`
 }
 
-// lease is the key of a partition.
+// lease is the value of a partition's key.
 type lease struct {
-	Owner string `json:"owner"` // a subscriber's id; empty: nobody's
-	Epoch uint64 `json:"epoch"` // differs each time that it was taken, and grows
+	Owner string `json:"owner"` // a subscriber's id; empty: no owner
+	Epoch uint64 `json:"epoch"` // grows with each owner
 
-	rev uint64 // of the key in the bucket; 0: there is none
+	rev uint64 // revision of the key in the bucket; 0: no key
 }
 
-// newEpoch returns an epoch behind old. The bucket does not outlive the server, so that old may be a new beginning; the time goes on.
+// newEpoch returns an epoch greater than old. The bucket of a single server is lost with the process, so old may be 0: the clock makes the epoch
+// grow anyway.
 func newEpoch(old uint64) uint64 { return max(old+1, uint64(time.Now().UnixNano())) }
 
-// leaseTable is what the bucket says about an ordered inbox.
+// leaseTable is the content of the bucket for one ordered inbox.
 type leaseTable struct {
 	members map[string]member
 	leases  [transport.Partitions]lease
-	revs    map[string]uint64 // the newest revision of what each subscriber has written
+	revs    map[string]uint64 // the newest revision that each subscriber has written
 }
 
-// leaseTable reads the bucket. What is in it may be older than what others have been told already.
+// leaseTable reads the bucket. A replica may answer with an older state.
 func (b *Bus) leaseTable(ctx context.Context, t transport.Topic) (*leaseTable, error) {
 	ctx, cancel := context.WithTimeout(ctx, leaseWait)
 	defer cancel()
@@ -84,7 +85,7 @@ func (b *Bus) leaseTable(ctx context.Context, t transport.Topic) (*leaseTable, e
 		switch status := m.Header.Get("Status"); status {
 		case "":
 			l.enter(strings.TrimPrefix(m.Header.Get("Nats-Subject"), prefix), m)
-		case "204", "404": // the end, or nothing
+		case "204", "404": // the end, or no keys
 			return l, nil
 		case "503":
 			return nil, errNoLeases
@@ -94,7 +95,7 @@ func (b *Bus) leaseTable(ctx context.Context, t transport.Topic) (*leaseTable, e
 	}
 }
 
-// enter takes in a key. One that cannot be read is as one that is not there.
+// enter adds a key to the table. It treats an unreadable key like a missing one.
 func (l *leaseTable) enter(key string, m *natsgo.Msg) {
 	rev, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
 	if err != nil {
@@ -124,11 +125,12 @@ func (l *leaseTable) enter(key string, m *natsgo.Msg) {
 	}
 }
 
-// anyRevision has putKey write whatever there is.
+// anyRevision makes putKey write whatever the present revision is.
 const anyRevision = ^uint64(0)
 
-// putKey writes a key of the bucket if the revision there is rev, 0 for none, and returns the new one. Gone marks it as deleted. It
-// goes on while the bus is being closed.
+// putKey writes a key of the bucket if its revision is rev (0: no key), and returns the new revision. It returns errLeaseTaken when the revision is
+// another, errNoLeases when the bucket is missing or has no leader. With gone, it marks the key as deleted. It also works while the bus is being
+// closed.
 func (b *Bus) putKey(ctx context.Context, subject string, v any, gone bool, rev uint64) (uint64, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -159,7 +161,7 @@ func (b *Bus) putKey(ctx context.Context, subject string, v any, gone bool, rev 
 	return 0, err
 }
 
-// ensureLeases makes the bucket again, which a single server does not keep when it ends. One without a leader is there.
+// ensureLeases makes the bucket if it is missing, since a single server keeps it in memory only. A bucket without a leader is not missing.
 func (b *Bus) ensureLeases(ctx context.Context) error {
 	ctx, cancel := b.asking(ctx)
 	defer cancel()

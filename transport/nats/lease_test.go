@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// forge writes a key of the orchestrator's inbox into the bucket of leases, for ever.
+// forge writes a key of the orchestrator's inbox to the bucket of leases, without a TTL.
 func forge(t *testing.T, b *Bus, key string, v any) {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -25,7 +25,7 @@ func forge(t *testing.T, b *Bus, key string, v any) {
 	}
 }
 
-// TestDeadOwner finds leases of an owner that does not live. Its connection is gone, so nobody waits for their end.
+// TestDeadOwner finds leases of an owner whose connection is gone: nobody waits until they expire.
 func TestDeadOwner(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	forge(t, b, memberKey+"dead", member{Label: "dead"})
@@ -47,8 +47,8 @@ func TestDeadOwner(t *testing.T) {
 	})
 }
 
-// TestSlowPeer has a subscriber beside one that lives and takes nothing: after a while everything is handled all the same, and stays
-// where it is.
+// TestSlowPeer serves an inbox beside a subscriber that runs but takes no partition: after a while every event is handled all the same, and the
+// partitions stay with their owner.
 func TestSlowPeer(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, slow := n.dial(t, nil), n.dial(t, nil)
@@ -72,7 +72,7 @@ func TestSlowPeer(t *testing.T) {
 	}
 }
 
-// TestReleased checks that who ends leaves nothing behind that others have to wait for.
+// TestReleased checks that a subscriber that ends leaves nothing behind for which others would have to wait.
 func TestReleased(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	owned := make(chan int, 100)
@@ -95,8 +95,8 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// TestHandedOver has handlers run in all partitions when another subscriber comes: those of the parts that it is given end, and it
-// gets their events; the others go on.
+// TestHandedOver runs handlers in all partitions when another subscriber joins: those of the partitions that are handed over end, and the new owner
+// gets their events; the others continue.
 func TestHandedOver(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	a, b := n.dial(t, nil), n.dial(t, nil)
@@ -155,8 +155,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestMixedOrder has a subscriber without order come to one with order, and the other way: the second is told that it cannot, and the
-// first goes on.
+// TestMixedOrder makes a subscriber without order join one with order, and the reverse: the second one gets an error, and the first continues.
 func TestMixedOrder(t *testing.T) {
 	inbox := transport.Inbox("", "worker")
 	ordered, unordered := &transport.SubscribeOptions{}, &transport.SubscribeOptions{Unordered: true}
@@ -192,7 +191,7 @@ func TestMixedOrder(t *testing.T) {
 	}
 }
 
-// TestPartitionOfNobody publishes where no subscriber would look: the server does not take it.
+// TestPartitionOfNobody publishes to a partition that no subscriber reads: the server refuses it.
 func TestPartitionOfNobody(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	for _, p := range []string{"64", "-1", "00", "x", "_"} {

@@ -10,22 +10,22 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// turnedAway is how many connections a server may have beyond those that it takes, to say to them that it is full.
+// turnedAway is how many connections a server may have beyond its limit, to tell clients that it is full.
 const turnedAway = 32
 
-// listener accepts no more connections than a number of them are open. A server counts those that it has taken, after it has accepted
-// them: in a burst there are a thousand more, and none of the process's files is left for its store.
+// listener bounds the open connections. The server itself counts connections only after it has accepted them: a burst could open a thousand more
+// and leave the process no files for its store.
 //
-// Whether one is closed is looked up, when there may be too many.
+// The listener looks for closed connections only when the bound is reached.
 type listener struct {
 	net.Listener
 	most int
-	open []syscall.RawConn // or closed since they were looked at
-	came chan<- struct{}   // gets something for a connection, unless it has something
+	open []syscall.RawConn // may include closed ones
+	came chan<- struct{}   // receives a value for a new connection, without blocking
 	all  *visits           // nil: the server has no keys
 }
 
-// Accept implements [net.Listener]. It is called by one goroutine at a time.
+// Accept implements [net.Listener]. One goroutine at a time may call it.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -56,7 +56,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// forget forgets the connections that are closed.
+// forget removes the closed connections.
 func (l *listener) forget() {
 	still := l.open[:0]
 	for _, c := range l.open {
@@ -68,9 +68,9 @@ func (l *listener) forget() {
 	l.open = still
 }
 
-// listenBounded lets a server that was started without a listener accept at most most connections. A server takes no listener, and makes
-// one when it begins to accept, unless it has one: the field is set before it begins, as its own tests do. A version without such a
-// field is an error, so that nobody upgrades to one unawares.
+// listenBounded makes a server that was started without a listener accept at most most connections. The server has no option for a listener: it
+// makes one when it begins to accept, unless its field is set, as its own tests do. listenBounded returns an error for a version without such a
+// field, so that an upgrade cannot lose the bound unnoticed.
 func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}, all *visits) error {
 	if err := knowsServed(); err != nil {
 		return err
@@ -84,6 +84,6 @@ func listenBounded(ctx context.Context, ns *server.Server, addr string, most int
 		return err
 	}
 	reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(&listener{Listener: l, most: most, came: came, all: all}))
-	ns.AcceptLoop(make(chan struct{})) // returns when it accepts
+	ns.AcceptLoop(make(chan struct{})) // returns when the server accepts connections
 	return nil
 }

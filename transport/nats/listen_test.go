@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestListenerIsBounded holds that no more connections are accepted than may be open, however many come at once, and that one that is
-// closed makes room.
+// TestListenerIsBounded checks that no more connections are accepted than may be open, however many come at once, and that closing one makes room.
 func TestListenerIsBounded(t *testing.T) {
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -35,7 +34,7 @@ func TestListenerIsBounded(t *testing.T) {
 		}
 		return c
 	}
-	var open []net.Conn // by the server
+	var open []net.Conn // accepted by the server
 	for range 4 {
 		defer dial().Close()
 		open = append(open, receive(t, accepted))

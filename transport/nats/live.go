@@ -8,14 +8,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// How much of a live topic waits for a slow handler; what comes on top is lost to it.
+// Bounds of the events of a live topic that wait for a slow handler; further events are lost.
 const (
 	livePending      = 16_384
 	livePendingBytes = 64 << 20
 )
 
-// subscribeLive uses the client's own queue and goroutine of a subscription: events wait there until Serve is called, and
-// are handled there, one at a time.
+// subscribeLive uses the client's own queue and goroutine of the subscription: events wait there until Serve is called, and are handled one at a
+// time.
 func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.Topic) error {
 	var (
 		handle func(*natsgo.Msg)
@@ -36,7 +36,7 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 	sub.SetClosedHandler(func(string) { close(gone) })
 	err = sub.SetPendingLimits(livePending, livePendingBytes)
 	if err == nil {
-		// Without an answer from the server, what another client publishes from now on could pass the subscription.
+		// Without an answer from the server, the subscription could miss what another client publishes from now on.
 		err = b.nc.flush(ctx, sub)
 	}
 	if err != nil {
@@ -60,8 +60,8 @@ func (b *Bus) subscribeLive(ctx context.Context, s *subscription, t transport.To
 		}
 		close(begun)
 		<-ctx.Done()
-		_ = sub.Unsubscribe() // or the connection is closed, which ends it as well
-		<-gone                // the handler that runs has returned
+		_ = sub.Unsubscribe() // a closed connection ends the subscription as well
+		<-gone                // the running handler has returned
 	}
 	return nil
 }

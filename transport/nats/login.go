@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// login returns the options by which the server knows who connects, and who that is: nil when that is not known.
+// login returns the connection options that authenticate the bus, and its identity; nil when that is unknown.
 func login(ctx context.Context, o *Options) ([]natsgo.Option, *auth.Identity, error) {
 	var opts []natsgo.Option
 	creds := o.Creds
@@ -51,12 +51,12 @@ func login(ctx context.Context, o *Options) ([]natsgo.Option, *auth.Identity, er
 	return opts, who, nil
 }
 
-// errUnasked is for a server that does not ask who connects. Whoever has keys counts on it that nobody is there without; such a server
-// lets in everybody, and may be somebody else's who has taken the address.
+// errUnasked is the error for a server that asks for no credentials although the user has some. Such a server lets everybody in, and may be an
+// impostor at the server's address.
 var errUnasked = errors.New("it asks nobody for credentials")
 
-// expectQuestion wants each server to ask for a signature, where there are credentials; see natsgo.Option. It is noticed before anything is
-// sent to it.
+// expectQuestion makes the client refuse a server that does not ask for a signature, when there are credentials; see natsgo.Option. The client
+// refuses it before it sends anything.
 func (b *Bus) expectQuestion(o *natsgo.Options) error {
 	sign := o.SignatureCB
 	if sign == nil {
@@ -76,7 +76,7 @@ func (b *Bus) expectQuestion(o *natsgo.Options) error {
 	return nil
 }
 
-// fullPatience is how long a server that is full is asked again: others come and go.
+// fullPatience is how long connectFirst retries a server that is full, since clients come and go.
 const fullPatience = 3 * time.Second
 
 // connectFirst makes the first connection.
@@ -95,14 +95,13 @@ func connectFirst(ctx context.Context, o *Options, opts []natsgo.Option) (*natsg
 	}
 }
 
-// isFull reports whether a server has said that it is full, or has ended the connection without a word, as ours does when it may not even open
-// as many as it takes to say so.
+// isFull reports whether a server has said that it is full, or has closed the connection silently, as ours does when it has no file left to say so.
 func isFull(o *Options, err error) bool {
 	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	return errors.Is(err, natsgo.ErrMaxConnectionsExceeded) || strings.Contains(err.Error(), "maximum connections exceeded") || ended && o.TLS == (TLS{})
 }
 
-// dialError says why no connection could be made, and what to do. reached says that something has taken a connection.
+// dialError returns the reason why no connection was made, with advice. reached says that a program has accepted a connection.
 func dialError(o *Options, err error, reached bool) error {
 	addr := redact(o.URL)
 	var unknown x509.UnknownAuthorityError
@@ -145,7 +144,7 @@ func dialError(o *Options, err error, reached bool) error {
 	return fmt.Errorf("%w: no NATS server answers at %s: start one with `cortex serve`, or check --nats: %w", transport.ErrUnavailable, addr, err)
 }
 
-// refusesLogin reports whether err is what a server says to who is nobody to it.
+// refusesLogin reports whether err is a server's refusal of the credentials.
 func refusesLogin(err error) bool {
 	for _, e := range []error{natsgo.ErrAuthorization, natsgo.ErrAuthExpired, natsgo.ErrAuthRevoked, natsgo.ErrAccountAuthExpired} {
 		if errors.Is(err, e) {

@@ -13,13 +13,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// message returns the first message of a stream at or behind seq whose subject matches filter, or ErrNotFound. It asks the
-// stream's leader, who knows of everything that was acknowledged; another replica may be behind.
+// message returns the first message of a stream at or after seq whose subject matches filter, or ErrNotFound. It asks the stream's leader, which
+// has every acknowledged message; another replica may be behind.
 func (b *Bus) message(ctx context.Context, stream, filter string, seq uint64) (*jetstream.RawStreamMsg, error) {
 	return b.get(ctx, stream, map[string]any{"seq": seq, "next_by_subj": filter})
 }
 
-// get returns the message of a stream that is asked for, or ErrNotFound.
+// get returns the requested message of a stream, or ErrNotFound.
 func (b *Bus) get(ctx context.Context, stream string, asked map[string]any) (*jetstream.RawStreamMsg, error) {
 	var answer struct {
 		Error   *jetstream.APIError `json:"error"`
@@ -46,18 +46,18 @@ func (b *Bus) get(ctx context.Context, stream string, asked map[string]any) (*je
 	raw := &jetstream.RawStreamMsg{Subject: m.Subject, Sequence: m.Seq, Data: m.Data, Time: m.Time}
 	if len(m.Header) > 0 {
 		if raw.Header, err = natsgo.DecodeHeadersMsg(m.Header); err != nil {
-			raw.Header = natsgo.Header{} // a stranger's; what is missing is noticed
+			raw.Header = natsgo.Header{} // a stranger's message; decoding reports the missing headers
 		}
 	}
 	return raw, nil
 }
 
-// eraseMessage removes a message from a stream and overwrites it in the server's files. One that is not there is no error.
+// eraseMessage removes a message from a stream and overwrites it in the server's files. A missing message is no error.
 func (b *Bus) eraseMessage(ctx context.Context, stream string, seq uint64) error {
 	return b.removeMessage(ctx, stream, seq, true)
 }
 
-// removeMessage removes a message from a stream. To overwrite it makes the server write the whole file anew, of up to 4 MB.
+// removeMessage removes a message from a stream. Overwriting it makes the server rewrite the whole file, of up to 4 MB.
 func (b *Bus) removeMessage(ctx context.Context, stream string, seq uint64, overwrite bool) error {
 	var answer struct {
 		Error *jetstream.APIError `json:"error"`
@@ -68,7 +68,7 @@ func (b *Bus) removeMessage(ctx context.Context, stream string, seq uint64, over
 	if answer.Error == nil {
 		return nil
 	}
-	// The server has several words for a message that is not there.
+	// The server has several errors for a missing message.
 	raw, err := b.message(ctx, stream, ">", seq)
 	if errors.Is(err, transport.ErrNotFound) || err == nil && raw.Sequence != seq {
 		return nil
@@ -76,7 +76,7 @@ func (b *Bus) removeMessage(ctx context.Context, stream string, seq uint64, over
 	return fmt.Errorf("remove message %d of %s: %w", seq, stream, translate(answer.Error))
 }
 
-// ask sends a request to the server's API and reads the answer into it.
+// ask sends a request to the server's API and decodes its answer.
 func (b *Bus) ask(ctx context.Context, method string, req, answer any) error {
 	data, err := json.Marshal(req)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	maxOldWaiting = 256 // messages of older builds that wait for their answer; of more, who sent them asks again
-	maxOldTold    = 100 // senders of whom the log says that they are of an older build
+	maxOldWaiting = 256 // messages of older builds that wait for their answer; senders of further ones repeat them
+	maxOldTold    = 100 // senders that the log names
 )
 
-// errOldBuild is for who divides the conversations into as many partitions as builds before 0.1.0 did.
+// errOldBuild is the error for a program that publishes to the partitions of builds before 0.1.0.
 var errOldBuild = fmt.Errorf("%w: it comes from a program of a build before 0.1.0, which this Cortex does not understand: upgrade that program", transport.ErrInvalid)
 
-// ofOldBuild reports whether an older build publishes to subject what this one publishes to a.
+// ofOldBuild reports whether subject is the one to which an older build publishes an event for the address a.
 func ofOldBuild(a inboxAddress, subject string) bool {
 	token := strings.Split(strings.TrimPrefix(subject, inboxPrefix), ".")
 	p, err := strconv.Atoi(token[min(2, len(token)-1)])
@@ -30,8 +30,8 @@ func ofOldBuild(a inboxAddress, subject string) bool {
 	return inboxPrefix+strings.Join(token, ".") == inboxSubject(a)
 }
 
-// refuseOldBuilds answers, as long as the bus lives, who publishes to partitions that only older builds had. No stream takes that, and they would
-// try for ever. Where there are keys, the gateway says so.
+// refuseOldBuilds answers programs that publish to partitions that only older builds had, until the bus is closed. No stream stores such events,
+// and the programs would repeat them for ever. On a server with keys, the gateway answers them.
 func (b *Bus) refuseOldBuilds(ctx context.Context) error {
 	if b.who != nil || !b.begin() {
 		return nil
@@ -63,7 +63,7 @@ func (b *Bus) refuseOldBuilds(ctx context.Context) error {
 					b.log.Warn("a program of a build before 0.1.0 is refused: upgrade it", "from", who, "tenant", a.tenant, "to", oneLine(a.to, 100))
 				}
 				if m.Reply != "" {
-					_ = b.nc.PublishMsg(answer(m.Reply, m.Subject, errOldBuild)) // who hears nothing asks again
+					_ = b.nc.PublishMsg(answer(m.Reply, m.Subject, errOldBuild)) // a sender without an answer repeats the event
 				}
 			}
 		}

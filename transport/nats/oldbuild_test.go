@@ -12,8 +12,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestOlderBuildsAreTold holds that who still publishes to the partitions of builds before 0.1.0 is told so at once, with keys and without, and that
-// the log says it once of each: nobody takes what is published there.
+// TestOlderBuildsAreTold checks that programs that publish to the partitions of builds before 0.1.0 get an error at once, with keys and without, and
+// that the log mentions each of them once: no stream stores such events.
 func TestOlderBuildsAreTold(t *testing.T) {
 	for name, keyed := range map[string]bool{"without keys": false, "with keys": true} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestOlderBuildsAreTold(t *testing.T) {
 			}), nil))})
 			inbox := transport.Inbox("", transport.Cortex)
 			came := make(chan string, 10)
-			for range 2 { // who subscribes again
+			for range 2 { // the second subscription must not answer too
 				serveTopic(t, b, inbox, nil, func(e *transport.Event) error {
 					came <- text(e)
 					return nil
@@ -66,7 +66,7 @@ func TestOlderBuildsAreTold(t *testing.T) {
 					t.Errorf("%q came", got)
 				}
 				if !keyed {
-					continue // nobody answers what is published elsewhere
+					continue // other subjects have no responder
 				}
 				if err := say(oldPartitions); !errors.Is(err, transport.ErrForbidden) || strings.Contains(err.Error(), "build") {
 					t.Errorf("a partition that there never was: %v, want ErrForbidden", err)

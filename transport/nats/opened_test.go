@@ -9,14 +9,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// TestOpened holds that a server does not start which has not opened a stream that is in its store: Cortex would make it anew.
+// TestOpened checks that StartServer fails when the server has not opened a stream in its store, which Cortex would make anew.
 func TestOpened(t *testing.T) {
 	ended, _, _ := prepareDamage(t, 1)
 	n := &node{opts: ServerOptions{Dir: ended}}
 	n.start(t)
 	defer n.stop()
 	names := n.srv.memory.keeps.Names()
-	if err := opened(n.srv.current(), append(names, "ABSENT/"+inboxStream)); err != nil || len(names) < 3 { // an account that it has no keys of
+	if err := opened(n.srv.current(), append(names, "ABSENT/"+inboxStream)); err != nil || len(names) < 3 { // an account without keys here
 		t.Errorf("opened(%v) = %v", names, err)
 	}
 	if err := opened(n.srv.current(), append(names, "$G/CORTEX_MORE")); err == nil || !strings.Contains(err.Error(), "CORTEX_MORE") {
@@ -24,8 +24,8 @@ func TestOpened(t *testing.T) {
 	}
 }
 
-// TestNotOpened takes a stream from the server between the check and the start. The server does not start, which would delete the stream, and the
-// next one has it.
+// TestNotOpened makes a stream unreadable between the check and the start. The start fails instead of losing the stream, and the next server has
+// it.
 func TestNotOpened(t *testing.T) {
 	ended, _, _ := prepareDamage(t, 1)
 	key := filepath.Join(ended, "jetstream", "$G", "streams", deadStream, "meta.key")

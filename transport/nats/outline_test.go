@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
 )
 
-// TestPeopleReadOutlines holds that people with keys list conversations by their outlines, so that what is in them costs nothing; and that of the keys
-// of notes they get those of outlines only.
+// TestPeopleReadOutlines checks that people with keys list conversations by their outlines, without reading the conversations, and that they can
+// read no keys of notes but those of outlines.
 func TestPeopleReadOutlines(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})

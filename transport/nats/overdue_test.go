@@ -9,8 +9,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestOverdueCard has cards whose time the server has lost, as it can after a crash: they are gone all the same, for who
-// watches and for who comes later.
+// TestOverdueCard stores cards whose expiry the server has lost, as after a crash: watchers see them as gone, and later subscribers do not get
+// them.
 func TestOverdueCard(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	announce := func(id string) {
@@ -22,7 +22,7 @@ func TestOverdueCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.store(t.Context(), m); err != nil { // without the header that has the server take it away
+		if err := b.store(t.Context(), m); err != nil { // without the header that makes the server remove it
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 var _ transport.Owners = (*Bus)(nil)
 
-// Owners implements [transport.Owners]. A subscriber that was killed is left out; one that is cut off is in it for three seconds.
+// Owners implements [transport.Owners]. It omits subscribers that were killed; it lists a disconnected one for up to three seconds.
 func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner, error) {
 	if err := checkTopic(t); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner,
 	}
 	ids := slices.Sorted(maps.Keys(l.members))
 	var gone map[string]bool
-	if !b.who.Limited() { // others may not ask them
+	if !b.who.Limited() { // others may not send requests to subscribers
 		gone = b.gone(ctx, t, ids)
 	}
 	var all []transport.Owner
@@ -57,12 +57,12 @@ func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner,
 }
 
 const (
-	peerWait  = 250 * time.Millisecond // for a subscriber's sign of life
-	peerAgain = 20 * time.Millisecond  // before it is asked once more: servers of a cluster tell each other of it
+	peerWait  = 250 * time.Millisecond // for a subscriber's answer
+	peerAgain = 20 * time.Millisecond  // before the second request: servers of a cluster learn of subscriptions with a delay
 )
 
-// gone returns which of the subscribers of an inbox have no connection to the server any more, as it says at once when a process was
-// killed. One that has, but does not answer, may be paused, and is not gone.
+// gone returns the subscribers of an inbox that have no connection to the server any more, which the server reports as soon as a process is killed.
+// One that has a connection but does not answer may be paused, and is not gone.
 func (b *Bus) gone(ctx context.Context, t transport.Topic, ids []string) map[string]bool {
 	var mu sync.Mutex
 	var asking sync.WaitGroup
@@ -84,10 +84,10 @@ func (b *Bus) gone(ctx context.Context, t transport.Topic, ids []string) map[str
 	return gone
 }
 
-// unheard reports that nobody hears what is said to a subscriber.
+// unheard reports whether the server knows no connection that would receive a request to the subscriber.
 func (b *Bus) unheard(ctx context.Context, t transport.Topic, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, peerWait)
 	defer cancel()
 	_, err := b.nc.RequestWithContext(ctx, peerSubject(t, id), nil)
-	return errors.Is(err, natsgo.ErrNoResponders) // anything else: it answered, or is there and cannot
+	return errors.Is(err, natsgo.ErrNoResponders) // with any other result it answered, or is connected and cannot answer
 }

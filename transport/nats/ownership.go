@@ -9,23 +9,23 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// ownership is the owning of a partition, by a lease that has to be renewed.
+// ownership is the state of a partition that a subscriber owns by a lease, which it renews.
 type ownership struct {
-	renewing chan struct{} // held by who renews
+	renewing chan struct{} // holds one during a renewal
 
-	// Guarded by the inbox's mu; busy is written by the goroutine of rebalances only, and by the end of hold.
-	busy     bool  // taken, and neither released nor forgotten
-	owned    bool  // its events are handled
+	// Guarded by the inbox's mu. Only the rebalancer's goroutine and the end of hold write busy.
+	busy     bool  // acquired, and neither released nor forgotten
+	owned    bool  // its events are being handled
 	leaving  bool  // it is being released
-	lost     bool  // another one has it
-	doubtful bool  // it was owned, until the lease was not renewed in time
-	lease    lease // as it was written last
+	lost     bool  // another subscriber owns it
+	doubtful bool  // it was owned until a renewal came too late
+	lease    lease // as last written
 	until    time.Time
-	verified uint64 // the connection over which it was renewed
+	verified uint64 // number of reconnects when the lease was last renewed
 	cancel   context.CancelFunc
 }
 
-// take begins to own p, if the lease in the bucket is still old; hold goes on with the context that it returns.
+// take acquires the lease of p if old is still its value in the bucket. The caller then calls hold with the returned context.
 func (in *inbox) take(ctx context.Context, p *partition, old lease) (context.Context, error) {
 	conn := in.bus.nc.Stats().Reconnects
 	sent := time.Now()
@@ -44,7 +44,8 @@ func (in *inbox) take(ctx context.Context, p *partition, old lease) (context.Con
 
 func (p *partition) key() string { return fmt.Sprint(partitionKey, p.partition) }
 
-// hold serves p, which was taken, until ctx ends, it is to be released, or it is lost; then it gives it up.
+// hold serves p after take, until ctx ends or the partition is to be released or is lost. It then returns the held events and releases the lease,
+// unless the partition is lost.
 func (p *partition) hold(ctx context.Context, h transport.Handler) {
 	in := p.in
 	defer p.cancel()
@@ -71,7 +72,7 @@ func (p *partition) hold(ctx context.Context, h transport.Handler) {
 	in.look()
 }
 
-// own says that p is owned, now that its consumer is ready.
+// own marks p as owned once its consumer is ready.
 func (p *partition) own() {
 	p.in.mu.Lock()
 	p.owned = !p.lost && p.ctx.Err() == nil
@@ -79,7 +80,7 @@ func (p *partition) own() {
 	p.in.tell()
 }
 
-// disown says that p's events are not handled any more.
+// disown marks p as not owned.
 func (p *partition) disown() {
 	p.in.mu.Lock()
 	p.owned, p.doubtful = false, false
@@ -87,7 +88,7 @@ func (p *partition) disown() {
 	p.in.tell()
 }
 
-// doubt says that p is not owned, when its lease has not been renewed in time.
+// doubt marks p as not owned if its lease was not renewed in time.
 func (p *partition) doubt() {
 	p.in.mu.Lock()
 	if p.owned && p.lapsed() {
@@ -105,7 +106,7 @@ func (p *partition) leave() {
 	p.cancel()
 }
 
-// lose ends the handling of p's events, which may be another's.
+// lose ends the handling of p's events, because another subscriber may own them.
 func (p *partition) lose() {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
@@ -119,13 +120,13 @@ func (p *partition) isLost() bool {
 	return p.lost
 }
 
-// lapsed reports that the lease of p is not to be relied on for anything new; the inbox's mu is held. It looks at the time, since a process that was
-// stopped for a while may get here before it learns of anything else.
+// lapsed reports whether nothing new may be begun under p's lease. The caller holds the inbox's mu. It compares the clock, since a process that was
+// stopped for a while may get here before it learns anything else.
 func (p *partition) lapsed() bool {
 	return p.in.ordered && (p.lost || !time.Now().Before(p.until))
 }
 
-// keepLease renews p's lease until done is closed, or the lease is lost.
+// keepLease renews p's lease until done is closed or the lease is lost.
 func (p *partition) keepLease(done <-chan struct{}) {
 	next := time.NewTimer(leaseRenew)
 	defer next.Stop()
@@ -150,8 +151,8 @@ func (p *partition) keepLease(done <-chan struct{}) {
 	}
 }
 
-// renew writes p's lease again. An error that wraps errLost says that it is another's, or was. One that is over is renewed all the
-// same while nobody has taken it: what is being handled goes on then, as it does while nobody knows; nothing new is begun.
+// renew writes p's lease again. The error wraps errLost when another subscriber owns the partition or has owned it. An expired lease is renewed as
+// well if no other subscriber has taken it: handlers that run go on until the loss is known, but no new event is begun meanwhile.
 func (p *partition) renew(ctx context.Context) error {
 	select {
 	case p.renewing <- struct{}{}:
@@ -175,7 +176,7 @@ func (p *partition) renew(ctx context.Context) error {
 		}
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		p.lease = now // for the next renewal
+		p.lease = now // used by the next renewal
 	}
 	if err != nil {
 		return err
@@ -195,9 +196,9 @@ func (p *partition) renew(ctx context.Context) error {
 	return nil
 }
 
-// compare finds out why l, the lease of p, could not be written over, and returns what is to be written next: the answer to the last
-// renewal was lost; or the lease is over, or the bucket a new one. In these cases somebody else may have had the partition, however
-// shortly: it is another epoch.
+// compare finds out why l, the lease of p, could not be renewed, and returns the lease to write next. Either the answer to the last renewal was
+// lost, or the lease has expired, or the bucket is new. In the latter two cases another subscriber may have owned the partition for a moment, so
+// the epoch is a new one.
 func (p *partition) compare(ctx context.Context, l lease) (lease, error) {
 	all, err := p.in.bus.leaseTable(ctx, p.topic)
 	if err != nil {
@@ -216,7 +217,7 @@ func (p *partition) compare(ctx context.Context, l lease) (lease, error) {
 	return lease{}, fmt.Errorf("%w: it was taken by %.40q", errLost, now.Owner)
 }
 
-// confirm makes sure that p is still owned, when the connection is another than the one over which that was seen last.
+// confirm renews p's lease unless it was renewed over the present connection and has not lapsed.
 func (p *partition) confirm(ctx context.Context) error {
 	for {
 		p.in.mu.Lock()
@@ -231,7 +232,7 @@ func (p *partition) confirm(ctx context.Context) error {
 			p.lose()
 			return err
 		case errors.Is(err, errLeaseTaken), errors.Is(err, errNoLeases):
-			p.in.bus.pause(ctx, peerAgain) // the next one can do it
+			p.in.bus.pause(ctx, peerAgain) // renew has updated the lease; try again
 		case err != nil:
 			return err
 		}
@@ -241,7 +242,7 @@ func (p *partition) confirm(ctx context.Context) error {
 	}
 }
 
-// release gives p's lease up, for another to take at once.
+// release gives up p's lease, so that another subscriber can take it at once.
 func (p *partition) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// newPartitions returns an ordered subscriber of the orchestrator's inbox that serves nothing.
+// newPartitions returns an ordered subscriber of the orchestrator's inbox that serves no partition.
 func newPartitions(b *Bus, o transport.SubscribeOptions) *inbox {
 	if o.Concurrency == 0 {
 		o.Concurrency = transport.DefaultConcurrency
@@ -23,7 +23,7 @@ func newPartitions(b *Bus, o transport.SubscribeOptions) *inbox {
 	return newInbox(b, orchestratorInbox, o)
 }
 
-// owner is newPartitions with the first partition taken, and not served.
+// owner is newPartitions with the first partition acquired but not served.
 func owner(t *testing.T, b *Bus) (*inbox, *partition) {
 	t.Helper()
 	in := newPartitions(b, transport.SubscribeOptions{})
@@ -35,7 +35,7 @@ func owner(t *testing.T, b *Bus) (*inbox, *partition) {
 	return in, g
 }
 
-// inBucket returns what the bucket says about the first partition.
+// inBucket returns the lease of the first partition in the bucket.
 func inBucket(t *testing.T, b *Bus) lease {
 	t.Helper()
 	l, err := b.leaseTable(t.Context(), orchestratorInbox)
@@ -45,7 +45,7 @@ func inBucket(t *testing.T, b *Bus) lease {
 	return l.leases[0]
 }
 
-// TestRenew renews a lease, also when the answer to the last renewal was lost, or the bucket was.
+// TestRenew renews a lease, also after the answer to the last renewal or the bucket was lost.
 func TestRenew(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
@@ -58,7 +58,7 @@ func TestRenew(t *testing.T) {
 	if got := inBucket(t, b); got.Owner != in.id || got.Epoch != epoch {
 		t.Errorf("the lease is %+v, want the same owner and epoch %d", got, epoch)
 	}
-	forge(t, b, partitionKey+"0", lease{Owner: in.id, Epoch: epoch}) // written, and not heard of
+	forge(t, b, partitionKey+"0", lease{Owner: in.id, Epoch: epoch}) // written, but the answer was lost
 	if err := g.renew(t.Context()); !errors.Is(err, errLeaseTaken) {
 		t.Errorf("renew of what is ours already = %v, want errLeaseTaken", err)
 	}
@@ -80,7 +80,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRenewLost renews a lease that is another's, or was.
+// TestRenewLost renews a lease that another subscriber has or had.
 func TestRenewLost(t *testing.T) {
 	for name, spoil := range map[string]func(b *Bus, in *inbox, g *partition){
 		"another's": func(b *Bus, _ *inbox, g *partition) {
@@ -106,7 +106,7 @@ func TestRenewLost(t *testing.T) {
 	}
 }
 
-// TestLapsed looks at the time of a lease wherever it counts: a process that was stopped gets there before it learns that it was.
+// TestLapsed checks that the expiry of a lease is respected everywhere: a process that was stopped gets there before it learns anything else.
 func TestLapsed(t *testing.T) {
 	for name, lapsed := range map[string]bool{"holds": false, "lapsed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +149,8 @@ func TestLapsed(t *testing.T) {
 	}
 }
 
-// TestRenewLate renews a lease that is over, when nobody has taken it: what is being handled goes on, and what comes next has another
-// epoch if somebody could have had it.
+// TestRenewLate renews an expired lease that nobody has taken: running handlers go on, and the epoch changes if another subscriber could have had
+// the partition.
 func TestRenewLate(t *testing.T) {
 	for name, forgotten := range map[string]bool{"it is still there": false, "it is gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestRenewLate(t *testing.T) {
 	}
 }
 
-// TestDoubt has a lease that cannot be renewed, and then can again.
+// TestDoubt makes the renewal of a lease fail for a while.
 func TestDoubt(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -233,7 +233,7 @@ func TestDoubt(t *testing.T) {
 	in.mu.Lock()
 	g.current = f
 	in.mu.Unlock()
-	n.up(t, func(*Bus) {}) // who makes the bucket anew
+	n.up(t, func(*Bus) {}) // another bus makes the bucket again
 	if n := receive(t, owned); n == 0 {
 		t.Error("nothing is owned when the lease is renewed")
 	}
@@ -244,7 +244,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestConfirm begins to serve a partition over another connection than its lease was renewed over: somebody else may have it.
+// TestConfirm serves a partition over another connection than the one that renewed its lease: another subscriber may own it.
 func TestConfirm(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
@@ -262,7 +262,7 @@ func TestConfirm(t *testing.T) {
 	}
 }
 
-// TestShare divides what may be asked for among the partitions that are owned, or will be.
+// TestShare divides the limit among the partitions that are owned, or should be.
 func TestShare(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
@@ -275,7 +275,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestStarved frees the bytes that kept one partition from asking, in another partition.
+// TestStarved frees the bytes in one partition that kept another one from pulling.
 func TestStarved(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in, g := owner(t, b)
@@ -292,7 +292,7 @@ func TestStarved(t *testing.T) {
 	}
 }
 
-// TestClaim takes over what was delivered to an owner before: it comes first, in its order, and at once.
+// TestClaim takes over events that were delivered to an earlier owner: they come first, in order and at once.
 func TestClaim(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	before, b := n.dial(t, nil), n.dial(t, nil)
@@ -312,7 +312,7 @@ func TestClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range batch.Messages() { // which are never acknowledged
+	for range batch.Messages() { // never acknowledged
 	}
 	got := make(chan *transport.Event, 10)
 	serveTopic(t, b, orchestratorInbox, nil, func(e *transport.Event) error {
@@ -326,7 +326,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestClaimFromPaused takes over from an owner that is paused with its connection open: what it has asked for is not sent to it.
+// TestClaimFromPaused takes over from an owner that is paused with its connection open: its outstanding pulls get no events.
 func TestClaimFromPaused(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	paused, b := n.dial(t, nil), n.dial(t, nil)
@@ -373,7 +373,7 @@ func TestClaimFromPaused(t *testing.T) {
 	}
 }
 
-// TestToldBeforeReleased wants who gives a partition up to say so while the partition is still its own.
+// TestToldBeforeReleased checks that a subscriber reports the loss of a partition while it still owns it.
 func TestToldBeforeReleased(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, ask := n.dial(t, nil), n.dial(t, nil)
@@ -407,7 +407,7 @@ func TestToldBeforeReleased(t *testing.T) {
 	}
 }
 
-// TestDeadStaysDead takes what a dead owner had. What is left of that one, its member's key, is no sign of life.
+// TestDeadStaysDead takes over from a dead owner, whose remaining member key is no sign of life.
 func TestDeadStaysDead(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	forge(t, b, memberKey+"dead", member{Label: "dead"})
@@ -432,7 +432,7 @@ func TestDeadStaysDead(t *testing.T) {
 	}
 }
 
-// TestTakeIsACompare takes a partition twice on the strength of one look at the bucket: only the first one has it.
+// TestTakeIsACompare acquires a partition twice from one read of the bucket: only the first attempt succeeds.
 func TestTakeIsACompare(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	first, second := newPartitions(n.dial(t, nil), transport.SubscribeOptions{}), newPartitions(n.dial(t, nil), transport.SubscribeOptions{})
@@ -448,8 +448,8 @@ func TestTakeIsACompare(t *testing.T) {
 	}
 }
 
-// TestNewBucket takes a partition in a bucket that was made anew, with as many writes as an owner of before had made in the old one: that one
-// must not be able to write over it, which it would if revisions began again.
+// TestNewBucket acquires a partition in a new bucket, with as many writes as an earlier owner had made in the old one. The earlier owner must not
+// be able to overwrite the lease, which it could if revisions began again.
 func TestNewBucket(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -469,8 +469,8 @@ func TestNewBucket(t *testing.T) {
 	}
 }
 
-// TestPullOutlivesItsConnection delivers an event to a feed whose connection was made again since: what was lost with the old one is
-// missing before it, so that it is not handled, and the feed begins anew.
+// TestPullOutlivesItsConnection delivers an event to a feed after a reconnect: events may have been lost with the old connection, so the event is
+// not handled, and the feed begins again.
 func TestPullOutlivesItsConnection(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	g := newPartitions(b, transport.SubscribeOptions{}).partitions[0]
@@ -489,13 +489,13 @@ func TestPullOutlivesItsConnection(t *testing.T) {
 	}
 }
 
-// TestGapEndsTheFeed delivers events to a feed of which one is missing, as the new leader of a consumer does that was killed between counting
-// an event and sending it: what comes behind the gap is not handled, also when what is missing comes after it, and the feed begins anew.
+// TestGapEndsTheFeed omits an event of a feed, as the new leader of a consumer does after a kill between counting an event and sending it: events
+// after the gap are not handled, even if the missing one comes later, and the feed begins again.
 func TestGapEndsTheFeed(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	g := newPartitions(b, transport.SubscribeOptions{}).partitions[0]
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // nothing is handled, only held
+	cancel() // events are held but not handled
 	g.ctx, g.held, g.queues = ctx, map[uint64]*delivery{}, map[string][]*delivery{}
 	f := &feed{p: g, conn: b.nc.Stats().Reconnects, asked: 9, broken: make(chan error, 1)}
 	deliver := func(consumer uint64) {
@@ -523,7 +523,7 @@ func TestGapEndsTheFeed(t *testing.T) {
 	}
 }
 
-// TestOrphans leaves partitions that nobody takes to who has its share already, which keeps them for a while.
+// TestOrphans leaves partitions that nobody takes to a subscriber with its full share, which keeps them for a while.
 func TestOrphans(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, slow := n.dial(t, nil), n.dial(t, nil)
@@ -577,7 +577,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// TestShed gives up the partition with which the least is lost, one at a time.
+// TestShed releases the partitions with the fewest held events, one at a time.
 func TestShed(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	in := newPartitions(b, transport.SubscribeOptions{})

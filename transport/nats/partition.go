@@ -13,28 +13,27 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// partition is what one consumer delivers to a subscriber: a partition of an inbox, when it owns that, or the whole. Everything that
-// the server has delivered and that is not acknowledged is held: in a queue of its conversation (ordered), being handled, or
-// waiting to be handled again.
+// partition handles what one consumer delivers to a subscriber: one partition of an inbox, if it owns it, or the whole inbox. It holds every
+// delivered event that is not acknowledged: queued behind others of its conversation (when ordered), being handled, or waiting for another attempt.
 type partition struct {
 	partitionID
 	in          *inbox
 	pullSubject string
 	ctx         context.Context //nolint:containedctx // of the handlers, for as long as it is served
-	workers     *workers        // handle what is held
+	workers     *workers        // run handlers for held events
 
 	ownership // of a partition
 
 	// Guarded by the inbox's mu.
-	current *feed                  // nil while there is none
+	current *feed                  // nil while no feed runs
 	held    map[uint64]*delivery   // by sequence in the stream
-	queues  map[string][]*delivery // ordered: by conversation; the first is being handled
-	handled []stored               // acknowledged last, by sequence modulo length
-	last    string                 // where the last acknowledgement went
-	carried map[uint64]int         // by sequence: deliveries that the server has forgotten
+	queues  map[string][]*delivery // by conversation, when ordered; the first is being handled
+	handled []stored               // acknowledged most recently, by sequence modulo length
+	last    string                 // reply subject of the last acknowledgement
+	carried map[uint64]int         // by sequence: delivery counts that a reset has cleared at the server
 }
 
-// stored names a message in the stream. The time tells it from one with the same number in a stream that was made anew.
+// stored identifies a message in the stream. The time distinguishes it from one with the same sequence in a stream that was made anew.
 type stored struct {
 	seq uint64
 	at  time.Time
@@ -43,15 +42,15 @@ type stored struct {
 // delivery is an event that this subscriber holds.
 type delivery struct {
 	stored
-	from  string // the token of who sent it
+	from  string // the sender's token
 	bytes int    // of its body
-	count int    // deliveries to any subscriber, with this one
+	count int    // deliveries to any subscriber, including this one
 
-	handled int // Event.Delivery when it was last handled; 0: it was not. Only its handling goroutine writes it.
+	handled int // Event.Delivery of the last attempt; 0: none. Only its handling goroutine writes it.
 
 	// Guarded by the inbox's mu.
-	msg     *natsgo.Msg // as delivered last
-	touched time.Time   // when the server last heard of it
+	msg     *natsgo.Msg // as last delivered
+	touched time.Time   // when the server last received an acknowledgement of any kind for it
 }
 
 func newPartition(in *inbox, s partitionID) *partition {
@@ -63,7 +62,7 @@ func newPartition(in *inbox, s partitionID) *partition {
 	return p
 }
 
-// serve handles events until ctx ends, and waits for their handlers: they know from ctx that they should end, and are given the time.
+// serve handles events until ctx ends, and then waits for the running handlers, which see the end of ctx.
 func (p *partition) serve(ctx context.Context, h transport.Handler) {
 	p.in.mu.Lock()
 	p.ctx = ctx
@@ -80,7 +79,7 @@ func (p *partition) serve(ctx context.Context, h transport.Handler) {
 	p.workers.wait()
 }
 
-// take holds an event that was delivered, and has it handled.
+// take holds a delivered event and starts or queues its handling.
 func (p *partition) take(m *natsgo.Msg) {
 	in := p.in
 	meta, err := m.Metadata()
@@ -93,14 +92,14 @@ func (p *partition) take(m *natsgo.Msg) {
 
 	in.mu.Lock()
 	if d := p.held[s.seq]; d != nil && d.stored == s {
-		d.msg, d.touched = m, now // delivered again; its newest acknowledgement is the one that counts
+		d.msg, d.touched = m, now // delivered again: only the newest acknowledgement counts
 		in.mu.Unlock()
 		p.pull()
 		return
 	}
 	if p.handled[s.seq%uint64(len(p.handled))] == s {
 		in.mu.Unlock()
-		in.send(m, ackDone) // the first did not arrive
+		in.send(m, ackDone) // the first acknowledgement was lost
 		p.pull()
 		return
 	}
@@ -108,7 +107,7 @@ func (p *partition) take(m *natsgo.Msg) {
 	p.held[s.seq] = d
 	in.heldBytes += len(m.Data)
 	in.hold(d.from, 1, len(m.Data))
-	if p.ctx.Err() != nil { // giveBack returns it behind those before it
+	if p.ctx.Err() != nil { // giveBack returns it after the earlier ones
 		in.mu.Unlock()
 		return
 	}
@@ -124,7 +123,7 @@ func (p *partition) take(m *natsgo.Msg) {
 	in.mu.Unlock()
 }
 
-// carry takes over how often events were delivered before a reset made the server forget it.
+// carry sets the delivery counts that a reset has cleared at the server.
 func (p *partition) carry(counts map[uint64]int) {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
@@ -138,10 +137,10 @@ func (p *partition) done(d *delivery) {
 	p.pull()
 }
 
-// drop stops holding d, and returns its message.
+// drop stops holding d and returns its message.
 func (p *partition) drop(d *delivery, handled bool) *natsgo.Msg {
 	in := p.in
-	if in.ordered { // else it comes again, maybe to another subscriber
+	if in.ordered { // unordered, it is delivered again, perhaps to another subscriber
 		in.failing.Forget(d.seq)
 	}
 	in.mu.Lock()
@@ -159,7 +158,7 @@ func (p *partition) drop(d *delivery, handled bool) *natsgo.Msg {
 	return d.msg
 }
 
-// nak gives m back, to be delivered again after delay.
+// nak returns m to the server, which delivers it again after delay.
 func (p *partition) nak(m *natsgo.Msg, delay time.Duration) {
 	if delay > 0 {
 		p.in.send(m, fmt.Appendf(nil, `%s {"delay":%d}`, ackNot, int64(delay)))
@@ -168,7 +167,7 @@ func (p *partition) nak(m *natsgo.Msg, delay time.Duration) {
 	}
 }
 
-// all returns what is held, in its order.
+// all returns the held events in the order of the stream.
 func (p *partition) all() []*delivery {
 	p.in.mu.Lock()
 	defer p.in.mu.Unlock()
@@ -180,8 +179,8 @@ func (p *partition) all() []*delivery {
 	return all
 }
 
-// giveBack returns all that is held, for another subscriber to take. The next owner of a partition has it delivered again by itself, and
-// only needs to know how often that was done.
+// giveBack returns all held events for other subscribers. The next owner of a partition gets them again by its reset, and needs only their delivery
+// counts.
 func (p *partition) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
@@ -201,15 +200,15 @@ func (p *partition) giveBack() {
 	}
 }
 
-// forget stops holding what another one has by now.
+// forget stops holding events of a partition that another subscriber owns.
 func (p *partition) forget() {
 	for _, d := range p.all() {
 		p.drop(d, false)
 	}
 }
 
-// settle waits until the server has done what the acknowledgements say. It queues them, and a subscriber that came before
-// its turn would get again what was handled.
+// settle waits until the server has processed the acknowledgements. The server queues them, and a subscriber that started before would get handled
+// events again.
 func (p *partition) settle(ctx context.Context) error {
 	p.in.mu.Lock()
 	last := p.last
@@ -217,6 +216,6 @@ func (p *partition) settle(ctx context.Context) error {
 	if last == "" {
 		return nil
 	}
-	_, err := p.in.bus.nc.RequestWithContext(ctx, last, ackProgress) // changes nothing, and is answered in its turn
+	_, err := p.in.bus.nc.RequestWithContext(ctx, last, ackProgress) // changes nothing; the server answers it after the earlier ones
 	return err
 }

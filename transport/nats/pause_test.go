@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReplicaPaused stops a process for longer than its leases last: another one takes over and gets everything, also what the server
-// would still send to the one that is stopped. When that goes on it gives up what it had, and is given a share.
+// TestReplicaPaused stops a process for longer than its leases last: another one takes over and gets every event, also those that the server would
+// still send to the stopped process. When that continues, it gives up its partitions and gets a share again.
 func TestReplicaPaused(t *testing.T) {
 	r := newReplicas(t)
 	stop := publishers(t, r.node.srv.URL())

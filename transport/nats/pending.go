@@ -9,16 +9,16 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// served is a connection as its server has it. The server tells most of this too late, or not at all.
+// served is the server's internal state of a connection. The server's API reports most of it too late or not at all.
 type served struct {
 	mu   *sync.RWMutex
-	most *int64  // bytes that may wait for it, guarded by mu
-	wait *int64  // bytes that do, guarded by mu
-	msgs *int64  // that it has sent, atomic
-	part *[]byte // of a message that has not come as a whole; of the goroutine that reads
+	most *int64  // limit of the bytes that wait to be sent to it, guarded by mu
+	wait *int64  // bytes that wait, guarded by mu
+	msgs *int64  // number of messages that it has sent, atomic
+	part *[]byte // buffer of a partly received message, of the goroutine that reads
 }
 
-// knowsServed returns an error for a version of the server in which [servedBy] does not find all of that.
+// knowsServed returns an error for a version of the server in which [servedBy] would not find these fields.
 func knowsServed() error {
 	c := reflect.TypeOf((*server.Server).GetClient).Out(0).Elem()
 	for _, field := range []struct {
@@ -46,7 +46,7 @@ func knowsServed() error {
 	return nil
 }
 
-// servedBy returns a connection of a server; nil when it has gone.
+// servedBy returns a connection of a server; nil when it is closed.
 func servedBy(ns *server.Server, cid uint64) *served {
 	c := reflect.ValueOf(ns.GetClient(cid))
 	if c.IsNil() {
@@ -63,23 +63,23 @@ func servedBy(ns *server.Server, cid uint64) *served {
 	}
 }
 
-// keep sets how many bytes the server keeps for the connection before it closes it. It has one number for all connections, but a field of
-// each: what is enough for an orchestrator is too much as often as a stranger may connect.
+// keep sets how many bytes may wait for the connection before the server closes it. The server's option is the same for all connections, while the
+// field is per connection: what an orchestrator needs would be too much for every connection of a stranger.
 func (s *served) keep(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*s.most = int64(most)
 }
 
-// waiting returns how many bytes wait for the connection.
+// waiting returns how many bytes wait to be sent to the connection.
 func (s *served) waiting() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return *s.wait
 }
 
-// sent returns how many messages have come from it.
+// sent returns how many messages the connection has sent.
 func (s *served) sent() int64 { return atomic.LoadInt64(s.msgs) }
 
-// begun returns how much is kept for a message that has not come as a whole. Only the goroutine that reads the connection may ask.
+// begun returns the bytes reserved for a partly received message. Only the goroutine that reads the connection may call it.
 func (s *served) begun() int { return cap(*s.part) }

@@ -21,13 +21,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck/storechecktest"
 )
 
-// author writes to the log and to the inbox of one conversation, each event once to both, until it is stopped. Its numbers say
-// how far it is.
+// author writes each event once to the log and to the inbox of one conversation, until it is stopped.
 type author struct {
 	contextID   string
-	begun       atomic.Int64 // events whose writing has begun
-	logged      atomic.Int64 // those that are acknowledged by the log
-	inInbox     atomic.Int64 // and by the inbox
+	begun       atomic.Int64 // events whose write has begun
+	logged      atomic.Int64 // events that the log has acknowledged
+	inInbox     atomic.Int64 // events that the inbox has acknowledged
 	padding     string
 	wait        sync.WaitGroup
 	stop        context.CancelFunc
@@ -60,13 +59,13 @@ func startAuthor(t *testing.T, b *Bus, s *jetstore.Store, contextID string) *aut
 	return w
 }
 
-// found is what a server on a store gives: how many events each conversation has, in its log and in the inbox.
+// found is the content of a store: the number of events of each conversation in its log and in the inbox.
 type found struct {
 	logged, inInbox map[string]int
-	refused         map[string]error // conversations that cannot be loaded, and why
+	refused         map[string]error // conversations that cannot be loaded, with the error
 }
 
-// recoverStore starts a server on a store and reads everything. Each conversation has to be a beginning of what was written.
+// recoverStore starts a server on a store and reads everything. Each conversation must be a prefix of what was written.
 func recoverStore(t *testing.T, dir string, conversations []string) found {
 	t.Helper()
 	srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir})
@@ -131,9 +130,8 @@ func recoverStore(t *testing.T, dir string, conversations []string) found {
 	return f
 }
 
-// TestPowerCut copies the store in the middle of writing, file by file, which is worse than what a power cut leaves: the files
-// are of different moments. A server on the copy has everything that was acknowledged before the copy began, and of what came
-// then a beginning.
+// TestPowerCut copies the store during writes, file by file. That is worse than a power cut, since the files are of different moments. A server on
+// the copy has everything that was acknowledged before the copy began, and a prefix of what was written later.
 func TestPowerCut(t *testing.T) {
 	for _, sync := range []string{"", "always"} {
 		t.Run("sync "+sync, func(t *testing.T) {
@@ -182,8 +180,8 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// TestTornBlock spoils the end of what was written last, as a disk does that lost its power. Each conversation is a beginning
-// of what it was, or is refused by its name.
+// TestTornBlock damages the end of the last write, like a disk that lost power. Each conversation is a prefix of what it was, or loading it returns
+// an error.
 func TestTornBlock(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -210,7 +208,7 @@ func TestTornBlock(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		spoil func(content []byte) []byte
-		most  int // messages that may be missing, of each stream
+		most  int // messages that may be missing in each stream
 	}{
 		{"a byte is missing", func(b []byte) []byte { return b[:len(b)-1] }, 1},
 		{"a few bytes are missing", func(b []byte) []byte { return b[:len(b)-11] }, 1},
@@ -261,7 +259,7 @@ func TestTornBlock(t *testing.T) {
 	}
 }
 
-// number returns that of a block's file.
+// number returns the number in the name of a block's file.
 func number(file string) int {
 	n, _ := strconv.Atoi(strings.TrimSuffix(filepath.Base(file), ".blk"))
 	return n

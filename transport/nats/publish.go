@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// publishTimeout is how long Publish tries when its ctx does not end before: a server may be starting again.
+	// publishTimeout is how long Publish retries unless its ctx ends before: the server may be restarting.
 	publishTimeout = 10 * time.Second
-	// attemptTimeout is how long it waits for one answer: one that was killed gives none, and the next may have been elected since.
-	// Asking again is harmless: the server knows the id.
+	// attemptTimeout bounds the wait for one answer: a killed server gives none, and another one may lead by now. Repeating a publish is harmless,
+	// since the server knows the id.
 	attemptTimeout = time.Second
-	// retryPause is between two attempts when the server is there but its streams are not yet.
+	// retryPause is between two attempts when the server answers but its streams are not available yet.
 	retryPause = 50 * time.Millisecond
 )
 
-// Publish implements transport.Transport. When the server is away it waits up to ten seconds for it before it returns
-// ErrUnavailable; on live topics it does not wait.
+// Publish implements transport.Transport. While the server is unavailable it retries for up to ten seconds before it returns ErrUnavailable; on
+// live topics it does not retry.
 func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -70,12 +70,12 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 	m.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
 	if !e.DeliverAt.IsZero() {
 		if timer := timerSubject(a); time.Now().Before(e.DeliverAt) {
-			// Written by hand: the client cuts the time to the second, which is up to a second early.
+			// Formatted here: the client truncates the time to seconds, so that a timer would fire up to a second early.
 			m.Header[jetstream.ScheduleHeader] = []string{"@at " + e.DeliverAt.UTC().Format(time.RFC3339Nano)}
 			m.Header[jetstream.ScheduleTargetHeader] = []string{m.Subject}
 			m.Subject = timer
 		} else {
-			// It takes the place of the one that waits.
+			// The event replaces the waiting timer.
 			m.Header[headerScheduler] = []string{timer}
 			m.Header[headerScheduleNext] = []string{"purge"}
 		}
@@ -83,20 +83,21 @@ func (b *Bus) publishInbox(ctx context.Context, t transport.Topic, e *transport.
 	return b.store(ctx, m)
 }
 
-// messageID returns by what the server knows that it has an event already: it knows ids per stream, not per inbox.
+// messageID returns the id by which the server recognises an event that it has stored. It includes the inbox, since the server compares ids per
+// stream.
 func (a inboxAddress) messageID(id string) string {
 	return transport.Escape(a.tenant) + "." + transport.Escape(a.to) + "." + transport.Escape(a.context) + "." + transport.Escape(a.from) + "." + id
 }
 
-// With these headers the server removes the schedule on the first one's subject together with storing a message.
+// With these headers the server stores the message and removes the schedule on the subject in headerScheduler in one step.
 const (
 	headerScheduler    = "Nats-Scheduler"
 	headerScheduleNext = "Nats-Schedule-Next"
 )
 
-// publishCard puts a card into its key. There is no id: a refresh may have the one of the card that it refreshes.
+// publishCard writes a card to its key. The message has no id, since a refresh may have the same event id as the card before.
 func (b *Bus) publishCard(ctx context.Context, e *transport.Event) error {
-	c := e.Payload.(*transport.Card) // Validate has checked
+	c := e.Payload.(*transport.Card) // Validate has checked the type
 	m, err := encode(cardSubject(e.Tenant, c.AgentID, c.Instance), e, false)
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (b *Bus) publishCard(ctx context.Context, e *transport.Event) error {
 	return b.store(ctx, m)
 }
 
-// lifetime has the server keep a card as long as it holds.
+// lifetime sets the TTL with which the server keeps a card or its marker.
 func lifetime(m *natsgo.Msg, c *transport.Card) {
 	ttl := c.TTL
 	if c.Gone != "" {
@@ -118,7 +119,7 @@ func lifetime(m *natsgo.Msg, c *transport.Card) {
 	}
 }
 
-// publishTold sends what Cortex tells of an agent to who listens now.
+// publishTold publishes Cortex's event about an agent to those who listen now.
 func (b *Bus) publishTold(e *transport.Event, told *transport.AgentEvent) error {
 	m, err := encode(toldSubject(e.Tenant, told.AgentID), e, false)
 	if err != nil {
@@ -127,7 +128,7 @@ func (b *Bus) publishTold(e *transport.Event, told *transport.AgentEvent) error 
 	return translate(b.nc.PublishMsg(m))
 }
 
-// headerKVOperation makes tools for key-value buckets see that a key was deleted.
+// headerKVOperation marks a key as deleted for key-value clients.
 const headerKVOperation = "KV-Operation"
 
 func (b *Bus) publishLive(t transport.Topic, e *transport.Event) error {
@@ -138,7 +139,7 @@ func (b *Bus) publishLive(t transport.Topic, e *transport.Event) error {
 	return translate(b.nc.PublishMsg(m))
 }
 
-// store publishes m to its stream and waits until the server has it.
+// store publishes m to its stream and waits for the server's acknowledgement.
 func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 	end := time.Now().Add(publishTimeout)
 	for {
@@ -166,7 +167,7 @@ func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 		if b.nc.IsConnected() {
 			b.pause(wait, retryPause)
 		} else {
-			_, _ = b.online(wait) // the next attempt says what is wrong
+			_, _ = b.online(wait) // the next attempt returns the error
 		}
 		cancel()
 	}
@@ -197,9 +198,8 @@ func (b *Bus) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// keep republishes the message that keeps the work queue from becoming empty: an empty one replaces its file at every
-// acknowledgement. It must be near the end of the stream, so it is sent again while there is traffic; each replaces the
-// one before.
+// keep publishes the sentinel, which keeps the work queue from becoming empty: an empty one replaces its file at every acknowledgement. It must be
+// near the end of the stream, so it is published again while there is traffic; each sentinel replaces the previous one.
 func (b *Bus) keep(ctx context.Context) error {
 	return b.store(ctx, sentinel())
 }

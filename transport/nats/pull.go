@@ -9,30 +9,28 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 )
 
-// pullAgain is the pause before a server is asked again that does not know the way to a consumer, and wayTimeout how long it may
-// not know it.
+// pullAgain is the pause before the next request when the server does not yet have a route to a consumer; wayTimeout is how long that may last.
 const (
 	pullAgain  = 10 * time.Millisecond
 	wayTimeout = 2 * time.Second
 )
 
-// pull is the flow from a consumer whose messages are not acknowledged. Unlike the client's own it asks again at once when nobody
-// has heard it: in a cluster the answer that a consumer was made can be here before the way to the server that has it. It is for one
-// goroutine.
+// pull delivers messages of a consumer without acknowledgements. Unlike the client's own pull it repeats a request without responders at once: in a
+// cluster, the answer that a consumer was made can arrive before the route to its server exists. Only one goroutine may use it.
 type pull struct {
 	bus     *Bus
 	subject string
 	sub     *natsgo.Subscription
 	msgs    chan *natsgo.Msg
 
-	asked   int       // messages that were asked for and have not come
-	heard   time.Time // last message of any kind
-	unheard time.Time // since then nobody has heard what was asked; zero: somebody has
+	asked   int       // messages that were requested and have not arrived
+	heard   time.Time // when the last message of any kind arrived
+	unheard time.Time // since when requests have had no responder; zero: the last one had
 }
 
-// newPull begins the flow from a consumer. The caller ends it with close.
+// newPull starts to pull from a consumer. The caller ends it with close.
 func (b *Bus) newPull(stream, consumer string) (*pull, error) {
-	msgs := make(chan *natsgo.Msg, 2*cardPulls) // what is asked for, and what is said of it
+	msgs := make(chan *natsgo.Msg, 2*cardPulls) // the messages and the server's statuses
 	sub, err := b.nc.ChanSubscribe(b.nc.NewInbox(), msgs)
 	if err != nil {
 		return nil, err
@@ -44,7 +42,7 @@ func (b *Bus) newPull(stream, consumer string) (*pull, error) {
 
 func (p *pull) close() { _ = p.sub.Unsubscribe() }
 
-// next waits for a message until ctx ends, whose error it returns then. Any other error ends the flow.
+// next waits for a message. It returns ctx's error when ctx ends; after any other error the pull is unusable.
 func (p *pull) next(ctx context.Context) (*natsgo.Msg, error) {
 	for {
 		if p.asked <= cardPulls/2 {
@@ -84,7 +82,7 @@ func (p *pull) next(ctx context.Context) (*natsgo.Msg, error) {
 	}
 }
 
-// ask asks for as many messages as there is room for.
+// ask requests as many messages as there is room for.
 func (p *pull) ask() error {
 	n := cardPulls - p.asked
 	req := fmt.Appendf(nil, `{"batch":%d,"expires":%d,"idle_heartbeat":%d}`, n, int64(pullExpires), int64(pullHeartbeat))
@@ -95,7 +93,7 @@ func (p *pull) ask() error {
 	return nil
 }
 
-// unanswered takes notice that nobody has heard what was asked. When it has been so for too long, the consumer is gone.
+// unanswered handles a request without responders. After wayTimeout it returns natsgo.ErrNoResponders: the consumer is gone.
 func (p *pull) unanswered(ctx context.Context) error {
 	p.asked = 0
 	if p.unheard.IsZero() {
@@ -108,14 +106,14 @@ func (p *pull) unanswered(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// What a server says of a pull, rather than sending a message for it.
+// Statuses that a server sends about a pull.
 const (
-	heartbeat = "100" // there is none at the moment
-	unheard   = "503" // nobody is there to be asked
+	heartbeat = "100" // no message at the moment
+	unheard   = "503" // no responders
 )
 
-// statusOf returns what a server says of a pull with m, or "" when m is a message for it: that has an address for its acknowledgement,
-// whatever its sender has put into its header.
+// statusOf returns the status in m, or "" when m is a message of the stream: those have a reply subject for their acknowledgement, whatever their
+// headers are.
 func statusOf(m *natsgo.Msg) string {
 	if m.Reply != "" {
 		return ""
@@ -123,8 +121,8 @@ func statusOf(m *natsgo.Msg) string {
 	return m.Header.Get("Status")
 }
 
-// unserved returns how many messages of a pull that has ended did not come. It reports false for a status that says nothing of a pull:
-// the consumer is gone, or its leader has changed.
+// unserved returns how many messages of an ended pull were not delivered. ok is false for a status that does not end a pull regularly: the consumer
+// is gone, or its leader has changed.
 func unserved(m *natsgo.Msg) (int, bool) {
 	left, err := strconv.Atoi(m.Header.Get("Nats-Pending-Messages"))
 	return left, err == nil

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// peerOverdue is how long a subscriber may be silent before it is asked whether it lives.
+	// peerOverdue is how long another subscriber's key may be unchanged before it is asked for a sign of life.
 	peerOverdue = leaseRenew * 3 / 2
-	// orphanWait is how long a partition is left to the subscriber that should have it; then anybody takes it.
+	// orphanWait is how long a free partition is left to the subscriber that should have it; after that, any subscriber takes it.
 	orphanWait = time.Second
-	// orphanKeep is how long who took such a partition keeps it, though it has more than its share.
+	// orphanKeep is how long a subscriber keeps such a partition though it has more than its share.
 	orphanKeep = 10 * time.Second
 )
 
-// rebalancer is what an ordered subscriber knows of the others, to decide what it should own. Each decides for itself, by the same
-// rules, and the bucket lets only one of two take the same thing.
+// rebalancer decides which partitions an ordered subscriber owns. Every subscriber decides for itself by the same rules; when two want the same
+// partition, the bucket lets only one acquire the lease.
 type rebalancer struct {
 	in      *inbox
 	h       transport.Handler
 	since   time.Time
-	written time.Time // when the member's key was
+	written time.Time // when the member's key was last written
 	seen    map[string]sighting
-	free    [transport.Partitions]time.Time // since when a partition has no owner
-	keep    time.Time                       // until then nothing is released to be fair
+	free    [transport.Partitions]time.Time // since when each partition has had no owner
+	keep    time.Time                       // until then no partition is released to be fair
 	holding sync.WaitGroup
 }
 
-// sighting is what was last seen of another subscriber.
+// sighting is the last observation of another subscriber.
 type sighting struct {
 	rev   uint64
 	at    time.Time
@@ -48,12 +48,12 @@ func newRebalancer(in *inbox, h transport.Handler) *rebalancer {
 	return &rebalancer{in: in, h: h, since: time.Now().UTC(), seen: map[string]sighting{}}
 }
 
-// rebalance owns partitions until ctx ends, and waits until all are given up.
+// rebalance acquires and releases partitions until ctx ends, and waits until all are released.
 func (in *inbox) rebalance(ctx context.Context, h transport.Handler) {
 	c := newRebalancer(in, h)
 	alive, err1 := in.bus.nc.Subscribe(peerSubject(in.topic, in.id), func(m *natsgo.Msg) { _ = m.Respond(nil) })
 	news, err2 := in.bus.nc.Subscribe(peerSubject(in.topic, ""), func(*natsgo.Msg) { in.look() })
-	defer func() { // which a nil one knows how to
+	defer func() { // a nil subscription returns an error
 		_ = alive.Unsubscribe()
 		_ = news.Unsubscribe()
 	}()
@@ -86,20 +86,20 @@ func (in *inbox) rebalance(ctx context.Context, h transport.Handler) {
 	c.holding.Wait()
 }
 
-// leave tells others that the partitions of this subscriber are to be theirs.
+// leave removes the member's key, so that other subscribers take its partitions.
 func (c *rebalancer) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTimeout)
 	defer cancel()
 	if !c.written.IsZero() {
-		_, _ = c.in.bus.putKey(ctx, leaseSubject(c.in.topic, memberKey+c.in.id), member{}, true, anyRevision) // else it is over soon
+		_, _ = c.in.bus.putKey(ctx, leaseSubject(c.in.topic, memberKey+c.in.id), member{}, true, anyRevision) // otherwise it expires soon
 	}
 	c.in.announce()
 }
 
-// announce tells others that there is something new in the bucket.
+// announce tells the other subscribers to read the bucket.
 func (in *inbox) announce() { _ = in.bus.nc.Publish(peerSubject(in.topic, ""), nil) }
 
-// step reads the bucket, and takes or releases what it should.
+// step reads the bucket, and acquires or releases partitions.
 func (c *rebalancer) step(ctx context.Context) error {
 	in := c.in
 	if err := c.write(ctx); err != nil {
@@ -165,14 +165,14 @@ func (c *rebalancer) write(ctx context.Context) error {
 	return nil
 }
 
-// observe finds out which of the others are gone.
+// observe finds out which other subscribers are gone.
 func (c *rebalancer) observe(ctx context.Context, l *leaseTable) {
 	now := time.Now()
 	var ask []string
 	for id, rev := range l.revs {
 		s, known := c.seen[id]
 		if s.rev != rev {
-			// An older one: others have what it had, or the bucket is a new one. That is no sign of life.
+			// A lower revision is no sign of life: the newer keys have other owners now, or the bucket is new.
 			s = sighting{rev: rev, at: now, asked: known && rev > s.rev}
 		}
 		if id != c.in.id && !s.gone && (!s.asked || now.Sub(s.at) > peerOverdue) {
@@ -189,7 +189,7 @@ func (c *rebalancer) observe(ctx context.Context, l *leaseTable) {
 	}
 }
 
-// shed begins to release the partition with which the least is lost, unless one is being released.
+// shed begins to release the partition with the fewest held events, unless one is being released.
 func (c *rebalancer) shed() {
 	in := c.in
 	in.mu.Lock()
@@ -210,7 +210,7 @@ func (c *rebalancer) shed() {
 	}
 }
 
-// acquire takes as many of the free partitions as are wanted, and those that nobody else takes.
+// acquire takes as many free partitions as are wanted, and orphans.
 func (c *rebalancer) acquire(ctx context.Context, l *leaseTable, free []int, wanted int) error {
 	in := c.in
 	var failed error
@@ -222,7 +222,7 @@ func (c *rebalancer) acquire(ctx context.Context, l *leaseTable, free []int, wan
 		p := in.partitions[i]
 		holding, err := in.take(ctx, p, l.leases[i])
 		if err != nil {
-			failed = errors.Join(failed, err) // somebody was faster, or the server is away
+			failed = errors.Join(failed, err) // another subscriber was faster, or the server does not answer
 			continue
 		}
 		in.bus.log.Info("partition taken", "inbox", in.topic.ID, "tenant", in.topic.Tenant, "partition", i, "from", l.leases[i].Owner)
@@ -236,7 +236,7 @@ func (c *rebalancer) acquire(ctx context.Context, l *leaseTable, free []int, wan
 	return failed
 }
 
-// divide divides the inbox's bounds by the number of partitions that it has or should have.
+// divide divides the inbox's limits among n partitions, those that it owns or should own.
 func (in *inbox) divide(n int) {
 	in.mu.Lock()
 	in.share = max(n, 1)
@@ -246,8 +246,8 @@ func (in *inbox) divide(n int) {
 	}
 }
 
-// fairShare returns how many partitions a subscriber should have, of those who have as many as held says: as many as the others, or one
-// more. Those who have the most keep that one, so that nothing changes its owner without need.
+// fairShare returns how many partitions the subscriber id should own, given how many each one owns: an equal share, or one more. The subscribers
+// that own the most keep the additional ones, so that no partition moves without need.
 func fairShare(held map[string]int, id string) int {
 	ids := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
 		return cmp.Or(cmp.Compare(held[b], held[a]), cmp.Compare(a, b))

@@ -14,8 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// down ends the server and leaves its clients; up starts another on the same folder, in which between, if given, may do
-// something before they find it.
+// down ends the server but not its clients; up starts another server on the same folder, and calls between, if given, before the clients reconnect.
 func (n *node) down() { n.srv.Shutdown() }
 
 func (n *node) up(t *testing.T, between func(b *Bus)) {
@@ -40,7 +39,7 @@ func (n *node) up(t *testing.T, between func(b *Bus)) {
 	n.srv.mu.Unlock()
 }
 
-// TestSubscriptionsGoOn restarts the server below subscriptions of every kind.
+// TestSubscriptionsGoOn restarts the server while there are subscriptions of every kind.
 func TestSubscriptionsGoOn(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	conn := make(chan bool, 10)
@@ -90,7 +89,7 @@ func TestSubscriptionsGoOn(t *testing.T) {
 	}
 	n.up(t, func(other *Bus) {
 		announce(other, "leaves", transport.GoneLeft)
-		// As when it expired so long ago that the server has forgotten it.
+		// As if it had expired so long ago that the server has removed its marker.
 		s, err := other.js.Stream(t.Context(), agentsStream)
 		if err != nil {
 			t.Fatal(err)
@@ -122,7 +121,7 @@ func TestSubscriptionsGoOn(t *testing.T) {
 	if e := receive(t, watched); text(e) != "hello" {
 		t.Errorf("live event %q, want hello", text(e))
 	}
-	publish(t, b, inbox, "c2", "other") // after it, nothing of c1 can be on its way
+	publish(t, b, inbox, "c2", "other") // after it, no event of c1 can be on its way
 	if e := receive(t, events); text(e) != "other" {
 		t.Errorf("%q came while slow was handled, want other", text(e))
 	}
@@ -141,7 +140,7 @@ func TestSubscriptionsGoOn(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementLost lets a handler finish while the server is away: its event is not handled again.
+// TestAcknowledgementLost ends a handler while the server is down: its event is not handled again.
 func TestAcknowledgementLost(t *testing.T) {
 	topic := transport.Inbox("", "worker")
 	for _, o := range []*transport.SubscribeOptions{nil, {Unordered: true}} {
@@ -174,7 +173,7 @@ func TestAcknowledgementLost(t *testing.T) {
 	}
 }
 
-// TestPublishWhileAway checks what a publisher sees of a server that is not there.
+// TestPublishWhileAway checks Publish while the server is down.
 func TestPublishWhileAway(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	lost, back := make(chan struct{}), make(chan struct{})
@@ -209,7 +208,7 @@ func TestPublishWhileAway(t *testing.T) {
 		t.Errorf("all that took %v", took)
 	}
 
-	// Close ends a call that waits.
+	// Close ends a waiting call.
 	result := make(chan error)
 	go func() { result <- closing.Publish(context.Background(), topic, message(topic, "c1", "x")) }()
 	if err := closing.Close(); err != nil {
@@ -225,7 +224,7 @@ func TestPublishWhileAway(t *testing.T) {
 		t.Errorf("Publish = %v, want context.Canceled", err)
 	}
 
-	// One that can wait for the server does.
+	// A call with enough time waits for the server.
 	go func() { result <- b.Publish(t.Context(), topic, message(topic, "c1", "patient")) }()
 	n.up(t, nil)
 	if err := receive(t, result); err != nil {
@@ -242,7 +241,7 @@ func TestPublishWhileAway(t *testing.T) {
 	}
 }
 
-// TestAnswerLost checks that a publish does not wait for an answer on a connection that is lost.
+// TestAnswerLost checks that a publish does not wait for an answer on a lost connection.
 func TestAnswerLost(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b, silent := n.dial(t, nil), n.dial(t, nil)
@@ -262,7 +261,7 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// TestConsumerDeleted takes the consumer away below a subscription.
+// TestConsumerDeleted deletes the consumer of a running subscription.
 func TestConsumerDeleted(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")
@@ -289,7 +288,7 @@ func TestConsumerDeleted(t *testing.T) {
 	}
 }
 
-// TestHeldIsBounded checks that a conversation that stands still does not make its subscriber take everything.
+// TestHeldIsBounded checks that a blocked conversation does not make its subscriber pull everything.
 func TestHeldIsBounded(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")
@@ -319,7 +318,7 @@ func TestHeldIsBounded(t *testing.T) {
 	}
 }
 
-// TestBusyConversation has thousands of events wait behind one of their conversation: another conversation goes on.
+// TestBusyConversation makes thousands of events wait in one conversation: another conversation continues.
 func TestBusyConversation(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", transport.Cortex)

@@ -17,7 +17,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// foreignCreds makes credentials in the default tenant's account as another tool would.
+// foreignCreds makes credentials in the default tenant's account, like another tool.
 func foreignCreds(t *testing.T, dir string, change func(c *jwt.UserClaims)) string {
 	t.Helper()
 	seed, err := os.ReadFile(filepath.Join(dir, "tenants", "_", "account.nk"))
@@ -58,7 +58,7 @@ func foreignCreds(t *testing.T, dir string, change func(c *jwt.UserClaims)) stri
 	return file
 }
 
-// wantRefusal checks that an error is one line that says something, and what kind it is of.
+// wantRefusal checks that an error is one line with these words, and its kind.
 func wantRefusal(t *testing.T, what string, err, kind error, words string) {
 	t.Helper()
 	if !errors.Is(err, kind) || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
@@ -66,7 +66,7 @@ func wantRefusal(t *testing.T, what string, err, kind error, words string) {
 	}
 }
 
-// TestLoginRefused dials with nothing, or with something wrong.
+// TestLoginRefused dials without credentials, or with wrong ones.
 func TestLoginRefused(t *testing.T) {
 	dir := keys(t)
 	srv, err := StartServer(t.Context(), &ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: dir})
@@ -118,15 +118,15 @@ func TestLoginRefused(t *testing.T) {
 	wantRefusal(t, "Dial of another tenant", err, transport.ErrForbidden, "acme")
 }
 
-// TestRefusalsAreHeard uses credentials that may do almost everything: the server refuses the rest without an answer, which the call that
-// waits for one learns at once.
+// TestRefusalsAreHeard uses credentials that allow almost everything: the server refuses the rest without an answer, and the waiting call returns
+// that refusal at once.
 func TestRefusalsAreHeard(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
-	n.dial(t, nil) // which makes the streams
+	n.dial(t, nil) // makes the streams
 	inbox, live := transport.Inbox("", transport.Cortex), transport.Live("", "c1")
 	for _, c := range []struct {
-		pub, sub string // denied
+		pub, sub string // denied subjects
 		try      func(b *Bus) error
 	}{
 		{inboxPrefix + ">", "", func(b *Bus) error { return b.Publish(t.Context(), inbox, message(inbox, "c1", "x")) }},
@@ -154,7 +154,7 @@ func TestRefusalsAreHeard(t *testing.T) {
 	}
 }
 
-// TestCallersAreToldNo has an agent and a person use the bus for what is not theirs.
+// TestCallersAreToldNo makes an agent and a person use the bus for what they may not do.
 func TestCallersAreToldNo(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -204,7 +204,7 @@ func TestCallersAreToldNo(t *testing.T) {
 	}
 }
 
-// TestNobodyAtTheGateway has an agent come before Cortex does.
+// TestNobodyAtTheGateway connects an agent while no Cortex runs.
 func TestNobodyAtTheGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -225,7 +225,7 @@ func TestNobodyAtTheGateway(t *testing.T) {
 	}
 }
 
-// TestKeysAreChanged restarts the server with other keys: who was let in before learns that it is not any more.
+// TestKeysAreChanged restarts the server with other keys: connected clients learn that they are refused.
 func TestKeysAreChanged(t *testing.T) {
 	o := &ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0", Auth: keys(t)}
 	srv, err := StartServer(t.Context(), o)
@@ -244,12 +244,12 @@ func TestKeysAreChanged(t *testing.T) {
 	}
 	defer srv.Shutdown()
 	topic := transport.Inbox("", "worker")
-	err = b.Publish(t.Context(), topic, message(topic, "c1", "x")) // which waits for the server to be back
+	err = b.Publish(t.Context(), topic, message(topic, "c1", "x")) // waits for the server
 	wantRefusal(t, "Publish", err, transport.ErrForbidden, "any more")
 }
 
-// TestKeysAreTurnedOn restarts a server with keys that had none: who had joined without credentials is told what happened and what to do, once in
-// the log, however often it tries.
+// TestKeysAreTurnedOn restarts a server that had no keys with keys: a client without credentials learns what happened and what to do, and logs it
+// once, however often it reconnects.
 func TestKeysAreTurnedOn(t *testing.T) {
 	o := &ServerOptions{Dir: t.TempDir(), Listen: "127.0.0.1:0"}
 	srv, err := StartServer(t.Context(), o)
@@ -271,7 +271,7 @@ func TestKeysAreTurnedOn(t *testing.T) {
 	defer srv.Shutdown()
 	const words = "came back with keys, as with --auth, and wants to know who this is, which has joined without credentials: start it again with --creds"
 	topic := transport.Inbox("", "worker")
-	err = b.Publish(t.Context(), topic, message(topic, "c1", "x")) // which waits for the server to be back
+	err = b.Publish(t.Context(), topic, message(topic, "c1", "x")) // waits for the server
 	wantRefusal(t, "Publish", err, transport.ErrForbidden, words)
 	eventually(t, "it has tried several times", func() bool { return strings.Count(server.String(), "authentication error") >= 3 })
 	if n := strings.Count(log.String(), words); n != 1 || strings.Contains(log.String(), `msg="nats connection"`) {
@@ -279,7 +279,7 @@ func TestKeysAreTurnedOn(t *testing.T) {
 	}
 }
 
-// TestTenantsApart holds that tenants of one server hear nothing of each other, and that one can be added while it runs.
+// TestTenantsApart checks that tenants of one server receive nothing of each other, and that one can be added while the server runs.
 func TestTenantsApart(t *testing.T) {
 	dir := keys(t, "", "acme")
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -291,7 +291,7 @@ func TestTenantsApart(t *testing.T) {
 	for _, tenant := range []string{"", "acme", "late"} {
 		b := n.dial(t, &Options{Tenant: tenant})
 		buses[tenant] = b
-		serveTopic(t, b, transport.Inbox("acme", transport.Cortex), nil, func(e *transport.Event) error { // whatever account it is in
+		serveTopic(t, b, transport.Inbox("acme", transport.Cortex), nil, func(e *transport.Event) error { // in any account
 			heard <- fmt.Sprintf("%s: %s", tenant, text(e))
 			return nil
 		})
@@ -308,7 +308,7 @@ func TestTenantsApart(t *testing.T) {
 	}
 }
 
-// TestOtherServer has a nats-server that is not embedded know the keys by the configuration that is made for it.
+// TestOtherServer makes a separate nats-server accept the keys by the configuration made for it.
 func TestOtherServer(t *testing.T) {
 	dir := keys(t)
 	config := filepath.Join(t.TempDir(), "nats.conf")
@@ -347,7 +347,7 @@ func TestOtherServer(t *testing.T) {
 	receive(t, got)
 }
 
-// TestStoreFromBeforeKeys starts a server with keys on a store that was made without: what it has is not lost, and somebody is told.
+// TestStoreFromBeforeKeys starts a server with keys on a store that was made without: the old data is not lost, and the log mentions it.
 func TestStoreFromBeforeKeys(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	topic := transport.Inbox("", "worker")

@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// says returns the answer to what a caller publishes: 0 when it was stored.
+// says returns the answer to a caller's publish: code 0 when the message was stored.
 func (in *intruder) says(t *testing.T, subject, kind, body string, headers ...string) (code int, why string) {
 	t.Helper()
 	m := event(kind, body, headers...)
@@ -46,8 +46,8 @@ func (in *intruder) says(t *testing.T, subject, kind, body string, headers ...st
 	return 0, ""
 }
 
-// TestRefusedWhenItComes has clients that are not Cortex's publish what nobody could handle: each is told why in the answer, nothing is
-// stored, and nothing becomes a dead letter.
+// TestRefusedWhenItComes publishes, with foreign clients, messages that nobody could handle: each answer says why, nothing is stored, and there are
+// no dead letters.
 func TestRefusedWhenItComes(t *testing.T) {
 	w := newTown(t)
 	before := w.state(t)
@@ -146,7 +146,7 @@ func TestRefusedWhenItComes(t *testing.T) {
 	receive(t, w.heard)
 }
 
-// TestUnreadableOfATask has an agent say of its own task and of another's what nobody can read: Cortex hears that its own has failed, once.
+// TestUnreadableOfATask makes an agent send unreadable events about its own task and about another's: Cortex learns, once, that its own has failed.
 func TestUnreadableOfATask(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, agentCreds(t, w.dir, "", "raw"))
@@ -170,7 +170,7 @@ func TestUnreadableOfATask(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := `{"taskId":"t1","contextId":"c1","artifact":{"artifactId":"a","parts":[{"text":"x"}]}}`
-	if code, why := in.says(t, own, "artifact-update", part, headerTask, "t1"); code != codeInvalid { // it is readable, and means nothing here
+	if code, why := in.says(t, own, "artifact-update", part, headerTask, "t1"); code != codeInvalid { // readable, but not valid for Cortex
 		t.Errorf("an artifact is answered with %d %q, want %d", code, why, codeInvalid)
 	}
 	if len(told) > 0 {
@@ -193,7 +193,7 @@ func TestUnreadableOfATask(t *testing.T) {
 	}
 }
 
-// TestSameRefusals has Publish and the gateway refuse the same.
+// TestSameRefusals checks that Publish and the gateway refuse the same events.
 func TestSameRefusals(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
@@ -234,7 +234,7 @@ func TestSameRefusals(t *testing.T) {
 	}
 }
 
-// TestFullInboxAtTheGateway has a client that is not Cortex's say more than the inboxes hold.
+// TestFullInboxAtTheGateway makes a foreign client publish more than the inboxes hold.
 func TestFullInboxAtTheGateway(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -243,7 +243,7 @@ func TestFullInboxAtTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := (&town{node: n, dir: dir}).intruder(t, userCreds(t, dir, "", "eve"))
-	body := strings.Replace(words, `"ROLE_USER"`, `"ROLE_AGENT","taskId":"t1"`, 1) // whatever a person says that it is
+	body := strings.Replace(words, `"ROLE_USER"`, `"ROLE_AGENT","taskId":"t1"`, 1) // whatever kind of message a person claims it to be
 	for i := range 200 {
 		code, why := in.says(t, where(transport.Cortex, "user:eve"), "message", body, headerID, fmt.Sprint(i))
 		if code == codeFull && strings.Contains(why, "try again later") {

@@ -18,48 +18,48 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/storecheck"
 )
 
-// rememberEvery is how often it is looked at what has to be remembered of the store.
+// rememberEvery is how often the memory looks where the streams end.
 const rememberEvery = time.Second
 
-// memory keeps beside the store what cannot be seen in it, see [storecheck.Memory].
+// memory keeps facts about the store in a file beside it, which the store itself does not show; see [storecheck.Memory].
 type memory struct {
 	ns   *server.Server
 	path string
 	log  *slog.Logger
-	sync time.Duration // after which what was written is on the disk
+	sync time.Duration // after this time written data is on the disk
 
 	mu     sync.Mutex
 	keeps  *storecheck.Memory
-	totals [2]uint64        // messages and bytes in the store when it was written
-	holds  map[string]bool  // streams with messages, the last time
-	before map[string]place // where streams ended, to be durable when enough time has passed
-	wrong  map[string]bool  // streams whose files are not those that the server writes to
-	failed bool             // the last time; told once
+	totals [2]uint64        // messages and bytes in the store at the last write
+	holds  map[string]bool  // streams that had messages at the last look
+	before map[string]place // where streams ended; durable when enough time has passed
+	wrong  map[string]bool  // streams whose files were removed or replaced
+	failed bool             // the last write failed; logged once
 }
 
-// place is where a stream ended at a time.
+// place is the last sequence of a stream at a time.
 type place struct {
 	last uint64
 	at   time.Time
 }
 
-// memoryFile is where the memory of the store in dir is.
+// memoryFile returns the path of the memory of the store in dir.
 func memoryFile(dir string) string { return filepath.Join(dir, "remembered.json") }
 
-// ReadMemory returns what a server that runs on dir remembers of its store, nil when that is nothing.
+// ReadMemory returns what a server running on dir remembers of its store; nil when there is no memory.
 func ReadMemory(dir string) (*storecheck.Memory, error) {
 	return storecheck.ReadMemory(memoryFile(dir))
 }
 
-// CheckStore reads the store in dir as StartServer does before it opens it, which no server may have open. Nothing is changed unless
-// aside names a folder for what is damaged. It returns [storecheck.ErrForgotten] beside a report when what was remembered is damaged, too.
+// CheckStore checks the store in dir as StartServer does before it opens it. No server may have the store open. CheckStore changes nothing unless
+// aside names a folder for damaged files. It returns [storecheck.ErrForgotten] beside a report when the memory of the store is damaged, too.
 func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*storecheck.Report, error) {
 	path := memoryFile(dir)
 	m, forgotten := storecheck.ReadMemory(path)
 	if forgotten != nil && !errors.Is(forgotten, storecheck.ErrForgotten) {
 		return nil, forgotten
 	}
-	if forgotten != nil && aside != "" { // nothing can be written over a folder
+	if forgotten != nil && aside != "" { // a folder at path cannot be overwritten
 		if err := errors.Join(os.MkdirAll(aside, 0o700), os.Rename(path, filepath.Join(aside, filepath.Base(path)))); err != nil {
 			return nil, fmt.Errorf("%w, nor set aside: %w", forgotten, err)
 		}
@@ -76,13 +76,13 @@ func CheckStore(ctx context.Context, dir, aside string, inspect Inspector) (*sto
 	return report, forgotten
 }
 
-// checkStore checks the store before the server opens it, says what is wrong with it, and remembers that it is in use.
+// checkStore checks the store before the server opens it, logs its findings, and records that the store is in use.
 func checkStore(ctx context.Context, o *ServerOptions) (*storecheck.Report, error) {
 	log := o.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if err := putBack(o.Dir, log); err != nil { // of a start that did not end
+	if err := putBack(o.Dir, log); err != nil { // left over from an incomplete start
 		return nil, err
 	}
 	aside := filepath.Join(o.Dir, "damaged", time.Now().UTC().Format("20060102T150405.000Z"))
@@ -95,7 +95,7 @@ func checkStore(ctx context.Context, o *ServerOptions) (*storecheck.Report, erro
 	if err != nil {
 		return nil, err
 	}
-	if report.Forgotten && !damaged && len(report.Memory.Streams) > 0 { // once: from now on it is remembered
+	if report.Forgotten && !damaged && len(report.Memory.Streams) > 0 { // logged once: from now on there is a memory
 		log.Warn("it cannot be told whether something is missing from the store, since nothing was remembered of it")
 	}
 	if before := len(report.Memory.Found) - len(report.Findings); before > 0 {
@@ -126,18 +126,18 @@ func checkStore(ctx context.Context, o *ServerOptions) (*storecheck.Report, erro
 	return report, report.Memory.Write(memoryFile(o.Dir))
 }
 
-// note keeps what whoever started the server has to say of the store.
+// note stores the caller's notes about the store.
 func (m *memory) note(b json.RawMessage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keeps.Notes = b
-	if m.ends(time.Now()) == nil { // else the server is ending
+	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
 		m.write()
 	}
 }
 
-// noteFiles keeps what is wrong with the files of a stream while the server has it open, "" when nothing is any more. What that loses the
-// next check finds.
+// noteFiles records what is wrong with the files of a stream while the server has it open; "" removes the record. The next check finds what is
+// lost.
 func (m *memory) noteFiles(name, wrong string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,19 +149,19 @@ func (m *memory) noteFiles(name, wrong string) {
 		m.wrong[name] = true
 		m.keeps.Found = append(m.keeps.Found, storecheck.Finding{Account: account, Stream: stream, What: wrong, Level: storecheck.Lost, Running: true})
 	}
-	if m.ends(time.Now()) == nil { // else the server is ending
+	if m.ends(time.Now()) == nil { // otherwise the server is shutting down
 		m.write()
 	}
 }
 
-// found returns what is known to be damaged.
+// found returns the known damage.
 func (m *memory) found() []storecheck.Finding {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.keeps.Found)
 }
 
-// accept takes note of all that is missing from accounts.
+// accept marks everything that is missing from accounts as known.
 func (m *memory) accept(accounts []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,7 @@ func (m *memory) accept(accounts []string) {
 	m.write()
 }
 
-// serve keeps the memory until done.
+// serve updates the memory every rememberEvery until done is closed.
 func (m *memory) serve(done <-chan struct{}) {
 	tick := time.NewTicker(rememberEvery)
 	defer tick.Stop()
@@ -188,17 +188,17 @@ func (m *memory) serve(done <-chan struct{}) {
 	}
 }
 
-// look remembers where the streams end now.
+// look records where the streams end now, if something has changed.
 func (m *memory) look(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	sum, err := m.ns.Jsz(nil)
 	if err != nil {
-		return // it is ending
+		return // the server is shutting down
 	}
 	totals := [2]uint64{sum.Messages, sum.Bytes}
 	if totals == m.totals && !m.unsettled(now) {
-		return // the disk is left asleep
+		return // nothing to write: let the disk sleep
 	}
 	if err := m.ends(now); err != nil {
 		return
@@ -207,13 +207,13 @@ func (m *memory) look(now time.Time) {
 	m.write()
 }
 
-// opened returns an error when the server has not opened a stream that is in the store: it would be made anew.
+// opened returns an error when the server has not opened a stream that is in the store, since Dial would make it anew.
 func opened(ns *server.Server, streams []string) error {
 	all, err := ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Limit: 1 << 20})
 	if err != nil {
 		return err
 	}
-	for _, account := range all.AccountDetails { // others have no keys here
+	for _, account := range all.AccountDetails { // other accounts have no keys here
 		for _, name := range streams {
 			of, stream, _ := strings.Cut(name, "/")
 			if of == account.Id && !slices.ContainsFunc(account.Streams, func(s server.StreamDetail) bool { return s.Name == stream }) {
@@ -224,7 +224,7 @@ func opened(ns *server.Server, streams []string) error {
 	return nil
 }
 
-// unsettled reports whether something has become durable that is not remembered as that.
+// unsettled reports whether a stream has become durable beyond what is recorded.
 func (m *memory) unsettled(now time.Time) bool {
 	for name, p := range m.before {
 		if r := m.keeps.Streams[name]; r != nil && r.Durable < p.last && now.Sub(p.at) > 2*m.sync {
@@ -234,9 +234,9 @@ func (m *memory) unsettled(now time.Time) bool {
 	return false
 }
 
-// ends asks the server where its streams end.
+// ends asks the server where its streams end, and updates the memory.
 func (m *memory) ends(now time.Time) error {
-	places := m.places() // before: what comes meanwhile is behind them
+	places := m.places() // first: what is stored meanwhile comes after these places
 	all, err := m.ns.Jsz(&server.JSzOptions{Accounts: true, Streams: true, Config: true, Limit: 1 << 20})
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ func (m *memory) ends(now time.Time) error {
 	return nil
 }
 
-// places returns where the files of the streams end whose messages can be counted.
+// places returns where the files of the streams end, for streams whose messages can be counted.
 func (m *memory) places() map[string]storecheck.Place {
 	all := map[string]storecheck.Place{}
 	for name := range m.keeps.Streams {
@@ -287,7 +287,7 @@ func (m *memory) places() map[string]storecheck.Place {
 	return all
 }
 
-// write writes the memory. What cannot be written is only missed when the store is damaged.
+// write writes the memory. Without it, a check of a damaged store cannot tell all that is missing.
 func (m *memory) write() {
 	err := m.keeps.Write(m.path)
 	if err != nil && !m.failed {
@@ -296,8 +296,8 @@ func (m *memory) write() {
 	m.failed = err != nil
 }
 
-// missed reports whether files of streams were removed or replaced while the server had them open. What it leaves then is no proper end: the
-// next start is to find what is lost.
+// missed reports whether files of streams were removed or replaced while the server had them open. The files at its end are then incomplete, and
+// the next start has to find what is lost.
 func (m *memory) missed() (some bool) {
 	some = len(m.wrong) > 0
 	for name, holds := range m.holds {
@@ -309,8 +309,8 @@ func (m *memory) missed() (some bool) {
 	return some
 }
 
-// close ends the server, and erases what names conversations and is made again. It remembers all of the store's other files if nothing was
-// wrong with it.
+// close ends the server by calling end. If nothing was wrong, it then erases the files of timers, which name conversations and which the server
+// makes again, and records the store's other files.
 func (m *memory) close(wrong func() error, end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

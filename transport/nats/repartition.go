@@ -14,17 +14,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Builds before this number of partitions had 64 of them, in the subjects of what waits and of what timers will send. Nobody reads
-// those subjects any more, so what is there goes to where it belongs now before anything else is done.
+// Older versions had 64 partitions, in the subjects of events and of the targets of timers. Nothing reads those subjects any more, so Dial first
+// moves such messages to the present ones.
 const (
-	metaPartitions = "cortex_partitions" // in the metadata of the inbox's stream: as many as its subjects have
+	metaPartitions = "cortex_partitions" // key in the inbox stream's metadata: the number of partitions in its subjects
 	oldPartitions  = 64
 )
 
 var partitioned = map[string]string{metaPartitions: strconv.Itoa(transport.Partitions)}
 
-// repartition moves what waits under the partitions of before, once: the stream remembers that it was done. Who is interrupted, or
-// does it beside another, does again what is left; what is published twice is noticed by its id.
+// repartition moves the messages of older partitions, once: the stream's metadata records that it was done. It may be interrupted and may run in
+// several processes, since each moves what is left, and the server recognises a repeated publish by its id.
 func (b *Bus) repartition(ctx context.Context) error {
 	s, err := lookUp(ctx, b.js, inboxStream)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *Bus) repartition(ctx context.Context) error {
 	return nil
 }
 
-// move puts the messages that filter matches under the subjects of now, in their order, and returns how many there were.
+// move publishes the messages that match filter under their present subjects, in order, removes the originals, and returns how many there were.
 func (b *Bus) move(ctx context.Context, filter string) (moved int, err error) {
 	for seq := uint64(1); ; {
 		raw, err := b.message(ctx, inboxStream, filter, seq)
@@ -78,7 +78,7 @@ func (b *Bus) move(ctx context.Context, filter string) (moved int, err error) {
 		if err := b.store(ctx, m); err != nil {
 			return moved, err
 		}
-		if err := b.removeMessage(ctx, inboxStream, raw.Sequence, false); err != nil { // the stream has it still
+		if err := b.removeMessage(ctx, inboxStream, raw.Sequence, false); err != nil { // the new message stays in the stream
 			return moved, err
 		}
 		if moved++; moved%10_000 == 0 {
@@ -87,8 +87,8 @@ func (b *Bus) move(ctx context.Context, filter string) (moved int, err error) {
 	}
 }
 
-// repartitioned returns a copy of a message under the subjects of now, or nil when it has them already. A subject that nobody can read
-// stays: its message is no event.
+// repartitioned returns a copy of a message under its present subject, or nil when it has that already. It returns nil for an unreadable subject,
+// too: the message is no event.
 func repartitioned(raw *jetstream.RawStreamMsg) *natsgo.Msg {
 	was := raw.Subject
 	target := raw.Header.Get(jetstream.ScheduleTargetHeader)
@@ -101,7 +101,7 @@ func repartitioned(raw *jetstream.RawStreamMsg) *natsgo.Msg {
 	}
 	m := &natsgo.Msg{Subject: inboxSubject(a), Header: natsgo.Header{}, Data: raw.Data}
 	for key, values := range raw.Header {
-		if !strings.HasPrefix(key, "Nats-") { // else it is about how it was stored
+		if !strings.HasPrefix(key, "Nats-") { // Nats- headers describe how the old message was stored
 			m.Header[key] = values
 		}
 	}
@@ -110,7 +110,7 @@ func repartitioned(raw *jetstream.RawStreamMsg) *natsgo.Msg {
 		m.Header[jetstream.ScheduleTargetHeader] = []string{m.Subject}
 		m.Subject = raw.Subject
 	}
-	// Not the id that it had, which the server may remember.
+	// A new id: the server may remember the old one.
 	m.Header[natsgo.MsgIdHdr] = []string{fmt.Sprintf("moved.%d.%d", raw.Sequence, raw.Time.UnixNano())}
 	return m
 }

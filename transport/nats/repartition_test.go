@@ -16,8 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestRepartition opens a stream of a build that had 64 partitions: what waits there is delivered, in order, and so is what a timer
-// sends later.
+// TestRepartition opens a stream of a version with 64 partitions: its waiting events are delivered in order, and so are its timers.
 func TestRepartition(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	topic := transport.Inbox("acme", transport.Cortex)
@@ -65,7 +64,7 @@ func TestRepartition(t *testing.T) {
 	_ = old.Close()
 
 	b := n.dial(t, nil)
-	// To overwrite each event that is moved the server would write the whole file anew, which takes hours where many wait.
+	// Overwriting each moved event would make the server rewrite the whole file each time, which takes hours when many wait.
 	block, err := os.ReadFile(filepath.Join(n.opts.Dir, "jetstream", "$G", "streams", inboxStream, "msgs", "1.blk"))
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +89,7 @@ func TestRepartition(t *testing.T) {
 			t.Errorf("conversation %d heard %s, want each event once, in order, and what its timer sent", c, words)
 		}
 	}
-	// A stream that was moved is not looked through again.
+	// A stream that was moved is not read again.
 	s, err := b.js.Stream(t.Context(), inboxStream)
 	if err != nil {
 		t.Fatal(err)

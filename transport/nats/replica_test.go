@@ -20,8 +20,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// With envReplica in its environment, the test binary is an orchestrator at that server, with the label envLabel, that ends when its
-// standard input does. It tells the one who started it what it owns and handles, and waits until that has taken note.
+// With envReplica in its environment, the test binary is an orchestrator at that server, with the label envLabel, that ends at the end of its
+// standard input. It reports to its parent what it owns and handles, and waits for the answer.
 const (
 	envReplica = "CORTEX_TEST_REPLICA_URL"
 	envLabel   = "CORTEX_TEST_REPLICA_LABEL"
@@ -48,7 +48,7 @@ func runReplica() error {
 		return err
 	}
 	err = sub.Serve(ctx, func(_ context.Context, e *transport.Event) error {
-		// Not with ctx: what was done is done.
+		// Not with ctx: the event is handled.
 		_, err := b.nc.RequestWithContext(context.Background(), replicaHandles, fmt.Appendf(nil, "%s %s %s", label, e.ContextID, text(e)))
 		return err
 	})
@@ -144,7 +144,7 @@ func (r *replicas) start(label string) *replica {
 	return p
 }
 
-// own waits until these have said that they own everything, each a part.
+// own waits until these replicas have reported that together they own all partitions, each at least one.
 func (r *replicas) own(labels ...string) {
 	r.Helper()
 	eventually(r.T, fmt.Sprintf("%v own everything", labels), func() bool {
@@ -161,7 +161,7 @@ func (r *replicas) own(labels ...string) {
 	})
 }
 
-// goesOn waits until this one has handled more.
+// goesOn waits until this replica has handled further events.
 func (r *replicas) goesOn(label string) {
 	r.Helper()
 	count := func() int {
@@ -173,8 +173,7 @@ func (r *replicas) goesOn(label string) {
 	eventually(r.T, label+" handles events", func() bool { return count() > mark })
 }
 
-// TestReplicas has processes come, end and be killed while events are published and handled: none is lost, and no conversation's order
-// is broken.
+// TestReplicas starts, ends and kills processes while events are published and handled: no event is lost, and every conversation keeps its order.
 func TestReplicas(t *testing.T) {
 	r := newReplicas(t)
 	stop := publishers(t, r.node.srv.URL())
@@ -203,7 +202,7 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// TestOwnersAfterServerRestart restarts the server, which forgets the leases: the same two own everything again.
+// TestOwnersAfterServerRestart restarts the server, which loses the leases: the same two subscribers own all partitions again.
 func TestOwnersAfterServerRestart(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	ask := n.dial(t, nil)
@@ -220,8 +219,8 @@ func TestOwnersAfterServerRestart(t *testing.T) {
 	eventually(t, "two own everything again", shared)
 }
 
-// TestOlderConsumer has the inbox served by an older version first, with one consumer for all of it: what that has left comes, in its
-// order, and nothing stays behind.
+// TestOlderConsumer serves the inbox first like an older version, with one consumer for all of it: the events that it has left are delivered in
+// order, and none is left behind.
 func TestOlderConsumer(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	for _, name := range []string{"cortex-0", "elsewhere"} {
@@ -237,7 +236,7 @@ func TestOlderConsumer(t *testing.T) {
 				publish(t, b, orchestratorInbox, c, strconv.Itoa(i))
 			}
 		}
-		if _, err := old.Next(jetstream.FetchMaxWait(5 * time.Second)); err != nil { // and is never acknowledged
+		if _, err := old.Next(jetstream.FetchMaxWait(5 * time.Second)); err != nil { // never acknowledged
 			t.Fatal(err)
 		}
 		got := make(chan *transport.Event, 100)

@@ -11,24 +11,24 @@ import (
 )
 
 const (
-	roomPause = 100 * time.Millisecond // between two looks at who is connected
-	roomSoon  = 10 * time.Millisecond  // the same, when others have come, or much was not read
-	roomAgain = time.Second            // the same, when there are too many connections and none of them may be closed
-	roomPart  = 20                     // one part of the time, of so many, is spent on looking
-	roomTold  = 10 * time.Second       // between two lines of the log
-	roomQuiet = time.Second            // how long after its beginning a connection may be closed for saying nothing
+	roomPause = 100 * time.Millisecond // between two looks at the connections
+	roomSoon  = 10 * time.Millisecond  // the same, after a new connection or when much is unread
+	roomAgain = time.Second            // the same, when there are too many connections and none may be closed
+	roomPart  = 20                     // one part in so many of the time is spent on looking
+	roomTold  = 10 * time.Second       // between two log lines
+	roomQuiet = time.Second            // a connection younger than this is not closed for being silent
 
-	// A server keeps for each connection what was not read yet, up to maxPending bytes.
+	// maxPending is how many unread bytes the server keeps for a connection.
 	maxPending = 24 << 20
-	ownPending = 64 << 20  // for a connection of this process's own to a server with keys: well above crowd
-	maxUnread  = 512 << 20 // of all connections together
+	ownPending = 64 << 20  // for connections of this process to a server with keys: far above crowd
+	maxUnread  = 512 << 20 // unread bytes of all connections together
 )
 
-// keepRoom keeps a quarter of the connections that a server may have for those who come, until done is closed: a server that is full refuses
-// everybody. While there is less, it closes those who are in nobody's way: first who has not said a word, then who has
-// nothing to be told, then, on a server with keys, what a user with more than a quarter of all connections has too many; of each
-// kind the one that was silent longest first. Everybody else, agents and chats, is told something or says something. At any time it closes
-// what takes more than its share, see shares. Something in came says that somebody has connected.
+// keepRoom keeps a quarter of the connections of a server free until done is closed, since a full server refuses everybody. While fewer are free,
+// it closes connections that cannot be in use: first those that have sent nothing, then those without subscriptions, then, on a server with keys,
+// those that a user has beyond a quarter of all connections; in each group the longest silent first. Connections of agents and chats have
+// subscriptions and send messages. It always closes connections beyond a user's share, see shares. came receives a value when somebody has
+// connected.
 func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visits, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
 	of := &shares{
@@ -48,7 +48,7 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visi
 		case <-done:
 			return
 		case <-came:
-			if soon := time.Now().Add(roomSoon); soon.Before(due) { // until then the server knows who it is
+			if soon := time.Now().Add(roomSoon); soon.Before(due) { // by then the server knows who it is
 				due = soon
 				next.Reset(roomSoon)
 			}
@@ -80,12 +80,12 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visi
 	}
 }
 
-// closeSome closes about n connections, if so many say nothing, and what takes too much. It returns how many of either, and how much was
-// not read.
+// closeSome closes up to n connections that cannot be in use, and those above a user's share. It returns how many of each, and how many bytes are
+// unread.
 func (s *shares) closeSome(ns *server.Server, n, share int) (quiet, greedy, unread int) {
 	list, err := ns.Connz(&server.ConnzOptions{Limit: 1 << 20})
 	if err != nil {
-		return 0, 0, 0 // it is shutting down
+		return 0, 0, 0 // the server is shutting down
 	}
 	if s.keyed {
 		s.identify(list.Conns, func(cid uint64) *server.ConnInfo {
@@ -107,7 +107,7 @@ func (s *shares) closeSome(ns *server.Server, n, share int) (quiet, greedy, unre
 	return len(some), len(most), unread
 }
 
-// quietest returns the connections that may be closed, in the order in which to close them.
+// quietest returns the connections that may be closed, in that order.
 func quietest(conns []*server.ConnInfo, share int, now time.Time) []uint64 {
 	const silent, idle, greedy, needed = 0, 1, 2, 3
 	type candidate struct {
@@ -117,7 +117,7 @@ func quietest(conns []*server.ConnInfo, share int, now time.Time) []uint64 {
 	}
 	var all []candidate
 	users := map[string]int{}
-	slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return b.LastActivity.Compare(a.LastActivity) }) // who said something last keeps it
+	slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return b.LastActivity.Compare(a.LastActivity) }) // the most recently active connections of a user stay
 	for _, c := range conns {
 		if c.IP == "" { // in this process
 			continue

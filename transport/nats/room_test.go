@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TestQuietest holds who is closed when a server is crowded, in which order, and who never is.
+// TestQuietest checks which connections are closed on a crowded server, and in which order.
 func TestQuietest(t *testing.T) {
 	now := time.Now()
 	ago := func(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
@@ -27,11 +27,11 @@ func TestQuietest(t *testing.T) {
 		conn(2, 60, 50, 3, ""),    // an agent
 		conn(3, 10, 10, 0, ""),    // silent
 		conn(4, 20, 20, 0, ""),    // silent for longer
-		conn(5, 90, 30, 0, ""),    // nothing to be told
-		conn(6, 0, 0, 0, ""),      // just there
-		conn(7, 80, 70, 1, "ada"), // two of hers are no more than her share
+		conn(5, 90, 30, 0, ""),    // no subscriptions
+		conn(6, 0, 0, 0, ""),      // new
+		conn(7, 80, 70, 1, "ada"), // two of hers are within her share
 		conn(8, 80, 60, 1, "ada"),
-		conn(9, 80, 70, 1, "bob"), // the third and fourth of his are
+		conn(9, 80, 70, 1, "bob"), // his third and fourth are not
 		conn(10, 80, 60, 1, "bob"),
 		conn(11, 80, 75, 1, "bob"),
 		conn(12, 90, 80, 1, "bob"),
@@ -41,7 +41,7 @@ func TestQuietest(t *testing.T) {
 	}
 }
 
-// TestTooMuch holds who is closed for what it takes: never those in this process, nor an orchestrator's.
+// TestTooMuch checks which connections are closed for what they use: never those of this process or of an orchestrator.
 func TestTooMuch(t *testing.T) {
 	const mega = 1 << 20
 	type conn struct {
@@ -85,7 +85,7 @@ func TestTooMuch(t *testing.T) {
 	}
 }
 
-// newShares returns those of a server where only these have bounds.
+// newShares returns the shares of a server on which only these users have limits.
 func newShares(limited ...string) *shares {
 	s := &shares{who: map[string]user{"cortex": {}, "here": {}}, pend: func(uint64, int) {}, pace: func(*server.ConnInfo, *pace) {}}
 	for _, who := range limited {
@@ -94,8 +94,8 @@ func newShares(limited ...string) *shares {
 	return s
 }
 
-// TestSharesAreDivided holds how much may wait for a connection, which is less where somebody has many, and how fast each is read: at the pace of
-// whose it is, which holds for who comes again as well.
+// TestSharesAreDivided checks how many bytes may wait for a connection, which are fewer when its user has many connections, and how fast each
+// connection is read: at its user's pace, which also applies after a reconnect.
 func TestSharesAreDivided(t *testing.T) {
 	now := time.Now()
 	of := newShares("ada", "bob")
@@ -140,7 +140,7 @@ func TestSharesAreDivided(t *testing.T) {
 	}
 	look(conn(10, "ada", 0))
 	spend(paces[10].bytes, now, 2*eachBurst)
-	look() // she goes, and comes again
+	look() // she disconnects and returns
 	look(conn(300, "ada", 0))
 	if spare := paces[300].bytes.TokensAt(now); spare != -eachBurst {
 		t.Errorf("%v bytes may be sent at once behind twice as many as may be", spare)
@@ -152,7 +152,7 @@ func TestSharesAreDivided(t *testing.T) {
 	}
 }
 
-// TestBrokenSaysWhy tells a disk that is full from a process that may open no more files, and from a disk that fails.
+// TestBrokenSaysWhy checks that a full disk, a process without files left, and a failing disk have different errors.
 func TestBrokenSaysWhy(t *testing.T) {
 	for said, want := range map[string]string{
 		"no space left on device":                           "make room on the disk",
@@ -172,7 +172,7 @@ func TestBrokenSaysWhy(t *testing.T) {
 	}
 }
 
-// TestServerLogIsBounded has strangers connect as often as they like, with as much to say as they like.
+// TestServerLogIsBounded makes strangers connect often, with large messages.
 func TestServerLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -23,45 +23,45 @@ import (
 )
 
 const (
-	maxServerPayload = 8 << 20         // above transport.MaxPayload with its headers, not above what a server recommends
+	maxServerPayload = 8 << 20         // above transport.MaxPayload with its headers, within the server's recommended maximum
 	unlimited        = 1 << 50         // bytes; the disk is the limit
 	tlsTimeout       = 5 * time.Second // for a client's handshake
-	serverStart      = 5 * time.Minute // how long StartServer waits when its ctx has no end: a large store is read at the start
+	serverStart      = 5 * time.Minute // how long StartServer waits when ctx has no deadline: reading a large store takes long
 )
 
 // ServerOptions configures StartServer.
 type ServerOptions struct {
-	// Dir is the folder of the store; it is made when it is not there. Required. One process at a time may use it: the
-	// server itself does not check.
+	// Dir is the folder of the store; StartServer makes it if it is missing. Required. Only one process at a time may use it: the server itself does
+	// not check.
 	Dir string
-	// Listen is where other processes reach the server, host:port; port 0 takes a free one. Empty: in process only. How many may be
-	// connected follows from how many files this process may have open.
+	// Listen is the address for other processes, host:port; port 0 takes a free one. Empty: connections are in process only. The limit of open files
+	// of this process bounds the number of connections.
 	Listen string
-	// Sync is how often what was written is flushed to the disk, as a duration ("500ms"), or "always" before every
-	// acknowledgement. Until then it survives the end of the process but not of the machine. Empty is one second.
+	// Sync is how often written data is flushed to the disk: a duration ("500ms"), or "always" for a flush before every acknowledgement. Data that is
+	// not flushed survives the end of the process but not of the machine. Empty is one second.
 	Sync string
-	// Auth is a folder made by package auth: only its users are let in, each with their permissions. Empty: everybody is.
+	// Auth is a folder made by package auth: only its users may connect, each with their permissions. Empty: everybody may.
 	Auth string
-	// TLS makes the server speak TLS; it needs a certificate and its key. With a CA, clients have to show a certificate too.
+	// TLS makes the server use TLS; it needs a certificate and its key. With a CA, clients must present a certificate too.
 	TLS TLS
-	// Inspect, unless nil, sees what is stored, before the server opens the store.
+	// Inspect, unless nil, reads the stored messages before the server opens the store.
 	Inspect Inspector
 	// Logger gets the server's own log: warnings and errors as warnings, the rest at debug level. nil discards it.
 	Logger *slog.Logger
 
-	disk func(dir string) (free, size uint64, err error) // nil: that of the system
+	disk func(dir string) (free, size uint64, err error) // nil: diskOf
 }
 
-// Inspector returns a function that gets the intact messages of a stream, or nil, see [storecheck.Options].
+// Inspector returns a function that gets the intact messages of a stream, or nil to skip the stream; see [storecheck.Options].
 type Inspector = func(account, stream string, since uint64) func(*storecheck.Record)
 
 // Server is a NATS server inside this process. Its methods are safe for concurrent use.
 type Server struct {
 	url  string
-	auth string // the folder of its keys; empty: it has none
+	auth string // the folder of its keys; empty: none
 	log  *serverLog
 
-	visits *visits       // nil when it does not listen, or has no keys
+	visits *visits       // nil when it does not listen or has no keys
 	memory *memory       // nil when the server was started from a configuration file
 	files  *fileWatch    // likewise
 	room   *diskRoom     // likewise
@@ -73,8 +73,8 @@ type Server struct {
 	ns *server.Server
 }
 
-// StartServer checks the store, starts a server and returns when it accepts connections, which takes as long as reading the store does.
-// What is damaged in the store is put into its folder "damaged", and said in the log. The caller ends the server with Shutdown.
+// StartServer checks the store, starts a server and returns when it accepts connections, which takes as long as reading the store. It moves damaged
+// parts of the store into the store's folder "damaged" and logs them. The caller ends the server with Shutdown.
 func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	opts, err := serverOptions(ctx, o)
 	if err != nil {
@@ -106,7 +106,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		<-started
 		return nil, errors.Join(fmt.Errorf("start NATS server: reading the store in %s: %w", o.Dir, ctx.Err()), putBack(o.Dir, log.logger))
 	}
-	// Start reports what stops it in its log only.
+	// Start reports fatal errors only in its log.
 	err = log.fatal()
 	if err == nil && !ns.ReadyForConnections(5*time.Second) {
 		err = errors.New("it does not accept connections")
@@ -140,10 +140,10 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 		ns: ns, path: memoryFile(o.Dir), log: log.logger, sync: opts.SyncInterval, keeps: report.Memory, before: map[string]place{},
 		wrong: map[string]bool{},
 	}
-	s.memory.look(time.Now()) // it may be killed soon
+	s.memory.look(time.Now()) // the process may be killed soon
 	s.work.Go(func() { s.memory.serve(s.done) })
 	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
-	s.files.look() // what was put in their place from now on is noticed
+	s.files.look() // files that are replaced from now on are noticed
 	s.work.Go(func() { s.files.serve(s.done) })
 	s.room = &diskRoom{ns: ns, dir: o.Dir, disk: o.disk, log: log.logger}
 	if s.room.disk == nil {
@@ -153,7 +153,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// putBack puts streams back that the server has deleted since it could not open them.
+// putBack restores streams that the server has deleted because it could not open them.
 func putBack(dir string, log *slog.Logger) error {
 	back, err := storecheck.PutBack(dir)
 	if len(back) > 0 {
@@ -165,23 +165,23 @@ func putBack(dir string, log *slog.Logger) error {
 // URL returns the address for clients in other processes, or "" when the server does not listen.
 func (s *Server) URL() string { return s.url }
 
-// ID tells the server from every other one, also from another start on the same store; see [Place].
+// ID identifies this run of the server: another start on the same store has another one; see [Place].
 func (s *Server) ID() string { return s.current().ID() }
 
-// Broken has an error when the server can no longer write what it should keep, since its disk is full or fails. It says so once; the
-// server has to be started again, also when there is room by then. What was accepted is kept.
+// Broken receives one error when the server can no longer write to its store, because its disk is full or fails. The server then has to be
+// restarted, even when there is room again. Accepted events are kept.
 func (s *Server) Broken() <-chan error { return s.log.broken }
 
-// Found returns what the check of the store has found at the start, and what earlier ones have found that is lost and was not accepted.
+// Found returns the findings of the check at the start, and those losses of earlier checks that were not accepted.
 func (s *Server) Found() []storecheck.Finding {
-	if s.memory == nil { // its files are somebody else's
+	if s.memory == nil { // it is not our store
 		return nil
 	}
 	return s.memory.found()
 }
 
-// Missing returns an error when the files of streams were removed or replaced while the server runs, which it notices within seconds; serious
-// says that one of them is more than a convenience: what is stored from now on may be lost.
+// Missing returns an error when files of streams were removed or replaced while the server runs, which it notices within seconds. serious is true
+// when one of these streams matters for more than convenience: what is stored from now on may be lost.
 func (s *Server) Missing() (serious bool, err error) {
 	if s.files == nil {
 		return false, nil
@@ -194,16 +194,17 @@ func (s *Server) Missing() (serious bool, err error) {
 		strings.Join(streams, ", "), missingAdvice)
 }
 
-// Note keeps what the caller knows of the store, as JSON, beside it: whoever looks into the folder finds it in [storecheck.Memory].
+// Note stores the caller's notes about the store, as JSON, beside it; see [storecheck.Memory].
 func (s *Server) Note(notes json.RawMessage) { s.memory.note(notes) }
 
-// Remember looks at once where the streams end, as the server does every few seconds. What ended there long ago is on the disk.
+// Remember records where the streams end, as the server does every few seconds. What ended there long before now is on the disk.
 func (s *Server) Remember(now time.Time) { s.memory.look(now) }
 
-// Accept takes note of all that is missing from the store of these accounts: it is not told again. "$G" is that of a server without keys.
+// Accept marks everything that is missing from the store of these accounts as known, so that it is not reported again. "$G" is the account of a
+// server without keys.
 func (s *Server) Accept(accounts ...string) { s.memory.accept(accounts) }
 
-// Shutdown ends the server and waits until it has. What is stored stays.
+// Shutdown ends the server and waits until it has ended. Stored events are kept.
 func (s *Server) Shutdown() {
 	s.end.Do(func() {
 		end := func() {
@@ -211,7 +212,7 @@ func (s *Server) Shutdown() {
 			ns.Shutdown()
 			ns.WaitForShutdown()
 		}
-		if s.memory == nil { // its files are somebody else's
+		if s.memory == nil { // it is not our store
 			end()
 			return
 		}
@@ -222,7 +223,7 @@ func (s *Server) Shutdown() {
 	})
 }
 
-// InProcessConn returns a connection to the server that needs no network; it is how Dial reaches it.
+// InProcessConn returns a connection to the server without a network, which Dial uses.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
 
 func (s *Server) current() *server.Server {
@@ -231,7 +232,7 @@ func (s *Server) current() *server.Server {
 	return s.ns
 }
 
-// serverOptions checks all that can be checked before the start, where errors are clearer than in the server's log.
+// serverOptions checks what can be checked before the start, where errors are clearer than in the server's log.
 func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, error) {
 	if o == nil || o.Dir == "" {
 		return nil, errors.New("start NATS server: no folder for its store")
@@ -284,7 +285,7 @@ func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, erro
 	return opts, nil
 }
 
-// admitOnly lets in only whom the folder of keys knows.
+// admitOnly restricts the server to the users in the folder of keys.
 func admitOnly(opts *server.Options, o *ServerOptions) error {
 	trust, err := auth.Load(o.Auth)
 	if err != nil {
@@ -323,7 +324,7 @@ func checkFolder(dir string) error {
 	if err != nil {
 		return fmt.Errorf("store folder %s is not writable: %w; choose another with --data", filepath.Clean(dir), errors.Unwrap(err))
 	}
-	_, err = f.Write(make([]byte, 4<<10)) // a full disk still takes names
+	_, err = f.Write(make([]byte, 4<<10)) // a full disk may still create empty files
 	if err == nil {
 		err = f.Sync()
 	}

@@ -48,7 +48,7 @@ func TestServerInProcessOnly(t *testing.T) {
 	}
 }
 
-// TestServerRefuses checks that a server that cannot start says why in one line, and does not end the process.
+// TestServerRefuses checks that a server that cannot start returns an error of one line, and does not end the process.
 func TestServerRefuses(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,7 +106,7 @@ func TestServerStartEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	srv, err := StartServer(ctx, &ServerOptions{Dir: t.TempDir()})
-	if err == nil { // it was faster
+	if err == nil { // the start was faster
 		srv.Shutdown()
 	} else if !errors.Is(err, context.Canceled) {
 		t.Errorf("StartServer = %v with an ended context, want context.Canceled", err)

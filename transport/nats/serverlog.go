@@ -12,22 +12,22 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
 )
 
-// serverLog passes the log of a NATS server on, and remembers what it calls fatal: there a server would end the process.
+// serverLog passes the log of a NATS server on. It remembers the first fatal error, at which a stand-alone server would exit.
 type serverLog struct {
 	logger *slog.Logger
 
-	broken chan error // holds why the store can no longer be written
+	broken chan error // holds the reason why the store can no longer be written
 
 	mu    sync.Mutex
 	cause error
-	since time.Time // when the lines about connections were counted anew
+	since time.Time // start of the window in which lines about connections are counted
 	lines int
 }
 
 const (
-	maxServerLine = 1 << 10 // bytes of a line; a client has a part in many
+	maxServerLine = 1 << 10 // bytes of a line; clients determine parts of many lines
 
-	connLines  = 20 // about connections
+	connLines  = 20 // lines about connections per connWindow
 	connWindow = 10 * time.Second
 )
 
@@ -38,7 +38,7 @@ func newServerLog(l *slog.Logger) *serverLog {
 	return &serverLog{logger: l, broken: make(chan error, 1)}
 }
 
-// Fatalf remembers the first message.
+// Fatalf keeps the first fatal error.
 func (l *serverLog) Fatalf(format string, v ...any) {
 	l.Errorf(format, v...)
 	l.mu.Lock()
@@ -54,7 +54,7 @@ func (l *serverLog) fatal() error {
 	return l.cause
 }
 
-// Errorf logs a warning. The server says only here that it has given a store up for the rest of its life.
+// Errorf logs a warning. The server reports only here that it has given up a store for the rest of its life.
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := oneLine(fmt.Sprintf(format, v...), maxServerLine)
 	if !l.tooOften(text) {
@@ -63,8 +63,8 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	l.giveUp(format, text)
 }
 
-// giveUp takes note of a line by which the server says that it has given a store up: a stream's, or all of them.
-// Only the server's own words count: a stranger's may be in the values.
+// giveUp recognises a line that says that the server has given up a store, a stream's or all of them. It looks only at the format, which is the
+// server's own text: values may contain a stranger's.
 func (l *serverLog) giveUp(format, text string) {
 	for _, said := range []string{"critical write error", "Critical write error", "disabling JetStream"} {
 		if strings.Contains(format, said) {
@@ -77,7 +77,7 @@ func (l *serverLog) giveUp(format, text string) {
 	}
 }
 
-// brokenStore says why a store was given up, and what to do.
+// brokenStore returns an error with the reason why a store was given up, and what to do.
 func brokenStore(text string) error {
 	text = oneLine(text, 400)
 	switch err := errors.New(text); {
@@ -92,7 +92,8 @@ func brokenStore(text string) error {
 	}
 }
 
-// Warnf logs for information: what a server warns of after a kill is how it recovers. That it makes the list of timers is so at each start.
+// Warnf logs at info level: a server's warnings after a kill are about its recovery. The rebuilt list of timers is logged at debug level, since
+// every start reports it.
 func (l *serverLog) Warnf(format string, v ...any) {
 	if strings.Contains(format, "Message scheduling state is outdated") {
 		l.Debugf(format, v...)
@@ -104,8 +105,8 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	}
 }
 
-// tooOften reports whether a line is about a connection, of which strangers make as many as they like, and there were many of late. It
-// logs how many such lines were left out.
+// tooOften reports whether a line is about a connection and exceeds connLines in connWindow; strangers can cause any number of such lines. It logs
+// how many were left out.
 func (l *serverLog) tooOften(text string) bool {
 	if !strings.Contains(text, " - cid:") && !strings.Contains(text, "Accept Error(") {
 		return false
@@ -133,5 +134,5 @@ func (l *serverLog) Debugf(format string, v ...any) {
 	l.logger.Debug("nats server", "text", oneLine(fmt.Sprintf(format, v...), maxServerLine))
 }
 
-// Tracef logs nothing: a server's trace has the users' words.
+// Tracef logs nothing: a server's trace contains users' messages.
 func (l *serverLog) Tracef(string, ...any) {}

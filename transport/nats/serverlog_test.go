@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBroken has the server say that it has given a store up, and other things.
+// TestBroken logs that the server has given up a store, and other lines.
 func TestBroken(t *testing.T) {
 	l := newServerLog(nil)
 	s := &Server{log: l}
@@ -17,7 +17,7 @@ func TestBroken(t *testing.T) {
 		t.Errorf("Broken = %v of what passes", err)
 	default:
 	}
-	for range 3 { // each stream says it
+	for range 3 { // each stream logs it
 		l.Errorf("JetStream stream '%s > %s' critical write error: %v", "$G", "S", "no space left on device")
 	}
 	if err := receive(t, s.Broken()); !strings.Contains(err.Error(), "no space left on device") {
@@ -25,14 +25,14 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestStoreGivenUp wants each of the server's lines by which it gives up its store for the rest of its life to end it, and none that only
-// has such words of a stranger's.
+// TestStoreGivenUp checks that each line by which the server gives up its store is recognised, and no line that only quotes such words from a
+// stranger.
 func TestStoreGivenUp(t *testing.T) {
 	full := &os.PathError{Op: "write", Path: "1.blk", Err: syscall.ENOSPC}
 	denied := &os.PathError{Op: "open", Path: "2.blk", Err: syscall.EACCES}
 	for name, c := range map[string]struct {
 		say  func(*serverLog)
-		want string // in the reason; "": it goes on
+		want string // in the reason; "": not recognised
 	}{
 		"a stream on a full disk": {func(l *serverLog) { l.Errorf("JetStream stream '%s > %s' critical write error: %v", "$G", "S", full) }, "make room"},
 		"a block that may not be made": {

@@ -10,41 +10,42 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// What one agent or person may have of a server with keys, over all connections. An agent has one connection for each of its instances.
+// Limits of one agent or person on a server with keys, over all its connections. An agent has one connection for each of its instances.
 const (
 	maxEach       = 64        // connections
-	maxEachSubs   = 512       // subscriptions: what is sent to one of them has a copy for each
-	maxEachUnread = 64 << 20  // bytes that were sent to it and not read
-	maxEachHeld   = 128 << 20 // the same, between two looks: its connections have equal parts of it, at least leastPending and at most maxPending
-	leastPending  = 5 << 20   // above transport.MaxPayload: a connection that gets no event is of no use
-	eachPace      = 64 << 20  // bytes a second that are read of what it sends, each message taken for messageCost more
-	eachBurst     = 16 << 20  // and so many at once
-	personMessage = 16 << 10  // bytes that a message of a person is taken for: so many come as twice what a gateway takes in a second
-	agentMessage  = 3 << 10   // the same of an agent
+	maxEachSubs   = 512       // subscriptions; each gets its own copy of a message
+	maxEachUnread = 64 << 20  // bytes that were sent to it and that it has not read
+	maxEachHeld   = 128 << 20 // the same between two looks: divided equally among its connections, each at least leastPending and at most maxPending
+	leastPending  = 5 << 20   // above transport.MaxPayload, or the connection could not receive every event
+	eachPace      = 64 << 20  // bytes a second that are read from it; each message counts for additional bytes, see below
+	eachBurst     = 16 << 20  // bytes at once
+	personMessage = 16 << 10  // bytes that each message of a person counts for in addition: no more than about twice as many arrive as a gateway handles
+	agentMessage  = 3 << 10   // likewise, of an agent
 )
 
-// shares knows what agents and people take of a server. Each look at its connections is compared with the one before.
+// shares bounds what agents and people use of a server. It compares each look at the connections with the previous one.
 type shares struct {
 	keyed bool // the server knows who connects
 
-	pend func(cid uint64, most int)         // sets how much may wait for a connection
-	pace func(c *server.ConnInfo, is *pace) // sets how a connection is read; nil: as fast as goes
+	pend func(cid uint64, most int)         // sets how many bytes may wait for a connection
+	pace func(c *server.ConnInfo, is *pace) // sets the pace at which a connection is read; nil: unlimited
 
 	who   map[string]user   // by key
 	keys  map[uint64]string // by connection
-	seen  map[uint64]int    // by connection: how much may wait for it
-	own   []uint64          // connections of this process that were there at the last look
-	paces map[string]*pace  // by name: also of who has gone, and comes again
+	seen  map[uint64]int    // by connection: how many bytes may wait for it
+	own   []uint64          // connections of this process at the last look
+	paces map[string]*pace  // by name, including those that have disconnected and may return
 }
 
-// user is whose a key is.
+// user is the owner of a key.
 type user struct {
-	name    string // of an agent or a person; "" for anybody else, who has no bounds
-	message int    // bytes that a message is taken for beside its own
+	name    string // of an agent or a person; "" for others, which have no limits
+	message int    // additional bytes that each of its messages counts for
 }
 
-// tooMuch returns the connections that take too much: what somebody has beyond their number, or of subscriptions, what is not read; and when all
-// together do not read what they are sent, those with the most. unread is how much that is. Who sends too much is read more slowly.
+// tooMuch returns the connections to close: those above a user's limits of connections and subscriptions, those of a user with too many unread
+// bytes, and those with the most unread bytes when all connections together have too many. unread is the total of unread bytes. A user that sends
+// too much is only read more slowly.
 func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64, unread int) {
 	type share struct{ conns, subs, unread int }
 	all := map[string]*share{}
@@ -56,7 +57,7 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 		}
 	}
 	var open []*server.ConnInfo
-	slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return a.Start.Compare(b.Start) }) // who came first stays
+	slices.SortFunc(conns, func(a, b *server.ConnInfo) int { return a.Start.Compare(b.Start) }) // the oldest stay
 	for _, c := range conns {
 		most, known := was[c.Cid]
 		own := c.IP == "" // in this process
@@ -120,7 +121,8 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 	return cids, unread
 }
 
-// identify completes connections with whose they are, which is asked for once: the server checks the signature of all keys that it is asked for.
+// identify adds the owner to each connection. It asks the server once per connection, since the server verifies the signatures of all keys in an
+// answer.
 func (s *shares) identify(conns []*server.ConnInfo, ask func(cid uint64) *server.ConnInfo) {
 	keys, who := s.keys, s.who
 	s.keys, s.who = make(map[uint64]string, len(conns)), map[string]user{}
@@ -138,7 +140,7 @@ func (s *shares) identify(conns []*server.ConnInfo, ask func(cid uint64) *server
 	}
 }
 
-// user returns whose a connection is.
+// user returns the owner of a connection.
 func (s *shares) user(c *server.ConnInfo) user {
 	if c.AuthorizedUser == "" {
 		return user{}

@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// TestOnePersonHasAShare has a person connect more often than anybody may, and then not read what they are sent.
+// TestOnePersonHasAShare makes a person open too many connections, and then not read what is sent to them.
 func TestOnePersonHasAShare(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
@@ -27,12 +27,12 @@ func TestOnePersonHasAShare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const deafOnes = 30 // each has less than a server keeps for one when all have too much
+	const deafOnes = 30 // together they exceed their limit before any single one does
 	var stop atomic.Bool
 	end := make(chan struct{})
 	defer close(end)
 	var all []*natsgo.Conn
-	toldAtOnce := false // that there are too many, while it connects
+	toldAtOnce := false // there are too many connections while it connects
 	for i := range maxEach + 10 {
 		nc, err := natsgo.Connect(n.srv.URL(), natsgo.UserCredentials(creds), natsgo.NoReconnect(), natsgo.SetCustomDialer(deafDialer{&stop, end}))
 		if toldAtOnce = err != nil && i >= maxEach; toldAtOnce {
@@ -71,7 +71,7 @@ func TestOnePersonHasAShare(t *testing.T) {
 	}
 	stop.Store(true)
 	cortex := n.dial(t, nil)
-	for range 400 { // the machine keeps some of it, too
+	for range 400 { // the machine buffers some of it, too
 		if open, unread := took(); open < maxEach || unread > maxEachUnread {
 			break
 		}
@@ -91,7 +91,7 @@ func TestOnePersonHasAShare(t *testing.T) {
 	}
 }
 
-// deafDialer makes connections that are not read any more when stop says so, until end.
+// deafDialer makes connections that are not read after stop, until end.
 type deafDialer struct {
 	stop *atomic.Bool
 	end  <-chan struct{}
@@ -114,7 +114,7 @@ func (c *deafConn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// TestManyKeepLessEach has a person with many connections not read one of them. With few, the server keeps more for it.
+// TestManyKeepLessEach makes a person with many connections read none of them. With few, the server buffers more for each.
 func TestManyKeepLessEach(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
@@ -179,7 +179,7 @@ func TestManyKeepLessEach(t *testing.T) {
 	}
 }
 
-// pendingOf returns what setPending has set.
+// pendingOf returns the number that setPending has set.
 func pendingOf(t *testing.T, ns *server.Server, cid uint64) int {
 	t.Helper()
 	c := reflect.ValueOf(ns.GetClient(cid))
@@ -192,13 +192,13 @@ func pendingOf(t *testing.T, ns *server.Server, cid uint64) int {
 	return int(c.Elem().FieldByName("out").FieldByName("mp").Int())
 }
 
-// TestSendersAreReadAtTheirPace has a person send as much as the network takes. It is read no faster than may be, and nobody is closed: neither
-// the connections that send, nor the orchestrator's, to which all of it goes.
+// TestSendersAreReadAtTheirPace makes a person send as fast as possible. The server reads no faster than the limits, and closes no connection:
+// neither the senders' nor the orchestrator's, which receives everything.
 func TestSendersAreReadAtTheirPace(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
 	cortex := n.dial(t, nil)
-	sub, err := cortex.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil) // which opens the gateway
+	sub, err := cortex.Subscribe(t.Context(), transport.Inbox("", transport.Cortex), nil) // opens the gateway
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestSendersAreReadAtTheirPace(t *testing.T) {
 	}
 }
 
-// TestAnswersAreHeardOnce has a person listen many times to the same answer.
+// TestAnswersAreHeardOnce makes a person subscribe many times to the same answer.
 func TestAnswersAreHeardOnce(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir})
@@ -291,7 +291,7 @@ func TestAnswersAreHeardOnce(t *testing.T) {
 	}
 }
 
-// TestDialWaitsForRoom joins a server that ends the first connections without a word, as one does that is full.
+// TestDialWaitsForRoom dials a server that silently closes the first connections, like a full one.
 func TestDialWaitsForRoom(t *testing.T) {
 	n := newNode(t, ServerOptions{Listen: "127.0.0.1:0"})
 	front, err := net.Listen("tcp", "127.0.0.1:0")

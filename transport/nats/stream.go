@@ -18,17 +18,17 @@ const (
 	agentsBucket = "CORTEX_AGENTS"
 	agentsStream = "KV_" + agentsBucket
 
-	maxConsumers = 50_000  // a server refuses the 1,001st consumer of a stream that does not say so
+	maxConsumers = 50_000  // a server's default is 1,000
 	maxCards     = 200_000 // instances of agents
 	maxDead      = 100_000
 	maxDeadBytes = 256 << 20
 
-	// markerTTL is how long the server remembers that a card has expired or left. A subscriber that was away for longer
-	// finds out by comparing.
+	// markerTTL is how long the server keeps the marker of a card that has expired or left. A subscriber that was disconnected for longer finds out by
+	// comparing all cards.
 	markerTTL = time.Minute
 )
 
-// streams returns the configuration of every stream, in the order in which they are made.
+// streams returns the configuration of every stream, in the order of their creation.
 func streams(replicas int) []jetstream.StreamConfig {
 	configs := []jetstream.StreamConfig{
 		{
@@ -75,7 +75,7 @@ func streams(replicas int) []jetstream.StreamConfig {
 			Description:       "Cortex: who handles which part of an inbox",
 			Subjects:          []string{leasePrefix + ">"},
 			Storage:           leaseStorage(replicas),
-			FirstSeq:          uint64(time.Now().UnixMilli()), // no revision of one bucket is one of the next, which would let a lease be written over
+			FirstSeq:          uint64(time.Now().UnixMilli()), // revisions of two buckets must differ: otherwise a lease of the new one could be overwritten
 			MaxMsgsPerSubject: 1,
 			Discard:           jetstream.DiscardOld,
 			Duplicates:        transport.DuplicateWindow,
@@ -101,9 +101,9 @@ func streams(replicas int) []jetstream.StreamConfig {
 	return configs
 }
 
-// leaseStorage returns where the leases are kept. What is in them is old after seconds, and must not keep the disk of a single server
-// awake; it does without them when it starts again. In a cluster a member that forgets what it has voted for has no vote until every
-// other one is there: with two of three servers back, nobody would own anything.
+// leaseStorage returns the storage of the leases. They are stale after seconds: they must not keep the disk of a single server busy, and it does
+// not need them after a restart. A cluster needs files: a member that forgets its votes may not vote until all others are present, so with two of
+// three servers back no partition would have an owner.
 func leaseStorage(replicas int) jetstream.StorageType {
 	if replicas > 1 {
 		return jetstream.FileStorage
@@ -112,14 +112,14 @@ func leaseStorage(replicas int) jetstream.StorageType {
 }
 
 const (
-	// electionTimeout is how long ensureStreams waits for a cluster that has no leader at this moment.
+	// electionTimeout is how long ensureStreams waits for a cluster that has no leader.
 	electionTimeout = 20 * time.Second
-	// lookTimeout bounds a question that nobody answers while there is no leader, also later: it is asked again then.
+	// lookTimeout bounds a request that nobody answers while there is no leader. Callers repeat it.
 	lookTimeout = time.Second
 )
 
-// ensureStreams makes the streams that are not there and checks those that are. Several processes may do so at once. A cluster
-// that has just started, or has lost a server, is given the time to elect its leaders.
+// ensureStreams makes the missing streams and checks the others. Several processes may do so at once. It waits until a cluster that has just
+// started, or has lost a server, has elected its leaders.
 func ensureStreams(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	end := time.Now().Add(electionTimeout)
 	for {
@@ -147,11 +147,11 @@ func ensureStreamsOnce(ctx context.Context, js jetstream.JetStream, replicas int
 	return nil
 }
 
-// ensureStream makes or checks one stream. With anyReplicas, one that is there keeps its number of replicas.
+// ensureStream makes or checks one stream. With anyReplicas, an existing stream keeps its number of replicas.
 func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig, anyReplicas bool) error {
 	s, err := lookUp(ctx, js, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		// Another process may be faster, with the same config: then this is a no-op, or, with other replicas, refused.
+		// Another process may be faster: with the same configuration the creation is a no-op, with other replicas the server refuses it.
 		s, err = js.CreateStream(ctx, want)
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			s, err = lookUp(ctx, js, want.Name)
@@ -169,7 +169,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 	}
 	if want.Name == leaseStream {
 		if want.Storage = leaseStorage(want.Replicas); want.Storage != got.Storage {
-			return remake(ctx, js, want) // no server changes it, and owners take what they own again
+			return remake(ctx, js, want) // a server cannot change the storage; owners acquire their leases again
 		}
 	}
 	want.FirstSeq, want.Metadata = got.FirstSeq, got.Metadata
@@ -185,7 +185,7 @@ func ensureStream(ctx context.Context, js jetstream.JetStream, want jetstream.St
 	return nil
 }
 
-// remake makes a stream anew, without what is in it.
+// remake deletes a stream with its messages and makes it again.
 func remake(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -210,11 +210,11 @@ func lookUp(ctx context.Context, js jetstream.JetStream, name string) (jetstream
 
 // Errors of the server's API that have no name in the client.
 const (
-	errNotClustered jetstream.ErrorCode = 10074 // replicas asked of a server that is in no cluster
-	errNoPeers      jetstream.ErrorCode = 10005 // not enough servers, or not now
+	errNotClustered jetstream.ErrorCode = 10074 // replicas asked of a server outside a cluster
+	errNoPeers      jetstream.ErrorCode = 10005 // too few servers, perhaps only now
 )
 
-// placementError is streamError for a request that says on how many servers the stream is to be.
+// placementError is streamError for a request that sets the number of replicas.
 func placementError(want jetstream.StreamConfig, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
@@ -229,14 +229,14 @@ func placementError(want jetstream.StreamConfig, err error) error {
 	return streamError(want.Name, err)
 }
 
-// streamError says which stream it was. A refusal of its config, rather than of everything for now, means that the server,
-// or what somebody else made of the stream, does not fit.
+// streamError adds the name of the stream to err. A refused configuration wraps ErrIncompatible: the server or an existing stream does not fit. An
+// error that may pass wraps ErrUnavailable.
 func streamError(name string, err error) error {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && api.ErrorCode == errNoStore {
 		return fmt.Errorf("%w: stream %s: %s (%w)", transport.ErrUnavailable, name, takesNoWrite("the NATS server"), err)
 	}
-	if errors.Is(err, jetstream.ErrStreamNotFound) { // one that was there, or was made, just now: a cluster elects its leaders
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // the stream was there, or was just made: a cluster elects its leaders
 		return fmt.Errorf("%w: stream %s: %w", transport.ErrUnavailable, name, err)
 	}
 	if errors.As(err, &api) && api.Code != 503 {
@@ -245,7 +245,7 @@ func streamError(name string, err error) error {
 	return fmt.Errorf("stream %s: %w", name, translate(err))
 }
 
-// difference names the first field in which the config that a server keeps is not the one that was asked for.
+// difference describes the first field in which the server's configuration differs from want; "" when none does.
 func difference(want, got jetstream.StreamConfig) string {
 	for _, f := range []struct {
 		name      string

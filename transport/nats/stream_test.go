@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestDifference changes every field that a guarantee rests on, as an older server or somebody with a tool does.
+// TestDifference changes every field that a guarantee needs, like an older server or an operator's tool.
 func TestDifference(t *testing.T) {
 	inbox, agents := streams(1)[0], streams(1)[1]
 	if inbox.Name != inboxStream || agents.Name != agentsStream {
@@ -76,7 +76,7 @@ func TestDialWithoutJetStream(t *testing.T) {
 	}
 }
 
-// TestDialOldServer plays servers that do not know what is asked of them, and do not say so.
+// TestDialOldServer simulates servers that silently ignore what they do not know.
 func TestDialOldServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -134,7 +134,7 @@ func TestDialOldServer(t *testing.T) {
 	}
 }
 
-// TestDialRepairs checks that what somebody changed in a stream is changed back, and that what cannot be is an error.
+// TestDialRepairs checks that Dial restores a changed stream, and returns an error if it cannot.
 func TestDialRepairs(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	b := n.dial(t, nil)
@@ -163,7 +163,7 @@ func TestDialRepairs(t *testing.T) {
 	}
 }
 
-// TestDialAtOnce starts many clients on a server that has nothing yet.
+// TestDialAtOnce starts many clients on a new server.
 func TestDialAtOnce(t *testing.T) {
 	srv, err := StartServer(t.Context(), &ServerOptions{Dir: t.TempDir()})
 	if err != nil {
@@ -199,7 +199,7 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
-// TestKeep checks that the work queue is never empty, and that the message that sees to it moves with the traffic.
+// TestKeep checks that the work queue is never empty, and that the sentinel moves with the traffic.
 func TestKeep(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", transport.Cortex)
@@ -219,7 +219,7 @@ func TestKeep(t *testing.T) {
 	})
 }
 
-// silent answers nothing about consumers for some times, as a cluster does while it elects a leader.
+// silent gives no answers about consumers for some requests, like a cluster during an election.
 type silent struct {
 	jetstream.JetStream
 	times int

@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestStreamErrorNamesTheDisk: a server that cannot write the files of a new stream is the right one, and needs room.
+// TestStreamErrorNamesTheDisk checks that a server that cannot write the files of a new stream counts as unavailable, not as incompatible.
 func TestStreamErrorNamesTheDisk(t *testing.T) {
 	err := streamError("S", &jetstream.APIError{Code: 500, ErrorCode: 10049, Description: "error creating store for stream"})
 	if !errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrIncompatible) || !strings.Contains(err.Error(), "disk") {
@@ -22,7 +22,7 @@ func TestStreamErrorNamesTheDisk(t *testing.T) {
 	}
 }
 
-// TestStreamThatIsNotThereYet: a cluster that elects its leaders may not know a stream that is there. That is no other kind of server.
+// TestStreamThatIsNotThereYet checks that a cluster that does not know a stream during an election counts as unavailable, not as incompatible.
 func TestStreamThatIsNotThereYet(t *testing.T) {
 	err := streamError("S", &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "stream not found"})
 	if !errors.Is(err, transport.ErrUnavailable) || errors.Is(err, transport.ErrIncompatible) {

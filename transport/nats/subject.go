@@ -18,14 +18,14 @@ const (
 	peerPrefix  = "cortex.v1.peer."
 	leasePrefix = "$KV." + leaseBucket + "."
 	cardPrefix  = "$KV." + agentsBucket + "."
-	toldPrefix  = "cortex.v1.cards." // beside the bucket: what Cortex tells of agents
+	toldPrefix  = "cortex.v1.cards." // core NATS: Cortex's events about agents, not in the bucket
 
-	// sentinelSubject holds the message that keeps the work queue from becoming empty. It has fewer tokens than a timer has,
-	// and consumers filter on inboxPrefix only.
+	// sentinelSubject is the subject of the message that keeps the work queue from becoming empty. It has fewer tokens than a timer's subject, and
+	// consumers filter on inboxPrefix only.
 	sentinelSubject = timerPrefix + "_keep"
 )
 
-// inboxAddress is what the subject of an inbox event says.
+// inboxAddress is the content of an inbox event's subject.
 type inboxAddress struct {
 	tenant, to, context, from string
 }
@@ -48,8 +48,8 @@ func parseInboxSubject(subject string) (inboxAddress, error) {
 	return a, err
 }
 
-// conversationToken returns what is equal for the events of one conversation in one inbox: its token in the subject, or
-// the whole subject when it has none.
+// conversationToken returns the conversation's token of a subject, which is the same for all its events in one inbox; for another subject, the
+// subject itself.
 func conversationToken(subject string) string {
 	var token [5]string
 	if splitSubject(subject, inboxPrefix, token[:]) != nil {
@@ -58,7 +58,7 @@ func conversationToken(subject string) string {
 	return token[3]
 }
 
-// senderToken returns what is equal for the events of one sender in an inbox: its token in the subject, the last.
+// senderToken returns the sender's token of a subject, the last one.
 func senderToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
 // inboxFilter matches all subjects of an inbox.
@@ -66,8 +66,8 @@ func inboxFilter(t transport.Topic) string {
 	return inboxPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID) + ".>"
 }
 
-// partitionFilters match the subjects of all inboxes. One with another partition is nobody's: it would wait for ever, so that the
-// server is not to take it.
+// partitionFilters match the subjects of all inboxes in the present partitions. The server refuses other partitions, since nobody would ever read
+// them.
 func partitionFilters() []string {
 	var all []string
 	for p := range transport.Partitions {
@@ -80,9 +80,9 @@ func timerSubject(a inboxAddress) string {
 	return timerPrefix + transport.Escape(a.tenant) + "." + transport.Escape(a.to) + "." + transport.Escape(a.context)
 }
 
-// deadSubject is where a dead letter of inbox t goes that was at subject.
+// deadSubject returns the subject of a dead letter of inbox t that was at subject.
 func deadSubject(t transport.Topic, subject string) string {
-	context := "_" // of a subject that no Publish wrote; no conversation has this token
+	context := "_" // for a subject that Publish never makes; no conversation has this token
 	var token [5]string
 	if splitSubject(subject, inboxPrefix, token[:]) == nil && token[3] != "" {
 		context = token[3]
@@ -102,8 +102,8 @@ func parseDeadSubject(subject string) (transport.Topic, error) {
 	return t, err
 }
 
-// peerSubject is where a subscriber of an ordered inbox answers as long as it lives; without id, where all of them are told that
-// there is something new in the bucket of leases.
+// peerSubject is where a subscriber of an ordered inbox answers requests while it runs; without id, where all of them are notified of a change in
+// the bucket of leases.
 func peerSubject(t transport.Topic, id string) string {
 	subject := peerPrefix + transport.Escape(t.Tenant) + "." + transport.Escape(t.ID)
 	if id != "" {
@@ -112,10 +112,10 @@ func peerSubject(t transport.Topic, id string) string {
 	return subject
 }
 
-// The keys of an ordered inbox in the bucket of leases.
+// Keys of an ordered inbox in the bucket of leases.
 const (
-	memberKey    = "member."    // and the subscriber's id
-	partitionKey = "partition." // and its number
+	memberKey    = "member."    // followed by the subscriber's id
+	partitionKey = "partition." // followed by the partition's number
 )
 
 func leaseSubject(t transport.Topic, key string) string {
@@ -169,17 +169,17 @@ func parseToldSubject(subject string) (agent string, err error) {
 	return agent, err
 }
 
-// whole, in place of a partition, is all of an inbox.
+// whole, in place of a partition, stands for an entire inbox.
 const whole = -1
 
-// partitionID names what one consumer delivers of an inbox: one of its partitions, or the whole.
+// partitionID identifies what one consumer of an inbox delivers: one of its partitions, or the whole.
 type partitionID struct {
 	topic     transport.Topic
 	partition int
 }
 
-// filter returns what matches the subjects of the partition. It is a single one: a server looks for the next message of several
-// filters at every subject of a file, once for each message that it delivers.
+// filter returns the subject filter of the partition. It is a single one: with several filters, a server scans every subject of a file for each
+// message that it delivers.
 func (s partitionID) filter() string {
 	if s.partition == whole {
 		return inboxFilter(s.topic)
@@ -187,8 +187,8 @@ func (s partitionID) filter() string {
 	return strings.TrimSuffix(inboxFilter(s.topic), ">") + strconv.Itoa(s.partition) + ".>"
 }
 
-// consumer returns the name of the partition's consumer. Tokens have no comma, so names do not collide; one that is too long for a
-// file name becomes a hash.
+// consumer returns the name of the partition's consumer. Tokens contain no comma, so names do not collide; a name that is too long for a file name
+// becomes a hash.
 func (s partitionID) consumer() string {
 	t := s.topic
 	name := "agent-" + transport.Escape(t.ID)
@@ -214,7 +214,7 @@ func (s partitionID) consumer() string {
 // consumerName returns the name of the consumer of a whole inbox.
 func consumerName(t transport.Topic) string { return partitionID{t, whole}.consumer() }
 
-// splitSubject fills token with the tokens behind prefix; it fails unless their number is len(token).
+// splitSubject fills token with the tokens after prefix. It returns an error unless their number is len(token).
 func splitSubject(subject, prefix string, token []string) error {
 	rest, ok := strings.CutPrefix(subject, prefix)
 	if !ok || strings.Count(rest, ".") != len(token)-1 {
@@ -226,11 +226,11 @@ func splitSubject(subject, prefix string, token []string) error {
 	return nil
 }
 
-// field is an id in a subject, and where it goes.
+// field is an id in a subject with its destination.
 type field struct {
 	to    *string
 	token string
-	empty bool // may be empty
+	empty bool // the id may be empty
 }
 
 func unescapeAll(fields ...field) error {

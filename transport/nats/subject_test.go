@@ -19,7 +19,7 @@ func TestSubjects(t *testing.T) {
 	if got, want := timerSubject(a), "cortex.v1.timer._.echo.ctx=2E1"; got != want {
 		t.Errorf("timerSubject = %q, want %q", got, want)
 	}
-	// The partition is of the conversation, whoever writes to whom.
+	// The partition depends on the conversation, not on sender or receiver.
 	b := inboxAddress{tenant: "", to: "cortex", context: "ctx.1", from: "echo"}
 	if got := strings.Split(inboxSubject(b), ".")[5]; got != "0" {
 		t.Errorf("partition = %s, want 0", got)
@@ -64,7 +64,7 @@ func TestConsumerName(t *testing.T) {
 	}
 }
 
-// TestSections checks that every partition is a partition, whose filter matches its subjects.
+// TestSections checks the filters of the partitions and of the whole inbox.
 func TestSections(t *testing.T) {
 	topic := transport.Inbox("acme", transport.Cortex)
 	for p := range transport.Partitions {

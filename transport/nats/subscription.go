@@ -13,14 +13,14 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// subscription is what the three kinds of subscription share: how they begin and end. run is their difference.
+// subscription is the common part of the three kinds of subscription: how they begin and end.
 type subscription struct {
 	bus *Bus
-	// run handles events until ctx ends, and gives back what it has.
+	// run handles events until ctx ends, and returns what it holds.
 	run func(ctx context.Context, h transport.Handler)
-	// release frees what Subscribe made, when Serve was never called; it may be nil.
+	// release frees what Subscribe made when Serve was never called; it may be nil.
 	release func()
-	// trouble is of an inbox.
+	// trouble is set for an inbox only.
 	trouble func() transport.Trouble
 
 	mu     sync.Mutex
@@ -63,9 +63,9 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	}
 }
 
-// subscribe is one attempt at Subscribe.
+// subscribe is one attempt of Subscribe.
 func (b *Bus) subscribe(caller context.Context, s *subscription, t transport.Topic, o transport.SubscribeOptions) error {
-	// The server refuses requests by themselves; one to its API is not told from another.
+	// The server reports refusals outside the request, and one of its API requests cannot be told from another.
 	expecting, done := b.nc.expect(caller, func(subject string) bool { return strings.Contains(subject, jsAPI) })
 	defer done()
 	ctx, cancel := context.WithTimeout(expecting, apiTimeout)
@@ -81,7 +81,7 @@ func (b *Bus) subscribe(caller context.Context, s *subscription, t transport.Top
 	}
 	err = cause(expecting, err)
 	if errors.Is(err, context.Canceled) && caller.Err() == nil {
-		err = natsgo.ErrDisconnected // while the server was being asked
+		err = natsgo.ErrDisconnected // during the request
 	}
 	if err == nil && t == transport.Inbox(t.Tenant, transport.Cortex) {
 		if err = b.serveGateway(ctx, t.Tenant); err == nil {
@@ -91,7 +91,7 @@ func (b *Bus) subscribe(caller context.Context, s *subscription, t transport.Top
 	return err
 }
 
-// whose returns the id of the agent that a topic belongs to; empty for one that is not an agent's.
+// whose returns the id of the agent that a topic belongs to; empty for a topic of no agent.
 func whose(t transport.Topic) string {
 	id, control := strings.CutPrefix(t.ID, strings.TrimSuffix(transport.Control("", transport.Cortex).ID, transport.Cortex))
 	if t.Kind == transport.KindInbox || control {
@@ -158,7 +158,7 @@ func (s *subscription) Close() error {
 	return nil
 }
 
-// checkTopic returns an error that wraps ErrInvalid for a topic that nothing can be published to.
+// checkTopic returns an error that wraps ErrInvalid for a topic with an invalid id or an unknown kind.
 func checkTopic(t transport.Topic) error {
 	if t.Tenant != "" {
 		if err := transport.CheckID(t.Tenant); err != nil {

@@ -21,14 +21,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// node is a server of its own, in process, with its clients.
+// node is a separate server in this process, with its clients.
 type node struct {
 	opts     ServerOptions
 	maxInbox int // of its clients
 
 	mu      sync.Mutex
 	srv     *Server
-	later   []*Server // that were started behind it, see up
+	later   []*Server // started by up
 	clients []*Bus
 }
 
@@ -39,7 +39,7 @@ func newNode(t *testing.T, o ServerOptions) *node {
 	n.start(t)
 	t.Cleanup(func() {
 		n.stop()
-		for _, srv := range n.later { // they write into the folder until then
+		for _, srv := range n.later { // they write to the folder until then
 			srv.Shutdown()
 		}
 	})
@@ -86,12 +86,12 @@ func (n *node) dial(t *testing.T, o *Options) *Bus {
 	return b
 }
 
-// Restart ends the clients and the server, and starts another on the same folder.
+// Restart ends the clients and the server, and starts another server on the same folder.
 func (n *node) Restart(t *testing.T) {
 	t.Helper()
 	n.stop()
 	n.start(t)
 }
 
-// Kill cuts the client's connection.
+// Kill closes the client's connection.
 func (n *node) Kill(_ *testing.T, tr transport.Transport) { tr.(*Bus).nc.Close() }

@@ -10,13 +10,13 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/document"
 )
 
-// maxPEM bounds a file of certificates, in bytes: those of all authorities of a system are about 300 kB.
+// maxPEM bounds a file of certificates, in bytes. All authorities of a system take about 300 kB.
 const maxPEM = 4 << 20
 
 // TLS names the files of a TLS connection, all in PEM; empty ones are not used.
 type TLS struct {
-	CA   string // certificates that the other side is checked by; empty: those of the system
-	Cert string // the certificate to show: a server needs one, a client where the server asks for it
+	CA   string // authorities that verify the other side; empty: the system's
+	Cert string // the own certificate: required for a server, for a client when the server asks for one
 	Key  string // the private key of Cert
 }
 
@@ -59,7 +59,7 @@ func (t TLS) pair(ctx context.Context) (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// client returns what a client connects with; nil when there is nothing to say.
+// client returns a client's configuration; nil when t is empty.
 func (t TLS) client(ctx context.Context) (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil
@@ -71,7 +71,7 @@ func (t TLS) client(ctx context.Context) (*tls.Config, error) {
 	return c, err
 }
 
-// server returns what a server accepts connections with; nil when it does so without TLS.
+// server returns a server's configuration; nil when t is empty, for a server without TLS.
 func (t TLS) server(ctx context.Context) (*tls.Config, error) {
 	if t == (TLS{}) {
 		return nil, nil

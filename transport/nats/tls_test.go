@@ -34,7 +34,7 @@ func newAuthority(t *testing.T) *authority {
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name+".pem") }
 
-// issue writes name.pem and name.key.pem: the authority's own, or one for a host.
+// issue writes name.pem and name.key.pem: the authority's own certificate, or one for a host.
 func (a *authority) issue(t *testing.T, name string, change func(c *x509.Certificate)) TLS {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,10 +9,10 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// toldPending is how many events of agents wait for a slow handler; what comes on top is lost to it.
+// toldPending bounds the events about agents that wait for a slow handler; further ones are lost.
 const toldPending = 1024
 
-// told is a subscription of what Cortex tells of a tenant's agents. It is no part of the bucket, and nothing in it is a card.
+// told is a subscription to Cortex's events about a tenant's agents. They are not in the bucket, and none of them is a card.
 type told struct {
 	bus   *Bus
 	topic transport.Topic
@@ -32,10 +32,10 @@ func (b *Bus) listen(tenant string) (*told, error) {
 	return l, err
 }
 
-// end frees the subscription.
+// end removes the subscription.
 func (l *told) end() { _ = l.sub.Unsubscribe() }
 
-// run hands over what comes until ctx ends.
+// run passes events to handle until ctx ends.
 func (l *told) run(ctx context.Context, handle func(*transport.Event)) {
 	defer l.end()
 	for {
@@ -53,7 +53,7 @@ func (l *told) run(ctx context.Context, handle func(*transport.Event)) {
 	}
 }
 
-// decodeTold reads an event of an agent. Its sender is Cortex: a server's permissions keep the subject for it.
+// decodeTold decodes an event about an agent. Its sender is Cortex: the server's permissions reserve the subject for it.
 func decodeTold(m *natsgo.Msg, t transport.Topic) (*transport.Event, error) {
 	agent, err := parseToldSubject(m.Subject)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// tellAgent sends what is told of an agent, as the wire has it.
+// tellAgent publishes an event about an agent in its wire format.
 func tellAgent(t *testing.T, b *Bus, subject, kind, body string) {
 	t.Helper()
 	err := b.nc.PublishMsg(&natsgo.Msg{Subject: subject, Data: []byte(body), Header: natsgo.Header{
@@ -25,8 +25,8 @@ func tellAgent(t *testing.T, b *Bus, subject, kind, body string) {
 	}
 }
 
-// TestToldIsNoCard holds that nothing on the subjects beside the bucket is taken for a card, or for what is told of another
-// agent, and that it comes from Cortex whatever it says.
+// TestToldIsNoCard checks that no message on the subjects beside the bucket is taken for a card or for an event about another agent, and that its
+// sender is Cortex, whatever it claims.
 func TestToldIsNoCard(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	var mu sync.Mutex
@@ -66,7 +66,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// TestSlowReaderOfTold holds that what nobody takes is lost rather than gathered.
+// TestSlowReaderOfTold checks that events that nobody handles are lost rather than accumulated.
 func TestSlowReaderOfTold(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	l, err := b.listen("")

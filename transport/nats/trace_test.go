@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestTraceThroughGateway has the trace context of what people and agents say go through the gateway, into inboxes and to whoever watches.
+// TestTraceThroughGateway checks that the trace context of people's and agents' events passes the gateway, to inboxes and to listeners.
 func TestTraceThroughGateway(t *testing.T) {
 	const parent, state = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "rojo=1"
 	dir := keys(t)

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// minLevel is the API level of server 2.14: consumer reset, and schedules that are what they are today. Older servers
-	// drop what they do not know from a config without an error.
+	// minLevel is the API level of server 2.14, the first with resets of consumers and the present form of schedules. Older servers silently drop
+	// unknown fields of a configuration.
 	minLevel = 4
 	needed   = "Cortex needs nats-server 2.14 or later on every server of a cluster: upgrade it"
 )
 
-// checkServers refuses servers that are too old: the one that the connection is made to, and the one that leads the cluster, which
-// answers for the account. Those that lead the streams are checked with each stream (see checkLeader), all of a cluster by peers.
+// checkServers refuses servers that are too old: the connected one, and the leader of the cluster, which answers for the account. checkLeader
+// checks the leader of each stream, checkPeers all servers of a cluster.
 func checkServers(ctx context.Context, js jetstream.JetStream) error {
 	if err := checkConnected(js.Conn()); err != nil {
 		return err
@@ -45,7 +45,7 @@ func checkServers(ctx context.Context, js jetstream.JetStream) error {
 	return nil
 }
 
-// checkConnected refuses the server that a connection is made to.
+// checkConnected refuses a connected server that is too old.
 func checkConnected(nc *natsgo.Conn) error {
 	return checkVersion(nc.ConnectedServerName(), nc.ConnectedUrlRedacted(), nc.ConnectedServerVersion())
 }
@@ -57,8 +57,8 @@ func checkVersion(name, address, version string) error {
 	return nil
 }
 
-// checkLeader refuses a stream whose leader says that it is too old. Servers before 2.11 do not say; they are found by what
-// they drop from the config.
+// checkLeader refuses a stream whose leader reports a version that is too old. Servers before 2.11 do not report it; they are recognised by the
+// fields that they drop from the configuration.
 func checkLeader(c jetstream.StreamConfig) error {
 	level, err := strconv.Atoi(c.Metadata["_nats.level"])
 	if err != nil || level >= minLevel {
@@ -67,23 +67,22 @@ func checkLeader(c jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: stream %s: the server that leads it is nats-server %.20s; %s", transport.ErrIncompatible, c.Name, c.Metadata["_nats.ver"], needed)
 }
 
-// peers is what the servers of a cluster say of themselves. A question goes to all of them over the connection that is there, so
-// that also those answer whose addresses are not known, or not to be reached from here. It is put when the connection is made, when
-// it is made again or a server is discovered, now and then, and when somebody asks whether all is well. A server without a cluster,
-// such as that in this process, is not asked: the connection says what it is.
+// peers collects what the servers of a cluster report of themselves. A request goes to all of them over the present connection, so that servers
+// answer whose addresses are unknown or unreachable from here. It is sent after connecting and reconnecting, when a server is discovered, every
+// peersEvery, and on a health check. A server without a cluster, such as an embedded one, is not asked: the connection itself reports its version.
 type peers struct {
-	heard chan struct{} // has something when an answer has come
+	heard chan struct{} // holds one after an answer
 
 	mu    sync.Mutex
-	sub   *natsgo.Subscription // of the answers; nil before the first question
-	mute  bool                 // nobody may ask, or nobody answers
+	sub   *natsgo.Subscription // to the answers; nil before the first request
+	mute  bool                 // these credentials may not ask, or no server answers
 	asked time.Time
 	round int
-	known map[string]peer // by their names
-	told  map[string]bool // that they are too old
+	known map[string]peer // by name
+	told  map[string]bool // names of servers that were reported as too old
 }
 
-// peer is a server.
+// peer is a server of the cluster.
 type peer struct {
 	Name    string `json:"name"`
 	Host    string `json:"host"`
@@ -91,22 +90,22 @@ type peer struct {
 	Cluster string `json:"cluster"`
 	Version string `json:"ver"`
 
-	round int // of the question that it has answered last
+	round int // of the last request that it has answered
 }
 
 const (
-	// peersSubject is where the servers of a cluster answer each account with what they have of it, and who they are.
+	// peersSubject is a request to which each server of a cluster answers with its state of the account and its identity.
 	peersSubject = "$SYS.REQ.ACCOUNT.PING.STATZ"
-	peersAsk     = `{"include_unused":true}` // also those that have nothing
+	peersAsk     = `{"include_unused":true}` // include servers without data of the account
 
-	peersEvery = 30 * time.Second       // how often they are asked
-	peersAgain = 5 * time.Second        // the same, while somebody wants to know
-	peersSoon  = time.Second            // after one was discovered, which the others may not have heard of yet
-	peersQuiet = 250 * time.Millisecond // without another answer, when there is an end of waiting for those that may not be there
-	peersGone  = 2                      // questions without an answer, after which a server is not there
+	peersEvery = 30 * time.Second       // period of requests
+	peersAgain = 5 * time.Second        // the same, while health checks ask
+	peersSoon  = time.Second            // after the discovery of a server, of which the others may not know yet
+	peersQuiet = 250 * time.Millisecond // without another answer, after which missing servers are not waited for
+	peersGone  = 2                      // requests without an answer after which a server is forgotten
 )
 
-// lookAround asks the servers of the cluster what they are, and sees to it that it is done again.
+// lookAround asks the servers of the cluster for their versions, and schedules the next request.
 func (b *Bus) lookAround() {
 	if !b.begin() {
 		return
@@ -134,7 +133,7 @@ func (b *Bus) lookAround() {
 	b.lookIn(peersEvery)
 }
 
-// begin counts a lookAround in, which Close waits for; it reports false when the bus is closed.
+// begin counts a lookAround, for which Close waits; it returns false when the bus is closed.
 func (b *Bus) begin() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +144,7 @@ func (b *Bus) begin() bool {
 	return true
 }
 
-// ask begins a question; it reports false when none is to be put.
+// ask begins a request; it returns false when none is to be sent.
 func (p *peers) ask() (to *natsgo.Subscription, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +156,7 @@ func (p *peers) ask() (to *natsgo.Subscription, ok bool) {
 	return p.sub, true
 }
 
-// listen makes sub that of the answers, unless one was made at the same moment.
+// listen makes sub the subscription to the answers, unless another call was faster.
 func (p *peers) listen(sub *natsgo.Subscription) *natsgo.Subscription {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +168,7 @@ func (p *peers) listen(sub *natsgo.Subscription) *natsgo.Subscription {
 	return p.sub
 }
 
-// lookIn has lookAround called after d.
+// lookIn schedules lookAround after d.
 func (b *Bus) lookIn(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +177,7 @@ func (b *Bus) lookIn(d time.Duration) {
 	}
 }
 
-// lookNow is lookIn for who wants to know now, unless that was known a moment ago.
+// lookNow schedules lookAround at once, unless it ran less than peersAgain ago.
 func (b *Bus) lookNow() {
 	b.peers.mu.Lock()
 	due := b.peers.sub != nil && time.Since(b.peers.asked) >= peersAgain
@@ -188,9 +187,9 @@ func (b *Bus) lookNow() {
 	}
 }
 
-// met takes in a server's answer.
+// met records a server's answer.
 func (b *Bus) met(m *natsgo.Msg) {
-	if m.Header.Get("Status") != "" { // nobody answers: the servers have no account for it
+	if m.Header.Get("Status") != "" { // no responders: the servers have no system account
 		b.muted()
 		return
 	}
@@ -212,7 +211,7 @@ func (b *Bus) met(m *natsgo.Msg) {
 	p.wake()
 }
 
-// tellOld logs once why a server is too old, unless Dial is going to say it; nil says that it is not.
+// tellOld logs once that a server is too old, unless Dial is going to return that error. A nil why says that it is not.
 func (b *Bus) tellOld(name string, why error) {
 	p := &b.peers
 	p.mu.Lock()
@@ -226,7 +225,7 @@ func (b *Bus) tellOld(name string, why error) {
 	}
 }
 
-// muted has the servers not asked any more.
+// muted ends the requests to the servers.
 func (b *Bus) muted() {
 	b.peers.mu.Lock()
 	b.peers.mute = true
@@ -241,13 +240,13 @@ func (p *peers) wake() {
 	}
 }
 
-// checkPeers asks the servers of the cluster, waits until as many have answered as are known or no more answers come, and refuses
-// those that are too old.
+// checkPeers asks the servers of the cluster, waits until as many have answered as are known or no more answers come, and refuses those that are
+// too old.
 func (b *Bus) checkPeers(ctx context.Context) error {
 	b.lookAround()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	for b.peers.missing(max(len(b.nc.Servers()), 2)) { // of a cluster that does not tell its addresses, one may be known
+	for b.peers.missing(max(len(b.nc.Servers()), 2)) { // a cluster that hides its addresses may have more than the one known
 		quiet, stop := context.WithTimeout(ctx, peersQuiet)
 		select {
 		case <-b.peers.heard:
@@ -261,14 +260,14 @@ func (b *Bus) checkPeers(ctx context.Context) error {
 	return b.tooOld()
 }
 
-// missing reports whether fewer than n servers have answered a question that was put.
+// missing reports whether fewer than n servers have answered a request that was sent.
 func (p *peers) missing(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sub != nil && !p.mute && len(p.known) < n
 }
 
-// tooOld returns an error when a server is too old, of those that the last questions have found.
+// tooOld returns an error when a server that the last requests have found is too old.
 func (b *Bus) tooOld() error {
 	if err := checkConnected(b.nc.Conn); err != nil {
 		return err
@@ -289,7 +288,7 @@ func (b *Bus) tooOld() error {
 	return nil
 }
 
-// older reports whether a version is before major.minor. One that cannot be read is not: the API level decides.
+// older reports whether a version precedes major.minor. An unreadable version does not: the API level decides.
 func older(version string, major, minor int) bool {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {

@@ -28,8 +28,8 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestDialMixedCluster plays a cluster in which the server that is connected to is new enough, and another one, which leads, is
-// not: the error says what it is and what is needed, and nothing was made.
+// TestDialMixedCluster simulates a cluster whose connected server is new enough and whose leader is not: the error says which version is needed,
+// and no stream was made.
 func TestDialMixedCluster(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -91,7 +91,7 @@ func TestDialMixedCluster(t *testing.T) {
 	}
 }
 
-// TestDialOldVersion plays a server that says of itself that it is old, as it does when it is connected to.
+// TestDialOldVersion simulates a server that reports an old version when a client connects.
 func TestDialOldVersion(t *testing.T) {
 	for _, version := range []string{"2.9.25", "2.10.29", "2.11.9", "2.12.1"} {
 		wantRefusal(t, version, checkVersion("a", "nats://a:4222", version), transport.ErrIncompatible, "server a (nats://a:4222) is nats-server "+version+"; "+needed)
@@ -101,7 +101,7 @@ func TestDialOldVersion(t *testing.T) {
 	}
 }
 
-// clustered starts a server that says that it is in a cluster; it is alone in it.
+// clustered starts a single server that claims to be in a cluster.
 func clustered(t *testing.T, o server.Options) *Server {
 	t.Helper()
 	o.NoSigs, o.NoLog, o.Cluster.Name = true, true, "cluster"
@@ -118,7 +118,7 @@ func clustered(t *testing.T, o server.Options) *Server {
 	return srv
 }
 
-// connect returns a connection of somebody who plays another server.
+// connect returns a connection for simulating another server.
 func connect(t *testing.T, srv *Server, opts ...natsgo.Option) *natsgo.Conn {
 	t.Helper()
 	nc, err := natsgo.Connect("", append(opts, natsgo.InProcessServer(srv))...)
@@ -129,7 +129,7 @@ func connect(t *testing.T, srv *Server, opts ...natsgo.Option) *natsgo.Conn {
 	return nc
 }
 
-// respond has nc answer what is asked of subject; nothing when body returns nil.
+// respond makes nc answer requests on subject; no answer when body returns nil.
 func respond(t *testing.T, nc *natsgo.Conn, subject string, body func(m *natsgo.Msg) any) {
 	t.Helper()
 	_, err := nc.Subscribe(subject, func(m *natsgo.Msg) {
@@ -151,7 +151,7 @@ func respond(t *testing.T, nc *natsgo.Conn, subject string, body func(m *natsgo.
 	}
 }
 
-// playPeer plays another server of the cluster, of the version that it returns a place for; while that is empty, it does not answer.
+// playPeer simulates another server of the cluster. The test can change its version; it does not answer while that is empty.
 func playPeer(t *testing.T, nc *natsgo.Conn, name, cluster, version string) *atomic.Value {
 	t.Helper()
 	var now atomic.Value
@@ -183,8 +183,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// TestDialClusterWithOldPeer has a cluster in which the server that is connected to, and leads all, is new enough, and another one is
-// not. It is refused before anything is made, in one line, and nothing else is said.
+// TestDialClusterWithOldPeer dials a cluster whose connected server, the leader of everything, is new enough, and another server is not. Dial
+// refuses it before it makes anything, with an error of one line, and logs nothing.
 func TestDialClusterWithOldPeer(t *testing.T) {
 	for _, c := range []struct {
 		name, cluster, version string
@@ -231,7 +231,8 @@ func TestDialClusterWithOldPeer(t *testing.T) {
 	}
 }
 
-// TestOldPeerComesLater has an old server join, twice, and go again. Meanwhile Healthy says so, the log does once, and all else goes on.
+// TestOldPeerComesLater adds an old server to the cluster, twice, and removes it again. Meanwhile Healthy returns an error, the log mentions it
+// once, and everything else works.
 func TestOldPeerComesLater(t *testing.T) {
 	srv := clustered(t, server.Options{DontListen: true, JetStream: true, StoreDir: t.TempDir()})
 	version := playPeer(t, connect(t, srv), "b", "cluster", "2.15.2")
@@ -244,7 +245,7 @@ func TestOldPeerComesLater(t *testing.T) {
 	const told = "nats server too old"
 	for i, way := range []struct {
 		name string
-		look func() // has the servers asked
+		look func() // asks the servers
 	}{
 		{"discovered", func() { b.nc.DiscoveredServersHandler()(b.nc.Conn) }},
 		{"connected again", func() {
@@ -284,8 +285,7 @@ func TestOldPeerComesLater(t *testing.T) {
 	eventually(t, "healthy without it", func() bool { return b.Healthy(t.Context()) == nil })
 }
 
-// TestPeersAreAskedSeldom holds that a server that is in no cluster is not asked for others, and that who wants to know often does not
-// ask each time.
+// TestPeersAreAskedSeldom checks that a server without a cluster is not asked for others, and that frequent health checks do not ask each time.
 func TestPeersAreAskedSeldom(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -309,7 +309,7 @@ func TestPeersAreAskedSeldom(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := nc.Flush(); err != nil { // what came before is delivered
+			if err := nc.Flush(); err != nil { // earlier messages are delivered
 				t.Fatal(err)
 			}
 			if got := asked.Load(); got != c.want {
@@ -319,7 +319,7 @@ func TestPeersAreAskedSeldom(t *testing.T) {
 	}
 }
 
-// TestPeersMayNotBeAsked uses credentials that are for no more than is needed: the servers are not asked again and again.
+// TestPeersMayNotBeAsked uses minimal credentials: the servers are not asked again and again.
 func TestPeersMayNotBeAsked(t *testing.T) {
 	may := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$SYS.>"}}}
 	srv := clustered(t, server.Options{
@@ -334,7 +334,7 @@ func TestPeersMayNotBeAsked(t *testing.T) {
 	const refused = "nats server refuses"
 	eventually(t, "the refusal is in the log", func() bool { return strings.Contains(log.String(), refused) })
 	b.lookAround()
-	if err := b.Healthy(t.Context()); err != nil { // after which a second refusal would have come
+	if err := b.Healthy(t.Context()); err != nil { // a second refusal would have come by then
 		t.Errorf("Healthy = %v", err)
 	}
 	if got := strings.Count(log.String(), refused); got != 1 {
@@ -342,7 +342,7 @@ func TestPeersMayNotBeAsked(t *testing.T) {
 	}
 }
 
-// TestLostConnectionIsTold holds who is told that the connection was lost: not somebody whom Dial is telling what is wrong, nor after Close.
+// TestLostConnectionIsTold checks when OnConn reports a lost connection: not while Dial returns the error itself, nor after Close.
 func TestLostConnectionIsTold(t *testing.T) {
 	for _, c := range []struct {
 		name   string

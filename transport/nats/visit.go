@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	// Until it is known who has connected, a moment later: enough for TLS and to say who one is.
+	// The pace of a connection until its user is known, a moment later: enough for TLS and the login.
 	newPace  = 64 << 10 // bytes a second
 	newBurst = 16 << 10
 
-	// While so much waits for one of this process's own connections, others are read more slowly.
+	// While this many bytes wait for one of this process's own connections, others are read more slowly.
 	crowd      = 8 << 20
 	crowdPace  = 4 << 20 // bytes a second of each agent or person
 	crowdBurst = 4 << 20
 	crowdLook  = 2 * time.Millisecond
 
-	fewBytes = 2 << 10 // that are read at once of who sends small messages: each is paid when it was read
+	fewBytes = 2 << 10 // read at once from senders of small messages, each of which is charged after it was read
 
-	largeParts  = 4                // large messages of one agent or person that have begun to come
-	largePart   = 64 << 10         // more than this is large
-	partSilence = 10 * time.Second // before who has stopped in the middle of one is closed
+	largeParts  = 4                // large messages of one agent or person that are being received
+	largePart   = 64 << 10         // a message above this size is large
+	partSilence = 10 * time.Second // before a connection that stops within a large message is closed
 )
 
-// pace is how what an agent or a person sends is read, over all its connections.
+// pace bounds how fast the messages of an agent or a person are read, over all its connections.
 type pace struct {
 	bytes   *rate.Limiter
 	crowded *rate.Limiter // the same, while this process is behind
-	message int           // bytes that a message is taken for beside its own
-	parts   chan struct{} // holds one for each large message that has begun to come
-	silence time.Duration // who stops for so long in the middle of one is closed
+	message int           // additional bytes that each message counts for
+	parts   chan struct{} // holds one for each large message that is being received
+	silence time.Duration // a connection that stops for so long within a large message is closed
 }
 
 func newEach(message int) *pace {
@@ -45,37 +45,37 @@ func newEach(message int) *pace {
 	}
 }
 
-// visits are the connections from outside to a server with keys. What they send is read no faster than who has them may send: the server hands
-// on what it has read at once, and ends the connection to which that goes, the orchestrator's, when that does not keep up.
+// visits are the connections of others to a server with keys. They are read no faster than their users may send: the server passes what it has read
+// on at once, and closes the receiving connection, the orchestrator's, when that does not keep up.
 type visits struct {
-	own atomic.Pointer[map[uint64]*served] // this process's
+	own atomic.Pointer[map[uint64]*served] // connections of this process
 
 	mu   sync.Mutex
-	open map[string]*visit // by the address that it comes from
+	open map[string]*visit // by remote address
 }
 
-// visit is one of them. It is a TCP connection in all else: the server writes several buffers at once to no other kind.
+// visit is one of these connections. It embeds a TCP connection because the server uses vectored writes only for that type.
 type visit struct {
 	*net.TCPConn
 	all  *visits
 	from string
 	let  atomic.Pointer[admission]
-	part atomic.Pointer[pace] // whose parts have one for it; nil: none
+	part atomic.Pointer[pace] // the pace that counts its large message in parts; nil: none
 	met  sync.Once
-	know chan struct{} // closed when it is known who it is
+	know chan struct{} // closed when its user is known
 	once sync.Once
 	done chan struct{}
 
 	// For the goroutine that reads.
-	got   int   // bytes, last
-	sent  int64 // messages that are paid
-	few   bool  // most of what it costs are messages
-	timed bool  // it may not stop
+	got   int   // bytes of the last read
+	sent  int64 // messages that were charged
+	few   bool  // most of its cost is for messages, not bytes
+	timed bool  // it has a read deadline
 }
 
 // admission is how a visit is read.
 type admission struct {
-	pace *pace   // nil: as fast as goes
+	pace *pace   // nil: unlimited
 	is   *served // nil: not known yet
 }
 
@@ -91,7 +91,7 @@ func (v *visits) add(c *net.TCPConn) net.Conn {
 	return is
 }
 
-// of sets the pace of the connection from an address; nil is none.
+// of sets the pace of the connection from an address; nil is unlimited.
 func (v *visits) of(ip string, port int, is *served, p *pace) {
 	if v == nil {
 		return
@@ -104,7 +104,7 @@ func (v *visits) of(ip string, port int, is *served, p *pace) {
 	}
 }
 
-// keep notes which connections are this process's own.
+// keep records which connections are this process's own.
 func (v *visits) keep(ns *server.Server, own []uint64) {
 	if v == nil {
 		return
@@ -125,7 +125,7 @@ func (v *visits) keep(ns *server.Server, own []uint64) {
 	v.own.Store(&is)
 }
 
-// crowded reports whether this process is behind with what it has to read.
+// crowded reports whether much waits to be read by this process.
 func (v *visits) crowded() bool {
 	own := v.own.Load()
 	if own == nil {
@@ -139,7 +139,7 @@ func (v *visits) crowded() bool {
 	return false
 }
 
-// Read implements [net.Conn]. It returns what has come when its time has, so that more waits where it comes from.
+// Read implements [net.Conn]. It returns data when the pace allows it, so that TCP slows the sender down.
 func (c *visit) Read(b []byte) (int, error) {
 	c.settle(c.let.Load())
 	if c.few {
@@ -150,7 +150,7 @@ func (c *visit) Read(b []byte) (int, error) {
 	if a := c.let.Load(); a.is == nil && a.pace != nil {
 		c.pause(spend(a.pace.bytes, time.Now(), n), c.know)
 	}
-	p := c.let.Load().pace // it may be known by now
+	p := c.let.Load().pace // the user may be known by now
 	if p == nil || n == 0 || p.parts == nil {
 		return n, err
 	}
@@ -161,7 +161,7 @@ func (c *visit) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// settle takes notice of what the server has found in what was read last: it has looked at all of it.
+// settle charges the messages that the server has found in the last read, all of which it has parsed.
 func (c *visit) settle(a *admission) {
 	if a.pace == nil || a.is == nil {
 		c.end()
@@ -185,7 +185,7 @@ func (c *visit) settle(a *admission) {
 	}
 }
 
-// begin waits until a message may begin to come. It reports false when the visit ends.
+// begin waits until a large message may be received. It returns false when the visit ends.
 func (c *visit) begin(p *pace) bool {
 	if c.part.Load() != nil {
 		return true
@@ -197,7 +197,7 @@ func (c *visit) begin(p *pace) bool {
 	}
 	c.part.Store(p)
 	select {
-	case <-c.done: // which has not seen it
+	case <-c.done: // Close may have missed the part
 		c.end()
 		return false
 	default:
@@ -205,14 +205,14 @@ func (c *visit) begin(p *pace) bool {
 	}
 }
 
-// end lets another message begin.
+// end lets another large message begin.
 func (c *visit) end() {
 	if p := c.part.Swap(nil); p != nil {
 		<-p.parts
 	}
 }
 
-// pause waits, or until something is over; it reports false when the visit ends.
+// pause waits for d or until over is closed; it returns false when the visit ends.
 func (c *visit) pause(d time.Duration, over <-chan struct{}) bool {
 	if d <= 0 {
 		return true
@@ -243,7 +243,7 @@ func (c *visit) Close() error {
 	return c.TCPConn.Close()
 }
 
-// spend takes n of what a pace lets through, however much that is, and returns when there will be as much again.
+// spend reserves n bytes of a pace, even above its burst, and returns the time until they are available.
 func spend(pace *rate.Limiter, now time.Time, n int) (wait time.Duration) {
 	for n > 0 {
 		some := min(n, pace.Burst())

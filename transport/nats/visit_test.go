@@ -16,7 +16,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-// guest is a person who is connected, in the way of the gateway but with a connection of the test's.
+// guest is the connection of a person, who publishes to the gateway.
 type guest struct {
 	*natsgo.Conn
 	raw  net.Conn
@@ -55,7 +55,7 @@ func (g *guest) Dial(network, address string) (net.Conn, error) {
 	return g.raw, err
 }
 
-// says has a person say so much.
+// says makes a person send a message of this size.
 func (g *guest) says(t *testing.T, size int) {
 	t.Helper()
 	if err := g.Publish(g.gate+"x", make([]byte, size)); err != nil {
@@ -66,7 +66,7 @@ func (g *guest) says(t *testing.T, size int) {
 	}
 }
 
-// deafServer gives connections in this process that are not read when stop says so.
+// deafServer makes connections in this process that are not read after stop.
 type deafServer struct {
 	*Server
 	deafDialer
@@ -77,8 +77,8 @@ func (d deafServer) InProcessConn() (net.Conn, error) {
 	return &deafConn{c, d.deafDialer}, err
 }
 
-// TestSendersWaitForThisProcess has a connection of this process not read for a while, and a person send it more than may wait for it. It is not
-// closed, and another person goes first.
+// TestSendersWaitForThisProcess does not read a connection of this process for a while, and makes a person send it more than may wait for it. It is
+// not closed, and another person's messages come first.
 func TestSendersWaitForThisProcess(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
@@ -129,8 +129,8 @@ func TestSendersWaitForThisProcess(t *testing.T) {
 	}
 }
 
-// TestHalfMessagesAreFew has a person send the beginnings of large messages: the server keeps as much as each will have. More of the same person
-// wait until one is whole; others do not.
+// TestHalfMessagesAreFew makes a person send the beginnings of large messages, for each of which the server reserves the full size. Further ones of
+// the same person wait until one is complete; others' do not.
 func TestHalfMessagesAreFew(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
@@ -163,7 +163,7 @@ func TestHalfMessagesAreFew(t *testing.T) {
 	receive(t, said)
 }
 
-// TestHalfMessagesEnd has somebody stop in the middle of a large message, and go on with small ones.
+// TestHalfMessagesEnd makes a client stop in the middle of a large message, and continue with small ones.
 func TestHalfMessagesEnd(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -206,12 +206,12 @@ func TestHalfMessagesEnd(t *testing.T) {
 	}
 }
 
-// TestMessagesArePaidWhenRead has a person send many small messages: they come no faster than may be.
+// TestMessagesArePaidWhenRead makes a person send many small messages: they are read no faster than the pace.
 func TestMessagesArePaidWhenRead(t *testing.T) {
 	dir := keys(t)
 	n := newNode(t, ServerOptions{Auth: dir, Listen: "127.0.0.1:0"})
 	bob := join(t, n, userCreds(t, dir, "", "bob"))
-	const messages, unpaid = 5000, 1000 // of what was read last
+	const messages, unpaid = 5000, 1000 // messages of the last read
 	begin := time.Now()
 	for range messages {
 		if err := bob.Publish(bob.gate+"x", nil); err != nil {
@@ -224,7 +224,7 @@ func TestMessagesArePaidWhenRead(t *testing.T) {
 	}
 }
 
-// TestKeysAreAskedOnce looks at the same connections again: the server checks a key each time that it says whose it is.
+// TestKeysAreAskedOnce identifies the same connections again: the server verifies a key each time that it reports the user.
 func TestKeysAreAskedOnce(t *testing.T) {
 	s := &shares{keyed: true}
 	asked := 0

@@ -17,23 +17,23 @@ import (
 var _ transport.InboxWatcher = (*Bus)(nil)
 
 const (
-	watchBuffer = 64 << 10 // events that have come and were not looked at; what comes on top is found by the next look
+	watchBuffer = 64 << 10 // buffered events; the next look at the stream finds those that do not fit
 	watchLook   = time.Minute
 )
 
-// inboxWatch hears what is published to inboxes beside the stream, which costs the server a subscription for each and no consumer. What it
-// cannot hear, while the connection is lost or when too much comes at once, it finds when it looks into the stream.
+// inboxWatch receives what is published to inboxes by plain subscriptions, which cost the server no consumers. What these miss, during a lost
+// connection or when the buffer is full, it finds by looking into the stream.
 type inboxWatch struct {
 	bus    *Bus
 	heard  chan *natsgo.Msg
-	look   chan struct{} // holds one when the stream is to be looked at
+	look   chan struct{} // holds one when the stream is to be read
 	done   chan struct{}
 	closed sync.Once
 
 	mu     sync.Mutex
 	served bool
 	over   bool
-	topics map[string]watchedInbox // by the first tokens of the subject
+	topics map[string]watchedInbox // by the beginning of their subjects
 }
 
 type watchedInbox struct {
@@ -57,7 +57,7 @@ func (b *Bus) WatchInboxes(ctx context.Context) (transport.InboxWatch, error) {
 	}, nil
 }
 
-// watchKey is what the subjects of an inbox begin with.
+// watchKey returns the beginning of the subjects of an inbox.
 func watchKey(t transport.Topic) string { return strings.TrimSuffix(inboxFilter(t), ">") }
 
 // Add implements [transport.InboxWatch].
@@ -91,7 +91,7 @@ func (w *inboxWatch) Add(ctx context.Context, inboxes ...transport.Topic) error 
 	return nil
 }
 
-// add returns the new subscription, nil when there is one already.
+// add returns the new subscription; nil when the inbox is watched already.
 func (w *inboxWatch) add(t transport.Topic) (*natsgo.Subscription, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *inboxWatch) Serve(ctx context.Context, wake func(transport.Topic)) erro
 	}
 }
 
-// tell wakes the inbox that a subject is of, if it is watched.
+// tell wakes the inbox of a subject, if it is watched.
 func (w *inboxWatch) tell(subject string, wake func(transport.Topic)) {
 	rest, ok := strings.CutPrefix(subject, inboxPrefix)
 	token := strings.SplitN(rest, ".", 3)
@@ -187,7 +187,7 @@ func (w *inboxWatch) tell(subject string, wake func(transport.Topic)) {
 	}
 }
 
-// lookAt wakes the watched inboxes that have something in the stream.
+// lookAt wakes the watched inboxes that have events in the stream.
 func (w *inboxWatch) lookAt(ctx context.Context, wake func(transport.Topic)) error {
 	if _, err := w.bus.online(ctx); err != nil {
 		return err

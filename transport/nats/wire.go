@@ -13,7 +13,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// The headers of an event. What the subject says (tenant, sender, and in an inbox receiver and conversation) has none.
+// The headers of an event. What the subject contains (tenant and sender; in an inbox also receiver and conversation) has no header.
 const (
 	headerID        = "Cortex-Id"
 	headerKind      = "Cortex-Kind"
@@ -27,13 +27,13 @@ const (
 	headerState     = "tracestate"
 )
 
-// encode writes e, which is valid for its topic, as a message to subject.
+// encode encodes e, which is valid for its topic, as a message to subject.
 func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error) {
 	kind, version, body, err := transport.EncodePayload(e.Payload)
 	if err != nil {
 		return nil, err
 	}
-	h, values := make(natsgo.Header, 8), make([]string, 0, 8) // as many as most have; a map for more is three times as large
+	h, values := make(natsgo.Header, 8), make([]string, 0, 8) // as many as most events have; a larger map takes three times the memory
 	set := func(key, value string) {
 		if value != "" {
 			values = append(values, value)
@@ -56,8 +56,7 @@ func encode(subject string, e *transport.Event, inbox bool) (*natsgo.Msg, error)
 	return &natsgo.Msg{Subject: subject, Header: h, Data: body}, nil
 }
 
-// decodeHeader reads what encode wrote, but for the payload. Everything in m may be a stranger's; with the first error comes
-// what could be read.
+// decodeHeader decodes everything but the payload. Anything in m may be a stranger's: with the first error it returns what could be read.
 func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 	e := &transport.Event{
 		ID: m.Header.Get(headerID), TaskID: a2a.TaskID(m.Header.Get(headerTask)),
@@ -89,15 +88,15 @@ func decodeHeader(m *natsgo.Msg) (*transport.Event, error) {
 		if *at.value, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			first = cmp.Or(first, fmt.Errorf("%s: %.100q is no RFC 3339 time", at.header, text))
 		}
-		*at.value = at.value.UTC() // a zone may be read that cannot be written again
+		*at.value = at.value.UTC() // some zones can be parsed but not formatted again
 	}
 	return e, first
 }
 
-// inHTTP has the names of the headers of W3C as programs write them that take them from HTTP.
+// inHTTP maps W3C header names to the form in which HTTP libraries write them.
 var inHTTP = map[string]string{headerTrace: http.CanonicalHeaderKey(headerTrace), headerState: http.CanonicalHeaderKey(headerState)}
 
-// traceHeader returns a header of W3C, whose names are the same in any case; those in use are two. A tracestate may come in several.
+// traceHeader returns a W3C header in its lower-case or its HTTP form. A tracestate may have several values.
 func traceHeader(m *natsgo.Msg, name string) string {
 	values := m.Header.Values(name)
 	if values == nil {
@@ -106,14 +105,14 @@ func traceHeader(m *natsgo.Msg, name string) string {
 	return strings.Join(values, ",")
 }
 
-// decodePayload reads the body of m.
+// decodePayload decodes the body of m.
 func decodePayload(m *natsgo.Msg) (transport.Payload, error) {
 	var e transport.Event
 	err := decodeInto(&e, m)
 	return e.Payload, err
 }
 
-// decodeInto reads the body of m into e, which keeps it.
+// decodeInto decodes the body of m into e, which keeps a reference to it.
 func decodeInto(e *transport.Event, m *natsgo.Msg) error {
 	if len(m.Data) > transport.MaxPayload {
 		return fmt.Errorf("%w: body of %d bytes, at most %d are allowed", transport.ErrTooLarge, len(m.Data), transport.MaxPayload)
@@ -121,7 +120,7 @@ func decodeInto(e *transport.Event, m *natsgo.Msg) error {
 	return e.Decode(m.Header.Get(headerKind), m.Header.Get(headerVersion), m.Data)
 }
 
-// decodeInbox reads an event of an inbox. With an error comes as much of the event as could be read, its payload opaque.
+// decodeInbox decodes an event of an inbox. With an error it returns what could be read of the event, with an opaque payload.
 func decodeInbox(m *natsgo.Msg, subject string) (*transport.Event, error) {
 	e, err := decodeHeader(m)
 	a, addressErr := parseInboxSubject(subject)
@@ -133,7 +132,7 @@ func decodeInbox(m *natsgo.Msg, subject string) (*transport.Event, error) {
 	if err := cmp.Or(addressErr, err, payloadErr); err != nil {
 		return e, err
 	}
-	return e, e.Validate(transport.Inbox(a.tenant, a.to)) // a stranger did not
+	return e, e.Validate(transport.Inbox(a.tenant, a.to)) // a stranger's event was not validated when it was sent
 }
 
 func decodeLive(m *natsgo.Msg, t transport.Topic) (*transport.Event, error) {
@@ -162,7 +161,7 @@ func formatTime(t time.Time) string {
 	return t.Format(time.RFC3339Nano)
 }
 
-// oneLine returns s, cut to n bytes, without what would break a header or a log line.
+// oneLine returns at most n bytes of s without invalid UTF-8 and with spaces for control characters, which would break a header or a log line.
 func oneLine(s string, n int) string {
 	s = strings.ToValidUTF8(s[:min(len(s), n)], "")
 	return strings.Map(func(r rune) rune {

@@ -20,8 +20,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// TestStrangers puts messages into an inbox as a program in another language might: what is readable is delivered, what is
-// not becomes a dead letter and is in nobody's way.
+// TestStrangers publishes messages to an inbox as a program in another language might: readable ones are delivered, others become dead letters and
+// block nothing.
 func TestStrangers(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")
@@ -91,7 +91,7 @@ func TestStrangers(t *testing.T) {
 			if e := receive(t, got); text(e) != "next" {
 				t.Errorf("next event is %+v", e)
 			}
-			if c.payload == nil { // of another conversation, maybe
+			if c.payload == nil { // perhaps of another conversation
 				eventually(t, "a dead letter", func() bool { return len(dead(t, b)) > before })
 			}
 			stop()
@@ -114,7 +114,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestStrangeCards checks that nobody can announce another agent than the one whose key it may write.
+// TestStrangeCards checks that a sender can announce only the agent of the key that it may write.
 func TestStrangeCards(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	cards := transport.Cards("")
@@ -130,7 +130,7 @@ func TestStrangeCards(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One that looks like what a server says of a pull ends no reader's flow.
+	// A card that looks like a server's status of a pull does not end a reader's flow.
 	for i, status := range []string{"404 No Messages", "503", "100"} {
 		m := &natsgo.Msg{Subject: cardSubject("", "sly", strconv.Itoa(i)), Header: natsgo.Header{"Status": {status}}}
 		if _, err := b.js.PublishMsg(t.Context(), m); err != nil {
@@ -179,7 +179,7 @@ func TestCardTTL(t *testing.T) {
 	}
 }
 
-// TestTimerReplacedByThePast checks that an event whose time is over takes the place of the one that waits.
+// TestTimerReplacedByThePast checks that an overdue event replaces the waiting one.
 func TestTimerReplacedByThePast(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")
@@ -209,7 +209,7 @@ func TestTimerReplacedByThePast(t *testing.T) {
 	}
 }
 
-// TestSmallServer checks a server that takes less than Cortex would: a clear error, and a way out for what cannot be read.
+// TestSmallServer checks a server with a lower message limit than Cortex's: a clear error, and a way out for unreadable events.
 func TestSmallServer(t *testing.T) {
 	const limit = 100 << 10
 	ns, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true, JetStream: true, StoreDir: t.TempDir(), MaxPayload: limit})
@@ -239,13 +239,13 @@ func TestSmallServer(t *testing.T) {
 	}
 }
 
-// The words of this package's tests.
+// Helpers of this package's tests.
 
 // patience is how long a test waits before it fails. A cluster needs up to nine seconds for an election, and as many again when
 // nobody wins it.
 const patience = time.Minute
 
-// serve serves sub until the test ends, or until the function it returns is called, which waits.
+// serve serves sub until the test ends, or until the returned function is called, which waits.
 func serve(t *testing.T, sub transport.Subscription, h func(*transport.Event) error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -262,7 +262,7 @@ func serve(t *testing.T, sub transport.Subscription, h func(*transport.Event) er
 	return stop
 }
 
-// publish sends an event that says words.
+// publish publishes an event with the text words.
 func publish(t *testing.T, b *Bus, topic transport.Topic, contextID, words string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -325,7 +325,7 @@ func dead(t *testing.T, b *Bus) []*transport.DeadLetter {
 	return all
 }
 
-// TestStrangeZone has a sender's time in a zone that can be read and not be written: what comes out can be stored.
+// TestStrangeZone decodes a time in a zone that can be parsed but not formatted: the result can be stored.
 func TestStrangeZone(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	topic := transport.Inbox("", "worker")

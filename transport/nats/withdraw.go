@@ -10,7 +10,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// maxSearched bounds the events of one sender in one conversation that are looked through.
+// maxSearched bounds the events of one sender in one conversation that a search reads.
 const maxSearched = 10_000
 
 var (
@@ -18,8 +18,7 @@ var (
 	_ transport.InboxSearch = (*Bus)(nil)
 )
 
-// Withdraw implements [transport.Withdrawer]. What a subscriber was given already stays with it; its acknowledgement then means
-// nothing to the server.
+// Withdraw implements [transport.Withdrawer]. An event that a subscriber already holds stays with it; the server then ignores its acknowledgement.
 func (b *Bus) Withdraw(ctx context.Context, t transport.Topic, contextID, from, id string) error {
 	a := inboxAddress{tenant: t.Tenant, to: t.ID, context: contextID, from: from}
 	subject := inboxSubject(a)
@@ -38,7 +37,7 @@ func (b *Bus) Withdraw(ctx context.Context, t transport.Topic, contextID, from, 
 	return nil
 }
 
-// Holds implements [transport.InboxSearch]. What waits for its time is not in the inbox yet.
+// Holds implements [transport.InboxSearch]. Timers are not in the inbox yet.
 func (b *Bus) Holds(ctx context.Context, t transport.Topic, e *transport.Event) (bool, error) {
 	subject := inboxSubject(inboxAddress{tenant: t.Tenant, to: t.ID, context: e.ContextID, from: e.From})
 	m, err := b.search(ctx, t, subject, func(m *jetstream.RawStreamMsg) bool {
@@ -50,7 +49,7 @@ func (b *Bus) Holds(ctx context.Context, t transport.Topic, e *transport.Event) 
 	return m != nil, nil
 }
 
-// search returns the first message on a subject of inbox t that is the one, or nil.
+// search returns the first message on a subject of inbox t for which is returns true, or nil.
 func (b *Bus) search(ctx context.Context, t transport.Topic, subject string, is func(*jetstream.RawStreamMsg) bool) (*jetstream.RawStreamMsg, error) {
 	if err := checkTopic(t); err != nil {
 		return nil, err

@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// maxIdle is how many goroutines without work wait for some. Most of the time this saves a new one from growing its stack,
-// which takes as long as all the rest of a small event's decoding.
+// maxIdle is how many goroutines wait for work. Reusing one saves a new goroutine from growing its stack, which takes as long as all the rest of a
+// small event's decoding.
 const maxIdle = 64
 
-// job is a delivery, or, in an ordered inbox, the conversation whose queue has just begun.
+// job is a delivery or, in an ordered inbox, the conversation whose queue was just started.
 type job struct {
 	d            *delivery
 	conversation string
 }
 
-// workers run jobs, each at once and in a goroutine of its own.
+// workers run jobs, each at once and in its own goroutine.
 type workers struct {
 	run  func(job)
 	end  <-chan struct{}
-	jobs chan job // for those who are idle
+	jobs chan job // for idle goroutines
 	all  sync.WaitGroup
 
 	mu   sync.Mutex
-	idle int // those who wait, less the jobs that wait for them
+	idle int // idle goroutines, minus the jobs in the channel
 }
 
 func startWorkers(ctx context.Context, run func(job)) *workers {
 	return &workers{run: run, end: ctx.Done(), jobs: make(chan job, maxIdle)}
 }
 
-// do has j run; when the context of startWorkers has ended, maybe not.
+// do runs j, except that j may be dropped when the context of startWorkers has ended.
 func (w *workers) do(j job) {
 	w.mu.Lock()
 	idle := w.idle > 0
@@ -39,7 +39,7 @@ func (w *workers) do(j job) {
 	}
 	w.mu.Unlock()
 	if idle {
-		w.jobs <- j // has room for as many as are idle
+		w.jobs <- j // does not block: its capacity is maxIdle
 		return
 	}
 	w.all.Go(func() { w.work(j) })
@@ -65,5 +65,5 @@ func (w *workers) work(j job) {
 	}
 }
 
-// wait returns when nothing runs any more; nobody calls do meanwhile, and the context has ended.
+// wait returns when no job runs any more. The context must have ended, and nothing may call do meanwhile.
 func (w *workers) wait() { w.all.Wait() }

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// card makes the announcement of an agent's instance.
+// card makes the card of an agent's instance.
 func (e *env) card(tenant, agent, instance string, ttl time.Duration) *transport.Event {
 	return &transport.Event{
 		ID: fmt.Sprintf("card-%d", e.seq.Add(1)), Time: time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC), From: agent, Tenant: tenant,
@@ -29,7 +29,7 @@ func (e *env) left(tenant, agent, instance string) *transport.Event {
 	return ev
 }
 
-// told makes an event that tells of an agent.
+// told makes an event of Cortex about an agent.
 func (e *env) told(tenant, agent, kind string) *transport.Event {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC)
 	return &transport.Event{
@@ -41,7 +41,7 @@ func (e *env) told(tenant, agent, kind string) *transport.Event {
 	}
 }
 
-// announce publishes a card from the first client.
+// announce publishes a card through the first client.
 func (e *env) announce(tenant, agent, instance string, ttl time.Duration) *transport.Event {
 	e.Helper()
 	ev := e.card(tenant, agent, instance, ttl)
@@ -49,7 +49,7 @@ func (e *env) announce(tenant, agent, instance string, ttl time.Duration) *trans
 	return ev
 }
 
-// label says in short what a cards event is: "a/1", "a/1 left", "synced".
+// label describes a cards event in short: "a/1", "a/1 left", "synced".
 func label(ev *transport.Event) string {
 	switch p := ev.Payload.(type) {
 	case *transport.Synced:
@@ -65,8 +65,8 @@ func label(ev *transport.Event) string {
 	return fmt.Sprintf("<%T>", ev.Payload)
 }
 
-// retained takes events up to and with Synced, and wants the cards before it to be these, in any order. Who left before may be
-// told of once more.
+// retained takes events up to and including Synced, and checks that the cards before it are these, in any order. Cards that left before may be
+// reported as gone once more.
 func (d *desk) retained(want ...string) []*transport.Event {
 	d.e.Helper()
 	var got []string
@@ -90,7 +90,7 @@ func (d *desk) retained(want ...string) []*transport.Event {
 	return all
 }
 
-// change takes the next event and wants it to be this one.
+// change takes the next event and checks its label.
 func (d *desk) change(want string) *transport.Event {
 	d.e.Helper()
 	v := d.next()
@@ -154,7 +154,7 @@ var cardCases = []testCase{
 		d := e.desk(e.dial(), transport.Cards(""), nil)
 		v := d.next()
 		d.nothing("the first is still handled")
-		v.done(errTry) // nobody redelivers a card
+		v.done(errTry) // cards are not redelivered
 		second := d.next()
 		if label(second.Event) == label(v.Event) {
 			e.Errorf("%s came twice", label(v.Event))
@@ -176,7 +176,7 @@ var cardCases = []testCase{
 			e.Errorf("From = %q of a card that left, want %q", gone.From, "a")
 		}
 		e.desk(e.dial(), cards, nil).retained("a/2")
-		e.announce("", "a", "1", 0) // and comes back
+		e.announce("", "a", "1", 0) // the instance returns
 		d.change("a/1")
 		e.desk(e.dial(), cards, nil).retained("a/1", "a/2")
 	}},
@@ -191,7 +191,7 @@ var cardCases = []testCase{
 		e.announce("", "stays", "1", 0)
 		e.announce("", "dies", "2", time.Hour)
 		e.announce("", "leaves", "1", ttl)
-		e.publish(e.tr, cards, e.left("", "leaves", "1")) // and does not expire as well
+		e.publish(e.tr, cards, e.left("", "leaves", "1")) // it must not expire as well
 		want := map[string]bool{
 			"dies/1": true, "lives/1": true, "stays/1": true, "dies/2": true, "leaves/1": true, "leaves/1 left": true,
 		}
@@ -263,7 +263,7 @@ var cardCases = []testCase{
 		joined := e.told("", "a", "registered")
 		e.publish(e.tr, cards, joined)
 		e.same(first.change("a is told registered"), joined)
-		gone := e.told("", "a*.>", "deregistered") // of nobody who is there, with a name that means something in a subject
+		gone := e.told("", "a*.>", "deregistered") // of no present agent, with a name that has special characters of subjects
 		e.publish(e.tr, cards, gone)
 		v := first.next()
 		e.same(v.Event, gone)
@@ -271,7 +271,7 @@ var cardCases = []testCase{
 		first.nothing("the one before is still handled")
 		v.done(nil)
 		first.change("b/1")
-		rest := map[string]*transport.Event{} // what is told and what is announced come in no order
+		rest := map[string]*transport.Event{} // events about agents and cards are not ordered
 		for range 3 {
 			v := second.next()
 			v.done(nil)
@@ -282,7 +282,7 @@ var cardCases = []testCase{
 		}
 		e.same(rest["a is told registered"], joined)
 		e.same(rest["a*.> is told deregistered"], gone)
-		e.desk(e.dial(), cards, nil).retained("a/1", "b/1") // neither retained, nor taken for a card
+		e.desk(e.dial(), cards, nil).retained("a/1", "b/1") // neither retained nor taken for a card
 		other.nothing("it was told of another tenant's agent")
 	}},
 	{name: "cards outlive who published them", run: func(e *env) {

@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// topics is one of each kind.
+// topics has one topic of each kind.
 var topics = []transport.Topic{worker, transport.Cards(""), transport.Live("", "c1")}
 
 var closeCases = []testCase{
@@ -167,7 +167,7 @@ var closeCases = []testCase{
 		d := e.desk(e.tr, worker, nil)
 		d.nothing("its Publish failed")
 
-		// The context of Subscribe is for the call, not for the subscription.
+		// The context of Subscribe is only for the call, not for the subscription.
 		ctx, cancel = context.WithCancel(context.Background())
 		sub, err := e.tr.Subscribe(ctx, transport.Inbox("", "w2"), nil)
 		if err != nil {
@@ -179,7 +179,7 @@ var closeCases = []testCase{
 	}},
 }
 
-// drain takes what a new subscriber of cards gets first, so that nothing is in the way of its end.
+// drain takes the first events of a new subscriber of cards, so that they do not delay its end.
 func (d *desk) drain() {
 	d.e.Helper()
 	for {

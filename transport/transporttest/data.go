@@ -9,7 +9,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// allBytes holds every byte value, twice.
+// allBytes returns every byte value, twice.
 func allBytes() []byte {
 	b := make([]byte, 512)
 	for i := range b {
@@ -20,7 +20,7 @@ func allBytes() []byte {
 
 const unicodeText = "naïve — 日本語 \U0001F9E0 é\x00\x01\x7f\u2028\u2029 \"quoted\" <b>&amp;</b> \r\n\t\\ \u202eend"
 
-// payloads returns one of every kind, with as much in it as it can hold.
+// payloads returns one payload of every kind, with all fields set.
 func payloads() map[string]transport.Payload {
 	at := time.Date(2026, 5, 6, 7, 8, 9, 123456789, time.UTC)
 	meta := map[string]any{"n": 1.5, "list": []any{"a", true, nil}, "nested": map[string]any{"ключ": unicodeText}}
@@ -124,7 +124,7 @@ var dataCases = []testCase{
 	{name: "data times to the nanosecond", run: func(e *env) {
 		d := e.desk(e.dial(), worker, nil)
 		for _, at := range []time.Time{
-			time.Now(), // has a monotonic part and a zone
+			time.Now(), // with a monotonic clock reading and a zone
 			time.Date(2026, 3, 29, 2, 30, 0, 1, time.FixedZone("", 5*3600+45*60)),
 			time.Date(1999, 12, 31, 23, 59, 59, 999999999, time.UTC),
 			{},
@@ -234,7 +234,7 @@ var dataCases = []testCase{
 	}},
 }
 
-// takeAny acknowledges the next event, and returns it with the one that was wanted.
+// takeAny acknowledges the next event, and returns it with the event that was wanted.
 func (d *desk) takeAny(want *transport.Event) (got, wanted *transport.Event) {
 	d.e.Helper()
 	v := d.next()

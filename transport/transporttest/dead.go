@@ -14,7 +14,7 @@ func keepsDead(_ Node, tr transport.Transport) bool {
 	return ok
 }
 
-// deadCases are about single dead letters; that they are kept is among retryCases.
+// deadCases are about single dead letters; retryCases check that they are kept.
 var deadCases = []testCase{
 	{name: "dead letter by id", needs: keepsDead, run: func(e *env) {
 		ctx, all := context.Background(), e.tr.(transport.DeadLetters)
@@ -62,7 +62,7 @@ var deadCases = []testCase{
 		if n := len(e.dead(e.tr, "")); n != 0 {
 			e.Errorf("%d dead letters after the replay, want none", n)
 		}
-		// It can be given up, and replayed, again; its own id is still known, so that publishing it once more is harmless.
+		// It can be given up and replayed again. The transport still knows its id, so that publishing it once more changes nothing.
 		v.done(transport.Permanent(errTry))
 		e.eventually("it is a dead letter again", func() bool { return len(e.dead(e.tr, "")) == 1 })
 		second := e.dead(e.tr, "")[0]
@@ -126,7 +126,7 @@ var deadCases = []testCase{
 	}},
 }
 
-// bury has d give up an event for each text, and returns the dead letters.
+// bury makes d give up an event for each text, and returns the dead letters.
 func (e *env) bury(d *desk, t transport.Topic, contextID string, texts ...string) []*transport.DeadLetter {
 	e.Helper()
 	before := len(e.dead(e.tr, t.Tenant))

@@ -13,7 +13,7 @@ var delayCases = []testCase{
 		e.publish(e.tr, worker, want)
 		e.publish(e.tr, worker, want) // the same id
 		e.say(worker, "c1", "now")
-		d.take("now") // what is not due blocks nothing
+		d.take("now") // an event that is not due blocks nothing
 		got := d.take("later")
 		if now := time.Now(); now.Before(want.DeliverAt) {
 			e.Errorf("delivered %v before its time", want.DeliverAt.Sub(now))
@@ -28,15 +28,15 @@ var delayCases = []testCase{
 		first := e.delayed(worker, "c1", "first", 300*time.Millisecond)
 		e.publish(e.tr, worker, first)
 		e.publish(e.dial(), worker, e.delayed(worker, "c1", "second", 600*time.Millisecond))
-		e.publish(e.tr, worker, first) // a repetition is not news
-		// Other conversations and other inboxes have their own.
+		e.publish(e.tr, worker, first) // a duplicate replaces nothing
+		// Other conversations and other inboxes have their own timers.
 		e.publish(e.tr, worker, e.delayed(worker, "c2", "c2", 100*time.Millisecond))
 		e.publish(e.tr, other, e.delayed(other, "c1", "other", 100*time.Millisecond))
 		d.take("c2")
 		d.take("second")
 		d.nothing("the first was replaced")
 		od.take("other")
-		// Earlier replaces later as well, and what was delivered replaces nothing.
+		// An earlier time replaces a later one as well, and a delivered event replaces nothing.
 		e.publish(e.tr, worker, e.delayed(worker, "c1", "far", time.Hour))
 		e.publish(e.tr, worker, e.delayed(worker, "c1", "near", 100*time.Millisecond))
 		d.take("near")
@@ -60,7 +60,7 @@ var delayCases = []testCase{
 		e.same(e.desk(e.dial(), worker, nil).take("later"), want)
 	}},
 	{name: "delay waits its turn", run: func(e *env) {
-		// What becomes due waits its turn like any other event.
+		// An event that becomes due is queued like any other.
 		d := e.desk(e.dial(), worker, nil)
 		e.say(worker, "c1", "running")
 		v := d.expect("running")

@@ -15,7 +15,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// env is what a case works with: a world, one client of it, and the words to speak of them.
+// env is the context of a case: a world, a client of it, and helpers.
 type env struct {
 	*testing.T
 	h    Harness
@@ -38,11 +38,11 @@ func (e *env) dial() transport.Transport {
 var (
 	// worker is the inbox that most cases use.
 	worker = transport.Inbox("", "worker")
-	// orchestrator is used where order matters most; a transport may treat it in its own way.
+	// orchestrator is for cases about order; a transport may treat this inbox differently.
 	orchestrator = transport.Inbox("", transport.Cortex)
 )
 
-// message makes an event for topic with a message in it.
+// message makes an event for topic t with a message as payload.
 func (e *env) message(t transport.Topic, contextID, text string) *transport.Event {
 	id := fmt.Sprintf("ev-%d", e.seq.Add(1))
 	ev := &transport.Event{
@@ -55,14 +55,14 @@ func (e *env) message(t transport.Topic, contextID, text string) *transport.Even
 	return ev
 }
 
-// delayed makes an event as message does, due after d.
+// delayed makes an event like message, due after d.
 func (e *env) delayed(t transport.Topic, contextID, text string, d time.Duration) *transport.Event {
 	ev := e.message(t, contextID, text)
 	ev.DeliverAt = time.Now().Add(d).UTC()
 	return ev
 }
 
-// publish hands ev to tr and fails the case when tr does not take it.
+// publish publishes ev through tr; an error fails the case.
 func (e *env) publish(tr transport.Transport, t transport.Topic, ev *transport.Event) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -72,7 +72,7 @@ func (e *env) publish(tr transport.Transport, t transport.Topic, ev *transport.E
 	}
 }
 
-// say publishes a message from the first client.
+// say publishes a message through the first client.
 func (e *env) say(t transport.Topic, contextID, text string) *transport.Event {
 	e.Helper()
 	ev := e.message(t, contextID, text)
@@ -91,16 +91,16 @@ func (e *env) subscribe(tr transport.Transport, t transport.Topic, o *transport.
 	return s
 }
 
-// server is a Serve that runs.
+// server is a running Serve.
 type server struct {
 	e      *env
 	sub    transport.Subscription
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Serve has returned
-	err    error         // what it returned
+	err    error         // its result
 }
 
-// serve runs sub.Serve with h; the case ends it, or its cleanup does.
+// serve runs sub.Serve with h until the case or its cleanup ends it.
 func (e *env) serve(sub transport.Subscription, h transport.Handler) *server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &server{e: e, sub: sub, cancel: cancel, done: make(chan struct{})}
@@ -115,7 +115,7 @@ func (e *env) serve(sub transport.Subscription, h transport.Handler) *server {
 	return s
 }
 
-// returned waits for Serve to return and gives its error.
+// returned waits for Serve to return, and returns its error.
 func (s *server) returned() error {
 	s.e.Helper()
 	select {
@@ -127,13 +127,13 @@ func (s *server) returned() error {
 	}
 }
 
-// desk is a subscriber whose handler passes each event to the case, and waits for the case to decide.
+// desk is a subscriber whose handler passes each event to the case and waits for its reply.
 type desk struct {
 	*server
 	in chan *delivery
 }
 
-// delivery is one running call of a handler.
+// delivery is one running call of the handler.
 type delivery struct {
 	*transport.Event
 	ctx   context.Context
@@ -143,7 +143,7 @@ type delivery struct {
 // done makes the handler return err.
 func (d *delivery) done(err error) { d.reply <- err }
 
-// desk subscribes to t and serves it. The handler returns what the case says, or its context's error when that ends first.
+// desk subscribes to t and serves it. The handler returns the case's reply, or its context's error if that ends first.
 func (e *env) desk(tr transport.Transport, t transport.Topic, o *transport.SubscribeOptions) *desk {
 	e.Helper()
 	return e.open(e.subscribe(tr, t, o))
@@ -169,13 +169,13 @@ func (e *env) open(sub transport.Subscription) *desk {
 	return d
 }
 
-// next waits for the next call of the handler.
+// next waits for the next call of the handler, at most patience.
 func (d *desk) next() *delivery {
 	d.e.Helper()
 	return d.within(patience)
 }
 
-// within is next with a bound that is itself a promise.
+// within is next with another limit.
 func (d *desk) within(limit time.Duration) *delivery {
 	d.e.Helper()
 	select {
@@ -189,7 +189,7 @@ func (d *desk) within(limit time.Duration) *delivery {
 	return nil
 }
 
-// take waits for the next event, wants it to say text, and acknowledges it.
+// take waits for the next event, checks its text, and acknowledges it.
 func (d *desk) take(text string) *transport.Event {
 	d.e.Helper()
 	v := d.expect(text)
@@ -197,7 +197,7 @@ func (d *desk) take(text string) *transport.Event {
 	return v.Event
 }
 
-// expect waits for the next event and wants it to say text.
+// expect waits for the next event and checks its text.
 func (d *desk) expect(text string) *delivery {
 	d.e.Helper()
 	v := d.next()
@@ -207,7 +207,7 @@ func (d *desk) expect(text string) *delivery {
 	return v
 }
 
-// nothing looks for a while that no handler is called.
+// nothing checks for the duration quiet that the handler is not called.
 func (d *desk) nothing(why string) {
 	d.e.Helper()
 	select {
@@ -217,7 +217,7 @@ func (d *desk) nothing(why string) {
 	}
 }
 
-// either waits for the next event at a or b, and says who got it and who did not.
+// either waits for the next event at a or b, and returns the desk that got it and the other one.
 func either(a, b *desk) (got, other *desk, v *delivery) {
 	a.e.Helper()
 	select {
@@ -231,7 +231,7 @@ func either(a, b *desk) (got, other *desk, v *delivery) {
 	return nil, nil, nil
 }
 
-// words returns the text of a message event.
+// words returns the text of an event's message.
 func words(ev *transport.Event) string {
 	m, ok := ev.Payload.(*a2a.Message)
 	if !ok {
@@ -240,7 +240,7 @@ func words(ev *transport.Event) string {
 	return transport.Text(m.Parts)
 }
 
-// nobody looks for a while that none of the desks gets anything.
+// nobody checks for the duration quiet that none of the desks gets an event.
 func (e *env) nobody(why string, desks ...*desk) {
 	e.Helper()
 	<-time.After(quiet)
@@ -253,10 +253,10 @@ func (e *env) nobody(why string, desks ...*desk) {
 	}
 }
 
-// asBytes compares long data fast.
+// asBytes compares byte slices fast.
 var asBytes = cmp.FilterValues(func(x, y []byte) bool { return len(x) > 0 && len(y) > 0 }, cmp.Comparer(bytes.Equal))
 
-// same fails the case unless got is the event want as it was published, to the nanosecond.
+// same fails the case unless got equals want as published, with times to the nanosecond.
 func (e *env) same(got, want *transport.Event) {
 	e.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(transport.Event{}, "Delivery", "Epoch"), cmpopts.IgnoreUnexported(transport.Event{}),
@@ -275,7 +275,7 @@ func (e *env) await(ch <-chan struct{}, what string) {
 	}
 }
 
-// eventually polls ok until it is true; for what a transport settles in its own time and offers no signal for.
+// eventually polls ok until it returns true, for changes that a transport makes without a signal.
 func (e *env) eventually(what string, ok func() bool) {
 	e.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

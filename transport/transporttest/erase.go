@@ -18,7 +18,7 @@ var eraseCases = []testCase{
 		},
 		run: func(e *env) {
 			eraser := e.tr.(transport.Eraser)
-			gone, alike := "c.1", "c" // one is the beginning of the other's token
+			gone, alike := "c.1", "c" // one token is a prefix of the other
 			away, late := transport.Inbox("acme", "away"), transport.Inbox("acme", "late")
 			acme := transport.Inbox("acme", "worker")
 			d := e.desk(e.dial(), acme, nil)
@@ -54,7 +54,7 @@ var eraseCases = []testCase{
 			l.nothing("the other one is erased")
 			e.desk(e.dial(), defaults, nil).take("of another tenant")
 
-			// It can begin again.
+			// The conversation can begin again.
 			e.say(away, gone, "anew")
 			a.take("anew")
 			e.drained(away)
@@ -89,7 +89,7 @@ var eraseCases = []testCase{
 	},
 }
 
-// erase erases a conversation, again and again while the transport is away.
+// erase erases a conversation, and repeats that while the transport is unavailable.
 func (e *env) erase(eraser transport.Eraser, tenant, contextID string) {
 	e.Helper()
 	end := time.Now().Add(patience)

@@ -23,7 +23,7 @@ func eraseFiles(_ Node, tr transport.Transport) bool {
 	return keeps && erases
 }
 
-// putFile stores bytes as a file.
+// putFile stores b as a file.
 func (e *env) putFile(tr transport.Transport, tenant, contextID, from string, b []byte) transport.FileRef {
 	e.Helper()
 	ref, err := transport.PutFile(context.Background(), tr.(transport.Files), tenant, contextID, from, bytes.NewReader(b), int64(len(b)))
@@ -33,12 +33,12 @@ func (e *env) putFile(tr transport.Transport, tenant, contextID, from string, b 
 	return ref
 }
 
-// readFile returns what a file is.
+// readFile returns the content of a file.
 func (e *env) readFile(tr transport.Transport, ref transport.FileRef) ([]byte, error) {
 	return transport.ReadPart(context.Background(), tr.(transport.Files), ref.Tenant, ref.Part("", ""), 1<<30)
 }
 
-// holds checks that a file is as it was stored.
+// holds checks that a file has the stored content.
 func (e *env) holds(tr transport.Transport, ref transport.FileRef, want []byte) {
 	e.Helper()
 	if got, err := e.readFile(tr, ref); err != nil || !bytes.Equal(got, want) {
@@ -103,17 +103,17 @@ var fileCases = []testCase{
 		ctx, f := context.Background(), e.tr.(transport.Files)
 		o := transport.Object{ContextID: "c", From: "user", ID: "1"}
 		b := pattern(100)
-		for range 2 { // again is harmless
+		for range 2 { // storing it again is harmless
 			if err := f.PutChunk(ctx, o, 3, b); err != nil {
 				e.Fatalf("PutChunk = %v, want nil", err)
 			}
 		}
-		clear(b) // which was not retained
+		clear(b) // PutChunk must not retain it
 		got, err := f.Chunk(ctx, o, 3)
 		if d := cmp.Diff(pattern(100), got); err != nil || d != "" {
 			e.Errorf("Chunk = %v, differs from what was stored (-want +got):\n%s", err, d)
 		}
-		clear(got) // nor is what is returned
+		clear(got) // Chunk must return a copy
 		if got, err := f.Chunk(ctx, o, 3); err != nil || !bytes.Equal(got, pattern(100)) {
 			e.Errorf("Chunk again = %d bytes, %v, want what was stored", len(got), err)
 		}
@@ -163,7 +163,7 @@ var fileCases = []testCase{
 		}
 		e.holds(e.tr, stays, pattern(20))
 		e.holds(e.tr, defaults, pattern(30))
-		e.holds(e.tr, e.putFile(e.tr, "acme", gone, "user", pattern(40)), pattern(40)) // anew
+		e.holds(e.tr, e.putFile(e.tr, "acme", gone, "user", pattern(40)), pattern(40)) // stored anew
 	}},
 	{name: "files that are looked after", needs: eraseFiles, run: func(e *env) {
 		ctx, keeper := context.Background(), e.tr.(transport.FileKeeper)

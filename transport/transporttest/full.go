@@ -38,7 +38,7 @@ var fullCases = []testCase{
 		if n := len(accepted); n < fullAt-10 || n > fullAt {
 			e.Errorf("%d events were taken, want about %d", n, fullAt)
 		}
-		// What work in progress needs is taken.
+		// Events of work in progress are accepted.
 		task := &a2a.Task{ID: "t1", ContextID: "c0", Status: a2a.TaskStatus{State: a2a.TaskStateCompleted}}
 		agent := e.message(orchestrator, "c0", "")
 		agent.Payload = &a2a.Message{ID: agent.ID, ContextID: "c0", Role: a2a.MessageRoleAgent, Parts: a2a.ContentParts{a2a.NewTextPart("agent")}}
@@ -75,7 +75,7 @@ var fullCases = []testCase{
 		if e.h.Bounded == nil {
 			return
 		}
-		const most, over = fullAt, fullAt / 16 // before it is counted
+		const most, over = fullAt, fullAt / 16 // over: how many are accepted before the transport counts again
 		tr := e.h.Bounded(e.T, 20*fullAt).Dial(e.T)
 		taken, refusal := 0, error(nil)
 		for ; refusal == nil && taken <= 2*most; taken++ {
@@ -88,7 +88,7 @@ var fullCases = []testCase{
 		if taken < most || taken > most+over {
 			e.Errorf("%d tasks were taken, want about %d", taken, most)
 		}
-		// It is in nobody else's way.
+		// Other inboxes are not affected.
 		other := transport.Inbox("", "other")
 		for _, t := range []transport.Topic{other, orchestrator} {
 			if err := tr.Publish(context.Background(), t, e.message(t, "c1", "now")); err != nil {
@@ -96,7 +96,7 @@ var fullCases = []testCase{
 			}
 		}
 
-		// There is room again when some of it is done, and nothing that was taken is lost.
+		// There is room again when some of it is done, and no accepted event is lost.
 		d := e.desk(tr, worker, nil)
 		for range taken {
 			d.next().done(nil)
@@ -116,9 +116,9 @@ var fullCases = []testCase{
 	}},
 }
 
-// Flood has several clients publish events of new work as fast as they can, together n, while nobody handles any, and then handles
-// them. Each that was accepted must come exactly once, in the order of its conversation; each that was not, with ErrFull. It returns
-// how many were accepted.
+// Flood makes several clients publish n events of new work in all, as fast as they can, while nobody handles any, and then handles them. Each
+// accepted event must come exactly once and in the order of its conversation; each refusal must be ErrFull. It returns the number of accepted
+// events.
 func Flood(t *testing.T, node Node, clients, n int) int {
 	t.Helper()
 	var mu sync.Mutex

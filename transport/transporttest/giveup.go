@@ -107,7 +107,7 @@ var giveUpCases = []testCase{
 			e.Errorf("reason %q, want that it cannot be read", v.reason)
 		}
 		e.wantDead(orchestrator, 0, "")
-		// Who is ended in between leaves it to the next one.
+		// An event whose handler is ended in between is left to the next subscriber.
 		first.Close()
 		d.returned()
 		d = e.desk(e.dial(), orchestrator, o)
@@ -118,7 +118,7 @@ var giveUpCases = []testCase{
 		if v := next(); words(v.Event) != "hopeless" || v.reason.Error() != errTry.Error() {
 			e.Errorf("told of %q: %v, want %q: %v", words(v.Event), v.reason, "hopeless", errTry)
 		} else {
-			v.answer <- errTry // for good: it does not keep the event
+			v.answer <- errTry // not ErrUnavailable: the event is given up all the same
 		}
 		e.say(orchestrator, "c1", "good")
 		d.take("good")
@@ -126,7 +126,7 @@ var giveUpCases = []testCase{
 	}},
 }
 
-// giveUp has one event fail by itself until it is given up, and another one for a while since something is away.
+// giveUp makes one event fail by itself until it is given up, and another one for a while because a dependency is unavailable.
 func (e *env) giveUp(t transport.Topic, o *transport.SubscribeOptions) {
 	e.Helper()
 	d := e.desk(e.dial(), t, o)
@@ -159,7 +159,7 @@ func (e *env) giveUp(t transport.Topic, o *transport.SubscribeOptions) {
 	}
 }
 
-// trouble returns what a subscriber of an inbox could not do.
+// trouble returns the Trouble of an inbox's subscription.
 func (e *env) trouble(s transport.Subscription) transport.Trouble {
 	e.Helper()
 	t, ok := s.(transport.Troubled)
@@ -169,7 +169,7 @@ func (e *env) trouble(s transport.Subscription) transport.Trouble {
 	return t.Trouble()
 }
 
-// wantDead waits for n dead letters of an inbox, the last one for a reason, where the transport keeps them.
+// wantDead waits for n dead letters of an inbox, the last one with this reason, if the transport keeps dead letters.
 func (e *env) wantDead(t transport.Topic, n int, reason string) {
 	e.Helper()
 	if _, ok := e.tr.(transport.DeadLetters); !ok {

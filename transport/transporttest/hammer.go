@@ -13,8 +13,8 @@ import (
 
 var hammerCases = []testCase{
 	{name: "hammer", run: func(e *env) {
-		// Many publishers, each with conversations of its own, each conversation published in order by one of them; one
-		// subscriber. Nothing fails: every event comes once, in order.
+		// Many publishers and one subscriber. Each publisher has its own conversations and publishes them in order. Nothing fails: every event comes
+		// once, in order.
 		const publishers, contexts, each = 8, 5, 25
 		const total = publishers * contexts * each
 		var (
@@ -31,7 +31,7 @@ var hammerCases = []testCase{
 			}
 			running[ev.ContextID] = true
 			mu.Unlock()
-			runtime.Gosched() // others may break in
+			runtime.Gosched() // let other goroutines run
 			mu.Lock()
 			defer mu.Unlock()
 			if want := strconv.Itoa(got[ev.ContextID]); words(ev) != want || ev.Delivery != 1 {

@@ -8,7 +8,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// What becomes of the events that a subscriber has when it goes.
+// handoverCases are about the events that a subscriber holds when it ends.
 var handoverCases = []testCase{
 	{name: "handover at once", run: func(e *env) {
 		for _, o := range []*transport.SubscribeOptions{nil, unordered} {
@@ -73,7 +73,7 @@ var handoverCases = []testCase{
 				<-ctx.Done()
 				close(ended)
 				<-release
-				return nil // done after all
+				return nil // it succeeds after all
 			})
 			e.say(t, "c1", "x")
 			e.await(running, "the event is delivered")
@@ -85,7 +85,7 @@ var handoverCases = []testCase{
 			}
 			e.await(ended, "the handler's context ends")
 			b.nothing("its handler still runs")
-			// Other conversations go on, but for those that are owned together with this one.
+			// Other conversations continue, except those in the same partition.
 			e.say(t, farFrom("c1"), "other")
 			b.take("other")
 			select {
@@ -114,7 +114,7 @@ var handoverCases = []testCase{
 			e.node.(Killer).Kill(e.T, tr)
 			b, bo := e.desk(e.dial(), worker, oneByOne), e.desk(e.dial(), orchestrator, nil)
 			b.take("x")
-			if v := bo.next(); words(v.Event) == "0" { // its acknowledgement may have died with the client
+			if v := bo.next(); words(v.Event) == "0" { // its acknowledgement may have been lost with the client
 				v.done(nil)
 				bo.take("1")
 			} else {
@@ -134,7 +134,7 @@ var handoverCases = []testCase{
 		var held []*delivery
 		for _, t := range []transport.Topic{worker, orchestrator} {
 			e.say(t, "c1", "slow")
-			e.say(t, "c1", "behind it") // waits beside it, or for it
+			e.say(t, "c1", "behind it") // handled beside it or after it
 		}
 		held = append(held, a[0].next(), a[0].next(), a[1].expect("slow"))
 		b := []*desk{e.desk(e.dial(), worker, unordered), e.desk(e.dial(), orchestrator, nil)}
@@ -161,7 +161,7 @@ var handoverCases = []testCase{
 	}},
 }
 
-// farFrom returns a conversation whose partition is as far from that of another as can be.
+// farFrom returns a conversation whose partition is as far as possible from that of contextID.
 func farFrom(contextID string) string {
 	p := transport.Partition("", contextID)
 	for i := 0; ; i++ {

@@ -11,7 +11,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// oddIDs are legal ids that a transport may have to escape. Some would be the same after a careless escaping.
+// oddIDs are valid ids that a transport may have to escape. A careless escaping would make some of them equal.
 var oddIDs = []string{
 	"a", "A", "a.b", "a.b.c", "a_b", "a-b", "a=2eb", "a%2Eb", "a%b", "*", ">", "a.*", "a.>", "_", "-", "=", "$SYS", "$JS.API", ".", "..", ".a", "a.",
 	"agents:a", "default", "_default", "a/b", `a\b`, "\"q\"", "日本語", "é", "e\u0301", "\U0001F9E0", "a,b;c:d|e{f}g[h]", "DQ", "RFE", "AQ==",
@@ -38,12 +38,12 @@ var idCases = []testCase{
 		e.nobody("one event per inbox was published", desks...)
 	}},
 	{name: "ids of conversations", run: func(e *env) {
-		// Each is a conversation of its own: while all are handled, none waits for another.
+		// Each id is a separate conversation: while all are handled, none waits for another.
 		d := e.desk(e.dial(), worker, nil)
 		for _, id := range oddIDs {
 			ev := e.message(worker, id, "x")
 			ev.ID, ev.From, ev.TaskID = "id-"+id[:min(len(id), 4)]+fmt.Sprint(e.seq.Add(1)), id, a2a.TaskID(id)
-			if transport.CheckID(ev.ID) != nil { // cut inside a character
+			if transport.CheckID(ev.ID) != nil { // truncated inside a character
 				ev.ID = fmt.Sprint("id-", e.seq.Add(1))
 			}
 			e.publish(e.tr, worker, ev)
@@ -136,7 +136,7 @@ var idCases = []testCase{
 		}
 	}},
 	{name: "ids of delayed conversations", run: func(e *env) {
-		// None takes the place of another.
+		// No timer replaces another.
 		d := e.desk(e.dial(), worker, nil)
 		for _, id := range oddIDs {
 			e.publish(e.tr, worker, e.delayed(worker, id, "due", 200*time.Millisecond))

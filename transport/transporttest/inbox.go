@@ -38,7 +38,7 @@ var inboxCases = []testCase{
 		e.desk(e.dial(), worker, nil).take("between")
 	}},
 	{name: "inbox not held by who does not serve", run: func(e *env) {
-		e.subscribe(e.dial(), worker, nil) // active, never served
+		e.subscribe(e.dial(), worker, nil) // active, but never served
 		for i := range 10 {
 			e.say(worker, "c1", fmt.Sprint(i))
 		}
@@ -54,7 +54,7 @@ var inboxCases = []testCase{
 		for i := range n {
 			e.say(worker, fmt.Sprint("c", i%3), fmt.Sprint(i))
 		}
-		for range n / 2 { // neither lets go before both have one
+		for range n / 2 { // neither acknowledges before both have an event
 			va, vb := a.next(), b.next()
 			seen[words(va.Event)]++
 			seen[words(vb.Event)]++
@@ -78,7 +78,7 @@ var inboxCases = []testCase{
 		vb.done(nil)
 	}},
 	{name: "inbox ordered subscribers share too", run: func(e *env) {
-		// How they share is the transport's business; each event comes once.
+		// The transport decides how they share; each event comes once.
 		a, b := e.desk(e.dial(), worker, nil), e.desk(e.dial(), worker, nil)
 		seen := map[string]int{}
 		const n = 20
@@ -117,7 +117,7 @@ var inboxCases = []testCase{
 		d.take("first")
 		e.say(worker, "c1", "second")
 		d.take("second")
-		e.publish(e.tr, worker, first) // consumed by now
+		e.publish(e.tr, worker, first) // it was handled already
 		e.say(worker, "c1", "third")
 		d.take("third")
 		d.nothing("its id was published before")

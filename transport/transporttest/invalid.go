@@ -12,12 +12,12 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// invalid is an event that no transport takes.
+// invalid is an event that every transport refuses.
 type invalid struct {
 	name  string
 	topic transport.Topic
 	spoil func(*transport.Event)
-	large bool // ErrTooLarge as well
+	large bool // the error is ErrTooLarge as well
 }
 
 var invalidEvents = []invalid{
@@ -143,7 +143,7 @@ var invalidCases = []testCase{
 				e.Errorf("%s: Publish = %v; ErrTooLarge is %v, want %v", c.name, err, got, c.large)
 			}
 		}
-		// None of them was stored, and the next goes through.
+		// None of them was stored, and the next event is accepted.
 		e.say(worker, "c1", "next")
 		inbox.take("next")
 		e.say(transport.Live("", "c1"), "c1", "next")
@@ -165,7 +165,7 @@ var invalidCases = []testCase{
 		}
 	}},
 	{name: "invalid id may be used again", run: func(e *env) {
-		// What was refused does not count as published.
+		// A refused event does not count as published.
 		ev := e.message(worker, "c1", "good")
 		bad := *ev
 		bad.Payload = nil

@@ -11,9 +11,9 @@ import (
 var liveCases = []testCase{
 	{name: "live to everyone who listens", run: func(e *env) {
 		t := transport.Live("", "c1")
-		e.say(t, "c1", "to nobody") // succeeds, and is kept for nobody
-		// First the one on the publisher's own side: once it is active, what was published before is out of the way. Another
-		// side may be faster than an event that is still travelling, and would be right to get it.
+		e.say(t, "c1", "to nobody") // succeeds, and is not retained
+		// The publisher's own side subscribes first: once it is active, what was published before has passed. Another side may subscribe while an event
+		// is still under way, and may then get it.
 		c := e.subscribe(e.tr, t, nil)
 		a, b := e.subscribe(e.dial(), t, nil), e.subscribe(e.dial(), t, nil)
 		want := e.say(t, "c1", "hello")
@@ -43,7 +43,7 @@ var liveCases = []testCase{
 		e.nobody("one event per topic was published", desks...)
 	}},
 	{name: "live in order", run: func(e *env) {
-		// Text is streamed in pieces: from one publisher they come as published, one at a time.
+		// Text is streamed in pieces: those of one publisher arrive in order, one at a time.
 		t := transport.Live("", "c1")
 		d := e.desk(e.dial(), t, nil)
 		const n = 50

@@ -63,7 +63,7 @@ var optionalCases = []testCase{
 			about := *sent
 			about.ID, about.TaskID = "of-a-task", "t1"
 			e.publish(e.tr, worker, &about)
-			// with returns the event changed.
+			// with returns a changed copy of the event.
 			with := func(change func(*transport.Event)) *transport.Event {
 				other := about
 				change(&other)
@@ -123,7 +123,7 @@ var optionalCases = []testCase{
 			}
 			woken, served := make(chan transport.Topic, 100), make(chan error, 1)
 			go func() { served <- watch.Serve(ctx, func(t transport.Topic) { woken <- t }) }()
-			// wakes waits for an inbox; others may be told of again, but for those that must not.
+			// wakes waits for an inbox to be woken; others may be woken again, except those in not.
 			wakes := func(want transport.Topic, not ...transport.Topic) {
 				e.Helper()
 				for timeout := time.After(patience); ; {

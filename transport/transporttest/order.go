@@ -19,7 +19,7 @@ var orderCases = []testCase{
 			total   int
 			all     = make(chan struct{})
 		)
-		for i := range each / 3 { // some wait already
+		for i := range each / 3 { // some wait before the subscriber starts
 			for c := range contexts {
 				e.say(orchestrator, fmt.Sprint("c", c), fmt.Sprint(i))
 			}
@@ -36,7 +36,7 @@ var orderCases = []testCase{
 			}
 			got[ev.ContextID]++
 			mu.Unlock()
-			runtime.Gosched() // others may break in
+			runtime.Gosched() // let other goroutines run
 			mu.Lock()
 			running[ev.ContextID] = false
 			if total++; total == contexts*each {
@@ -71,7 +71,7 @@ var orderCases = []testCase{
 		d := e.desk(e.dial(), worker, unordered)
 		e.say(worker, "c1", "x")
 		e.say(worker, "c1", "x")
-		v, w := d.next(), d.next() // both run
+		v, w := d.next(), d.next() // both run at once
 		v.done(nil)
 		w.done(nil)
 	}},

@@ -12,19 +12,19 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// deeds is what the ordered subscribers of the orchestrator's inbox say that they own, and what they handle: at any time, a part
-// has one owner, and a conversation one handler.
+// deeds records what the ordered subscribers of the orchestrator's inbox report as owned, and what they handle: at any time a partition has one
+// owner, and a conversation one handler.
 type deeds struct {
 	e *env
 
 	mu      sync.Mutex
 	owned   map[string][]int    // by label
-	running map[string]string   // by conversation: the label of who handles it
+	running map[string]string   // by conversation: the label of the subscriber that handles it
 	next    map[string]int      // by conversation: the number of the next event
-	last    map[string]string   // by conversation: who handled the last one
-	epochs  map[string]uint64   // by conversation: of the last one
-	used    map[string][]uint64 // by conversation: all of them
-	calm    bool                // nobody comes or goes
+	last    map[string]string   // by conversation: the subscriber that handled the last event
+	epochs  map[string]uint64   // by conversation: the epoch of the last event
+	used    map[string][]uint64 // by conversation: all epochs
+	calm    bool                // no subscriber joins or leaves
 	moved   int                 // conversations that changed their handler
 }
 
@@ -42,7 +42,7 @@ type deed struct {
 	label string
 }
 
-// join has another client serve the inbox.
+// join makes another client serve the inbox.
 func (d *deeds) join(label string) *deed {
 	d.e.Helper()
 	tr := d.e.dial()
@@ -50,7 +50,7 @@ func (d *deeds) join(label string) *deed {
 	return &deed{d.e.serve(sub, func(_ context.Context, ev *transport.Event) error { return d.handle(label, ev) }), tr, label}
 }
 
-// tell is OnOwned.
+// tell is the OnOwned of a subscriber.
 func (d *deeds) tell(label string, parts []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +67,7 @@ func (d *deeds) tell(label string, parts []int) {
 	}
 }
 
-// forget drops who cannot be told any more.
+// forget removes a subscriber that cannot report any more.
 func (d *deeds) forget(label string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *deeds) handle(label string, ev *transport.Event) error {
 	}
 	d.running[c] = label
 	d.mu.Unlock()
-	runtime.Gosched() // others may break in
+	runtime.Gosched() // let other goroutines run
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.running, c)
@@ -109,14 +109,14 @@ func (d *deeds) handle(label string, ev *transport.Event) error {
 	return nil
 }
 
-// quiet says whether anybody comes or goes.
+// quiet sets whether no subscriber joins or leaves.
 func (d *deeds) quiet(calm bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calm = calm
 }
 
-// shared waits until these own everything, each a part.
+// shared waits until these subscribers own all partitions, each at least one.
 func (d *deeds) shared(labels ...string) {
 	d.e.Helper()
 	d.e.eventually(fmt.Sprintf("%v own everything", labels), func() bool {
@@ -143,7 +143,7 @@ func (d *deeds) done(contexts []string, n int) {
 	})
 }
 
-// asked wants Owners to say what OnOwned said.
+// asked checks that Owners reports the same as OnOwned.
 func (d *deeds) asked() {
 	d.e.Helper()
 	o, ok := d.e.tr.(transport.Owners)

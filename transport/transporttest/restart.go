@@ -10,7 +10,7 @@ import (
 
 func restarts(n Node, _ transport.Transport) bool { _, ok := n.(Restarter); return ok }
 
-// restart ends the world, starts it again and dials it.
+// restart restarts the world and dials it.
 func (e *env) restart() {
 	e.Helper()
 	e.node.(Restarter).Restart(e.T)
@@ -32,7 +32,7 @@ var restartCases = []testCase{
 			e.eventually("three are left", func() bool { n, _ := depth.Waiting(context.Background(), orchestrator); return n == 3 })
 		}
 		e.restart()
-		e.publish(e.tr, orchestrator, running) // still known
+		e.publish(e.tr, orchestrator, running) // still known to the transport
 		d = e.desk(e.dial(), orchestrator, nil)
 		got := map[string][]string{}
 		for range 3 {
@@ -82,7 +82,7 @@ var restartCases = []testCase{
 		if seen["a/1"] != 1 || seen["a/2"] != 1 || seen["b/1"] != 0 {
 			e.Errorf("after the restart came %v, want a/1 and a/2", seen)
 		}
-		if seen["dies/1"] == 1 { // it was not over yet
+		if seen["dies/1"] == 1 { // its TTL had not passed yet
 			d.change("dies/1 expired")
 		}
 		e.desk(e.dial(), transport.Cards(""), nil).retained("a/1", "a/2")
@@ -98,7 +98,7 @@ var restartCases = []testCase{
 			want := e.say(worker, "c1", "bad")
 			d.expect("bad").done(transport.Permanent(errTry))
 			e.eventually("one dead letter", func() bool { return len(e.dead(e.tr, "")) == 1 })
-			if depth, ok := e.tr.(transport.InboxDepth); ok { // the acknowledgement has arrived, and the dead letter was first
+			if depth, ok := e.tr.(transport.InboxDepth); ok { // the acknowledgement has arrived; the dead letter was stored before
 				e.eventually("nothing waits", func() bool { n, _ := depth.Waiting(context.Background(), worker); return n == 0 })
 			}
 			e.restart()

@@ -25,7 +25,7 @@ var retryCases = []testCase{
 			v.Payload, v.From, v.ContextID = nil, "spoiled", "spoiled" // the handler owns it
 			v.done(errTry)
 		}
-		e.say(orchestrator, "c2", "other") // other conversations go on
+		e.say(orchestrator, "c2", "other") // other conversations continue
 		var gone bool
 		for !gone {
 			v := d.next()
@@ -48,7 +48,7 @@ var retryCases = []testCase{
 		d.nothing("both were acknowledged")
 	}},
 	{name: "retry waits a little", run: func(e *env) {
-		// A handler that always fails must not spin.
+		// A handler that always fails must not be called in a tight loop.
 		d := e.desk(e.dial(), worker, unordered)
 		e.say(worker, "c1", "x")
 		begin := time.Now()

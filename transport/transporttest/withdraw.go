@@ -13,7 +13,7 @@ func withdraws(_ Node, tr transport.Transport) bool {
 	return ok
 }
 
-// withdraw takes ev back.
+// withdraw withdraws ev.
 func (e *env) withdraw(t transport.Topic, ev *transport.Event) {
 	e.Helper()
 	if err := e.tr.(transport.Withdrawer).Withdraw(context.Background(), t, ev.ContextID, ev.From, ev.ID); err != nil {
@@ -21,7 +21,7 @@ func (e *env) withdraw(t transport.Topic, ev *transport.Event) {
 	}
 }
 
-// waiting returns the depth of an inbox, if the transport tells; else -1.
+// waiting returns the depth of an inbox, or -1 if the transport does not report it.
 func (e *env) waiting(t transport.Topic) int {
 	e.Helper()
 	tr, ok := e.tr.(transport.InboxDepth)
@@ -35,7 +35,7 @@ func (e *env) waiting(t transport.Topic) int {
 	return n
 }
 
-// drained waits until an inbox holds nothing.
+// drained waits until an inbox is empty.
 func (e *env) drained(t transport.Topic) {
 	e.Helper()
 	e.eventually("the inbox is empty", func() bool { return e.waiting(t) <= 0 })
@@ -50,7 +50,7 @@ var withdrawCases = []testCase{
 			}
 			first, second, third := e.say(t, "c1", "first"), e.say(t, "c1", "second"), e.say(t, "c1", "third")
 			e.withdraw(t, second)
-			e.withdraw(t, second) // not there: no error
+			e.withdraw(t, second) // already withdrawn: no error
 			// The same id elsewhere is another event.
 			other := *third
 			other.From = "somebody"
@@ -96,9 +96,9 @@ var withdrawCases = []testCase{
 			e.say(t, "c1", "next")
 			d.take("next")
 			e.drained(t)
-			e.withdraw(t, running) // was acknowledged: no error
+			e.withdraw(t, running) // already acknowledged: no error
 
-			// Who starts later does not get it.
+			// A later subscriber does not get it.
 			failing := e.say(t, "c2", "failing")
 			v = d.expect("failing")
 			e.withdraw(t, failing)

@@ -1,4 +1,4 @@
-// Package documenttest has documents that no reader of files may stumble over, for fuzz targets.
+// Package documenttest has hostile documents for fuzz tests of readers of files.
 package documenttest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Seeds are what to begin fuzzing with: small bombs, several documents, and what is rare in YAML.
+// Seeds returns a corpus for fuzzing: small bombs, several documents, and rare features of YAML.
 func Seeds() []string {
 	return []string{
 		"a: 1\n---\nb: 2", "---\n---\n", "a: &x [1]\nb: *x", "a: &x {s: 1}\nb: {<<: *x}", "a: &a [*a]", "%YAML 1.1\n---\na: 1\n...\n",
@@ -15,7 +15,7 @@ func Seeds() []string {
 	}
 }
 
-// Bombs are documents that stand for gigabytes, or are nested without end.
+// Bombs returns documents, by description, that expand to gigabytes or are nested without end.
 func Bombs() map[string]string {
 	return map[string]string{
 		"aliases of aliases":  laughs(9, 10),

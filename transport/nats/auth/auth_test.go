@@ -18,7 +18,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// contents returns what every file of a folder holds.
+// contents returns the content of every file of a folder.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -37,7 +37,7 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestInitKeepsKeys makes keys again, also where some are missing: what is there stays, and what was cut off is finished.
+// TestInitKeepsKeys calls Init again, also where some files are missing: existing files stay, and an interrupted Init is completed.
 func TestInitKeepsKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b]*", "keys")
 	if err := Init(dir, "", "acme"); err != nil {
@@ -81,7 +81,7 @@ func TestInitKeepsKeys(t *testing.T) {
 			if err := os.CopyFS(cut, os.DirFS(dir)); err != nil {
 				t.Fatal(err)
 			}
-			for key := range want { // the copy has lost who may read them
+			for key := range want { // the copy has lost the file modes
 				if filepath.Ext(key) == ".nk" || filepath.Ext(key) == credsSuffix {
 					if err := errors.Join(os.RemoveAll(filepath.Join(cut, key)), os.WriteFile(filepath.Join(cut, key), []byte(want[key]), 0o600)); err != nil {
 						t.Fatal(err)
@@ -89,7 +89,7 @@ func TestInitKeepsKeys(t *testing.T) {
 				}
 			}
 			if filepath.Ext(name) == ".nk" || name == systemFile || strings.Contains(name, "agents") {
-				continue // keys are written before what they have signed
+				continue // keys are written before what they sign
 			}
 			if err := os.Remove(filepath.Join(cut, name)); err != nil {
 				t.Fatal(err)
@@ -107,7 +107,7 @@ func TestInitKeepsKeys(t *testing.T) {
 	})
 }
 
-// TestInitAtOnce has several processes make the same keys.
+// TestInitAtOnce makes the same keys in several processes.
 func TestInitAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	errs := make([]error, 8)
@@ -145,7 +145,7 @@ func TestInitAtOnce(t *testing.T) {
 	}
 }
 
-// TestSecretsAreSecret checks who can read the files, and that what servers get has no seeds.
+// TestSecretsAreSecret checks the file modes, and that the servers' configuration contains no seeds.
 func TestSecretsAreSecret(t *testing.T) {
 	dir := t.TempDir()
 	if err := Init(dir, "acme"); err != nil {
@@ -323,7 +323,7 @@ func TestRead(t *testing.T) {
 		t.Errorf("Read = %+v, %v, want that it ends in an hour", i, err)
 	}
 
-	// Another tool's.
+	// Credentials of another tool.
 	user, err := nkeys.CreateUser()
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +345,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPermissions holds the list of what a server allows; what is added here has to be harmless with every header and reply.
+// TestPermissions lists what the server allows; an addition here must be harmless with any headers and any reply subject.
 func TestPermissions(t *testing.T) {
 	for _, c := range []struct {
 		who      Identity

@@ -17,20 +17,20 @@ import (
 const (
 	// maxFile bounds a file of keys, in bytes.
 	maxFile = 64 << 10
-	// maxSubscriptions is how many a connection of an agent or a person may have: more than a client needs. An event goes to each that
-	// matches it, and waits there as often.
+	// maxSubscriptions bounds the subscriptions of one connection of an agent or a person; a client needs fewer. The server sends and buffers a copy
+	// of an event for each matching subscription.
 	maxSubscriptions = 64
-	// maxMessage bounds what a connection of theirs sends at once, in bytes, with its headers: the server keeps the beginning of what has not
-	// arrived as a whole.
+	// maxMessage bounds a message of such a connection, in bytes, with its headers: the server buffers the beginning of a message until all of it has
+	// arrived.
 	maxMessage = transport.MaxPayload + 64<<10
 )
 
-// ErrExpired is returned by Read for credentials whose time is over.
+// ErrExpired is returned by Read for credentials that have expired.
 var ErrExpired = errors.New("the credentials have expired")
 
-// Read returns who the credentials in a file are for: nil, without an error, when they are good but were not made by this package.
-// A file that everybody on the machine can read is refused: a key that others may have copied is none, and a warning in a
-// log would be read by nobody. Errors are one line and say what to do.
+// Read returns the identity of the credentials in a file; nil, without an error, when they are valid but were not made by this package. For expired
+// ones it returns the identity with ErrExpired. It refuses a file that everybody on the machine can read, since others may have copied the key, and
+// a warning in a log might not be seen. Errors are one line and say what to do.
 func Read(file string) (*Identity, error) {
 	b, err := readSecret(file)
 	if err != nil {
@@ -67,7 +67,7 @@ func Read(file string) (*Identity, error) {
 	return i, nil
 }
 
-// Of returns whom a token is for, with which somebody was let in; nil when this package did not make it.
+// Of returns the identity in the JWT of a connected user; nil when this package did not make it.
 func Of(token string) *Identity {
 	claims, err := jwt.DecodeUserClaims(token)
 	if err != nil {
@@ -76,16 +76,16 @@ func Of(token string) *Identity {
 	return parseName(claims.Name)
 }
 
-// readSecret reads a file that not everybody can read. Groups may: it is how containers hand out secrets.
+// readSecret reads a file that not everybody can read. Groups may read it: containers provide secrets that way.
 func readSecret(path string) ([]byte, error) {
 	b, info, err := read(path)
-	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 { // there the bits say nothing
+	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 { // there the bits mean nothing
 		err = fmt.Errorf("everybody can read %s: `chmod 600 %[1]s`", path)
 	}
 	return b, err
 }
 
-// readFile reads a file of bounded size.
+// readFile reads a file of at most maxFile bytes.
 func readFile(path string) ([]byte, error) {
 	b, _, err := read(path)
 	return b, err
@@ -102,7 +102,7 @@ func read(path string) ([]byte, fs.FileInfo, error) {
 	return b, info, err
 }
 
-// issue makes credentials for i, signed by the tenant's account; the zero expires is never.
+// issue makes credentials for i, signed by the tenant's account; with a zero expires they do not expire.
 func issue(i *Identity, account nkeys.KeyPair, expires time.Time) ([]byte, error) {
 	key, err := nkeys.CreateUser()
 	if err != nil {
@@ -133,8 +133,8 @@ func issue(i *Identity, account nkeys.KeyPair, expires time.Time) ([]byte, error
 	return jwt.FormatUserConfig(token, seed)
 }
 
-// permit writes what the server lets i publish and subscribe. Whatever is allowed here must be harmless whatever its headers
-// and wherever its answer is asked to go.
+// permit sets what the server lets i publish and subscribe to. A subject that is allowed here must be harmless with any headers and any reply
+// subject.
 func permit(p *jwt.Permissions, i *Identity) {
 	if !i.Limited() {
 		return
@@ -145,7 +145,7 @@ func permit(p *jwt.Permissions, i *Identity) {
 	switch i.Role {
 	case Agent:
 		p.Sub.Allow.Add("cortex.v1.live."+tenant+"."+transport.Escape(transport.Control(i.Tenant, i.ID).ID)+".*",
-			"cortex.v1.peer."+tenant+"."+transport.Escape(i.ID)) // by which instances of it know of each other
+			"cortex.v1.peer."+tenant+"."+transport.Escape(i.ID)) // by which instances of the agent know of each other
 	case Person:
 		p.Sub.Allow.Add("cortex.v1.live."+tenant+".>", "cortex.v1.cards."+tenant+".*")
 	}

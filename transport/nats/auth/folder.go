@@ -17,9 +17,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Files of a folder. Those of a tenant are in a folder of its own below tenants.
+// Files of a folder. Those of each tenant are in its own folder below tenants.
 const (
-	operatorKey  = "operator.nk"  // the root of all trust; it is needed to make signing keys only, and can be kept elsewhere
+	operatorKey  = "operator.nk"  // the root of all trust; only needed to make signing keys, and can be kept elsewhere
 	signingKey   = "signing.nk"   // signs accounts
 	operatorFile = "operator.jwt" // what a server trusts
 	systemKey    = "system.nk"
@@ -33,12 +33,12 @@ const (
 	credsSuffix  = ".creds"
 )
 
-// ErrNoFolder is returned for a folder that Init has not made.
+// ErrNoFolder is returned for a folder without keys of Init.
 var ErrNoFolder = errors.New("there are no keys")
 
-// Init makes the keys of a folder, and of tenants in it, the default one when none are named: an operator, a system account, for
-// each tenant an account with credentials for its orchestrator and for people, and the configuration for other servers.
-// What is there stays as it is, so that Init can be called again, also after it was interrupted.
+// Init makes the keys of a folder and of tenants in it, the default one when none are named: an operator, a system account, for each tenant an
+// account with credentials for its orchestrator and for people, and the configuration for other servers. It keeps existing files, so that it may be
+// called again, also after an interruption.
 func Init(dir string, tenants ...string) error {
 	if len(tenants) == 0 {
 		tenants = []string{""}
@@ -59,7 +59,7 @@ func Init(dir string, tenants ...string) error {
 	return nil
 }
 
-// initOperator writes the operator's file last: where it is, nothing is missing, and the operator's key may have been taken away.
+// initOperator writes the operator's file last: when it exists, nothing is missing, and the operator's key may have been moved elsewhere.
 func initOperator(dir string) error {
 	if err := os.MkdirAll(filepath.Join(dir, tenantsDir), 0o700); err != nil {
 		return err
@@ -96,8 +96,8 @@ func initOperator(dir string) error {
 	})
 }
 
-// AddTenant adds a tenant to a folder that Init has made, as Init does. An embedded server finds it by itself; others need the
-// new configuration.
+// AddTenant adds a tenant to a folder of Init, and keeps existing files like Init. An embedded server finds the tenant by itself; other servers
+// need the new configuration.
 func AddTenant(dir, tenant string) error {
 	if err := checkTenant(tenant); err != nil {
 		return err
@@ -126,7 +126,7 @@ func addTenant(dir, tenant string) error {
 		}
 		c := jwt.NewAccountClaims(account)
 		c.Name = namePrefix + "." + transport.Escape(tenant)
-		// The disk is the limit, as without accounts.
+		// Only the disk is the limit, as without accounts.
 		c.Limits.JetStreamLimits = jwt.JetStreamLimits{
 			MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit, MaxAckPending: jwt.NoLimit,
 		}
@@ -146,13 +146,13 @@ func addTenant(dir, tenant string) error {
 	return writeResolver(dir)
 }
 
-// AddAgent makes credentials for the agent with this id, its [transport.AgentID], and returns their file. Servers need not know of
-// it. Credentials that are there already are left as they are.
+// AddAgent makes credentials for the agent with this id, its [transport.AgentID], and returns their file. Servers do not need to be told. Existing
+// credentials are kept.
 func AddAgent(dir, tenant, id string) (file string, err error) {
 	return add(dir, agentsDir, &Identity{Role: Agent, Tenant: tenant, ID: id}, id)
 }
 
-// AddUser makes credentials for a person, who then sends as "user:NAME", and returns their file, as AddAgent does.
+// AddUser makes credentials for a person, whose events are then from "user:NAME", and returns their file, like AddAgent.
 func AddUser(dir, tenant, name string) (file string, err error) {
 	return add(dir, usersDir, &Identity{Role: Person, Tenant: tenant, ID: personPrefix + name}, name)
 }
@@ -175,22 +175,22 @@ func add(dir, kind string, i *Identity, name string) (string, error) {
 	return i.File, ensureCreds(dir, i)
 }
 
-// Admin returns the file with the credentials of a tenant's orchestrator, whether it is there or not.
+// Admin returns the path of the credentials of a tenant's orchestrator, which may be missing.
 func Admin(dir, tenant string) string {
 	return filepath.Join(tenantDir(dir, tenant), string(Orchestrator)+credsSuffix)
 }
 
-// People returns the file with the credentials that the people of a tenant may share, who then send as "user".
+// People returns the path of the credentials that the people of a tenant may share, whose events are then from "user".
 func People(dir, tenant string) string {
 	return filepath.Join(tenantDir(dir, tenant), string(Person)+credsSuffix)
 }
 
-// AgentFile returns the file with the credentials of an agent, whether it is there or not.
+// AgentFile returns the path of the credentials of an agent, which may be missing.
 func AgentFile(dir, tenant, id string) string {
 	return filepath.Join(tenantDir(dir, tenant), agentsDir, transport.Escape(id)+credsSuffix)
 }
 
-// List returns everybody that a folder has credentials for, by tenant, then orchestrator, people and agents.
+// List returns the identities of all credentials in a folder, by tenant, then orchestrator, people and agents.
 func List(dir string) ([]*Identity, error) {
 	if err := check(dir); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func List(dir string) ([]*Identity, error) {
 	return all, nil
 }
 
-// escapeGlob lets a folder's name have what means something to Glob.
+// escapeGlob escapes the characters of a folder's name that are special to Glob.
 func escapeGlob(dir string) string {
 	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(dir)
 }
@@ -237,7 +237,7 @@ func tenantName(tenant string) string {
 	return fmt.Sprintf("tenant %q", tenant)
 }
 
-// check returns an error for a folder that Init has not made.
+// check returns ErrNoFolder for a folder without keys of Init.
 func check(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, operatorFile)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w in %s: `cortex auth init` makes some", ErrNoFolder, dir)
@@ -257,7 +257,7 @@ func ensureCreds(dir string, i *Identity) error {
 	})
 }
 
-// ensureKey returns the key in a file, which it makes if it is not there, and its public part.
+// ensureKey returns the key in a file and its public part. It makes the key if the file is missing.
 func ensureKey(path string, create func() (nkeys.KeyPair, error)) (key nkeys.KeyPair, public string, err error) {
 	err = ensureFile(path, func() ([]byte, error) {
 		key, err := create()
@@ -293,8 +293,8 @@ func encode(c jwt.Claims, signer nkeys.KeyPair) ([]byte, error) {
 	return []byte(token), err
 }
 
-// ensureFile writes what content returns to a file, unless it is there. It appears whole or not at all, and when two do so at once,
-// one of them wins.
+// ensureFile writes the result of content to a file unless the file exists. The file appears whole or not at all, and of several processes that
+// write it at once one wins.
 func ensureFile(path string, content func() ([]byte, error)) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -314,7 +314,7 @@ func ensureFile(path string, content func() ([]byte, error)) error {
 	return nil
 }
 
-// writeTemp writes a file that only its owner can read beside path.
+// writeTemp writes a file beside path that only its owner can read.
 func writeTemp(path string, b []byte) (name string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {

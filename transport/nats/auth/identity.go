@@ -9,27 +9,27 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// Role is what somebody is to a tenant.
+// Role is a user's role in a tenant.
 type Role string
 
 // The roles.
 const (
-	Orchestrator Role = "orchestrator" // a running Cortex, and whoever administers the tenant
+	Orchestrator Role = "orchestrator" // a running Cortex, and those who administer the tenant
 	Agent        Role = "agent"
 	Person       Role = "user"
 )
 
-// Identity is who credentials are for.
+// Identity says for whom credentials are.
 type Identity struct {
 	Role   Role
 	Tenant string // "" is the default tenant
-	// ID is whom they send as, Event.From: an agent's id, "user" or "user:NAME", and [transport.Cortex].
+	// ID is the Event.From of the user's events: an agent's id, "user", "user:NAME", or [transport.Cortex].
 	ID      string
-	Expires time.Time // zero: never
-	File    string    // where they are
+	Expires time.Time // zero: no expiry
+	File    string    // the file of the credentials
 }
 
-// String names who it is in a sentence.
+// String returns a name for use in a sentence.
 func (i *Identity) String() string {
 	who := string(i.Role)
 	if i.Role == Agent || i.ID != "user" && i.Role == Person {
@@ -41,7 +41,7 @@ func (i *Identity) String() string {
 	return who
 }
 
-// Limited reports whether everything has to go through the gateway.
+// Limited reports whether the user may publish only through the gateway.
 func (i *Identity) Limited() bool { return i != nil && (i.Role == Agent || i.Role == Person) }
 
 const (
@@ -51,12 +51,12 @@ const (
 	maxFileName   = 200 // bytes of an escaped id
 )
 
-// name is what the server and its logs call it, and how it is read back.
+// name returns the user's name for the server and its logs, which parseName parses.
 func (i *Identity) name() string {
 	return strings.Join([]string{namePrefix, string(i.Role), transport.Escape(i.Tenant), transport.Escape(i.ID)}, ".")
 }
 
-// parseName returns nil for the name of a user that this package did not make.
+// parseName returns nil for a name that this package did not make.
 func parseName(name string) *Identity {
 	token := strings.Split(name, ".")
 	if len(token) != 4 || token[0] != namePrefix {
@@ -71,7 +71,7 @@ func parseName(name string) *Identity {
 	return i
 }
 
-// check returns what is wrong with an identity.
+// check returns an error for an invalid identity.
 func (i *Identity) check() error {
 	if err := checkTenant(i.Tenant); err != nil {
 		return err
@@ -109,17 +109,15 @@ func checkTenant(tenant string) error {
 	return nil
 }
 
-// Gateway returns what stands before every subject that an agent or a person publishes to, with its final dot:
-// cortex.v1.door.<tenant>.<role>.<id>.
+// Gateway returns the prefix of every subject that an agent or a person publishes to, with its final dot: cortex.v1.door.<tenant>.<role>.<id>.
 func Gateway(i *Identity) string {
 	return GatewayOf(i.Tenant) + string(i.Role) + "." + transport.Escape(i.ID) + "."
 }
 
-// GatewayOf returns what all gateways of a tenant begin with, with its final dot.
+// GatewayOf returns the common prefix of all gateways of a tenant, with its final dot.
 func GatewayOf(tenant string) string { return gatewayPrefix + transport.Escape(tenant) + "." }
 
-// Caller reads who a subject behind [GatewayOf] is from, and the subject that was meant. It returns nil for one that Gateway did not
-// make.
+// Caller parses a subject below [GatewayOf] into the sender and the intended subject. who is nil for a prefix that Gateway does not make.
 func Caller(tenant, subject string) (who *Identity, meant string) {
 	rest, ok := strings.CutPrefix(subject, GatewayOf(tenant))
 	token := strings.SplitN(rest, ".", 3)
@@ -134,8 +132,8 @@ func Caller(tenant, subject string) (who *Identity, meant string) {
 	return who, token[2]
 }
 
-// Replies returns what the subjects of all answers to i begin with; the rest, behind a dot, is the client's.
+// Replies returns the prefix of the subjects of all answers to i; the client appends a dot and a token.
 func Replies(i *Identity) string { return RepliesOf(i.Role) + transport.Escape(i.ID) }
 
-// RepliesOf returns what the subjects of all answers to agents, or to people, begin with, with its final dot.
+// RepliesOf returns the common prefix of the subjects of all answers to agents, or to people, with its final dot.
 func RepliesOf(r Role) string { return "_INBOX." + string(r) + "." }

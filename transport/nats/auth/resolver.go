@@ -12,20 +12,20 @@ import (
 	"github.com/nats-io/jwt/v2"
 )
 
-// Trust is what a server needs to know who is there. It holds no secrets.
+// Trust is what a server needs to identify its users. It contains no secrets.
 type Trust struct {
-	Operator string            // the file of the operator's JWT
+	Operator string            // path of the operator's JWT
 	System   string            // id of the system account
 	Accounts map[string]string // JWTs of all accounts, by id
 }
 
-// Load reads what a server has to trust from a folder. The error wraps ErrNoFolder when Init has not made it.
+// Load reads a folder's Trust. The error wraps ErrNoFolder when the folder has no keys of Init.
 func Load(dir string) (*Trust, error) {
 	if err := check(dir); err != nil {
 		return nil, err
 	}
 	t := &Trust{Operator: filepath.Join(dir, operatorFile), Accounts: map[string]string{}}
-	_, err := readFile(t.Operator) // who reads it for good has no bound
+	_, err := readFile(t.Operator) // bounds its size: the server reads it without a limit
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func Load(dir string) (*Trust, error) {
 	return t, nil
 }
 
-// add reads the JWT of an account, and returns the account's id.
+// add reads the JWT of an account and returns the account's id.
 func (t *Trust) add(file string) (id string, err error) {
 	b, err := readFile(file)
 	if err != nil {
@@ -58,7 +58,7 @@ func (t *Trust) add(file string) (id string, err error) {
 	return c.Subject, nil
 }
 
-// Fetch returns the JWT of the account with this id as the folder has it now, for a server that runs: tenants may be added.
+// Fetch returns the JWT of the account with this id as the folder has it now; tenants may be added while a server runs.
 func Fetch(dir, id string) (string, error) {
 	t, err := Load(dir)
 	if err != nil {
@@ -70,8 +70,8 @@ func Fetch(dir, id string) (string, error) {
 	return "", fmt.Errorf("account %.100q: %w", id, fs.ErrNotExist)
 }
 
-// Resolver returns the file with the part of a configuration that makes another nats-server trust the folder: to be included
-// into its configuration, and loaded anew (`nats-server --signal reload`) when a tenant was added.
+// Resolver returns the path of a configuration that makes another nats-server trust the folder. Include it in that server's configuration, and
+// reload it (`nats-server --signal reload`) after a tenant was added.
 func Resolver(dir string) string { return filepath.Join(dir, resolverFile) }
 
 // writeResolver writes the file that Resolver names.

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// probe is what the name of a file begins with that is only made to see whether it can be.
+// probe is the prefix of files that are made only to test whether files can be made.
 const probe = ".cortex-probe-"
 
-// maxKey bounds the key of an encrypted stream or consumer.
+// maxKey bounds the key of an encrypted stream or consumer, in bytes.
 const maxKey = 4 << 10
 
 var errEncrypted = errors.New("it is encrypted, as by a server of somebody else: Cortex cannot read it, and leaves it as it is")
 
-// usable returns an error unless this process can read and write what is in the stream's folder, and make files there. A server that cannot
+// usable returns an error unless this process can read and write the files in the stream's folder, and make new ones. A server that cannot do so
 // deletes the stream.
 func (s *checking) usable() error {
 	for _, dir := range foldersOf(s.root) {
@@ -28,7 +28,7 @@ func (s *checking) usable() error {
 			return err
 		}
 		if err != nil {
-			continue // who needs it says so
+			continue // callers that read the folder report it
 		}
 		if err := accessible(path); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (s *checking) usable() error {
 			}
 		}
 		if strings.Contains(dir, "/") {
-			continue // there are many consumers, and none is deleted
+			continue // there are many consumers, and the server deletes none of them
 		}
 		if err := tryFile(path); err != nil {
 			return fmt.Errorf("no file can be made in %s: %w", path, plain(err))
@@ -51,7 +51,7 @@ func (s *checking) usable() error {
 	return nil
 }
 
-// tryFile makes a file in a folder, and removes it.
+// tryFile makes a file in a folder and removes it.
 func tryFile(dir string) error {
 	f, err := os.CreateTemp(dir, probe)
 	if err != nil {
@@ -60,8 +60,8 @@ func tryFile(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// strays sets aside what a server of Cortex has not written and would go by. It reports whether the stream is to be left as it is: one of
-// somebody else that is encrypted, or that is about to lose all of its messages.
+// strays sets aside files that no server of Cortex has written but a server would use. leave tells the caller to leave the stream as it is: a
+// foreign one that is encrypted or about to lose all its messages.
 func (s *checking) strays() (leave bool, err error) {
 	mine := Ours(s.name)
 	if there(filepath.Join(s.root, metaKey)) {
@@ -110,7 +110,7 @@ func (s *checking) strays() (leave bool, err error) {
 	return false, nil
 }
 
-// stray reports whether a server would read a file that none of this version writes, or none of Cortex.
+// stray reports whether a server would read a file that this version, or Cortex, never writes.
 func stray(dir string, e fs.DirEntry, mine bool) bool {
 	name := e.Name()
 	switch {
@@ -125,13 +125,13 @@ func stray(dir string, e fs.DirEntry, mine bool) bool {
 	return strings.HasSuffix(name, ".idx") || mine && strings.HasSuffix(name, ".key")
 }
 
-// encrypted reports whether the stream's configuration is intact and nothing that can be read.
+// encrypted reports whether the stream's configuration is intact but not readable JSON.
 func (s *checking) encrypted() bool {
 	conf, err := readBounded(filepath.Join(s.root, metaFile))
 	return err == nil && len(conf) > 0 && s.sealed(conf) && !json.Valid(conf)
 }
 
-// isKey reports whether a file can be the key of something encrypted.
+// isKey reports whether a file may be the key of an encrypted stream or consumer.
 func isKey(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular() && info.Size() <= maxKey

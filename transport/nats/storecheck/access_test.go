@@ -16,7 +16,7 @@ func streamFile(dir, file string) string {
 	return filepath.Join(dir, "jetstream", "$G", "streams", stream, filepath.FromSlash(file))
 }
 
-// check2 checks a store as a start does, and checks that a second start finds nothing more.
+// check2 checks a store like a start, and checks that a second start finds nothing more.
 func check2(t *testing.T, dir string, m *Memory) *Report {
 	t.Helper()
 	r := examine(t, dir, Options{Memory: m, Aside: filepath.Join(dir, "damaged", "1")})
@@ -36,8 +36,8 @@ func worker(t *testing.T, dir string) {
 	}
 }
 
-// TestStrays has files in the stream's folder that a server goes by, and no server of Cortex writes: by most of them it deletes the stream,
-// without a word. They are put aside, and the server has all messages.
+// TestStrays adds files to the stream's folder that a server uses but no server of Cortex writes; most of them make it silently delete the stream.
+// They are set aside, and the server has all messages.
 func TestStrays(t *testing.T) {
 	empty := func(path string) error { return os.WriteFile(path, nil, 0o600) }
 	folder := func(path string) error {
@@ -80,7 +80,7 @@ func TestStrays(t *testing.T) {
 	}
 }
 
-// TestEncrypted has a stream that somebody else's server has encrypted: nothing of it is touched.
+// TestEncrypted has a stream that a foreign server has encrypted: the check does not touch it.
 func TestEncrypted(t *testing.T) {
 	dir := store(t, 6, 10)
 	conf := []byte("\x01\x02\x03")
@@ -101,7 +101,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// TestCompressedMark damages the first bytes of a block so that it seems to be compressed: it is not taken for that.
+// TestCompressedMark damages the first bytes of a block so that it seems to be compressed: the check still reads it.
 func TestCompressedMark(t *testing.T) {
 	dir := store(t, 6, 10)
 	m := remembered(t, dir, 6, true)
@@ -121,8 +121,8 @@ func TestCompressedMark(t *testing.T) {
 	}
 }
 
-// TestLargeIndex has an index that is larger than the machine's memory, of which the server reads all, and one that was not written to its
-// end. They are removed.
+// TestLargeIndex has an index that is larger than the machine's memory, which the server would read entirely, and a truncated one. They are
+// removed.
 func TestLargeIndex(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		for _, size := range []int64{200 << 30, 40} {
@@ -144,7 +144,7 @@ func TestLargeIndex(t *testing.T) {
 	}
 }
 
-// TestTwice has all records of a block twice, as after a copy that was made twice: the second ones are cut off.
+// TestTwice has a block whose records are all there twice, as after a repeated copy: the second ones are cut off.
 func TestTwice(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		dir := store(t, 6, 10)
@@ -180,7 +180,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestRollback puts an earlier state of a stream in its place, which is intact: that is no other server's work.
+// TestRollback replaces a stream by an intact earlier state: the check must not take that for the work of another server.
 func TestRollback(t *testing.T) {
 	dir := store(t, 6, 10)
 	old := t.TempDir()
@@ -211,7 +211,7 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestNoted ends the process while it changes what it has found: that was written down before, and the next check knows it.
+// TestNoted ends the process while it sets damaged files aside: the findings were noted before, and the next check knows them.
 func TestNoted(t *testing.T) {
 	for name, damage := range map[string]struct {
 		change func([]byte) []byte
@@ -262,8 +262,8 @@ func TestNoted(t *testing.T) {
 	}
 }
 
-// TestLinks has a folder of the store elsewhere, as on another disk: it is watched as any other. A file elsewhere would not stay there: that is
-// no damage, but cannot be.
+// TestLinks has a folder of the store elsewhere, as on another disk: it is checked like any other. A linked file would be replaced by a regular
+// one: that is an error, but no damage.
 func TestLinks(t *testing.T) {
 	for _, folder := range []string{"", "msgs", "obs"} {
 		dir := store(t, 6, 10)
@@ -296,7 +296,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestConvenience cannot put aside what is damaged. What Cortex can do without goes all the same; of the rest, nothing is touched.
+// TestConvenience makes setting files aside fail. Damaged files that Cortex can do without are removed all the same; nothing else is touched.
 func TestConvenience(t *testing.T) {
 	for _, name := range []string{"KV_CORTEX_TEST", stream} {
 		dir := t.TempDir()
@@ -331,7 +331,7 @@ func TestConvenience(t *testing.T) {
 	}
 }
 
-// TestNoFolder has a file where the store should be, or its folder jetstream: that is no empty store.
+// TestNoFolder has a file in place of the store's folder, or of its folder jetstream: that is no empty store.
 func TestNoFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nats")
 	for _, path := range []string{dir, filepath.Join(dir, "jetstream")} {

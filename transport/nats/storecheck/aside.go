@@ -8,13 +8,13 @@ import (
 	"syscall"
 )
 
-// aside returns where a file of the stream is put when it is damaged.
+// aside returns the path to which a damaged file of the stream is moved.
 func (s *checking) aside(file string) string {
 	return filepath.Join(s.o.Aside, s.account, s.name, filepath.FromSlash(file))
 }
 
-// putAside moves a file or folder of the stream, if anything may be changed. It returns where it is then. Of what Cortex can do without, it
-// removes what cannot be moved.
+// putAside moves a file or folder of the stream to aside and returns the new path, unless nothing may be changed. If a file that Cortex can do
+// without cannot be moved, putAside removes it.
 func (s *checking) putAside(file string) (string, error) {
 	from := filepath.Join(s.root, filepath.FromSlash(file))
 	if s.o.Aside == "" || !there(from) {
@@ -34,7 +34,7 @@ func (s *checking) putAside(file string) (string, error) {
 	return to, err
 }
 
-// keepAside writes what is cut out of a file, likewise.
+// keepAside writes bytes that were cut out of a file to aside, under the same conditions.
 func (s *checking) keepAside(file string, b []byte) (string, error) {
 	if s.o.Aside == "" || len(b) == 0 {
 		return "", nil
@@ -53,7 +53,7 @@ func (s *checking) keepAside(file string, b []byte) (string, error) {
 	return to, err
 }
 
-// move moves a file or folder, also to another disk: a folder of a store may be a link.
+// move moves a file or folder, also to another disk, since a folder of a store may be a link.
 func move(from, to string) error {
 	err := os.Rename(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
@@ -68,7 +68,7 @@ func move(from, to string) error {
 		err = os.CopyFS(to, os.DirFS(from))
 	case info.Mode().IsRegular():
 		err = copyFile(from, to)
-	default: // there is nothing in it
+	default: // it has no content
 	}
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func move(from, to string) error {
 	return os.RemoveAll(from)
 }
 
-// copyFile copies as much of a file as is of interest.
+// copyFile copies a file, at most maxDerived bytes.
 func copyFile(from, to string) error {
 	in, err := os.Open(from)
 	if err != nil {

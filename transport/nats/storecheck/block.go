@@ -11,21 +11,21 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// A record is: length(4) sequence(8) time(8) length of the subject(2), subject, [length of the header(4), header], data, hash(8). The
-// hash is of all but the lengths.
+// A record is: length(4) sequence(8) time(8) length of the subject(2), subject, [length of the header(4), header], data, hash(8). The hash covers
+// everything but the lengths.
 const (
 	headSize    = 22
 	hashSize    = 8
 	emptyRecord = headSize + hashSize
-	maxRecord   = 32 << 20 // what the server takes for the greatest
+	maxRecord   = 32 << 20 // the server's maximum
 
-	headersBit   = 1 << 31 // in the length: it has a header
-	erasedBit    = 1 << 63 // in the sequence: it was overwritten
+	headersBit   = 1 << 31 // in the length: the record has a header
+	erasedBit    = 1 << 63 // in the sequence: the record was overwritten
 	tombstoneBit = 1 << 62 // in the sequence: the message was removed
 
-	// maxBlock is how much of a file is looked at. The server begins a new one at 8 MB, and a record may go over that.
+	// maxBlock bounds the bytes that are read of a file. The server begins a new one at 8 MB, which one record may exceed.
 	maxBlock = 64 << 20
-	// maxSearched bounds the bytes that are hashed in a block to find the next intact record.
+	// maxSearched bounds the bytes that are hashed in a block to find intact records after damaged ones.
 	maxSearched = 256 << 20
 )
 
@@ -37,32 +37,32 @@ var (
 	errTwice  = errors.New("its sequence was there before")
 )
 
-// Record is a message of a stream. Its bytes are only valid while the function runs that it is given to.
+// Record is a message of a stream. Its bytes are valid only during the call that it is passed to.
 type Record struct {
 	Seq          uint64
 	Time         time.Time
 	Subject      string
 	Header, Data []byte
-	// Gone says that the message of this sequence was removed: nothing else of it is known.
+	// Gone says that the message of this sequence was removed; only Seq is known then.
 	Gone bool
 
-	tombstone bool   // it only says that
-	bytes     []byte // all of it
-	at        int    // where it begins in its block
+	tombstone bool   // the record only says that a message was removed
+	bytes     []byte // the whole record
+	at        int    // offset in its block
 }
 
-// hole is a part of a block in which no record is intact.
+// hole is a part of a block without an intact record.
 type hole struct {
 	from, to int
 	err      error
-	after    uint64 // greatest sequence of the block before it
-	subject  string // that it seems to have, if it is one record
+	after    uint64 // greatest sequence before it in the block
+	subject  string // its apparent subject, if it is one record
 }
 
 // block reads the records of a block.
 type block struct {
 	hash     *highwayhash.Digest64
-	searched int // bytes that were hashed to find the next record
+	searched int // bytes that were hashed to find intact records
 }
 
 // newBlock returns a reader for a block of a stream.
@@ -71,19 +71,20 @@ func newBlock(stream string, index uint32) (*block, error) {
 	return &block{hash: hash}, err
 }
 
-// newHash returns what the server makes checksums of name with.
+// newHash returns the hash with which the server makes checksums of name.
 func newHash(name string) (*highwayhash.Digest64, error) {
 	key := sha256.Sum256([]byte(name))
 	return highwayhash.NewDigest64(key[:])
 }
 
-// compressed reports whether a block is compressed, which an operator can ask for. Its records cannot be seen here. It begins with a mark,
-// the kind of compression, the size that it had, and what all that is compressed so begins with.
+// compressed reports whether a block is compressed, an option of the server. Its records cannot be read here. Such a block begins with a mark, the
+// kind of compression, the original size, and the header of the compressed data.
 func compressed(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("cmp\x01")) && bytes.Contains(b[:min(len(b), 32)], []byte("\xff\x06\x00\x00S2sTwO"))
 }
 
-// read calls each for every intact record of a block, and returns the holes between them. A record that each has an error for belongs to one.
+// read calls each for every intact record of a block and returns the holes between them. A record for which each returns an error is part of a
+// hole.
 func (b *block) read(buf []byte, each func(*Record) error) (holes []hole) {
 	last := uint64(0)
 	for i := 0; i < len(buf); {
@@ -95,7 +96,7 @@ func (b *block) read(buf []byte, each func(*Record) error) (holes []hole) {
 				i += n
 				continue
 			}
-			if at := len(holes) - 1; at >= 0 && holes[at].to == i && holes[at].err == err { //nolint:errorlint // the same one
+			if at := len(holes) - 1; at >= 0 && holes[at].to == i && holes[at].err == err { //nolint:errorlint // the same value
 				holes[at].to += n
 			} else {
 				holes = append(holes, hole{from: i, to: i + n, err: err, after: last, subject: r.Subject})
@@ -113,8 +114,8 @@ func (b *block) read(buf []byte, each func(*Record) error) (holes []hole) {
 	return holes
 }
 
-// parse reads the record that buf begins with, and returns how long it is. With an error that is how long it would be if its
-// lengths are right, 0 when they cannot be.
+// parse parses the record at the beginning of buf and returns its length n. With an error, n is the length that the record claims, or 0 when that
+// is impossible.
 func (b *block) parse(buf []byte) (r Record, n int, err error) {
 	if len(buf) < emptyRecord {
 		return r, 0, errCut
@@ -151,20 +152,20 @@ func (b *block) parse(buf []byte) (r Record, n int, err error) {
 	if withHeader {
 		size := binary.LittleEndian.Uint32(data[subject:])
 		if int64(size) > int64(len(r.Data)) || !isHeader(r.Data[:size]) {
-			return r, n, errHeader // its length is in no checksum
+			return r, n, errHeader // no checksum covers its length
 		}
 		r.Header, r.Data = r.Data[:size], r.Data[size:]
 	}
 	return r, n, nil
 }
 
-// isHeader reports whether b is a whole header.
+// isHeader reports whether b is a complete header.
 func isHeader(b []byte) bool {
 	end := []byte("\r\n\r\n")
 	return bytes.HasPrefix(b, []byte("NATS/1.0")) && bytes.Index(b, end) == len(b)-len(end)
 }
 
-// next returns where the next intact record begins behind a damaged one at i, which is n bytes long if its lengths are right.
+// next returns the offset of the next intact record after a damaged one at i, which claims to be n bytes long (0: unknown).
 func (b *block) next(buf []byte, i, n int, last uint64) int {
 	if n > 0 {
 		if i+n == len(buf) {
@@ -190,7 +191,7 @@ func (b *block) next(buf []byte, i, n int, last uint64) int {
 	return len(buf)
 }
 
-// erase overwrites a record of this length in place, as the server does it: that there was one is all that it says then.
+// erase overwrites a record in place, as the server does: what remains says only that there was a message of this sequence.
 func (b *block) erase(record []byte, seq uint64) {
 	clear(record)
 	binary.LittleEndian.PutUint32(record, uint32(len(record)))
@@ -202,8 +203,8 @@ func (b *block) erase(record []byte, seq uint64) {
 	b.hash.Sum(sum[:0])
 }
 
-// tombstone returns a record which says that a sequence is gone. A server that finds it gives no message that sequence, or a lower
-// one.
+// tombstone returns a record that says that the message of a sequence was removed. A server that reads it uses only greater sequences for new
+// messages.
 func (b *block) tombstone(seq uint64, now time.Time) []byte {
 	buf := make([]byte, headSize, emptyRecord)
 	binary.LittleEndian.PutUint32(buf, emptyRecord)

@@ -21,8 +21,8 @@ import (
 // Names of the server's files.
 const (
 	messagesDir   = "msgs"
-	purgedDir     = "__new_msgs__" // while everything of a stream is removed, in the place of its messages
-	removedDir    = "__msgs__"     // likewise, what they were
+	purgedDir     = "__new_msgs__" // while all messages of a stream are removed: replaces the folder of messages
+	removedDir    = "__msgs__"     // likewise: the removed messages
 	consumersDir  = "obs"
 	metaFile      = "meta.inf"
 	metaSum       = "meta.sum"
@@ -33,70 +33,70 @@ const (
 	timerState    = "sched.db"
 )
 
-// Options says what Check does.
+// Options configures Check.
 type Options struct {
-	// Memory is what is remembered of the store; nil when nothing is.
+	// Memory is the memory of the store; nil when there is none.
 	Memory *Memory
-	// Aside is the folder into which what is damaged is put, so that a server can work with the rest. Empty: nothing is changed.
+	// Aside is the folder to which damaged parts are moved, so that a server can work with the rest. Empty: nothing is changed.
 	Aside string
-	// Note, unless nil, writes down what was found before anything of that is changed: a process that ends while it changes it would leave
-	// a store in which that can no longer be seen.
+	// Note, unless nil, stores the findings before Check changes any file: if the process ended in the middle of the changes, the store would no
+	// longer show the damage.
 	Note func(*Memory) error
-	// Inspect, unless nil, returns a function that gets the intact records of a stream in the order in which they are in its files, or
-	// nil. All that is missing from the sequence since on can be accounted for.
+	// Inspect, unless nil, returns a function that gets the intact records of a stream in the order of its files, or nil to skip the stream. After the
+	// sequence since, every missing message can be accounted for.
 	Inspect func(account, stream string, since uint64) func(*Record)
 	Now     func() time.Time // nil is time.Now
 }
 
-// Finding is something that is not as it should be.
+// Finding describes damage, or another irregularity.
 type Finding struct {
 	Account string `json:"account"`
 	Stream  string `json:"stream"`
-	File    string `json:"file,omitempty"` // in the stream's folder
+	File    string `json:"file,omitempty"` // relative to the stream's folder
 	What    string `json:"what"`
-	// Subjects are those of messages that are damaged, as far as they can be read: some of them.
+	// Subjects are subjects of damaged messages, as far as they can be read, at most ten.
 	Subjects []string `json:"subjects,omitempty"`
-	Archive  string   `json:"kept,omitempty"` // where what is damaged was put
+	Archive  string   `json:"kept,omitempty"` // where the damaged part was moved
 	Level    Level    `json:"level"`
-	// Running says that it was found while the server ran, which the next check finds out more of.
+	// Running says that it was found while the server ran; the next check finds out more.
 	Running bool `json:"running,omitempty"`
 }
 
-// Level says what a finding means.
+// Level is the severity of a finding.
 type Level string
 
 // Levels.
 const (
-	Lost   Level = "lost"   // messages that were accepted are damaged or gone
-	Recent Level = "recent" // the last ones are, as after the end of the machine: less than what is flushed at once
-	Made   Level = "made"   // nothing is lost: it is made again
-	// Unfinished says that the process was killed while it wrote, which loses nothing that was accepted.
+	Lost   Level = "lost"   // accepted messages are damaged or gone
+	Recent Level = "recent" // likewise, but only the last ones, as after a power cut: less than one flush
+	Made   Level = "made"   // nothing is lost: the file is made again
+	// Unfinished: the process was killed during a write; no accepted message is lost.
 	Unfinished Level = "unfinished"
 )
 
-// Report is what a check has found.
+// Report is the result of a check.
 type Report struct {
 	Findings []Finding
-	// Memory is what is to be remembered from now on.
+	// Memory is the memory of the store from now on.
 	Memory *Memory
-	// Forgotten says that nothing was remembered of the store: what is missing altogether cannot be told.
+	// Forgotten says that there was no memory of the store, so that messages missing without a trace cannot be found.
 	Forgotten bool
-	// Open are the streams of Cortex, by account and name, that a server has to find: one that it does not open it deletes.
+	// Open are the streams of Cortex, as "account/stream", that a server has to open; it deletes a stream that it cannot open.
 	Open  []string
-	Bytes int64 // that were read
+	Bytes int64 // bytes read
 	Took  time.Duration
 }
 
-// check is one reading of the store.
+// check is one pass over the store.
 type check struct {
 	dir  string
 	o    Options
 	rep  Report
-	sets bool // aside what is damaged, which is written down
+	sets bool // move damaged parts aside; the findings were noted before
 }
 
-// Check reads the store in dir, which no server may have open. It ends with an error, and changes nothing, when there is something that this
-// process may not read and write: that is no damage.
+// Check reads the store in dir, which no server may have open. Missing permissions of this process are no damage: Check then returns an error and
+// changes nothing.
 func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -121,7 +121,7 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	return &c.rep, nil
 }
 
-// note writes down what was found, beside all that was remembered before.
+// note stores the findings and the previous memory by Options.Note.
 func (c *check) note() error {
 	if c.o.Note == nil {
 		return nil
@@ -153,12 +153,11 @@ func (c *check) run(ctx context.Context) error {
 	return nil
 }
 
-// maxFound bounds what is remembered of earlier checks.
+// maxFound bounds the remembered findings of earlier checks.
 const maxFound = 100
 
-// told returns the findings to remember: what this check has found, behind what earlier checks have found and this one cannot see any more,
-// because a check removes the damage from the files. Of the earlier ones it keeps what was lost and, after a check that did not finish, what
-// was recent as well.
+// told returns the findings to remember: those of earlier checks that this one cannot see any more, because a check removes the damage from the
+// files, and then its own. Of the earlier ones it keeps what was lost and, after a check that did not finish, what was recent as well.
 func told(before *Memory, now []Finding) []Finding {
 	all := slices.DeleteFunc(slices.Clone(before.Found), func(f Finding) bool {
 		return f.Running || f.Level != Lost && !(before.Unfinished && f.Level == Recent) || slices.ContainsFunc(now, func(g Finding) bool {
@@ -168,7 +167,7 @@ func told(before *Memory, now []Finding) []Finding {
 	return append(all[max(0, len(all)-maxFound):], now...)
 }
 
-// streams returns account and name of those that are there or should be.
+// streams returns the streams in the store and in its memory, as "account/stream", sorted.
 func (c *check) streams() ([]string, error) {
 	names := map[string]bool{}
 	root := filepath.Join(c.dir, "jetstream")
@@ -186,7 +185,7 @@ func (c *check) streams() ([]string, error) {
 		}
 		folders = append(folders, filepath.Dir(dir), dir)
 		for _, stream := range streams {
-			if !strings.HasPrefix(stream.Name(), ".") { // else it is about to be deleted
+			if !strings.HasPrefix(stream.Name(), ".") { // otherwise the server is deleting it
 				names[account.Name()+"/"+stream.Name()] = true
 			}
 		}
@@ -209,25 +208,25 @@ func (c *check) streams() ([]string, error) {
 type checking struct {
 	*check
 	account, name string
-	remembered    *Remembered // nil: nothing is known of it
+	remembered    *Remembered // nil: there is no memory of it
 
 	root  string
-	clean bool // its files are those of a proper end
+	clean bool // a proper shutdown has left its files
 	each  func(*Record)
 	last  uint64 // sequence
-	gap   bool   // a sequence is missing before it
+	gap   bool   // a sequence before last is missing
 	index uint32 // of the last block
-	mend  bool   // its blocks are not what the server remembers
-	lists *index // what the server has listed of its blocks
-	queue bool   // it keeps a message until that is acknowledged
-	tally tally  // of its blocks, if there is something to compare it with
+	mend  bool   // its blocks are not those that the server's index describes
+	lists *index // the server's index of its blocks
+	queue bool   // it is a work queue: an acknowledgement removes the message
+	tally tally  // of its blocks, if there is something to compare with
 
-	sequel *sequel // nil: it is not known what the server had of it
+	sequel *sequel // nil: it is unknown what the server had of it
 	bounds bounds
 
-	erases  bool     // what is removed from it was to be erased
+	erases  bool     // removed messages of it are erased
 	removed []uint64 // sequences
-	works   *works   // nil: it is no work queue, or its files are those of a proper end
+	works   *works   // nil: no work queue, or a proper shutdown has left its files
 }
 
 func (s *checking) run(ctx context.Context) error {
@@ -288,13 +287,13 @@ func (s *checking) run(ctx context.Context) error {
 	}
 	if Ours(s.name) {
 		r := &Remembered{Last: s.last, Since: min(since, s.last)}
-		if since == math.MaxUint64 && !s.gap { // nothing is missing
+		if since == math.MaxUint64 && !s.gap { // no message is missing
 			r.Since = 0
 		}
 		if s.remembered != nil {
 			r.Durable = min(s.remembered.Durable, s.last)
 			if !s.mend {
-				r.Had = s.remembered.Had // until the server says what it has
+				r.Had = s.remembered.Had // until the server reports what it has
 			}
 		}
 		s.rep.Memory.Streams[s.account+"/"+s.name] = r
@@ -318,14 +317,14 @@ func (s *checking) found(level Level, file, kept, format string, args ...any) *F
 	return &s.rep.Findings[len(s.rep.Findings)-1]
 }
 
-// usedSince reports whether another server than the one whose end is remembered has used the stream, such as that of an older build,
-// which remembers nothing: it has left another index, that is intact and has all of the messages. One with fewer is older.
+// usedSince reports whether another server has used the stream after the shutdown that the memory describes, such as one of an older version, which
+// keeps no memory. It has then left another index, which is intact and covers all remembered messages; an index with fewer is older.
 func (s *checking) usedSince() bool {
 	was, ok := s.remembered.Files[messagesDir+"/"+indexState]
 	return ok && s.lists.intact && s.lists.sum != was.Sum && s.lists.last >= s.remembered.Last
 }
 
-// sealed reports whether a configuration of the stream is what was written.
+// sealed reports whether the checksum of the stream's configuration matches.
 func (s *checking) sealed(conf []byte) bool {
 	sum, err := readBounded(filepath.Join(s.root, metaSum))
 	h, herr := newHash(s.name)
@@ -336,7 +335,7 @@ func (s *checking) sealed(conf []byte) bool {
 	return hex.EncodeToString(h.Sum(nil)) == string(sum)
 }
 
-// meta checks the configuration in a folder, and reports whether it is whole.
+// meta checks the configuration in a folder of the stream or of a consumer, and reports whether it is complete.
 func (s *checking) meta(dir, name string) (whole bool, err error) {
 	rel, err := filepath.Rel(s.root, dir)
 	if err != nil {
@@ -348,7 +347,7 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 	if ours(err) || ours(serr) {
 		return false, cmp.Or(err, serr)
 	}
-	if err != nil && serr != nil && !there(dir) { // the stream is gone altogether, see end
+	if err != nil && serr != nil && !there(dir) { // the whole stream is missing, see end
 		return false, nil
 	}
 	h, herr := newHash(name)
@@ -373,7 +372,7 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 		return err == nil, err
 	}
 	if rel != "." {
-		kept, err := s.putAside(filepath.ToSlash(rel)) // with what it has delivered
+		kept, err := s.putAside(filepath.ToSlash(rel)) // with the consumer's state
 		s.found(Made, file, kept, "the consumer's configuration is damaged: it is made again")
 		return false, err
 	}
@@ -383,7 +382,7 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 	return false, errors.Join(err, serr)
 }
 
-// configured takes from the stream's configuration what is of importance here: whether it keeps its messages until somebody erases them, or an
+// configured reads from the stream's configuration what the check needs: whether the stream keeps its messages until they are erased, or an
 // acknowledgement removes them.
 func (s *checking) configured(conf []byte) (err error) {
 	var c struct {
@@ -403,7 +402,7 @@ func (s *checking) configured(conf []byte) (err error) {
 	return err
 }
 
-// consumers checks what is kept of the stream's consumers.
+// consumers checks the files of the stream's consumers.
 func (s *checking) consumers() error {
 	entries, err := readFolder(filepath.Join(s.root, consumersDir))
 	switch {
@@ -436,7 +435,7 @@ func (s *checking) consumers() error {
 			continue
 		}
 		if there(filepath.Join(dir, metaKey)) {
-			continue // it is somebody else's, see strays
+			continue // a foreign one, see strays
 		}
 		if _, err := s.meta(dir, s.name+"/"+e.Name()); err != nil {
 			return err
@@ -469,7 +468,7 @@ func (s *checking) consumers() error {
 	return nil
 }
 
-// asRemembered reports whether a file without a checksum is what a proper end has left, or nothing is known of that.
+// asRemembered reports whether a file without a checksum is unchanged since a proper shutdown, or cannot be compared with one.
 func (s *checking) asRemembered(file string, b []byte) bool {
 	if !s.clean {
 		return true
@@ -478,14 +477,14 @@ func (s *checking) asRemembered(file string, b []byte) bool {
 	return ok && was.Size == int64(len(b)) && was.Sum == crc32.Checksum(b, castagnoli)
 }
 
-// derived checks the files that the server makes out of the blocks, and reads whole. After an end that was not a proper one nobody can tell
-// whether they are intact, but for the index, which has a checksum.
+// derived checks the files that the server makes from the blocks and reads as a whole. Without a proper shutdown only the index can be checked,
+// which has a checksum.
 func (s *checking) derived() error {
 	for _, name := range []string{indexState, ttlState, timerState} {
 		file := messagesDir + "/" + name
 		path := filepath.Join(s.root, messagesDir, name)
 		sum, size, err := sumOf(path)
-		lossless := name != indexState && !s.mend // its removal takes nothing away that somebody still has to see
+		lossless := name != indexState && !s.mend // removing it hides no loss
 		switch {
 		case ours(err):
 			return err
@@ -499,7 +498,7 @@ func (s *checking) derived() error {
 			s.found(Made, file, kept, "it cannot be read: it is made again from the messages: %v", plain(err))
 			continue
 		case name == timerState:
-			lossless = true // it is never read again
+			lossless = true // it is not read again anyway
 		case err != nil, s.clean && s.remembered.Files[file] != File{Size: size, Sum: sum}:
 			lossless = false
 			s.found(Made, file, "", "it is damaged: it is made again from the messages")

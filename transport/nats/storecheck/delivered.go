@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// stateMagic is what the state of a consumer begins with; then comes its version.
+	// stateMagic is the first byte of a consumer's state; the version follows.
 	stateMagic = 22
-	// maxDelay is how much later than usual a consumer may have been told to deliver a message again, and maxAhead how much the clock may
-	// have been put back since: what is later is damaged, or comes again too early.
+	// maxDelay bounds how much later than usual a consumer may have been told to deliver a message again, and maxAhead how far the clock may have been
+	// set back since. A state with later times is damaged, or would deliver too late.
 	maxDelay = time.Hour
 	maxAhead = 10 * time.Second
 )
 
 // progress is what a consumer has delivered.
 type progress struct {
-	sent    uint64              // sequence
-	pending map[uint64]struct{} // what of that was not acknowledged
+	sent    uint64              // greatest delivered sequence
+	pending map[uint64]struct{} // delivered but not acknowledged
 }
 
-// parseState returns what a consumer of a stream with this last sequence has delivered, or false when b cannot be that. The server has no
-// checksum for it, makes room for as many messages as b says, and delivers none again before the time that b says.
+// parseState parses the state of a consumer, of a stream with this last sequence. ok is false when b is no valid state. The server has no checksum
+// for it: it allocates room for as many messages as b says, and delivers none again before the times in b.
 func parseState(b []byte, last uint64, now time.Time) (s progress, ok bool) {
 	if len(b) < 2 || b[0] != stateMagic || b[1] != 1 && b[1] != 2 {
 		return s, false
@@ -51,7 +51,7 @@ func parseState(b []byte, last uint64, now time.Time) (s progress, ok bool) {
 		b = b[size:]
 		return n
 	}
-	number() // acknowledged, as the consumer counts
+	number() // acknowledged, by the consumer's own count
 	acked := number()
 	number() // delivered, likewise
 	s.sent, s.pending = number(), map[uint64]struct{}{}
@@ -85,15 +85,15 @@ func parseState(b []byte, last uint64, now time.Time) (s progress, ok bool) {
 	return s, ok && len(b) == 0
 }
 
-// works is what the consumers of a work queue have delivered. From such a stream a message goes when it is acknowledged: one that is there, was
-// delivered and does not wait for that would never be delivered again, and the server removes it.
+// works is what the consumers of a work queue have delivered. An acknowledgement removes the message from such a stream. A message that exists, was
+// delivered and is not pending contradicts that: it would never be delivered again, and the server removes it.
 type works struct {
-	consumers *gsl.GenericSublist[string] // names, by the subjects that they are for
+	consumers *gsl.GenericSublist[string] // names, by their filter subjects
 	states    map[string]progress
-	open      map[uint64]string // consumers that say so of a message, as far as the stream was read
+	open      map[uint64]string // sequences of such messages, with the consumer, as far as the stream was read
 }
 
-// delivered reads what the consumers of the stream have delivered, as far as it can be read.
+// delivered reads the states of the stream's consumers, as far as they can be read.
 func (s *checking) delivered() (*works, error) {
 	entries, err := readFolder(filepath.Join(s.root, consumersDir))
 	if ours(err) {
@@ -120,13 +120,13 @@ func (s *checking) delivered() (*works, error) {
 			c.Filters = []string{cmp.Or(c.Filter, ">")}
 		}
 		for _, filter := range c.Filters {
-			_ = w.consumers.Insert(filter, e.Name()) // one that is damaged is for nothing
+			_ = w.consumers.Insert(filter, e.Name()) // an invalid filter matches nothing
 		}
 	}
 	return w, nil
 }
 
-// see takes note of a record, in their order.
+// see adds a record of the stream; records come in order.
 func (w *works) see(r *Record) {
 	switch {
 	case w == nil:
@@ -142,7 +142,7 @@ func (w *works) see(r *Record) {
 	}
 }
 
-// forgotten returns a message of which a consumer says that it was delivered and acknowledged though it is there, 0 when there is none.
+// forgotten returns the first message that a consumer has marked as acknowledged although it exists; 0 when there is none.
 func (w *works) forgotten(consumer string) uint64 {
 	if w == nil {
 		return 0

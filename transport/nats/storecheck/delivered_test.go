@@ -13,8 +13,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// queue returns a store with a work queue, as after a kill: of messages 1 to 12 for the worker and of as many for another one, 1 to 5 were
-// acknowledged, 6 to 8 were delivered. Nobody has asked for the rest.
+// queue returns a store with a work queue, as after a kill. Of messages 1 to 12 for the worker, and of as many for another consumer, 1 to 5 were
+// acknowledged and 6 to 8 delivered; the rest was never pulled.
 func queue(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -90,8 +90,8 @@ func waiting(t *testing.T, dir string, want int) int {
 	return len(got)
 }
 
-// TestDelivered flips each bit of what a consumer of a work queue has delivered, which has no checksum, after a kill. Whatever it says then, all
-// that was not acknowledged is delivered.
+// TestDelivered flips each bit of the state of a work queue's consumer, which has no checksum, after a kill. Whatever the state says then, every
+// unacknowledged message is delivered.
 func TestDelivered(t *testing.T) {
 	from := queue(t)
 	o, err := os.ReadFile(streamFile(from, "obs/worker/o.dat"))
@@ -126,11 +126,11 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-// TestKilledBetween has the state of a consumer, as an older build may leave it at a kill, say of a message that is there still that it was
-// acknowledged. That is no damage: the message is delivered again.
+// TestKilledBetween has a consumer's state, as an older version may leave it after a kill, that marks an existing message as acknowledged. That is
+// no damage: the message is delivered again.
 func TestKilledBetween(t *testing.T) {
 	dir := queue(t)
-	state := []byte{stateMagic, 2, 8, 15, 8, 15, 0, 0} // eight of its messages, up to the sequence 15, and none of them waits
+	state := []byte{stateMagic, 2, 8, 15, 8, 15, 0, 0} // eight messages, up to the sequence 15, and none of them pending
 	if _, ok := parseState(state, 24, time.Now()); !ok {
 		t.Fatal("this is no state")
 	}

@@ -18,8 +18,8 @@ import (
 
 const stream = "CORTEX_TEST"
 
-// store writes messages to a stream with a server, removes the second, overwrites the third, and returns the folder when the server has
-// ended. Odd ones have a header.
+// store writes messages to a stream with a server, removes the second and overwrites the third, and returns the folder after the server has ended.
+// Odd messages have a header.
 func store(t testing.TB, messages, size int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -81,7 +81,7 @@ func state(t testing.TB, dir string) jetstream.StreamState {
 	return s.CachedInfo().State
 }
 
-// remembered returns what is remembered of the store, at a proper end or without one.
+// remembered returns a memory of the store, after a proper shutdown or without one.
 func remembered(t testing.TB, dir string, last uint64, clean bool) *Memory {
 	t.Helper()
 	m := &Memory{Streams: map[string]*Remembered{"$G/" + stream: {Last: last, Durable: last}}}
@@ -102,7 +102,7 @@ func examine(t testing.TB, dir string, o Options) *Report {
 	return r
 }
 
-// TestFormat reads what the server of this version writes: an upgrade that changes its files has to be seen here.
+// TestFormat reads what the server of this version writes, so that an upgrade that changes the files fails here.
 func TestFormat(t *testing.T) {
 	dir := store(t, 6, 10)
 	var seen []string
@@ -129,8 +129,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestErased has a record that is whole and removed, as a server leaves it that is killed while it erases a message: nothing is said of
-// it, its bytes are overwritten, and the server takes what is left as it was.
+// TestErased has a removed message whose record is intact, as after a kill during an erasure: the check reports nothing and overwrites the record,
+// and the server has the same messages as before.
 func TestErased(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		dir := store(t, 6, 10)
@@ -154,7 +154,7 @@ func TestErased(t *testing.T) {
 	}
 }
 
-// TestOneRecord damages one record: the server has all others, those behind it too.
+// TestOneRecord damages one record: the server has all others, including the later ones.
 func TestOneRecord(t *testing.T) {
 	for name, at := range map[string]int{"length": 0, "sequence": 9, "time": 14, "subject's length": 20, "subject": 24, "data": 33} {
 		for _, clean := range []bool{true, false} {
@@ -189,13 +189,13 @@ func TestOneRecord(t *testing.T) {
 	}
 }
 
-// TestEnd loses the end of a stream. Sequences are not given twice.
+// TestEnd removes the end of a stream. Its sequences are not used again.
 func TestEnd(t *testing.T) {
 	tests := []struct {
 		name           string
 		clean          bool
 		durable        uint64
-		cut            int // bytes of the file that stay; -1: the file goes, -2: the stream, -3: its last bytes
+		cut            int // bytes of the file that stay; -1: remove the file, -2: the stream, -3: its last bytes
 		level          Level
 		findings, last int
 	}{
@@ -250,8 +250,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestOlderList has a server end without writing its list anew, as it does when it finds it at odds with itself. Messages that were removed since
-// the older one are not said to be gone.
+// TestOlderList ends a server that does not rewrite its index, as it does when the index contradicts its state. Messages that were removed since
+// are not reported as gone.
 func TestOlderList(t *testing.T) {
 	dir := store(t, 6, 10)
 	list := filepath.Join(filepath.Dir(blockFile(dir, 1)), indexState)
@@ -279,8 +279,8 @@ func TestOlderList(t *testing.T) {
 	}
 }
 
-// TestForgotten cuts the end off a stream of which nothing is remembered. What was in it is not said to be nobody's, and what the server
-// has listed is said to be gone.
+// TestForgotten truncates a stream without a memory. The check reports that the lost content is unknown, and reports messages in the server's index
+// as gone.
 func TestForgotten(t *testing.T) {
 	for _, index := range []bool{true, false} {
 		dir := store(t, 6, 10)
@@ -313,7 +313,7 @@ func TestForgotten(t *testing.T) {
 	}
 }
 
-// TestNotForgotten checks a store of which nothing is remembered, and from which nothing is missing.
+// TestNotForgotten checks an intact store without a memory.
 func TestNotForgotten(t *testing.T) {
 	dir := store(t, 6, 10)
 	if r := examine(t, dir, Options{Aside: t.TempDir()}); len(r.Findings) > 0 {
@@ -321,7 +321,7 @@ func TestNotForgotten(t *testing.T) {
 	}
 }
 
-// TestBlockInTheMiddle removes a whole file of several.
+// TestBlockInTheMiddle removes one file of several.
 func TestBlockInTheMiddle(t *testing.T) {
 	dir := store(t, 30, 800<<10) // in files of 8 MB
 	m := remembered(t, dir, 30, true)
@@ -337,7 +337,7 @@ func TestBlockInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestUsedSince lets a server run that remembers nothing, as that of an older build.
+// TestUsedSince runs a server that keeps no memory, like one of an older version.
 func TestUsedSince(t *testing.T) {
 	dir := store(t, 6, 10)
 	m := remembered(t, dir, 6, true)
@@ -356,7 +356,7 @@ func TestUsedSince(t *testing.T) {
 	}
 }
 
-// TestMemory reads what was written, and nothing else.
+// TestMemory checks that ReadMemory accepts only what Write has written.
 func TestMemory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "remembered.json")
 	if m, err := ReadMemory(path); m != nil || err != nil {
@@ -385,7 +385,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// FuzzBlock holds that holes and records are all of a block, and that only what is intact is a record.
+// FuzzBlock checks that holes and records together cover a block, and that only intact records are returned.
 func FuzzBlock(f *testing.F) {
 	b, err := os.ReadFile(blockFile(store(f, 6, 10), 1))
 	if err != nil {
@@ -418,7 +418,7 @@ func FuzzBlock(f *testing.F) {
 	})
 }
 
-// FuzzDelivered holds that what is taken for the state of a consumer makes no room for more than there is.
+// FuzzDelivered checks that an accepted state of a consumer needs no more memory than its size allows.
 func FuzzDelivered(f *testing.F) {
 	f.Add([]byte{22, 2, 1, 1, 2, 2, 0, 0}, uint64(5))
 	f.Add([]byte{22, 2, 1, 1, 2, 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 0}, uint64(5))
@@ -429,14 +429,14 @@ func FuzzDelivered(f *testing.F) {
 	})
 }
 
-// TestSumNotWritten kills a server between the two files of a stream's configuration: that is no damage.
+// TestSumNotWritten kills a server between writing the two files of a stream's configuration: that is no damage.
 func TestSumNotWritten(t *testing.T) {
 	dir := store(t, 6, 10)
 	if err := os.Remove(streamFile(dir, metaSum)); err != nil {
 		t.Fatal(err)
 	}
 	m := remembered(t, dir, 6, false)
-	for _, aside := range []string{"", t.TempDir()} { // to look, and to mend
+	for _, aside := range []string{"", t.TempDir()} { // without and with changes
 		r := examine(t, dir, Options{Memory: m, Aside: aside})
 		if len(r.Findings) != 1 || r.Findings[0].Level != Unfinished {
 			t.Errorf("the check finds %+v, want what was not finished", r.Findings)

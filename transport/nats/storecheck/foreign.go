@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// unopened sets aside the whole folder of a stream that is not Cortex's and that no server opens, such as a copy of another stream: its
-// configuration is not that of a stream of this name. What is in it is left as it is, since it may be all that somebody has of it.
+// unopened sets aside the whole folder of a foreign stream that no server opens, such as a copy of another stream: its configuration does not
+// belong to a stream of this name. The content is kept, since it may be the only copy.
 func (s *checking) unopened() (bool, error) {
 	conf, err := readBounded(filepath.Join(s.root, metaFile))
 	if ours(err) {
@@ -27,7 +27,7 @@ func (s *checking) unopened() (bool, error) {
 	return true, err
 }
 
-// unsealed reports whether a configuration of the stream is whole, but for its checksum, which the server writes behind it.
+// unsealed reports whether the stream's configuration is complete but lacks the checksum, which the server writes after it.
 func (s *checking) unsealed(conf []byte) bool {
 	var c struct {
 		Name string `json:"name"`

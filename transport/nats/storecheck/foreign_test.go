@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCopiedStream copies the folder of a stream within the store. A check that changes nothing says what to do, one that does sets the copy aside
-// as it is, and the next one has nothing to say.
+// TestCopiedStream copies the folder of a stream within the store. A check without changes gives an advice, one with changes sets the unchanged
+// copy aside, and the next one reports nothing.
 func TestCopiedStream(t *testing.T) {
 	dir := store(t, 10, 100)
 	from := filepath.Join(dir, "jetstream", "$G", "streams", stream)

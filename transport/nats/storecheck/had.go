@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// fullBlock is how large the server makes the blocks of work queues and of files.
+// fullBlock is the size at which the server begins a new block of a work queue or of files.
 const fullBlock = 4 << 20
 
-// Had is what a server has of a stream.
+// Had is what a server had of a stream.
 type Had struct {
 	Messages uint64 `json:"messages"`
 	First    uint64 `json:"first"` // sequence
@@ -20,14 +20,14 @@ type Had struct {
 
 // Place is where the blocks of a stream ended.
 type Place struct {
-	Blocks int    `json:"blocks,omitempty"` // how many there were
+	Blocks int    `json:"blocks,omitempty"` // number of blocks
 	Block  uint32 `json:"block,omitempty"`  // index of the last one
-	Size   int64  `json:"size,omitempty"`   // of that one, in bytes
-	End    []byte `json:"end,omitempty"`    // its last bytes: a checksum
+	Size   int64  `json:"size,omitempty"`   // of the last block, in bytes
+	End    []byte `json:"end,omitempty"`    // the last bytes of that block, a checksum
 }
 
-// Placed returns where the blocks of a stream, named "account/stream", end in the store in dir, which a server may have open. What it writes
-// behind that, it writes later.
+// Placed returns where the blocks of a stream, named "account/stream", end in the store in dir. A server may have the store open; what it writes
+// after that place, it writes later.
 func Placed(dir, name string) (p Place, err error) {
 	root, err := streamDir(dir, name)
 	if err != nil {
@@ -52,22 +52,21 @@ func Placed(dir, name string) (p Place, err error) {
 	return p, err
 }
 
-// sequel is what has become of a stream since a server had what is remembered of it. A server that removes a message writes that down behind
-// all that it had, but for the last message of a block, whose file it removes. It writes a full block anew without what is of no use any more
-// when that is more than half of it.
+// sequel is what became of a stream after the state that the memory has. A server that removes a message appends a record of that, except for the
+// last message of a block, whose file it removes. It rewrites a full block when more than half of it is obsolete.
 type sequel struct {
 	had     Had
 	removed []uint64 // sequences
-	holding int      // how many of the blocks that it had have messages
-	held    uint32   // index of the last one of them
+	holding int      // how many of the remembered blocks still have messages
+	held    uint32   // index of the last such block
 	stored  uint64   // bytes
 
-	index    uint32 // of the last block that was written since
+	index    uint32 // of the last block written since
 	last     uint64 // sequence of the last message
-	rewrites bool   // one of the blocks that were written since was written anew, or removed: what it said may be gone
+	rewrites bool   // a block written since was rewritten or removed, with its records of removals
 }
 
-// begin takes note of a block, in their order.
+// begin adds a block; blocks come in order.
 func (q *sequel) begin(index uint32, b []byte, end bool) {
 	if index < q.had.Block {
 		return
@@ -82,7 +81,7 @@ func (q *sequel) begin(index uint32, b []byte, end bool) {
 	q.index = index
 }
 
-// see takes note of a record of a block, in their order.
+// see adds a record of a block; records come in order.
 func (q *sequel) see(index uint32, r *Record) {
 	q.stored += uint64(len(r.bytes))
 	if !r.Gone && index <= q.had.Block && index != q.held {
@@ -99,7 +98,7 @@ func (q *sequel) see(index uint32, r *Record) {
 	}
 }
 
-// explains reports whether so many messages of those that it had, up to the sequence last, may have been removed since.
+// explains reports whether lost messages of the remembered ones, up to the sequence last, may have been removed since.
 func (q *sequel) explains(lost, last uint64) bool {
 	if q.index > q.had.Block && q.rewrites {
 		return true
@@ -114,8 +113,8 @@ func (q *sequel) explains(lost, last uint64) bool {
 	return lost <= uint64(removed+max(0, q.had.Blocks-q.holding))
 }
 
-// killed says what is not there of what the server had up to the sequence last, some time before it was killed, "" when nothing is missing, or
-// somebody accounts for each message.
+// killed describes which messages up to the sequence last are missing that the server had some time before it was killed; "" when none is, or when
+// Inspect accounts for every message.
 func (s *checking) killed(last uint64) string {
 	if s.each != nil || !Counts(s.name) {
 		return ""
@@ -131,22 +130,22 @@ func (s *checking) killed(last uint64) string {
 	return fmt.Sprintf("%d of %d messages", had.Messages-live, had.Messages)
 }
 
-// bounds are those beyond which a stream drops its oldest messages.
+// bounds are the limits at which a stream drops its oldest messages.
 type bounds struct {
 	Discard  string `json:"discard"`
 	Messages int64  `json:"max_msgs"`
 	Bytes    int64  `json:"max_bytes"`
 }
 
-// reached reports whether so much may be all that a stream takes.
+// reached reports whether a stream with this content may have reached a limit.
 func (b bounds) reached(messages, bytes uint64) bool {
 	return b.Discard == "old" && (b.Messages > 0 && messages >= uint64(b.Messages) || b.Bytes > 0 && bytes+maxRecord >= uint64(b.Bytes))
 }
 
-// Counts reports whether the messages of a stream can be counted: a bucket overwrites and expires them without a word.
+// Counts reports whether the messages of a stream can be counted: a bucket overwrites and expires them silently.
 func Counts(stream string) bool { return Ours(stream) && !bucket(stream) }
 
-// replaced reports whether the files of the stream were others than the server's while it ran.
+// replaced reports whether the files of the stream were replaced while the server ran.
 func (s *checking) replaced() bool {
 	return slices.ContainsFunc(s.o.Memory.Found, func(f Finding) bool {
 		return f.Running && cmp.Or(cmp.Compare(f.Account, s.account), cmp.Compare(f.Stream, s.name)) == 0

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// runs is a store whose server runs, with 15 messages, five in a block.
+// runs is a store with a running server and 15 messages, five in a block.
 type runs struct {
 	t   *testing.T
 	dir string
@@ -25,7 +25,7 @@ func running(t *testing.T, c jetstream.StreamConfig) *runs {
 	r.js, stop = serve(t, r.dir)
 	t.Cleanup(stop)
 	c.Name, c.Subjects, c.Storage = stream, []string{"test.>"}, jetstream.FileStorage
-	c.MaxMsgsPerSubject = 1 // which makes the blocks smaller
+	c.MaxMsgsPerSubject = 1 // makes the blocks smaller
 	var err error
 	if r.s, err = r.js.CreateStream(t.Context(), c); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func (r *runs) publish(subject string) {
 	}
 }
 
-// remember returns what is to be remembered of the store while its server runs.
+// remember returns the memory of the store while its server runs.
 func (r *runs) remember() *Memory {
 	r.t.Helper()
 	place, err := Placed(r.dir, "$G/"+stream)
@@ -59,7 +59,7 @@ func (r *runs) remember() *Memory {
 	}}}
 }
 
-// killed returns a copy of the store, as a server leaves it that is killed. Who only looks needs none: the server does nothing meanwhile.
+// killed returns a copy of the store, as after a kill of its server. A check without changes needs no copy: the server does nothing meanwhile.
 func (r *runs) killed() string {
 	r.t.Helper()
 	dir := r.t.TempDir()
@@ -78,8 +78,8 @@ func (r *runs) remove(seqs ...uint64) {
 	}
 }
 
-// TestKilled has a block less, or an older one in its place, behind a kill, while what the server was seen to have is all there, or some was
-// removed or written since. All that is missing is told, and nothing of which the server has written down that it is gone.
+// TestKilled removes a block after a kill, or replaces it by an older one, with and without removals and writes since the last memory. The check
+// reports everything that is missing, except messages whose removal the server has recorded.
 func TestKilled(t *testing.T) {
 	for name, since := range map[string]func(r *runs){
 		"at rest":            func(*runs) {},
@@ -123,7 +123,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledRemoving removes all messages one by one. Killed at any time, what the server had before it is never missed.
+// TestKilledRemoving removes all messages one by one. After a kill at any time, no message that the server had is reported as lost.
 func TestKilledRemoving(t *testing.T) {
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
 		for _, order := range []string{"first to last", "last to first", "every other"} {
@@ -163,7 +163,7 @@ func TestKilledDropping(t *testing.T) {
 	}
 }
 
-// TestKilledUnknown has a memory of an older build, which did not know where the blocks end, and one of a stream that is gone.
+// TestKilledUnknown has a memory of an older version, which did not record where the blocks end, and one of a removed stream.
 func TestKilledUnknown(t *testing.T) {
 	r := running(t, jetstream.StreamConfig{})
 	m := r.remember()

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// heldDir has other names of files while a server opens them.
+// heldDir is the folder of hard links to files while a server opens the store.
 const heldDir = "opening"
 
-// Hold gives the messages of streams, each named "account/stream", another name until Release: a server that cannot open a stream deletes it,
-// for whatever reason. Nothing is held where a file can have one name only, or of a folder on another disk.
+// Hold makes hard links to the files of streams, each named "account/stream", until Release: a server deletes a stream that it cannot open, for
+// whatever reason. It stops silently where hard links are impossible, as for a folder on another disk.
 func Hold(dir string, streams []string) {
 	for _, name := range streams {
 		root, err := streamDir(dir, name)
@@ -31,10 +31,10 @@ func Hold(dir string, streams []string) {
 	}
 }
 
-// heldFiles returns what of a stream's folder cannot be made again.
+// heldFiles returns the files of a stream's folder that cannot be made again.
 func heldFiles(root string) []string {
 	all := []string{metaFile, metaSum}
-	entries, _ := os.ReadDir(filepath.Join(root, messagesDir)) // what cannot be read the check has told
+	entries, _ := os.ReadDir(filepath.Join(root, messagesDir)) // the check has reported what cannot be read
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), blockSuffix) {
 			all = append(all, filepath.Join(messagesDir, e.Name()))
@@ -43,11 +43,11 @@ func heldFiles(root string) []string {
 	return all
 }
 
-// Release ends what Hold began: the server has opened the streams.
+// Release removes the links after the server has opened the streams.
 func Release(dir string) error { return os.RemoveAll(filepath.Join(dir, heldDir)) }
 
-// PutBack ends what Hold began when the server has not opened all streams, or its process ended meanwhile. It puts back those of which no
-// message is left, and returns their names.
+// PutBack ends what Hold began when the server has not opened all streams, or when the process ended meanwhile. It restores the streams that have
+// no messages any more and returns their names.
 func PutBack(dir string) (back []string, err error) {
 	accounts, err := os.ReadDir(filepath.Join(dir, heldDir))
 	if err != nil {
@@ -76,7 +76,7 @@ func PutBack(dir string) (back []string, err error) {
 	return back, Release(dir)
 }
 
-// isEmpty reports whether a file has nothing in it: a server that opens a store removes such blocks.
+// isEmpty reports whether a file is empty. A server that opens a store removes empty blocks.
 func isEmpty(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() == 0

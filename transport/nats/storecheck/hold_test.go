@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHold deletes a stream while it is opened, as a server does that cannot open it, whole or as far as it can: it is put back. One that is
-// there, and has fewer blocks by then, stays as it is.
+// TestHold deletes a stream while it is held, like a server that cannot open it, entirely or in part: PutBack restores it. A stream that still
+// exists with fewer blocks stays as it is.
 func TestHold(t *testing.T) {
 	for name, remove := range map[string]string{"all": "", "messages": "msgs", "block": "msgs/1.blk"} {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldEmpty has a stream whose only block is empty, which a server removes when it opens the stream: that is not put back as something
-// that it has deleted.
+// TestHoldEmpty has a stream whose only block is empty, which a server removes when it opens the stream: PutBack does not report that stream as
+// restored.
 func TestHoldEmpty(t *testing.T) {
 	dir := store(t, 6, 10)
 	if err := os.Truncate(blockFile(dir, 1), 0); err != nil {

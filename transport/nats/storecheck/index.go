@@ -8,28 +8,28 @@ import (
 )
 
 const (
-	// indexMagic is what an index begins with; then comes its version.
+	// indexMagic is the first byte of an index; the version follows.
 	indexMagic = 11
-	// maxDerived bounds what a server reads at once of a file that it can make again.
+	// maxDerived bounds, in bytes, what a server reads at once of a file that it can make again.
 	maxDerived = 256 << 20
 )
 
 var errLarge = errors.New("it is larger than any that the server writes")
 
-// index is what the server has listed of the blocks of a stream.
+// index is the server's index of the blocks of a stream.
 type index struct {
 	intact bool
 	sum    uint32 // of the file
 	listed
 }
 
-// listed is what an index begins with; all of it is 0 when it is not known.
+// listed is the beginning of an index; all zero when it is unknown.
 type listed struct {
 	messages    uint64
 	first, last uint64 // sequences
 }
 
-// readIndex reads the index in a file. One that is not there, or cannot be used, is not intact.
+// readIndex reads an index. A missing or unusable one is not intact.
 func readIndex(path, stream string) (*index, error) {
 	f, size, err := open(path)
 	if ours(err) {
@@ -46,7 +46,7 @@ func readIndex(path, stream string) (*index, error) {
 	if err != nil {
 		return nil, err
 	}
-	head := make([]byte, min(size-hashSize, 64)) // more than all of its first numbers
+	head := make([]byte, min(size-hashSize, 64)) // at least all of the numbers
 	sum := crc32.New(castagnoli)
 	var end [hashSize]byte
 	if _, err := f.ReadAt(head, 0); err != nil {
@@ -62,13 +62,13 @@ func readIndex(path, stream string) (*index, error) {
 	return &index{true, sum.Sum32(), indexed(head)}, nil
 }
 
-// indexed returns what an index says that begins like this.
+// indexed parses the beginning of an index.
 func indexed(b []byte) (l listed) {
 	if len(b) < 2 || b[0] != indexMagic {
 		return l
 	}
 	b = b[2:]
-	for _, to := range []*uint64{&l.messages, nil, &l.first, nil, &l.last} { // the others are bytes and a time, in as many bytes as they need
+	for _, to := range []*uint64{&l.messages, nil, &l.first, nil, &l.last} { // the others are bytes and a time
 		n, size := binary.Uvarint(b)
 		if size <= 0 {
 			return listed{}

@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// Memory is what is remembered of a store beside it: what is missing altogether cannot be seen in the store.
+// Memory is a file beside the store with what the store itself cannot show: messages that are missing without a trace.
 type Memory struct {
-	// Clean says that the server has ended properly and that nobody has started another since: Files holds.
+	// Clean says that the server was shut down properly and none was started since: Files is valid.
 	Clean bool `json:"clean"`
-	// Streams are the streams of Cortex, by account and name: "$G/CORTEX_LOG".
+	// Streams are the streams of Cortex, by "account/stream" such as "$G/CORTEX_LOG".
 	Streams map[string]*Remembered `json:"streams"`
-	// Found is what the check at the last start has found, for who looks while the server runs, and what earlier ones have found that is
-	// lost and was not accepted.
+	// Found are the findings of the check at the last start, for readers while the server runs, and those losses of earlier checks that were not
+	// accepted.
 	Found []Finding `json:"found,omitempty"`
-	// Unfinished says that what is in Found was about to be set aside.
+	// Unfinished says that the damage in Found was about to be moved aside.
 	Unfinished bool `json:"unfinished,omitempty"`
-	// Notes is for whoever started the server.
+	// Notes is for the program that started the server.
 	Notes json.RawMessage `json:"notes,omitempty"`
 }
 
-// Names returns the names of the streams, in order.
+// Names returns the names of the streams, sorted.
 func (m *Memory) Names() []string { return slices.Sorted(maps.Keys(m.Streams)) }
 
-// Accept takes note of all that is missing from an account: it is not told again.
+// Accept marks everything that is missing from an account as known, so that it is not reported again.
 func (m *Memory) Accept(account string) {
 	for name, r := range m.Streams {
 		if strings.HasPrefix(name, account+"/") {
@@ -38,29 +38,29 @@ func (m *Memory) Accept(account string) {
 		}
 	}
 	m.Found = slices.DeleteFunc(slices.Clone(m.Found), func(f Finding) bool { return f.Account == account })
-	m.Notes = nil // it is made anew
+	m.Notes = nil // the program makes new ones
 }
 
-// Remembered is what is remembered of a stream.
+// Remembered is the memory of a stream.
 type Remembered struct {
 	Last uint64 `json:"last"` // sequence
-	// Durable is the last sequence that is on the disk for certain: the end of the machine loses what comes behind it.
+	// Durable is the last sequence that is certainly on the disk: a power cut may lose later ones.
 	Durable uint64 `json:"durable"`
-	// Since is the sequence from which on all that is missing can be accounted for.
+	// Since is the sequence after which every missing message can be accounted for.
 	Since uint64 `json:"since,omitempty"`
-	// Had is what the server had of the stream, nil when that is not known.
+	// Had is the server's state of the stream; nil when it is unknown.
 	Had *Had `json:"had,omitempty"`
-	// Files are those of the stream's folder at a proper end.
+	// Files are the files of the stream's folder at a proper shutdown.
 	Files map[string]File `json:"files,omitempty"`
 }
 
-// File is what is remembered of a file.
+// File is the memory of a file.
 type File struct {
 	Size int64  `json:"size"`
-	Sum  uint32 `json:"sum,omitempty"` // of a file that has no checksums itself
+	Sum  uint32 `json:"sum,omitempty"` // of a file without checksums of its own
 }
 
-// sealed is a Memory as it is written.
+// sealed is the stored form of a Memory.
 type sealed struct {
 	Sum    uint32          `json:"sum"` // of Memory
 	Memory json.RawMessage `json:"memory"`
@@ -68,10 +68,10 @@ type sealed struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrForgotten is in the errors of ReadMemory for a file that is not what was written.
+// ErrForgotten is the error of ReadMemory for an invalid file.
 var ErrForgotten = errors.New("what was remembered of the store cannot be read")
 
-// ReadMemory reads a Memory, nil when there is none.
+// ReadMemory reads a Memory; nil when there is none.
 func ReadMemory(path string) (*Memory, error) {
 	b, err := readBounded(path)
 	switch {
@@ -96,7 +96,7 @@ func ReadMemory(path string) (*Memory, error) {
 	return m, nil
 }
 
-// Write replaces the file that ReadMemory reads, whole.
+// Write replaces the file that ReadMemory reads, atomically.
 func (m *Memory) Write(path string) error {
 	b, err := json.Marshal(m)
 	if err == nil {
@@ -108,10 +108,10 @@ func (m *Memory) Write(path string) error {
 	return replace(path, b)
 }
 
-// replace writes a file so that it is there as a whole or not at all, also when the machine ends.
+// replace writes a file atomically, also with regard to a power cut.
 func replace(path string, b []byte) error {
 	tmp := path + ".new"
-	if err := unlessGone(os.Remove(tmp)); err != nil { // what was left of another write, or is in the way
+	if err := unlessGone(os.Remove(tmp)); err != nil { // left over from another write, or in the way
 		return err
 	}
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
@@ -128,19 +128,19 @@ func replace(path string, b []byte) error {
 	return os.Rename(tmp, path)
 }
 
-// Ours reports whether a stream is Cortex's own: only those are remembered, since others come and go as somebody else likes.
+// Ours reports whether a stream is one of Cortex. Only those are remembered, since other programs make and remove streams as they like.
 func Ours(stream string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(stream, "KV_"), "CORTEX_")
 }
 
-// Convenient reports whether a stream only has what Cortex can do without.
+// Convenient reports whether Cortex can do without the content of a stream.
 func Convenient(stream string) bool {
 	return bucket(stream) || stream == "CORTEX_KEYS"
 }
 
 func bucket(stream string) bool { return strings.HasPrefix(stream, "KV_") }
 
-// Remember adds the files of all streams that it knows to m: the server has ended.
+// Remember adds the files of all known streams to m, after the server has ended.
 func (m *Memory) Remember(dir string) error {
 	for name, r := range m.Streams {
 		root, err := streamDir(dir, name)
@@ -156,7 +156,7 @@ func (m *Memory) Remember(dir string) error {
 	return nil
 }
 
-// filesIn returns the files of a stream's folder. Any of its folders may be a link to one elsewhere.
+// filesIn returns the files of a stream's folder and its subfolders, each of which may be a link to another place.
 func filesIn(root string) (map[string]File, error) {
 	all := map[string]File{}
 	for _, dir := range foldersOf(root) {
@@ -181,22 +181,22 @@ func filesIn(root string) (map[string]File, error) {
 	return all, nil
 }
 
-// foldersOf returns the folders in a stream's folder in which a server has files, itself too.
+// foldersOf returns the folders of a stream in which a server has files, including the stream's own.
 func foldersOf(root string) []string {
 	all := []string{"", messagesDir, consumersDir}
-	consumers, _ := readFolder(filepath.Join(root, consumersDir)) // who needs to know reads it, too
+	consumers, _ := readFolder(filepath.Join(root, consumersDir)) // callers that need the error read the folder themselves
 	for _, c := range consumers {
 		all = append(all, consumersDir+"/"+c.Name())
 	}
 	return all
 }
 
-// look returns what is to be remembered of a file.
+// look returns the memory of a file.
 func look(path string) (File, error) {
 	if derived(path) {
 		sum, size, err := sumOf(path)
 		if errors.Is(err, errLarge) {
-			err = nil // it is not used again
+			err = nil // the file is not used again
 		}
 		return File{Size: size, Sum: sum}, err
 	}
@@ -207,7 +207,7 @@ func look(path string) (File, error) {
 	return File{Size: info.Size()}, nil
 }
 
-// derived reports whether a server can do without a file: it has it in the records, too.
+// derived reports whether a server can make a file again from the records.
 func derived(path string) bool {
 	switch filepath.Base(path) {
 	case consumerState, ttlState, timerState, indexState:
@@ -216,7 +216,7 @@ func derived(path string) bool {
 	return false
 }
 
-// streamDir returns the folder of a stream that Memory names.
+// streamDir returns the folder of a stream, named "account/stream".
 func streamDir(dir, name string) (string, error) {
 	account, stream, ok := strings.Cut(name, "/")
 	if !ok || !filepath.IsLocal(account) || !filepath.IsLocal(stream) {

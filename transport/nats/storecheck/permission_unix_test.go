@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestPermission has files and folders in the store that this process may not use, as after somebody else has put them there. That is no
-// damage, and a server would delete the stream: the check ends with an error, and all is as it was.
+// TestPermission has files and folders in the store that this process may not use, as after another user has put them there. That is no damage, and
+// a server would delete the stream: the check returns an error and changes nothing.
 func TestPermission(t *testing.T) {
 	if os.Geteuid() == 0 {
 		asNobody(t) // root may use everything
@@ -74,7 +74,7 @@ func TestPermission(t *testing.T) {
 	}
 }
 
-// asNobody runs the test once more as a user who is nobody.
+// asNobody runs the test once more as the user nobody.
 func asNobody(t *testing.T) {
 	const nobody = 65534
 	self, err := os.Executable()

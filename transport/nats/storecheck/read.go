@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// page is how much is left out where a file cannot be read.
+	// page is how many bytes are skipped where a file cannot be read.
 	page = 64 << 10
-	// maxPages bounds those, since a disk that fails takes its time for each.
+	// maxPages bounds the skipped pages, since a failing disk is slow for each.
 	maxPages = 16
 )
 
@@ -22,8 +22,8 @@ var (
 	errLink     = errors.New("it is a link to a file: put the file itself there")
 )
 
-// readBounded reads a file as far as it may reach. Beside the error for one that cannot be read it returns what of it can, with zeros
-// for the rest. Nothing but a regular file is opened: a pipe would wait for ever.
+// readBounded reads a file, up to maxBlock bytes. With an error of reading it returns what could be read, with zeros for the rest. It opens only
+// regular files: a pipe would block.
 func readBounded(path string) ([]byte, error) {
 	f, size, err := open(path)
 	if err != nil {
@@ -33,7 +33,7 @@ func readBounded(path string) ([]byte, error) {
 	return readPages(f, int(min(size, maxBlock)))
 }
 
-// open opens a regular file to read it. A server follows a link to one, but what is made anew here would no longer be where it leads.
+// open opens a regular file for reading. A server would follow a link to a file, but replacing the link here would separate it from its target.
 func open(path string) (f *os.File, size int64, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -51,7 +51,7 @@ func open(path string) (f *os.File, size int64, err error) {
 	return f, info.Size(), err
 }
 
-// readPages reads size bytes, as far as there are as many, and leaves out what cannot be read.
+// readPages reads up to size bytes and skips pages that cannot be read.
 func readPages(f io.ReaderAt, size int) (b []byte, unreadable error) {
 	b = make([]byte, size)
 	for at, pages := 0, 0; at < size; pages++ {
@@ -72,11 +72,11 @@ func readPages(f io.ReaderAt, size int) (b []byte, unreadable error) {
 	return b, unreadable
 }
 
-// readFolder returns what is in a folder.
+// readFolder returns the entries of a folder.
 func readFolder(path string) ([]fs.DirEntry, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() || gone(err) && there(path) {
-		return nil, errNoFolder // or a link to nowhere
+		return nil, errNoFolder // or a dangling link
 	}
 	if err != nil {
 		return nil, err
@@ -84,10 +84,10 @@ func readFolder(path string) ([]fs.DirEntry, error) {
 	return os.ReadDir(path)
 }
 
-// gone reports whether an error says that a file is not there.
+// gone reports whether err says that a file is missing.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// unlessGone returns an error that says something else.
+// unlessGone returns err unless it says that a file is missing.
 func unlessGone(err error) error {
 	if gone(err) {
 		return nil
@@ -95,13 +95,13 @@ func unlessGone(err error) error {
 	return err
 }
 
-// ours reports whether an error is about this process, which has too much open or may not do something, and not about the file.
+// ours reports whether err concerns this process (its permissions or open files) and not the file.
 func ours(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, errLink) ||
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// advised adds to an error what to do about it.
+// advised adds advice to err.
 func advised(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the store to the user who runs cortex", err)
@@ -109,7 +109,7 @@ func advised(err error) error {
 	return err
 }
 
-// plain returns an error without the path that it is about.
+// plain returns err without its path.
 func plain(err error) error {
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

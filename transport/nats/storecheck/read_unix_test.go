@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestUnreadable has in the place of a file, or of a folder, what cannot be read: it is found and put aside, nobody waits for a pipe, and a
-// server has the rest.
+// TestUnreadable has unreadable things in place of a file or a folder: they are found and set aside, a pipe does not block the check, and a server
+// has the rest.
 func TestUnreadable(t *testing.T) {
 	instead := map[string]func(string) error{
 		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -85,7 +85,7 @@ func TestMemoryUnreadable(t *testing.T) {
 	}
 }
 
-// failing cannot be read in some places, as a file on a disk that fails.
+// failing has unreadable places, like a file on a failing disk.
 type failing struct {
 	*strings.Reader
 	bad []int64
@@ -101,13 +101,13 @@ func (f *failing) ReadAt(b []byte, at int64) (int, error) {
 	return f.Reader.ReadAt(b, at)
 }
 
-// TestReadPages keeps what can be read of a file on a disk that fails.
+// TestReadPages keeps what can be read of a file on a failing disk.
 func TestReadPages(t *testing.T) {
 	whole := strings.Repeat("w", 5*page/2)
 	for _, tt := range []struct {
 		bad  []int64
 		size int
-		want int // that can be read
+		want int // readable bytes
 		err  error
 	}{
 		{nil, len(whole), len(whole), nil},

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Stored reports whether anything of a stream's messages is in the store in dir, which a server may have open; name is "account/stream". What
-// cannot be looked at counts as there. A server has all of its messages elsewhere for moments only, while it removes all.
+// Stored reports whether the store in dir, which a server may have open, has any messages of a stream, named "account/stream". What cannot be read
+// counts as stored. A server has all its messages elsewhere only for moments, while it removes all of them.
 func Stored(dir, name string) bool {
 	root, err := streamDir(dir, name)
 	if err != nil {
@@ -28,7 +28,7 @@ func Stored(dir, name string) bool {
 			if !strings.HasSuffix(name, ".blk") {
 				continue
 			}
-			// A file may be empty: it is the next one.
+			// An empty block is one that the server has just begun.
 			if is, err := os.Stat(filepath.Join(msgs, name)); err == nil && is.Size() > 0 {
 				return true
 			}

@@ -14,7 +14,7 @@ import (
 
 const blockSuffix = ".blk"
 
-// blocks checks the blocks of the stream, in their order.
+// blocks checks the blocks of the stream in order.
 func (s *checking) blocks(ctx context.Context) error {
 	indices, err := s.indices()
 	if err != nil {
@@ -34,8 +34,8 @@ func (s *checking) blocks(ctx context.Context) error {
 	return nil
 }
 
-// tombstones collects what was removed from the stream: that comes behind the message, in its block or a later one. A server that is
-// killed between that and its overwriting of the message leaves both.
+// tombstones collects the records of removed messages, which come after the message, in its block or a later one. A server that is killed between
+// writing such a record and overwriting the message leaves both.
 func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
 	if s.each == nil && !s.erases {
 		return nil
@@ -67,7 +67,7 @@ func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
 	return nil
 }
 
-// blockFileOf returns the name of a block in the stream's folder.
+// blockFileOf returns the path of a block within the stream's folder.
 func blockFileOf(index uint32) string {
 	return messagesDir + "/" + strconv.FormatUint(uint64(index), 10) + blockSuffix
 }
@@ -78,7 +78,7 @@ func blockIndex(file string) (index uint32, ok bool) {
 	return uint32(n), err == nil && messagesDir+"/"+file == blockFileOf(uint32(n))
 }
 
-// indices returns those of the blocks that are there or should be.
+// indices returns the indices of the blocks in the store and in its memory.
 func (s *checking) indices() ([]uint32, error) {
 	entries, err := readFolder(filepath.Join(s.root, messagesDir))
 	if ours(err) {
@@ -102,7 +102,7 @@ func (s *checking) indices() ([]uint32, error) {
 	return blockIndices(names), nil
 }
 
-// namesOf returns the names of what is in a folder.
+// namesOf returns the names of entries.
 func namesOf(entries []fs.DirEntry) (names []string) {
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -110,7 +110,7 @@ func namesOf(entries []fs.DirEntry) (names []string) {
 	return names
 }
 
-// blockIndices returns the indices of the blocks among files, in their order.
+// blockIndices returns the sorted indices of the blocks among names.
 func blockIndices(names []string) (all []uint32) {
 	for _, name := range names {
 		if index, ok := blockIndex(name); ok {
@@ -121,7 +121,7 @@ func blockIndices(names []string) (all []uint32) {
 	return slices.Compact(all)
 }
 
-// block checks one block, and writes it without what is damaged in it.
+// block checks one block and writes it without its damaged parts.
 func (s *checking) block(index uint32, isLast bool) error {
 	s.index = index
 	file := blockFileOf(index)
@@ -198,7 +198,7 @@ func (s *checking) block(index uint32, isLast bool) error {
 	return nil
 }
 
-// salvage puts aside a block that cannot be read, and writes what can be read of it in its place.
+// salvage moves an unreadable block aside and writes its readable records in its place.
 func (s *checking) salvage(file string, b []byte, holes []hole, unreadable error) error {
 	s.mend = true
 	kept, err := s.putAside(file)
@@ -213,7 +213,7 @@ func (s *checking) salvage(file string, b []byte, holes []hole, unreadable error
 	return replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
 }
 
-// without returns a block without its holes, and what was in them.
+// without returns a block without its holes, and the bytes of the holes.
 func without(b []byte, holes []hole) (good, bad []byte) {
 	good = make([]byte, 0, len(b))
 	at := 0
@@ -225,7 +225,7 @@ func without(b []byte, holes []hole) (good, bad []byte) {
 	return append(good, b[at:]...), bad
 }
 
-// cut writes a block without its holes, which it puts aside.
+// cut writes a block without its holes, and keeps those aside.
 func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
 	s.mend = true
 	good, bad := without(b, holes)
@@ -235,7 +235,7 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 		level = s.atEnd(end, max(before, end.after), isLast && end.to == len(b))
 	}
 	if level == Unfinished {
-		bad = bad[:len(bad)-(end.to-end.from)] // nobody waits for it
+		bad = bad[:len(bad)-(end.to-end.from)] // no sender was told that it was stored
 	}
 	kept, err := s.keepAside(file, bad)
 	if s.sets && err == nil {
@@ -286,12 +286,12 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 	return nil
 }
 
-// twice reports whether what is in a hole is there before, too.
+// twice reports whether a hole repeats earlier records.
 func twice(h hole) bool { return errors.Is(h.err, errTwice) }
 
-// atEnd returns the level of a hole behind message after. At the end of the stream a hole may be the write that was under way when the process or
-// the machine ended: Unfinished when it was cut short behind all that is remembered, else Recent. Anywhere else, after a clean
-// shutdown, and below what is known to be on the disk, it is Lost.
+// atEnd returns the level of a hole after the message with the sequence after. At the end of the stream, a hole may be the write that was under way
+// when the process or the machine ended: Unfinished when it is truncated and comes after everything remembered, else Recent. Anywhere else, after a
+// proper shutdown, and below what is known to be on the disk, it is Lost.
 func (s *checking) atEnd(h hole, after uint64, end bool) Level {
 	switch {
 	case !end || s.clean || twice(h) || s.remembered != nil && after < s.remembered.Durable:
@@ -305,7 +305,7 @@ func (s *checking) atEnd(h hole, after uint64, end bool) Level {
 // maxSubjects bounds the subjects that a finding names.
 const maxSubjects = 10
 
-// clean returns what is printable of a subject that may be damaged.
+// clean returns the beginning of a subject; "" when it is not printable, since it may be damaged.
 func clean(subject string) string {
 	for _, r := range subject {
 		if r <= ' ' || r > '~' {
@@ -315,7 +315,7 @@ func clean(subject string) string {
 	return subject[:min(len(subject), 200)]
 }
 
-// end checks that the stream ends where it did.
+// end checks that the stream ends where the memory says.
 func (s *checking) end() error {
 	if s.remembered == nil {
 		if was := s.lists.last; s.last < was {
@@ -324,11 +324,11 @@ func (s *checking) end() error {
 		}
 		return nil
 	}
-	if s.o.Memory.Clean && !s.clean { // somebody else has used it
+	if s.o.Memory.Clean && !s.clean { // another server has used it
 		return nil
 	}
 	was, level := s.remembered.Last, Lost
-	// What the server had when it ended. It may have left an older list in its place: then its end is compared.
+	// The index is the server's state at its shutdown, unless an older index was put in its place: then only the end of the stream is compared.
 	if s.clean && !s.mend && s.lists.last >= was && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum {
 		lacks := s.tally.lacks(s.lists.messages, s.lists.first, s.lists.last, s.queue)
 		if lacks == "" {
@@ -365,7 +365,7 @@ func (s *checking) end() error {
 	return s.goOn(was)
 }
 
-// goOn lets the stream go on behind the sequence at which it ended: those that are gone are not given again, since somebody may know them.
+// goOn makes the stream continue after the sequence at which it ended: lost sequences are not used again, since others may refer to them.
 func (s *checking) goOn(was uint64) error {
 	s.last, s.mend = was+1, true
 	if s.each != nil {

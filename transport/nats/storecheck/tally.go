@@ -7,19 +7,18 @@ import (
 	"slices"
 )
 
-// tally counts the messages in the blocks of a stream. It may count too many, since a server writes down only some of what it removes, but
-// never too few.
+// tally counts the messages in the blocks of a stream. It may count too many, since a server records only some removals, but never too few.
 type tally struct {
-	runs   []run    // of sequences without a gap, in order
-	gone   []uint64 // sequences that were removed later
+	runs   []run    // of consecutive sequences, in order
+	gone   []uint64 // sequences with a later record of their removal
 	last   uint64
 	unseen bool // a block is compressed
 }
 
-// run is from one sequence to another one.
+// run is a range of sequences, both ends included.
 type run struct{ from, to uint64 }
 
-// see takes note of a record, in their order.
+// see adds a record; records come in order.
 func (t *tally) see(r *Record) {
 	at := len(t.runs) - 1
 	switch t.last = max(t.last, r.Seq); {
@@ -33,7 +32,7 @@ func (t *tally) see(r *Record) {
 	}
 }
 
-// live returns how many messages are there with a sequence between two, both included.
+// live returns the number of messages from the sequence first to last, both included.
 func (t *tally) live(first, last uint64) (n uint64) {
 	slices.Sort(t.gone)
 	t.gone = slices.Compact(t.gone)
@@ -48,11 +47,11 @@ func (t *tally) live(first, last uint64) (n uint64) {
 	return n
 }
 
-// Count is what the blocks of a stream have.
+// Count is the content of the blocks of a stream.
 type Count struct{ tally tally }
 
-// Counted reads the blocks of a stream, named "account/stream", in the store in dir, which a server may have open. What it writes meanwhile
-// may be counted or not.
+// Counted reads the blocks of a stream, named "account/stream", in the store in dir. A server may have the store open; what it writes meanwhile may
+// or may not be counted.
 func Counted(dir, name string) (*Count, error) {
 	root, err := streamDir(dir, name)
 	if err != nil {
@@ -84,8 +83,8 @@ func Counted(dir, name string) (*Count, error) {
 	return c, nil
 }
 
-// Lacks says what is not there, "" when nothing is missing, of a stream that had so many messages, from the sequence first on, and ended at
-// last. Of a work queue the end is not always in the blocks: a server drops a record there which only says that a message is gone.
+// Lacks describes what is missing of a stream that had this number of messages, from the sequence first to last; "" when nothing is. The blocks of
+// a work queue may end before last: a server drops a last record that only says that a message is gone.
 func (c *Count) Lacks(messages, first, last uint64, queue bool) string {
 	return c.tally.lacks(messages, first, last, queue)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// cutEnd cuts the last records from a block, which are whole, so that n are left.
+// cutEnd removes the last, intact records from a block, so that n remain.
 func cutEnd(t *testing.T, dir, path string, n int) {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -29,8 +29,8 @@ func cutEnd(t *testing.T, dir, path string, n int) {
 	}
 }
 
-// TestReplaced has a store whose end was a proper one, but for an older block in the place of the server's: its size is what is remembered, and
-// the server has listed all that it had.
+// TestReplaced has a store after a proper shutdown, with an older block in place of the server's: its size is the remembered one, and the server's
+// index covers everything that it had.
 func TestReplaced(t *testing.T) {
 	t.Run("limits", func(t *testing.T) {
 		dir := store(t, 9, 10)
@@ -48,7 +48,7 @@ func TestReplaced(t *testing.T) {
 	})
 	t.Run("work queue", func(t *testing.T) {
 		dir := queue(t)
-		_, stop := serve(t, dir) // lists what it has at its end
+		_, stop := serve(t, dir) // writes its index at its end
 		stop()
 		if r := examine(t, dir, Options{Memory: remembered(t, dir, 24, true)}); len(r.Findings) > 0 {
 			t.Fatalf("the check finds %+v before anything is replaced", r.Findings)
@@ -76,7 +76,7 @@ func TestReplaced(t *testing.T) {
 	})
 }
 
-// lostWith reports whether a check has found that something is lost, in such words.
+// lostWith reports whether a check has found a loss described with these words.
 func lostWith(r *Report, what string) bool {
 	for _, f := range r.Findings {
 		if f.Level == Lost && strings.Contains(f.What, what) {

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// EraseTimers removes the lists of timers of all streams that m knows: the server has ended. It lists a timer that was removed until the
-// time of that has come, by a subject that names a conversation, which may be deleted. The next server makes the list from the messages.
+// EraseTimers removes the lists of timers of all known streams, after the server has ended. The server keeps a removed timer in its list until the
+// timer's time, with a subject that names a conversation, which may have been deleted. The next server makes the list from the messages.
 func (m *Memory) EraseTimers(dir string) error {
 	for name := range m.Streams {
 		root, err := streamDir(dir, name)
@@ -22,8 +22,8 @@ func (m *Memory) EraseTimers(dir string) error {
 	return nil
 }
 
-// wipe overwrites a file, if it is there, and removes it. One that is larger than what a server reads, such as a hole without end, or that
-// cannot be overwritten, as on a full disk, is removed all the same.
+// wipe overwrites a file and removes it. It only removes a file that is larger than maxDerived, such as a sparse one, or that cannot be
+// overwritten, as on a full disk. A missing file is no error.
 func wipe(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func overwrite(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// zeros reads as zeros without end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) {

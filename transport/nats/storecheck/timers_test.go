@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWipe holds that the bytes of a file are overwritten before its name is gone, which another name of it shows, and that a file without
-// end takes no room.
+// TestWipe checks that the bytes of a file are overwritten before its name is removed, which a second link shows, and that a huge sparse file takes
+// no room.
 func TestWipe(t *testing.T) {
 	dir := t.TempDir()
 	path, other, large := filepath.Join(dir, "sched.db"), filepath.Join(dir, "other"), filepath.Join(dir, "large")

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Trace is what the files of a stream look like from outside. Two of them tell whether somebody else than a server may have changed the files.
+// Trace is what the files of a stream look like from outside. Comparing two traces shows whether something other than the server may have changed
+// the files.
 type Trace struct {
 	folders [2]fs.FileInfo // the stream's, and that of its messages
 	blocks  map[uint32]fs.FileInfo
@@ -15,7 +16,7 @@ type Trace struct {
 	bytes   int64     // of the blocks
 }
 
-// Traced looks at the files of a stream, named "account/stream", in the store in dir. What cannot be looked at is not there.
+// Traced looks at the files of a stream, named "account/stream", in the store in dir. Files that cannot be read count as missing.
 func Traced(dir, name string) *Trace {
 	t := &Trace{blocks: map[uint32]fs.FileInfo{}}
 	root, err := streamDir(dir, name)
@@ -39,18 +40,18 @@ func Traced(dir, name string) *Trace {
 	return t
 }
 
-// identity returns what tells a file from one that has its name later, nil when there is none.
+// identity returns what distinguishes a file from a later one of the same name; nil when there is none.
 func identity(path string) fs.FileInfo {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
-	_ = os.SameFile(info, info) // where only an open file tells which it is, that is asked for now
+	_ = os.SameFile(info, info) // makes os.FileInfo load the file's identity now, on systems where only an open file has it
 	return info
 }
 
-// Same reports whether all that was there before is the same file, and no shorter. A server makes some anew itself, and removes some: whether
-// that was a server [Counted] tells.
+// Same reports whether every file of before is still the same file and no shorter. A server replaces and removes some files itself; [Counted] tells
+// whether it was the server.
 func (t *Trace) Same(before *Trace) bool {
 	for i, was := range before.folders {
 		if was != nil && !same(was, t.folders[i]) {
@@ -67,7 +68,7 @@ func (t *Trace) Same(before *Trace) bool {
 
 func same(was, is fs.FileInfo) bool { return is != nil && os.SameFile(was, is) }
 
-// Written reports whether something was written to the blocks since before.
+// Written reports whether the blocks were written to since before.
 func (t *Trace) Written(before *Trace) bool {
 	return t.bytes != before.bytes || len(t.blocks) != len(before.blocks) || !t.newest.Equal(before.newest)
 }

@@ -1,4 +1,4 @@
-// Package storechecktest damages the files of a NATS server's store, for the tests of those who keep something in one.
+// Package storechecktest damages the files of a NATS server's store, for tests of packages that keep data in one.
 package storechecktest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Copy copies a store into a new folder, one file after the other, and returns that. The store may be written to meanwhile.
+// Copy copies a store, file by file, to a new folder and returns its path. The store may be written to meanwhile.
 func Copy(t testing.TB, from string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func Copy(t testing.TB, from string) string {
 	return dir
 }
 
-// copyTo copies a file, or makes a folder.
+// copyTo copies a file or makes a folder.
 func copyTo(to, path string, d fs.DirEntry) error {
 	if d.IsDir() {
 		return os.MkdirAll(to, 0o700)
@@ -50,8 +50,8 @@ func copyTo(to, path string, d fs.DirEntry) error {
 	return errors.Join(err, out.Close())
 }
 
-// Damage flips bits of a file of a store without accounts, cuts it, adds to it, empties it or removes it, or removes a whole stream. One in
-// three times it is a file of the stream often. It says what it has done.
+// Damage flips bits of a file of a store without accounts, truncates it, appends to it, empties it or removes it, or removes a whole stream. In one
+// of three calls it chooses a file of the stream often. It returns a description of what it has done.
 func Damage(t testing.TB, rnd *rand.Rand, dir, often string) string {
 	t.Helper()
 	streams := filepath.Join(dir, "jetstream", "$G", "streams")
@@ -107,7 +107,7 @@ func Damage(t testing.TB, rnd *rand.Rand, dir, often string) string {
 	return fmt.Sprintf("%s %s of %s", what, filepath.Base(path), filepath.Base(root))
 }
 
-// pick returns a file of a stream, more often one with messages.
+// pick returns a random file of a stream, more often one with messages.
 func pick(t testing.TB, rnd *rand.Rand, root string) string {
 	t.Helper()
 	var all []string
