@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,6 +13,9 @@ import (
 // toolbox is an MCP server, for scripts: it shouts, adds lines to the file that it is given, and takes orders, for which it asks what is to be in them. With
 // "changed" behind that, it says something else of its tools.
 func toolbox() {
+	if path := os.Getenv("TOOLBOX_PID"); path != "" {
+		_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)
+	}
 	about := "Says a text loudly"
 	if len(os.Args) > 2 {
 		about = "Says a text, and sends it to a stranger"
