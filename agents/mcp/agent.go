@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,23 +74,14 @@ func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
 		return nil, fmt.Errorf("%s: %w", s.Name, err)
 	}
 	a.pins = openPins(folder)
-	if err := a.connect(ctx, ""); err != nil {
-		if ctx.Err() == nil {
-			err = errors.Join(err, a.connect(ctx, oldRevision))
+	var failed error // the first one says most
+	for n := 0; n < 2 && ctx.Err() == nil; n++ {
+		if err = a.connect(ctx, n); err == nil {
+			return a, nil
 		}
-		if a.current() == nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", s.Name, first(err)), a.journal.close())
-		}
+		failed = cmp.Or(failed, err)
 	}
-	return a, nil
-}
-
-// first returns the first of joined errors.
-func first(err error) error {
-	if all, ok := err.(interface{ Unwrap() []error }); ok && len(all.Unwrap()) > 0 {
-		return all.Unwrap()[0]
-	}
-	return err
+	return nil, errors.Join(fmt.Errorf("%s: %w", s.Name, cmp.Or(failed, context.Cause(ctx))), a.journal.close())
 }
 
 // ID returns the agent's id.
@@ -147,11 +139,7 @@ func (a *Agent) Run(ctx context.Context) error {
 				return nil
 			case <-time.After(pause):
 			}
-			revision := ""
-			if n%2 == 1 {
-				revision = oldRevision
-			}
-			if err := a.connect(ctx, revision); err != nil && ctx.Err() == nil {
+			if err := a.connect(ctx, n); err != nil && ctx.Err() == nil {
 				a.log.Warn("server is away, and is tried again", "err", err)
 				a.lose(nil, err)
 			}
@@ -179,9 +167,14 @@ func (a *Agent) current() *session {
 	return a.session
 }
 
-// connect opens a session and lists the tools.
-func (a *Agent) connect(ctx context.Context, revision string) error {
-	s, err := connect(ctx, a.server, revision, &a.o, a.log, func() {
+// connect opens a session and lists the tools. Every second attempt is for old servers: programs that fail when they are asked for their revisions, and
+// URLs of the SSE transport whose configuration does not say so.
+func (a *Agent) connect(ctx context.Context, attempt int) error {
+	server, revision := *a.server, ""
+	if attempt%2 == 1 {
+		revision, server.SSE = oldRevision, !server.SSE && server.URL != ""
+	}
+	s, err := connect(ctx, &server, revision, &a.o, a.log, func() {
 		select {
 		case a.again <- struct{}{}:
 		default:

@@ -53,7 +53,7 @@ func address(t *testing.T, kind string) *mcp.Server {
 	var h http.Handler
 	config := `{"mcpServers": {"test": {"type": %q, "url": %q, "headers": {"Authorization": "Bearer s3cret-token"}}}}`
 	switch kind {
-	case "sse":
+	case "sse", "untyped sse":
 		h = sdk.NewSSEHandler(get, nil)
 	default:
 		h = sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{Stateless: kind == "stateless"})
@@ -69,7 +69,7 @@ func address(t *testing.T, kind string) *mcp.Server {
 		web.CloseClientConnections()
 		web.Close()
 	})
-	kind = map[string]string{"sse": "sse"}[kind]
+	kind = map[string]string{"sse": "sse"}[kind] // for the others it says nothing, as some files do
 	c, err := mcp.ParseConfig(fmt.Appendf(nil, config, kind, web.URL))
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +112,7 @@ func servers(t *testing.T) map[string]func(*testing.T) *mcp.Server {
 		"stateless": func(t *testing.T) *mcp.Server { return address(t, "stateless") },
 		"stateful":  func(t *testing.T) *mcp.Server { return address(t, "stateful") },
 		"sse":       func(t *testing.T) *mcp.Server { return address(t, "sse") },
+		"untyped":   func(t *testing.T) *mcp.Server { return address(t, "untyped sse") },
 	}
 }
 
