@@ -7,29 +7,14 @@ import (
 	"os/exec"
 )
 
-// Isolate does nothing: there are no process groups here.
+// Isolate does nothing: there are no process groups.
 func Isolate(*exec.Cmd) {}
-
-// NewMark names a run.
-func NewMark() string { return "1" }
 
 // Terminate kills the program, but not what it started.
 func Terminate(p *os.Process, _ string) error { return p.Kill() }
 
-// IsGone is always true: nothing is known of other processes here.
+// IsGone returns true: other processes are not known.
 func IsGone(int, string) bool { return true }
-
-// KillAll does nothing.
-func KillAll(int, string) {}
-
-// KillOrphans does nothing.
-func KillOrphans() {}
-
-// Name is empty: this process is not told from others.
-func Name() string { return "" }
-
-// IsOrphan is always false.
-func IsOrphan(string) bool { return false }
 
 // KillGroup does nothing.
 func KillGroup(int) {}
