@@ -77,7 +77,7 @@ try 'Echo: hello' --agent mcp_everything --skill echo 'hello'
 try 'is 42' --agent mcp_everything --skill get-sum --input '{"a":2,"b":40}' 'add'
 try '"conditions":' --agent mcp_everything --skill get-structured-content --input '{"location":"New York"}' 'the weather'
 try 'wrote' --output "$work/out" --agent mcp_everything --skill get-tiny-image 'a picture'
-try '2 of 2' --json --agent mcp_everything --skill trigger-long-running-operation --input '{"duration":1,"steps":2}' 'take your time'
+try '1 of 2' --json --agent mcp_everything --skill trigger-long-running-operation --input '{"duration":1,"steps":2}' 'take your time'
 try 'Your full, legal name' --context form --agent mcp_everything --skill trigger-elicitation-request 'a form'
 try 'Name: Ann' --context form 'name: Ann
 check: yes'
