@@ -91,9 +91,9 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 			case f.given():
 				return nil
 			case len(args) > 0:
-				return usagef("there is no agent %q: it is echo, clock, calc or exec; a program needs --card FILE or --spec FILE", args[0])
+				return usagef("there is no agent %q: it is echo, clock, calc, exec or mcp; a program needs --card FILE or --spec FILE", args[0])
 			}
-			return usagef("which agent? echo, clock, calc or exec: `cortex agent --help` has examples")
+			return usagef("which agent? echo, clock, calc, exec or mcp: `cortex agent --help` has examples")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -105,7 +105,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 			}
 			_, echo, _ := agents.Lookup("echo")
 			e.speaker()("no program is given: the agent answers with what it is asked")
-			return e.runAgent(cmd, card, echo, &f.agentFlags)
+			return e.runAgent(cmd.Context(), card, echo, &f.agentFlags)
 		},
 	}
 	f.add(c)
@@ -124,7 +124,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
-	c.AddCommand(e.newExec(), e.newAgentNew())
+	c.AddCommand(e.newExec(), e.newAgentMCP(), e.newAgentNew())
 	return c
 }
 
@@ -143,7 +143,7 @@ func (e *env) newBuiltin(name string) *cobra.Command {
 					return err
 				}
 			}
-			return e.runAgent(cmd, card, handler, &f)
+			return e.runAgent(cmd.Context(), card, handler, &f)
 		},
 	}
 	f.add(c)
@@ -210,11 +210,11 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	if err != nil {
 		return usageError{err}
 	}
-	return e.runAgent(cmd, card, worklog{h, prompt.Clean(card.Name, 64), e.speaker()}, &f.agentFlags)
+	return e.runAgent(cmd.Context(), card, worklog{h, prompt.Clean(card.Name, 64), e.speaker()}, &f.agentFlags)
 }
 
-func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executor, f *agentFlags) error {
-	ctx, end := context.WithCancelCause(cmd.Context())
+func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Executor, f *agentFlags) error {
+	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	if f.concurrency < 0 {
 		return e.settings.wrong("concurrency", " %d: it must not be negative", f.concurrency)
@@ -268,9 +268,11 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 	defer l.Close()
 	conn.Transport = l.bus
 	conn.joins = func() { say("%s joins %s · %s · Ctrl-C to leave", name, l.url, skillNames(card)) }
-	err = agents.Serve(ctx, conn.whole(), card, x, &agents.Options{
-		Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
-	})
+	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()})}
+	if c, ok := x.(interface{ Changes() <-chan agents.Change }); ok {
+		o.Changes = c.Changes()
+	}
+	err = agents.Serve(ctx, conn.whole(), card, x, o)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause // it was shut out
 	}

@@ -71,6 +71,9 @@ func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
 		if spec.Confidence != nil {
 			head += " · confidence " + confidenceText(spec.Confidence)
 		}
+		if spec.Confirm {
+			head += " · needs your yes, unless a rule says otherwise"
+		}
 		t.Row()
 		field("skill", head)
 		field("  about", prompt.Clean(s.Description, pageText))

@@ -57,6 +57,14 @@ func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Even
 	}
 }
 
+// Changes returns the changes of an agent that tells some; else nil.
+func (w worklog) Changes() <-chan agents.Change {
+	if c, ok := w.Executor.(interface{ Changes() <-chan agents.Change }); ok {
+		return c.Changes()
+	}
+	return nil
+}
+
 // ended says how a task ends with e.
 func ended(e a2a.Event) string {
 	u, ok := e.(*a2a.TaskStatusUpdateEvent)
