@@ -27,6 +27,7 @@ type cards struct {
 	tenant string
 
 	known  map[string]term // by subject: cards that the handler knows as present
+	last   uint64          // highest sequence that tell has seen
 	synced bool            // the handler has received Synced
 	ahead  time.Duration   // how far this clock is ahead of the server's
 	looked time.Time       // when endOverdue last ran
@@ -340,6 +341,8 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 		c.bus.log.Warn("card cannot be read", "subject", oneLine(raw.Subject, 200), "err", err)
 		return
 	}
+	isNew := meta.Sequence.Stream > c.last
+	c.last = max(c.last, meta.Sequence.Stream)
 	l := term{sequence: meta.Sequence.Stream}
 	card := e.Payload.(*transport.Card)
 	if card.TTL > 0 {
@@ -347,8 +350,8 @@ func (c *cards) tell(ctx context.Context, raw *natsgo.Msg, meta *natsgo.MsgMetad
 	}
 	_, known := c.known[raw.Subject]
 	switch {
-	case card.Gone != "" && !known && (c.synced || card.Gone != transport.GoneLeft):
-		return // the handler does not know the card, unless from an earlier subscription
+	case card.Gone != "" && !known && (card.Gone != transport.GoneLeft || c.synced && !isNew):
+		return // the handler does not know the card. An agent's own goodbye is passed on once: its card may have expired just before.
 	case card.Gone != "":
 		delete(c.known, raw.Subject)
 	case l.overdue(time.Now()) && !known:

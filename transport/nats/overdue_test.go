@@ -65,3 +65,35 @@ func TestOverdueCard(t *testing.T) {
 		t.Errorf("then %+v, want only the other card", c)
 	}
 }
+
+// TestGoodbyeAfterExpiry has an agent say goodbye when its card has expired: whoever waits for it to come back hears that it has left.
+func TestGoodbyeAfterExpiry(t *testing.T) {
+	b := newNode(t, ServerOptions{}).dial(t, nil)
+	put := func(c transport.Card) {
+		t.Helper()
+		c.AgentID, c.Instance = "late", "1"
+		if c.Gone == "" {
+			c.Card = &a2a.AgentCard{Name: "late"}
+		}
+		if err := b.Publish(t.Context(), transport.Cards(""), &transport.Event{ID: "c", From: "late", Time: time.Now(), Payload: &c}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events := make(chan *transport.Card, 10)
+	serveTopic(t, b, transport.Cards(""), nil, func(e *transport.Event) error {
+		if c, ok := e.Payload.(*transport.Card); ok {
+			events <- c
+		}
+		return nil
+	})
+	put(transport.Card{TTL: time.Second})
+	for _, want := range []transport.GoneReason{"", transport.GoneExpired} {
+		if c := receive(t, events); c.Gone != want {
+			t.Fatalf("%+v, want the reason %q", c, want)
+		}
+	}
+	put(transport.Card{Gone: transport.GoneLeft})
+	if c := receive(t, events); c.Gone != transport.GoneLeft {
+		t.Errorf("%+v, want the goodbye", c)
+	}
+}
