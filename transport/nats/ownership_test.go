@@ -396,10 +396,12 @@ func TestToldBeforeReleased(t *testing.T) {
 	for receive(t, heard).count < transport.Partitions {
 	}
 	end()
-	for {
+	for first := true; ; {
 		s := receive(t, heard)
-		if s.lease.Owner == "" && s.lease.Epoch > 0 {
-			t.Fatal("the partition was released when it was said that it would be")
+		if first && s.lease.Epoch > 0 { // the first report without the partition; it may be released before the next one
+			if first = false; s.lease.Owner == "" {
+				t.Fatal("the partition was released when it was said that it would be")
+			}
 		}
 		if s.count == 0 {
 			break
@@ -475,7 +477,7 @@ func TestPullOutlivesItsConnection(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
 	g := newPartitions(b, transport.SubscribeOptions{}).partitions[0]
 	f := &feed{p: g, conn: b.nc.Stats().Reconnects + 1, asked: 1, broken: make(chan error, 1)}
-	f.receive(&natsgo.Msg{Subject: "cortex.v1.inbox._.cortex.0.c1.user", Reply: "$JS.ACK.x"})
+	f.receive(&natsgo.Msg{Subject: "cortex.v1.inbox._.cortex.0.c1.user", Reply: "$JS.ACK.CORTEX_INBOX.c.1.1.1.1.0", Sub: &natsgo.Subscription{}})
 	select {
 	case err := <-f.broken:
 		if !errors.Is(err, errReconnected) {
