@@ -78,7 +78,7 @@ func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 		case answer := <-answered:
 			return read(answer)
 		case <-beat.C:
-			t.alive()
+			t.noteProgress()
 		case <-again.C:
 			e.Time = time.Now()
 			if err := a.publish(ctx, transport.Inbox(t.Tenant, transport.Cortex), e); err != nil && ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 			pause, e.ID = min(2*pause, askAgainMax), transport.AgainID(m.ID, a.nextID())
 		case <-ctx.Done():
 			if !errors.Is(context.Cause(ctx), ErrStopping) {
-				t.unask(m.ID)
+				t.cancelRequest(m.ID)
 			}
 			return nil, fmt.Errorf("ask: %w", context.Cause(ctx))
 		}
@@ -157,8 +157,8 @@ func read(answer *a2a.Message) (*a2a.Message, error) {
 	return answer, nil
 }
 
-// unask cancels a request whose answer is no longer needed.
-func (t *Task) unask(id string) {
+// cancelRequest cancels a request whose answer is no longer needed.
+func (t *Task) cancelRequest(id string) {
 	a := t.agent
 	ctx, cancel := context.WithTimeout(a.sending, announceTimeout)
 	defer cancel()

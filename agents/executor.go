@@ -75,7 +75,7 @@ func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 		case err != nil:
 			return nil, err
 		}
-		if end, err = t.happened(e); err != nil {
+		if end, err = t.handleEvent(e); err != nil {
 			return nil, fmt.Errorf("the agent is broken: %w", err)
 		}
 	}
@@ -88,8 +88,8 @@ func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 	return nil, errors.New("the agent is broken: it stopped without a result, a question or a failure")
 }
 
-// happened handles an event that an Executor has yielded, and returns how the task ended, or nil when it goes on.
-func (t *Task) happened(e a2a.Event) (*ending, error) {
+// handleEvent handles an event that an Executor has yielded, and returns how the task ended, or nil when it goes on.
+func (t *Task) handleEvent(e a2a.Event) (*ending, error) {
 	if e == nil {
 		return nil, errors.New("it yielded nothing")
 	}
