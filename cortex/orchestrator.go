@@ -202,7 +202,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		})
 	}
 	g.Go(func() error {
-		o.departures.serve(gctx, o.tellGone)
+		o.departures.serve(gctx, o.publishGone)
 		return nil
 	})
 	g.Go(func() error {
