@@ -17,7 +17,7 @@ import (
 )
 
 // ErrAsk is wrapped by the error of [Task.Ask] when the answer reports a failure; the error's text contains the answer.
-var ErrAsk = errors.New("what was asked was not done")
+var ErrAsk = errors.New("the request failed")
 
 // Request is what a handler asks of others, see [Task.Ask].
 type Request struct {
@@ -165,7 +165,7 @@ func (t *Task) cancelRequest(id string) {
 	e := &transport.Event{
 		ID: id + ".cancel", Time: time.Now(), From: a.id, Tenant: t.Tenant, ContextID: t.ContextID,
 		Traceparent: t.Traceparent, Tracestate: t.Tracestate,
-		Payload: &transport.Cancel{Turn: transport.TurnID(t.Tenant, t.ContextID, a.id, id), Reason: "who asked does not wait any more"},
+		Payload: &transport.Cancel{Turn: transport.TurnID(t.Tenant, t.ContextID, a.id, id), Reason: "the agent that asked no longer waits for the answer"},
 	}
 	if err := a.tr.Publish(ctx, transport.Inbox(t.Tenant, transport.Cortex), e); err != nil {
 		a.log.Warn("request not canceled", "task_id", t.ID, "err", err)

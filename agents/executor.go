@@ -127,5 +127,5 @@ func (t *Task) state(s a2a.TaskStatus) (*ending, error) {
 		t.Progress(transport.Text(parts))
 		return nil, nil
 	}
-	return nil, fmt.Errorf("it named the state %q, which there is not", line(string(s.State), 64))
+	return nil, fmt.Errorf("it named the state %q, which does not exist", line(string(s.State), 64))
 }

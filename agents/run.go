@@ -49,7 +49,7 @@ type cancellation struct {
 func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok {
-		return transport.Permanent(fmt.Errorf("a %T is no task for an agent", e.Payload))
+		return transport.Permanent(fmt.Errorf("a %T is not a task for an agent", e.Payload))
 	}
 	if m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex {
 		a.answered(m)

@@ -104,7 +104,7 @@ func (o *Orchestrator) publishGone(ctx context.Context, agent string) {
 			Payload: &transport.AgentEvent{Time: now, Kind: transport.AgentGone, AgentID: agent},
 		})
 		if err != nil && ctx.Err() == nil {
-			o.log.Warn("not told that an agent has gone", "context_id", k.ContextID, "agent", agent, "err", err)
+			o.log.Warn("cannot publish that an agent has gone", "context_id", k.ContextID, "agent", agent, "err", err)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 			ID: task, ContextID: e.ContextID,
 			Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Timestamp: &now, Message: &a2a.Message{
 				ID: id, ContextID: e.ContextID, TaskID: task, Role: a2a.MessageRoleAgent,
-				Parts: a2a.ContentParts{a2a.NewTextPart("Cortex cannot take what the agent sent: " + conversation.Explain(reason))},
+				Parts: a2a.ContentParts{a2a.NewTextPart("Cortex cannot use what the agent sent: " + conversation.Explain(reason))},
 			}},
 			Metadata: map[string]any{transport.MetaAgentID: e.From},
 		},
@@ -130,7 +130,7 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 }
 
 // textGivenUp is the answer of a turn that ends because an event of Cortex's own was given up.
-const textGivenUp = "Cortex failed again and again to go on with this request, so it ends here: its log and `cortex dead` say why. Ask again."
+const textGivenUp = "Cortex failed repeatedly to continue this request, so it ends here: its log and `cortex dead` say why. Ask again."
 
 // endWaitingTurns ends what waits for an event of Cortex's own that is given up: a deadline arrives once, and nothing else ends a turn whose agent
 // is silent. The turn ends in its log, or, if the log is what fails, with an answer that is not logged.

@@ -104,7 +104,7 @@ func (o *Orchestrator) inboxHolding(ctx context.Context, t *queuedTask, sent tim
 func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok || e.From != transport.Cortex || e.TaskID == "" {
-		return transport.Permanent(errors.New("it is no task"))
+		return transport.Permanent(errors.New("it is not a task"))
 	}
 	due, err := time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline))
 	t := &queuedTask{
@@ -127,7 +127,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	case err != nil:
 		return transport.Temporary(err)
 	case at == transport.Cortex:
-		return transport.Temporary(fmt.Errorf("task %s: what %s says of it is not in the log yet", t.task, t.agent))
+		return transport.Temporary(fmt.Errorf("task %s: the report of %s about it is not in the log yet", t.task, t.agent))
 	case at != "":
 		return nil
 	}
@@ -152,7 +152,7 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	if err != nil || handed {
 		return transport.Temporary(err)
 	}
-	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
+	return transport.Temporary(fmt.Errorf("task %s: its deadline has passed, but the log does not have its end yet", t.task))
 }
 
 // markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which wait in their agent's inbox

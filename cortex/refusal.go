@@ -42,7 +42,7 @@ func (o *Orchestrator) publishOrDrop(ctx context.Context, t transport.Topic, e *
 	case err == nil:
 		return nil
 	case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull):
-		o.log.Warn("nobody could be told", "context_id", e.ContextID, "to", t.ID, "err", err)
+		o.log.Warn("answer dropped: it cannot be published", "context_id", e.ContextID, "to", t.ID, "err", err)
 		return nil
 	}
 	return transport.Temporary(fmt.Errorf("tell %s: %w", t.ID, err))

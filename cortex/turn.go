@@ -128,7 +128,7 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		return false, nil // the abandoned decision may still use conv, so start over with another
 	case errors.Is(err, errUnstorable) && d.forcedAnswer == "":
 		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
-		d.forcedAnswer = "What came of this does not fit into the conversation's log."
+		d.forcedAnswer = "The result of this does not fit into the conversation's log."
 		return false, nil
 	case errors.Is(err, errUnstorable):
 		return true, transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure("The message is too large to be kept."))) // it will not fit the next time either

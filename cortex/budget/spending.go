@@ -172,7 +172,7 @@ func (s *Spending) write(ctx context.Context) {
 		cancel()
 		if err != nil {
 			failed = err
-			s.cfg.Logger.Error("what was spent is not in the account of the day yet", "day", day, "tokens", u.Tokens(), "cost", u.Cost, "err", err)
+			s.cfg.Logger.Error("what was spent is not in the spend log yet", "day", day, "tokens", u.Tokens(), "cost", u.Cost, "err", err)
 			s.mu.Lock()
 			s.unwritten[day] = s.unwritten[day].Add(u)
 			s.mu.Unlock()

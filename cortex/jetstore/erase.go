@@ -58,7 +58,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 		return err
 	}
 	if s.stream.CachedInfo().Config.DenyDelete {
-		s.log.Warn("stream denies deleting: the server's files keep what was said for a while", "stream", Stream)
+		s.log.Warn("stream denies deleting: the server's files keep erased messages for a while", "stream", Stream)
 		return s.purge(ctx, Stream, subject)
 	}
 	// The newest first: concurrent appends then conflict, and what is left after an interruption is the beginning of a log.

@@ -343,7 +343,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 	s.ring.keep(at, epoch, cachedKey{ack.Sequence, known.secret})
 	if erase {
 		if err := s.eraseSecrets(ctx, at, known.secret.seq); err != nil {
-			return 0, fmt.Errorf("it is replaced, but what it was can still be read: %w", err)
+			return 0, fmt.Errorf("it is replaced, but its old value can still be read: %w", err)
 		}
 	}
 	return conversation.Version(ack.Sequence), nil
@@ -413,7 +413,7 @@ func (s *Store) tidy(ctx context.Context, places []string) {
 			}
 		}
 		if err != nil {
-			s.log.Warn("keys of notes that are no more are not erased", "err", err)
+			s.log.Warn("keys of deleted notes are not erased", "err", err)
 			return
 		}
 	}
