@@ -71,6 +71,11 @@ func TestModelIsOfferedOnce(t *testing.T) {
 		other.shows("deciding offline by words")
 		leave(other)
 	}
+	narrow := openSized(t, 36, key, "chat", "--data", t.TempDir())
+	narrow.shows("OPENAI_API_KEY is set: let")
+	if text := narrow.text(); !strings.Contains(text, "\ngpt-5.4-mini decide, at its") || !strings.Contains(text, "\nprice? [y/N] ") {
+		t.Errorf("on a narrow terminal it asks\n%s", text)
+	}
 	alone := openWith(t, key, "ask", "--data", t.TempDir(), "17*23") // only a chat offers anything
 	alone.shows("17*23 = 391")
 	alone.ends(0)
@@ -80,7 +85,7 @@ func TestModelIsOfferedOnce(t *testing.T) {
 	asked.ends(130)
 }
 
-// terminal is a program on a terminal of 100 columns and 30 lines.
+// terminal is a program on a terminal of 30 lines.
 type terminal struct {
 	t     *testing.T
 	path  string // of the program
@@ -100,17 +105,23 @@ func open(t *testing.T, args ...string) *terminal {
 // openWith is open with these variables too.
 func openWith(t *testing.T, env []string, args ...string) *terminal {
 	t.Helper()
+	return openSized(t, 100, env, args...)
+}
+
+// openSized is openWith on a terminal of so many columns.
+func openSized(t *testing.T, cols int, env []string, args ...string) *terminal {
+	t.Helper()
 	path, err := exec.LookPath("cortex")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = append([]string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
-	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
+	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: uint16(cols), Rows: 30})
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{t: t, path: path, pty: f, ended: make(chan int, 1), screen: vt10x.New(vt10x.WithSize(100, 30), vt10x.WithWriter(f))}
+	term := &terminal{t: t, path: path, pty: f, ended: make(chan int, 1), screen: vt10x.New(vt10x.WithSize(cols, 30), vt10x.WithWriter(f))}
 	go func() {
 		buf := make([]byte, 4096)
 		for {
@@ -139,6 +150,7 @@ func (x *terminal) types(keys string) {
 	}
 }
 
+// text returns the screen.
 func (x *terminal) text() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -216,7 +216,7 @@ func (r *reader) readSpec(at string, m map[string]any, skills []a2a.AgentSkill, 
 		return err
 	}
 	for _, id := range slices.Sorted(maps.Keys(d.Abilities)) {
-		if !slices.ContainsFunc(skills, func(s a2a.AgentSkill) bool { return skillID(&s) == id }) {
+		if !slices.ContainsFunc(skills, func(s a2a.AgentSkill) bool { return SkillID(&s) == id }) {
 			return fmt.Errorf("%sabilities.%s: there is no skill with this id", at, id)
 		}
 		a := d.Abilities[id]

@@ -1,6 +1,7 @@
 package agentcard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func (r *reader) attach(c *a2a.AgentCard, d *cardDocument) (*a2a.AgentCard, erro
 		return nil, err
 	}
 	for i := range d.Skills {
-		if err := r.addAbility(fmt.Sprintf("skills[%d].", i), skillID(&c.Skills[i]), &d.Skills[i].abilityDocument, s); err != nil {
+		if err := r.addAbility(fmt.Sprintf("skills[%d].", i), SkillID(&c.Skills[i]), &d.Skills[i].abilityDocument, s); err != nil {
 			return nil, err
 		}
 	}
@@ -128,13 +129,7 @@ func (d *cardDocument) interfaces() []*a2a.AgentInterface {
 	}
 	var out []*a2a.AgentInterface
 	add := func(i interfaceDocument) {
-		binding := a2a.TransportProtocol(i.Transport)
-		if binding == "" {
-			binding = a2a.TransportProtocol(i.ProtocolBinding)
-		}
-		if binding == "" {
-			binding = a2a.TransportProtocolJSONRPC
-		}
+		binding := cmp.Or(a2a.TransportProtocol(i.Transport), a2a.TransportProtocol(i.ProtocolBinding), a2a.TransportProtocolJSONRPC)
 		same := func(o *a2a.AgentInterface) bool { return o.URL == i.URL && o.ProtocolBinding == binding }
 		if i.URL != "" && !slices.ContainsFunc(out, same) {
 			out = append(out, &a2a.AgentInterface{URL: i.URL, ProtocolBinding: binding, Tenant: i.Tenant, ProtocolVersion: version})

@@ -40,8 +40,8 @@ func (f finding) String() string {
 
 // explain returns a validation error in plain words, on one line.
 func explain(err error) error {
-	var ve *jsonschema.ValidationError
-	if !errors.As(err, &ve) {
+	ve, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
 		return errors.New(oneLine(err.Error(), maxError))
 	}
 	found := findings(ve, nil)
@@ -162,8 +162,7 @@ func rule(k jsonschema.ErrorKind) string {
 	case *kind.Type:
 		return mustBe(k.Want, k.Got)
 	case *kind.Format:
-		var e *enumError
-		if errors.As(k.Err, &e) {
+		if e, ok := errors.AsType[*enumError](k.Err); ok {
 			return "must be " + oneOf(e.want) + ", not " + show(e.got)
 		}
 		return fmt.Sprintf("is not a valid %s: %v", k.Want, k.Err)

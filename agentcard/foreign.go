@@ -1,6 +1,7 @@
 package agentcard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,11 +75,7 @@ func (r *reader) readRegistryCard(m map[string]any) (*a2a.AgentCard, error) {
 		if len(kept) > 0 {
 			refs[cd.CapabilityID] = kept
 		}
-		name := cd.Name
-		if name == "" {
-			name = cd.CapabilityID
-		}
-		c.Skills = append(c.Skills, a2a.AgentSkill{ID: cd.CapabilityID, Name: name, Description: cd.Description, Tags: []string{}})
+		c.Skills = append(c.Skills, a2a.AgentSkill{ID: cd.CapabilityID, Name: cmp.Or(cd.Name, cd.CapabilityID), Description: cd.Description, Tags: []string{}})
 		if err := r.addAbility(at, cd.CapabilityID, &cd.abilityDocument, s); err != nil {
 			return nil, err
 		}

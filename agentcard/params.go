@@ -59,7 +59,7 @@ func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
 	}
 	abilities, _ := params[fieldAbilities].(map[string]any)
 	for i := range skills {
-		id := skillID(&skills[i])
+		id := SkillID(&skills[i])
 		m, ok := abilities[id].(map[string]any)
 		if !ok {
 			continue
@@ -86,14 +86,6 @@ func readAbility(m map[string]any) Ability {
 
 func (a Ability) empty() bool {
 	return a.InputSchema == nil && a.OutputSchema == nil && a.Confidence == nil && a.DispatchKey == ""
-}
-
-// skillID is what an ability is filed under.
-func skillID(s *a2a.AgentSkill) string {
-	if s.ID != "" {
-		return s.ID
-	}
-	return s.Name
 }
 
 // writeParams returns s as the parameters of the extension: as they are after a transport has encoded and decoded them, and

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -122,12 +123,7 @@ func (r *reader) readFields(plain []byte, onlySpec bool) (*a2a.AgentCard, error)
 // formOf recognises a document by the fields that only one form has.
 func formOf(m map[string]any) string {
 	has := func(keys ...string) bool {
-		for _, k := range keys {
-			if _, ok := m[k]; ok {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(keys, func(k string) bool { _, ok := m[k]; return ok })
 	}
 	list, isList := m["capabilities"].([]any)
 	byID := false

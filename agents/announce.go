@@ -58,19 +58,19 @@ func (a *agent) cardEvent(c *transport.Card) *transport.Event {
 // nextID returns an id that no other event of any instance has.
 func (a *agent) nextID() string { return a.o.Instance + "." + strconv.FormatUint(a.seq.Add(1), 10) }
 
-// untilEmpty returns nil when the inbox has been empty for onceQuiet. Tasks in progress count as waiting.
-func (a *agent) untilEmpty(ctx context.Context) error {
+// untilEmpty returns nil when the inbox has been empty for quiet. Tasks in progress count as waiting. It checks at intervals of every.
+func (a *agent) untilEmpty(ctx context.Context, every, quiet time.Duration) error {
 	depth, ok := a.tr.(transport.InboxDepth)
 	if !ok {
 		return fmt.Errorf("run %s once: the transport %T cannot tell what waits in an inbox", a.id, a.tr)
 	}
-	tick := time.NewTicker(onceInterval)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	busy := time.Now() // when something was last seen waiting
 	for failed := 0; ; {
 		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
 		switch {
-		case err == nil && n == 0 && time.Since(busy) >= onceQuiet:
+		case err == nil && n == 0 && time.Since(busy) >= quiet:
 			return nil
 		case err == nil && n == 0:
 			failed = 0

@@ -3,6 +3,7 @@ package agents
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -62,7 +63,7 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	t.noteProgress()
 	if t.live != nil {
 		t.live.publish(&a2a.TaskArtifactUpdateEvent{
-			TaskID: t.ID, ContextID: t.ContextID, Artifact: shown(&next), Append: u.Append, LastChunk: u.LastChunk, Metadata: copyMeta(u.Metadata),
+			TaskID: t.ID, ContextID: t.ContextID, Artifact: shown(&next), Append: u.Append, LastChunk: u.LastChunk, Metadata: maps.Clone(u.Metadata),
 		})
 	}
 	return nil

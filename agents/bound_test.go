@@ -14,25 +14,25 @@ import (
 )
 
 func TestMemoryIsBounded(t *testing.T) {
-	m := newMemory[int]()
+	var m memory[int]
 	for i := range 2 * memoryEntries {
 		m.put(a2a.TaskID(fmt.Sprint(i)), i, 1)
 	}
-	if _, ok := m.get("0"); ok || len(m.entries) != memoryEntries || len(m.order) != memoryEntries {
-		t.Errorf("%d entries in an order of %d, want %d without the oldest", len(m.entries), len(m.order), memoryEntries)
+	if _, ok := m.Get("0"); ok || m.Len() != memoryEntries {
+		t.Errorf("%d entries, want %d without the oldest", m.Len(), memoryEntries)
 	}
-	if v, ok := m.get(a2a.TaskID(fmt.Sprint(2*memoryEntries - 1))); !ok || v != 2*memoryEntries-1 {
+	if v, ok := m.Get(a2a.TaskID(fmt.Sprint(2*memoryEntries - 1))); !ok || v != 2*memoryEntries-1 {
 		t.Errorf("the newest is %d, %v", v, ok)
 	}
 	m.put("large", 1, memoryBytes)
 	m.put("large", 2, memoryBytes)
-	if v, ok := m.get("large"); !ok || v != 2 || len(m.entries) != 1 || m.bytes != memoryBytes {
-		t.Errorf("%d entries of %d bytes, want the large one only", len(m.entries), m.bytes)
+	if v, ok := m.Get("large"); !ok || v != 2 || m.Len() != 1 || m.Size() != memoryBytes {
+		t.Errorf("%d entries of %d bytes, want the large one only", m.Len(), m.Size())
 	}
 	m.put("small", 3, 1)
 	m.put("too large", 4, memoryBytes+1)
-	if len(m.entries) != 0 || len(m.order) != 0 || m.bytes != 0 {
-		t.Errorf("%d entries of %d bytes, want none", len(m.entries), m.bytes)
+	if m.Len() != 0 || m.Size() != 0 {
+		t.Errorf("%d entries of %d bytes, want none", m.Len(), m.Size())
 	}
 }
 

@@ -51,7 +51,7 @@ func clockCard() *a2a.AgentCard {
 		ID:          "time",
 		Name:        "Current Time and Date",
 		Description: "Tells the current time, date and weekday in one or more cities, countries or IANA time zones, or in UTC when no place is named",
-		Tags:        []string{"time", "date", "clock", "timezone", "weekday"},
+		Tags:        []string{"time", "date", "clock", "timezone", "weekday", "tomorrow", "yesterday"},
 		Examples:    []string{"What time is it in Tokyo?", "Date in New York", "What day is it in Sydney and in London?", "Time in Europe/Berlin"},
 	})
 }
@@ -68,7 +68,7 @@ func calcCard() *a2a.AgentCard {
 		Description: "Computes an arithmetic expression with + - * / ^ %, parentheses and functions such as sqrt, round, max, sin (radians), " +
 			"log (base 10) and ln",
 		Tags:     []string{"math", "arithmetic", "calculator", "percent", "number"},
-		Examples: []string{"What is 17*23?", "12% of 80", "sqrt(2)", "divide 10 by 4"},
+		Examples: []string{"What is 17*23?", "12% of 80", "square root of 2", "divide 10 by 4"},
 	}, a2a.AgentSkill{
 		ID:          "convert",
 		Name:        "Convert Units",

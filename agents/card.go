@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -74,15 +75,10 @@ func complete(c *a2a.AgentCard) *a2a.AgentCard {
 		return &n // invalid; ValidateCard says why
 	}
 	short := strings.TrimPrefix(id, "agent_")
-	if n.Description == "" && len(n.Skills) > 0 {
-		n.Description = n.Skills[0].Description
+	if len(n.Skills) > 0 {
+		n.Description = cmp.Or(n.Description, n.Skills[0].Description)
 	}
-	if n.Description == "" {
-		n.Description = "The agent " + n.Name
-	}
-	if n.Version == "" {
-		n.Version = "0.1.0"
-	}
+	n.Description, n.Version = cmp.Or(n.Description, "The agent "+n.Name), cmp.Or(n.Version, "0.1.0")
 	n.Skills = slices.Clone(n.Skills)
 	spec, renamed := agentcard.SpecOf(c), false
 	if len(n.Skills) == 0 {
@@ -97,12 +93,8 @@ func complete(c *a2a.AgentCard) *a2a.AgentCard {
 				spec.Abilities[s.ID], renamed = a, true
 			}
 		}
-		if s.Name == "" {
-			s.Name = s.ID
-		}
-		if s.Description == "" {
-			s.Description = s.Name
-		}
+		s.Name = cmp.Or(s.Name, s.ID)
+		s.Description = cmp.Or(s.Description, s.Name)
 		if s.Tags == nil {
 			s.Tags = []string{}
 		}

@@ -22,8 +22,6 @@ type clocks struct {
 	before time.Duration // smallest delay in the previous period
 }
 
-func newClocks() *clocks { return &clocks{start: time.Now()} }
-
 // late returns the delay of an event sent at sent, by the two clocks, and the present time.
 func (c *clocks) late(sent time.Time) (late time.Duration, now time.Time) {
 	now = c.start.Add(time.Since(c.start))

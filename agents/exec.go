@@ -253,8 +253,7 @@ func (p *program) failure(err error, stderr *lines) error {
 
 // pathless removes the program's path from err, since the user has no use for it.
 func pathless(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err
@@ -263,7 +262,7 @@ func pathless(err error) error {
 // output makes a result of what a program wrote.
 func output(b []byte, note string) *Result {
 	if note != "" {
-		b = b[:whole(b)] // the output may have been cut within a character
+		b = b[:shorten.Whole(b)] // the output may have been cut within a character
 	}
 	if !utf8.Valid(b) || bytes.IndexByte(b, 0) >= 0 {
 		text := fmt.Sprintf("binary output, %d bytes", len(b))

@@ -299,22 +299,3 @@ func (h *Host) leave() {
 	_ = g.Wait() // the rest is gone with the host
 	h.self.log.Info("host left")
 }
-
-// untilQuiet returns nil when the inbox was empty at two consecutive checks. Tasks in progress count as waiting.
-func (a *agent) untilQuiet(ctx context.Context) error {
-	depth := a.tr.(transport.InboxDepth) //nolint:errcheck // NewHost has checked it
-	tick := time.NewTicker(hostedQuiet)
-	defer tick.Stop()
-	for quiet := 0; quiet < 2; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		n, err := depth.Waiting(ctx, transport.Inbox(a.o.Tenant, a.id))
-		if quiet++; err != nil || n > 0 {
-			quiet = 0
-		}
-	}
-	return nil
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -96,7 +97,7 @@ func (l *live) next() (text, said string, first, ok bool) {
 	defer l.mu.Unlock()
 	n := len(l.said)
 	if !l.closed {
-		n = whole(l.said)
+		n = shorten.Whole(l.said)
 	}
 	text, said, first = l.pending, strings.ToValidUTF8(string(l.said[:n]), "\uFFFD"), !l.began
 	l.pending, l.said = "", append([]byte(nil), l.said[n:]...)

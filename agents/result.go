@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -70,11 +69,6 @@ type rejectedError struct{ err error }
 
 func (e *rejectedError) Error() string { return e.err.Error() }
 func (e *rejectedError) Unwrap() error { return e.err }
-
-func isRejected(err error) bool {
-	var r *rejectedError
-	return errors.As(err, &r)
-}
 
 // cleanParts returns parts for sending and their size: without empty parts, with at most maxText bytes of text, and with invalid UTF-8 as bytes.
 // It does not change parts.

@@ -110,10 +110,10 @@ type agent struct {
 
 	mu       sync.Mutex
 	running  map[a2a.TaskID]*run
-	finished *memory[outcome]
-	canceled *memory[cancellation]          // that arrived before their task
+	finished memory[outcome]
+	canceled memory[cancellation]           // that arrived before their task
 	asks     map[string]chan<- *a2a.Message // by the ids of requests that tasks wait for; buffered, one answer each
-	answers  *memory[*a2a.Message]          // latest answers, by the ids of their requests
+	answers  memory[*a2a.Message]           // latest answers, by the ids of their requests
 }
 
 func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Options) (*agent, error) {
@@ -128,8 +128,8 @@ func newAgent(tr transport.Transport, card *a2a.AgentCard, x Executor, o *Option
 	}
 	a := &agent{
 		tr: tr, x: x, o: *o, log: o.Logger, card: complete(card),
-		running: map[a2a.TaskID]*run{}, finished: newMemory[outcome](), canceled: newMemory[cancellation](),
-		asks: map[string]chan<- *a2a.Message{}, answers: newMemory[*a2a.Message](), clocks: newClocks(), seq: new(atomic.Uint64),
+		running: map[a2a.TaskID]*run{},
+		asks:    map[string]chan<- *a2a.Message{}, clocks: &clocks{start: time.Now()}, seq: new(atomic.Uint64),
 	}
 	if err := transport.ValidateCard(a.card); err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (a *agent) serve(ctx context.Context) error {
 	stopped := make(chan error, 2) // a reason to stop other than ctx
 	var background sync.WaitGroup
 	if a.hosted {
-		background.Go(func() { stopped <- a.untilQuiet(present) })
+		background.Go(func() { stopped <- a.untilEmpty(present, hostedQuiet, 2*hostedQuiet) })
 	} else {
 		background.Go(func() {
 			if err := a.announce(present); err != nil {
@@ -213,7 +213,7 @@ func (a *agent) serve(ctx context.Context) error {
 		})
 	}
 	if a.o.Once {
-		background.Go(func() { stopped <- a.untilEmpty(present) })
+		background.Go(func() { stopped <- a.untilEmpty(present, onceInterval, onceQuiet) })
 	}
 
 	var result error

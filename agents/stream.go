@@ -1,9 +1,7 @@
 package agents
 
 import (
-	"maps"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
@@ -38,24 +36,4 @@ func (t *Task) streamed() a2a.ContentParts {
 		return words(shorten.To(text, MaxResultText) + "\n[cut: more than this was written]")
 	}
 	return words(text)
-}
-
-// whole returns the length of b without an incomplete character at its end.
-func whole(b []byte) int {
-	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
-		if c := b[len(b)-i]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-i:]) {
-				return len(b) - i
-			}
-			break
-		}
-	}
-	return len(b)
-}
-
-func copyMeta(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return maps.Clone(m)
 }

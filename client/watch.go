@@ -55,6 +55,20 @@ func (c *Client) Answer(ctx context.Context, t Turn) (*a2a.Message, error) {
 	return nil, errors.New("the turn ended without an answer") // cannot happen
 }
 
+// Listen calls hear with what is live in a conversation, of all its turns, until ctx ends, and returns ctx's error. All of it is best effort: what was
+// said while a connection was lost is not heard.
+func (c *Client) Listen(ctx context.Context, contextID string, hear func(*transport.Event)) error {
+	t := Turn{ContextID: contextID}
+	live, err := c.listen(ctx, t)
+	if err != nil && !isUnavailable(err) {
+		return err
+	}
+	return c.serve(ctx, live, t, func(_ context.Context, e *transport.Event) error {
+		hear(e)
+		return nil
+	})
+}
+
 // logged is what Client.Log returned.
 type logged struct {
 	message *a2a.Message

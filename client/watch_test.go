@@ -196,3 +196,30 @@ func TestSaid(t *testing.T) {
 		t.Errorf("%s, want %s", strings.Join(order, ", "), strings.Join(want, ", "))
 	}
 }
+
+// TestListen hears all turns of a conversation, and none of another one, until it is to end.
+func TestListen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) { s.Answer(e, "to "+clienttest.Text(e)) })
+		ctx, end := context.WithCancel(t.Context())
+		var heard []string
+		ended := make(chan error)
+		go func() {
+			ended <- c.Listen(ctx, "ctx", func(e *transport.Event) { heard = append(heard, brief(e)) })
+		}()
+		synctest.Wait()
+		for _, say := range [][2]string{{"ctx", "one"}, {"other", "two"}, {"ctx", "three"}} {
+			if _, err := turn(t.Context(), c, say[0], say[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		end()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v, want its context's error", err)
+		}
+		if diff := cmp.Diff([]string{"answer to one", "answer to three"}, heard); diff != "" {
+			t.Errorf("heard (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -71,8 +71,8 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 		return 0, true, nil
 	}
 	room := d.options.room(d.options.MaxTokens)
-	if d.base+len(DecisionSchema(t))+atMost(&t.Input) <= d.gauge.bytes(room-d.mostImages(&t.Input)*ImageTokens) {
-		return 0, true, nil
+	if need, err = d.promptFor(t); err != nil || need <= room {
+		return need, err == nil, err
 	}
 	alone := *t
 	alone.History, alone.Summary = nil, ""
@@ -89,8 +89,7 @@ func (d *decider) fits(t *Turn) (need int, ok bool, err error) {
 	if least > room || len(t.History) == 0 {
 		room = window
 	}
-	need, err = d.promptFor(t)
-	return need, err == nil && need <= room, err
+	return need, need <= room, nil
 }
 
 // promptFor returns how many tokens the prompt for t has.

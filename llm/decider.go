@@ -44,7 +44,7 @@ func NewDecider(c Client, tmpl *prompt.Templates, o *DeciderOptions) Decider {
 	if c == nil || tmpl == nil {
 		panic("llm: NewDecider needs a client and templates")
 	}
-	d := &decider{client: c, templates: tmpl, base: baseOf(tmpl)}
+	d := &decider{client: c, templates: tmpl}
 	if o != nil {
 		d.options = *o
 		if o.Temperature != nil {
@@ -58,7 +58,6 @@ type decider struct {
 	client    Client
 	templates *prompt.Templates
 	options   DeciderOptions
-	base      int // bytes of a prompt without anything in it
 	gauge     gauge
 }
 

@@ -1,15 +1,8 @@
 package llm
 
 import (
-	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/a2aproject/a2a-go/v2/a2a"
-
-	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 func TestGauge(t *testing.T) {
@@ -87,75 +80,6 @@ func TestRoom(t *testing.T) {
 		o := DeciderOptions{Window: c.window}
 		if got := o.room(c.answer); got != c.want {
 			t.Errorf("room(%d) of a window of %d = %d, want %d", c.answer, c.window, got, c.want)
-		}
-	}
-}
-
-// A prompt is never longer than what is assumed of it, whatever its texts are.
-func TestAtMost(t *testing.T) {
-	tmpl, err := prompt.New("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	base := baseOf(tmpl)
-	rnd := rand.New(rand.NewPCG(1, 2))
-	// Few texts of one kind at a time, so that what is assumed of others does not make up for them.
-	some := func() int { return max(0, rnd.IntN(12)-8) }
-	letters := []string{"a", "日", "\"", "\\", "\n", "<|a", "<cortex:", "</cortex:user>", "\xff", "\U000e0041", "\u202e", "\x1b[2J", "\t"}
-	letter := ""
-	text := func() string { return strings.Repeat(letter, 1+rnd.IntN(250)/len(letter)) }
-	agents := func() (all []prompt.Agent) {
-		for range some() {
-			card := &a2a.AgentCard{Name: text(), Description: text()}
-			for range some() {
-				card.Skills = append(card.Skills, a2a.AgentSkill{ID: text(), Name: text(), Description: text(), Tags: []string{text(), text()}, Examples: []string{text()}})
-			}
-			all = append(all, prompt.Agent{ID: text(), Card: card})
-		}
-		return all
-	}
-	update := func() (u prompt.Update) {
-		u.Joined = agents()
-		for range some() {
-			u.Left = append(u.Left, text())
-		}
-		return u
-	}
-	tasks := func() (all []prompt.Task) {
-		for range some() {
-			all = append(all, prompt.Task{
-				ID: a2a.TaskID(text()), Agent: text(), Skill: text(), Text: text(), Input: []byte(`"` + strings.Repeat("<", some()) + `"`),
-				DependsOn: []a2a.TaskID{a2a.TaskID(text())}, State: a2a.TaskState(text()), Result: text(),
-				Artifacts: []prompt.Artifact{{Name: text(), Text: text()}, {Name: text(), Text: text()}},
-			})
-		}
-		return all
-	}
-	steps := func() (all []prompt.Step) {
-		for range some() {
-			all = append(all, prompt.Step{Say: text(), Tasks: tasks(), Update: update()})
-		}
-		return all
-	}
-	for i := range 1300 {
-		letter = letters[i%len(letters)]
-		in := &prompt.Input{
-			Agents: agents(), Listed: agents(), Summary: text(), Omitted: some(), Waiting: tasks(), User: text(), Update: update(),
-			Steps: steps(), Now: time.Unix(1e9, 0), Last: some() == 0, MaxParallel: some(),
-		}
-		for range some() {
-			in.History = append(in.History, prompt.Turn{User: text(), Update: update(), Steps: steps(), Kind: "clarify", Answer: text()})
-		}
-		p, err := tmpl.Render(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := len(p.System)
-		for _, m := range p.Messages {
-			n += len(m.Text)
-		}
-		if most := base + atMost(in); n > most {
-			t.Fatalf("the prompt has %d bytes, and %d were assumed at most", n, most)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package prompt
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,18 +52,14 @@ func outline(raw json.RawMessage, limit int) string {
 	for _, name := range of.Required {
 		required[name] = true
 	}
-	var names []string
-	for name := range of.Properties {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if required[a] != required[b] {
-			if required[a] {
-				return -1
-			}
-			return 1
+	names := slices.SortedFunc(maps.Keys(of.Properties), func(a, b string) int {
+		switch {
+		case required[a] == required[b]:
+			return strings.Compare(a, b)
+		case required[a]:
+			return -1
 		}
-		return strings.Compare(a, b)
+		return 1
 	})
 	const frame = len(`{"$comment":"shortened, without 1000000 properties","type":"object","properties":{},"required":[]}`)
 	var properties, needed []string

@@ -110,12 +110,12 @@ func (t *Templates) replace(dir string) error {
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("prompt template %s: no such template, there are %s", path, strings.Join(names, ", "))
 		}
-		text, err := readTemplate(path)
+		text, _, err := document.ReadRegular(path, maxTemplate)
 		if err != nil {
-			return err
+			return fmt.Errorf("prompt template: %w", err)
 		}
 		// The added action keeps an empty template from being taken for none at all.
-		if _, err := t.set.New(name).Parse(text + `{{""}}`); err != nil {
+		if _, err := t.set.New(name).Parse(string(text) + `{{""}}`); err != nil {
 			return fmt.Errorf("prompt template %s: %w", path, err)
 		}
 	}
@@ -123,14 +123,6 @@ func (t *Templates) replace(dir string) error {
 		return fmt.Errorf("prompt templates: %s has none: name a folder with files such as %s", dir, names[0])
 	}
 	return nil
-}
-
-func readTemplate(path string) (string, error) {
-	text, _, err := document.ReadRegular(path, maxTemplate)
-	if err != nil {
-		return "", fmt.Errorf("prompt template: %w", err)
-	}
-	return string(text), nil
 }
 
 // execute runs one template. The newlines at its end are not part of the text.

@@ -29,7 +29,7 @@ func (v *turnView) tell(u *a2a.TaskArtifactUpdateEvent) bool {
 		for _, d := range v.board.open {
 			if d.id == u.TaskID {
 				v.said = agentText{task: u.TaskID}
-				v.ui.Print(v.ui.style.dim(d.agent + " writes:"))
+				v.ui.Say(d.agent+" writes:", lookDim)
 			}
 		}
 	}

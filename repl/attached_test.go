@@ -47,7 +47,7 @@ func TestFilesStayAttached(t *testing.T) {
 			c.Files = test.files
 			c.turn(t.Context(), test.text)
 			got := g.text()
-			if len(c.Files) != len(test.files) || !strings.Contains(got, "error: ") || !strings.HasSuffix(strings.TrimSpace(got), test.want) {
+			if len(c.Files) != len(test.files) || !strings.Contains(got, "error: ") || !strings.HasSuffix(strings.Join(strings.Fields(got), " "), test.want) {
 				t.Errorf("%d files are attached, and the screen says\n%s\nwant an error, and %q", len(c.Files), got, test.want)
 			}
 			if err := c.attach(t.Context(), ""); err != nil || len(c.Files) != 0 {

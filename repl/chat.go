@@ -33,7 +33,7 @@ func Run(ctx context.Context, cfg Config) error {
 	defer signal.Stop(interrupts)
 
 	c := &chat{
-		Config: cfg, contextID: cfg.ContextID, present: newPresence(),
+		Config: cfg, contextID: cfg.ContextID, present: newPresence(), others: others{look: make(chan struct{}, 1)},
 		ui: &ui{screen: cfg.screen(cfg.Stdout, true), interrupts: interrupts}, interrupts: interrupts,
 	}
 	if c.contextID == "" {
@@ -48,10 +48,12 @@ type chat struct {
 	ui         *ui
 	contextID  string
 	present    *presence
+	others     others
 	typed      history
 	interrupts chan os.Signal
 	warned     time.Time // when Ctrl-C on an empty line was answered with a hint
-	got        []gotFile // as they are numbered
+	files      sync.Mutex
+	got        []gotFile // as they are numbered; with files held
 	last       string    // message, and its files
 	lastFiles  []string
 	verbose    bool
@@ -67,6 +69,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 	var running sync.WaitGroup
 	defer func() {
 		stop()
+		c.others.stop()
 		running.Wait()
 		err = errors.Join(err, c.ui.Close())
 	}()
@@ -88,14 +91,11 @@ func (c *chat) run(ctx context.Context) (err error) {
 			return nil
 		})
 		if inner.Err() == nil {
-			c.ui.Notice(c.ui.style.yellow("warning: agents are no longer watched: " + oneLine(err.Error())))
+			c.ui.Notice("warning: agents are no longer watched: "+oneLine(err.Error()), lookYellow)
 		}
 	})
 	running.Go(func() {
-		h := herald{tell: func(line string) { c.ui.Notice(c.ui.style.dim(line)) }, line: func(ch change) string {
-			width, _ := c.ui.size()
-			return changeLine(ch, width, c.ui.style)
-		}}
+		h := herald{tell: c.ui.Notice}
 		h.run(inner, changes)
 	})
 
@@ -103,7 +103,8 @@ func (c *chat) run(ctx context.Context) (err error) {
 		for {
 			select {
 			case line := <-c.Notices:
-				c.ui.Notice(c.ui.style.yellow(oneLine(line)))
+				c.ui.Notice(oneLine(line), lookYellow)
+				c.others.again() // what was live meanwhile may be lost
 			case <-inner.Done():
 				return
 			}
@@ -115,6 +116,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 		c.warn("history is not kept: " + historyErr.Error())
 		c.typed.path = ""
 	}
+	c.follow(ctx, c.contextID)
 	if c.ContextID != "" {
 		if err := c.recap(ctx, c.ContextID); err != nil {
 			c.warn(err.Error())
@@ -133,6 +135,7 @@ func (c *chat) openEditor(recalled []string) error {
 	if err != nil {
 		return fmt.Errorf("open the terminal: %w", err)
 	}
+	e.vi(c.Keys == KeysVi)
 	c.ui.editor = e
 	return nil
 }
@@ -150,18 +153,16 @@ func (c *chat) banner(ctx context.Context) {
 		c.present.once.Do(func() { close(c.present.synced) })
 	case <-ctx.Done():
 	}
-	width, _ := c.ui.size()
-	s := c.ui.style
-	title := strings.TrimSpace(c.Name + " " + c.Version)
-	text := s.bold(fit(oneLine(title), width-1)) + "\n"
-	if c.Where != "" {
-		text += s.dim(fit(oneLine(c.Where), width-1)) + "\n"
+	say := func(text, look string) {
+		if text != "" {
+			c.ui.Say(oneLine(text), look)
+		}
 	}
-	if c.Decides != "" {
-		text += s.dim(fit(oneLine(c.Decides), width-1)) + "\n"
-	}
-	if c.Warning != "" { // in full: what is cut off may be what matters
-		text += s.yellow(strings.Join(Wrap("warning: "+oneLine(c.Warning), width-1), "\n")) + "\n"
+	say(strings.TrimSpace(c.Name+" "+c.Version), lookBold)
+	say(c.Where, lookDim)
+	say(c.Decides, lookDim)
+	if c.Warning != "" {
+		say("warning: "+c.Warning, lookYellow)
 	}
 	online := "no agents online yet; start one in another terminal: " + c.Name + " agent echo"
 	switch ids := c.present.ids(); {
@@ -170,9 +171,8 @@ func (c *chat) banner(ctx context.Context) {
 	case len(ids) > 0:
 		online = count(len(ids), "agent") + " online: " + strings.Join(ids, ", ")
 	}
-	text += s.dim(fit(online, width-1)) + "\n"
-	text += s.dim(fit("/help for help, Ctrl-D to leave", width-1))
-	c.ui.Print(text)
+	say(online, lookDim)
+	say("/help for help, Ctrl-D to leave", lookDim)
 }
 
 func (c *chat) loop(ctx context.Context) error {
@@ -191,6 +191,9 @@ func (c *chat) loop(ctx context.Context) error {
 			if c.interrupted(discarded) {
 				return ErrInterrupted
 			}
+			continue
+		case errors.Is(err, errEdit):
+			c.change(ctx, line)
 			continue
 		case errors.Is(err, io.EOF):
 			return nil
@@ -237,7 +240,7 @@ func (c *chat) interrupted(discarded bool) bool {
 	}
 	if now := c.Client.Clock(); c.warned.IsZero() || now.Sub(c.warned) > time.Second {
 		c.warned = now
-		c.ui.Print(c.ui.style.dim("(Ctrl-C again, or Ctrl-D, to leave)"))
+		c.ui.Say("(Ctrl-C again, or Ctrl-D, to leave)", lookDim)
 		return false
 	}
 	return true
@@ -279,7 +282,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 		case ctrlC:
 			cancel()
 		case ctrlD:
-			c.ui.Notice(c.ui.style.dim("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)"))
+			c.ui.Notice("(Ctrl-C cancels what is running; Ctrl-D leaves when it is done)", lookDim)
 		}
 		v.typing(typed)
 	})
@@ -292,6 +295,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	var answer *a2a.Message
 	sent, asker := false, *c.Client
 	asker.OnSend = func(e *transport.Event) {
+		c.others.mine(e)
 		if sent = true; c.Client.OnSend != nil {
 			c.Client.OnSend(e)
 		}
@@ -325,7 +329,7 @@ func (c *chat) turn(ctx context.Context, text string) {
 	case failed == nil:
 	case errors.Is(failed, context.Canceled) && ctx.Err() != nil:
 		if answer == nil { // else the answer says so
-			c.ui.Print(c.ui.style.dim("(canceled)"))
+			c.ui.Say("(canceled)", lookDim)
 		}
 		if errors.Is(failed, transport.ErrUnavailable) {
 			c.warn("the cancellation could not be sent: " + unreachable)
@@ -374,7 +378,7 @@ func (c *chat) warn(text string) {
 // complete offers commands at the beginning of a line, their arguments, and agents behind an @.
 func (c *chat) complete(before string) (word string, options []string) {
 	word = before[strings.LastIndexAny(before, " \t")+1:]
-	first, _, inArgs := strings.Cut(before, " ")
+	first, args, inArgs := strings.Cut(before, " ")
 	var all []string
 	switch {
 	case strings.HasPrefix(word, "@"):
@@ -388,6 +392,16 @@ func (c *chat) complete(before string) (word string, options []string) {
 	case first == "/resume":
 		for _, s := range c.sessions() {
 			all = append(all, s.ContextID)
+		}
+	case first == "/theme":
+		all = Themes
+	case first == "/vi":
+		all = []string{"on", "off"}
+	case inArgs && slices.Contains([]string{"/attach", "/export", "/export!"}, first):
+		return pathsFrom(args)
+	case inArgs && first == "/save":
+		if _, path, ok := strings.Cut(args, " "); ok {
+			return pathsFrom(path)
 		}
 	case first == "/cancel":
 		for _, t := range c.tasks() {

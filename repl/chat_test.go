@@ -326,7 +326,11 @@ func TestChatLines(t *testing.T) {
 
 func TestChatCompletion(t *testing.T) {
 	t.Parallel()
-	term := open(t, 80)
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "summary.txt"), []byte("sum"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	term := open(t, 80, "HOME="+home)
 	term.order(order{Do: "join", ID: "agent_calc"})
 	term.shows("agent_calc joined")
 	term.keys("ask @ag\t")
@@ -338,6 +342,17 @@ func TestChatCompletion(t *testing.T) {
 	term.keys("x\x15/sess\t\r")
 	term.shows("0193b2f0-aaaa-7000-8000-000000000001")
 	term.prompts("")
+	term.keys("/theme li\t")
+	term.prompts("/theme light")
+	term.keys("\x15/attach testd\tanswer.m\t")
+	term.prompts("/attach testdata/answer.md")
+	term.keys("\x15/save 1 testdata/answer-4\t")
+	term.prompts("/save 1 testdata/answer-40.golden")
+	term.keys("\x15/attach ~/su\t")
+	term.prompts("/attach ~/summary.txt")
+	term.keys("\r")
+	term.shows("summary.txt, 3 bytes: it goes with your next message")
+	term.keys("/attach\r")
 	term.keys("/resume 01\t\r")
 	term.shows("you: what time is it?\ncortex: noon\ngoing on with 0193b2f0-aaaa-7000-8000-000000000001\n>")
 	if h := term.say("hi"); h.Context != "0193b2f0-aaaa-7000-8000-000000000001" {
@@ -365,7 +380,7 @@ func TestChatCommands(t *testing.T) {
 		}
 		term.prompts("")
 	}
-	run("/help", "/export FILE.md  write this conversation to a new file; /export! replaces one", "Tab completes commands")
+	run("/help", "/export FILE.md  write it all to a new file; /export! replaces one", "Tab completes commands")
 	run("/agents", "agent_evil", "red alert and more", "from each other [time,")
 	run("/why", "respond: because nothing fits")
 	run("/prompt foo bar", "PROMPT for foo bar")

@@ -31,14 +31,16 @@ var commands = []command{
 	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
 	{"/sessions", "", "your conversations", (*chat).showSessions},
-	{"/resume", "ID", "go on with a conversation; the beginning of its id is enough", (*chat).resume},
+	{"/resume", "ID", "go on with one of them, by the beginning of its id", (*chat).resume},
 	{"/retry", "", "say your last message again", (*chat).retry},
 	{"/edit", "", "change your last message and say it again", (*chat).edit},
 	{"/new", "", "begin a new conversation", (*chat).begin},
 	{"/attach", "[FILE]", "have a file go with your next message", (*chat).attach},
 	{"/save", "N [PATH]", "write the file of an answer that has number N", (*chat).save},
-	{"/export", "FILE.md", "write this conversation to a new file; /export! replaces one", (*chat).export},
+	{"/export", "FILE.md", "write it all to a new file; /export! replaces one", (*chat).export},
 	{"/export!", "FILE.md", "", (*chat).exportOver},
+	{"/theme", "[NAME]", "what colours there are: auto, dark, light or plain", (*chat).theme},
+	{"/vi", "[on|off]", "have the keys of vi while you type, or no longer", (*chat).vi},
 	{"/quit", "", "leave, like Ctrl-D", nil},
 }
 
@@ -58,15 +60,25 @@ func (c *chat) retry(ctx context.Context, _ string) error {
 	return nil
 }
 
-// edit puts the last message into the line that is typed next.
-func (c *chat) edit(context.Context, string) error {
-	switch {
-	case c.last == "":
+// errDumb is returned for what takes a terminal with a cursor that moves.
+var errDumb = errors.New("this terminal does not understand what is needed for that")
+
+// edit puts the last message into the line that is typed next; a long one goes through the user's editor before.
+func (c *chat) edit(ctx context.Context, _ string) error {
+	if c.last == "" {
 		return errNothingSaid
-	case len(c.last) > maxRecall:
-		return errors.New("your last message is too long to be changed on a line")
-	case !c.ui.editor.begin(c.last):
-		return errors.New("this terminal does not understand what is needed for that")
+	}
+	text, err := c.last, error(nil)
+	if long := len(text) > maxInline || strings.Contains(text, "\n"); long {
+		text, err = c.outside(ctx, text)
+	}
+	switch {
+	case errors.Is(err, errNoEditor) && len(text) > maxRecall:
+		return fmt.Errorf("your last message is too long to be changed on a line; %w", err)
+	case err != nil && !errors.Is(err, errNoEditor):
+		return err
+	case !c.ui.editor.begin(text):
+		return errDumb
 	}
 	return nil
 }
@@ -86,7 +98,7 @@ func parseCommand(line string) (name, args string, ok bool) {
 			return "", "", false
 		}
 	}
-	return name, strings.TrimSpace(args), len(name) > 1
+	return name, strings.TrimSpace(args), len(name) > 1 || args == ""
 }
 
 // command runs a command, and reports whether it was /quit. Ctrl-C ends a command that takes long.
@@ -127,7 +139,7 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 // nearest returns the command that name was meant to be, or "".
 func nearest(name string) string {
 	best, at := "", 3
-	if len(name) > 40 {
+	if len(name) < 2 || len(name) > 40 {
 		return ""
 	}
 	for _, cmd := range commands {

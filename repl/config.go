@@ -21,6 +21,12 @@ const (
 	ColorNever  = "never"
 )
 
+// Keys that one can type with, see [Config].
+const (
+	KeysEmacs = "emacs"
+	KeysVi    = "vi"
+)
+
 // Config says what Run, Pipe and Ask work with. Client is required.
 type Config struct {
 	Client  *client.Client
@@ -37,6 +43,9 @@ type Config struct {
 	// Color says whether what is written has colours: [ColorAlways] or [ColorNever]; "" or anything else: where a terminal shows them and
 	// NO_COLOR is not set.
 	Color string
+	// Theme is what colours there are: [ThemeDark] or [ThemeLight], for a terminal's background, or [ThemePlain], which is bold and dim and
+	// no colour; "" or [ThemeAuto] goes by the background that the terminal says it has, and is dark if it says none.
+	Theme string
 	// Verbose makes Pipe and Ask write progress to Stderr even if that is no terminal.
 	Verbose bool
 	// To is the agent that what Ask says is for; nil: whoever fits.
@@ -46,6 +55,9 @@ type Config struct {
 	Files   []string
 	MaxFile int64
 	Output  string
+
+	// Keys are those of the line that is typed: [KeysVi], or "" for those of most shells.
+	Keys string
 
 	Name    string // of the program, for the banner; "" is "cortex"
 	Version string // likewise; may be empty
@@ -69,6 +81,8 @@ type Backend struct {
 	Sessions func(ctx context.Context) ([]Session, error)
 	// History yields a conversation, oldest first.
 	History func(ctx context.Context, contextID string) iter.Seq2[*Line, error]
+	// Turns lists the latest turns of a conversation that people have begun, oldest first.
+	Turns func(ctx context.Context, contextID string) ([]Turn, error)
 	// Why explains the conversation's last decision: kind, reason, model, usage, delegations.
 	Why func(ctx context.Context, contextID string) (string, error)
 	// Prompt returns what the model would be sent if text were said now; text may be empty.
@@ -96,6 +110,14 @@ type Session struct {
 	Title     string
 	Updated   time.Time
 	Entries   int // of its log: two or more for a turn
+}
+
+// Turn is what a person said, and what came of it.
+type Turn struct {
+	ID     string // see [transport.TurnID]
+	Who    string
+	Said   string
+	Answer *Line // nil: not yet
 }
 
 // LineKind tells the lines of a conversation apart.
@@ -161,7 +183,11 @@ func (c Config) withDefaults() Config {
 func (c *Config) screen(w io.Writer, terminal bool) screen {
 	clever := terminal && os.Getenv("TERM") != "dumb"
 	colour := clever && os.Getenv("NO_COLOR") == "" && c.Color != ColorNever || c.Color == ColorAlways
-	return screen{w: w, style: style(colour), repaint: clever}
+	s := screen{w: w, repaint: clever}
+	if colour {
+		s.style = themed(c.Theme)
+	}
+	return s
 }
 
 // size returns the columns and rows of the screen, 80 and 24 when they cannot be known.

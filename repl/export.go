@@ -26,6 +26,7 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	if c.Backend.History == nil {
 		return errMissing
 	}
+	path = atHome(path)
 	target, err := exportTarget(path)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (c *chat) exportTo(ctx context.Context, path string, over bool) error {
 	if abs, err := filepath.Abs(target); err == nil {
 		target = abs
 	}
-	c.ui.Print(c.ui.style.dim(fmt.Sprintf("wrote %s (%s)", oneName(target), count(int(size), "byte"))))
+	c.ui.Say(fmt.Sprintf("wrote %s (%s)", oneName(target), count(int(size), "byte")), lookDim)
 	return nil
 }
 

@@ -75,9 +75,10 @@ func (c *chat) attach(_ context.Context, path string) error {
 			return errors.New("which file? /attach report.pdf")
 		}
 		c.Files = nil
-		c.ui.Print(c.ui.style.dim("nothing goes with your next message any more"))
+		c.ui.Say("nothing goes with your next message any more", lookDim)
 		return nil
 	}
+	path = atHome(path)
 	info, err := client.CheckFile(path, c.MaxFile)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (c *chat) attach(_ context.Context, path string) error {
 		return err
 	}
 	c.Files = append(c.Files, path)
-	c.ui.Print(c.ui.style.dim(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size()))))
+	c.ui.Say(fmt.Sprintf("%s, %s: it goes with your next message; /attach alone takes it back", oneName(filepath.Base(path)), transport.SizeText(info.Size())), lookDim)
 	return nil
 }
 
@@ -100,25 +101,30 @@ func (c *chat) remind() {
 		line = fmt.Sprintf("%s and %d more are still attached: they go with your next message; /attach alone takes them back",
 			oneName(filepath.Base(c.Files[0])), more)
 	}
-	c.ui.Print(c.ui.style.dim(line))
+	c.ui.Say(line, lookDim)
 }
 
 // save writes a file of an answer.
 func (c *chat) save(ctx context.Context, args string) error {
 	number, path, _ := strings.Cut(args, " ")
 	n, err := strconv.Atoi(number)
+	c.files.Lock()
+	all := slices.Clone(c.got)
+	c.files.Unlock()
 	switch {
-	case len(c.got) == 0:
+	case len(all) == 0:
 		return errors.New("no answer has brought a file yet")
-	case err != nil || n < 1 || n > len(c.got):
-		return fmt.Errorf("which one? the files are numbered from 1 to %d: /save 1", len(c.got))
+	case err != nil || n < 1 || n > len(all):
+		return fmt.Errorf("which one? the files are numbered from 1 to %d: /save 1", len(all))
 	}
 	if path = strings.TrimSpace(path); path == "" {
 		path = "."
 	}
-	p := c.got[n-1].part
+	path = atHome(path)
+	got := all[n-1]
+	p := got.part
 	if transport.IsForgotten(p) {
-		if p, err = c.again(ctx, c.got[n-1]); err != nil {
+		if p, err = c.again(ctx, got); err != nil {
 			return err
 		}
 	}
@@ -126,7 +132,7 @@ func (c *chat) save(ctx context.Context, args string) error {
 	if err != nil {
 		return err
 	}
-	c.ui.Print(c.ui.style.dim("wrote " + oneName(path)))
+	c.ui.Say("wrote "+oneName(path), lookDim)
 	return nil
 }
 
@@ -141,14 +147,20 @@ type gotFile struct {
 // maxGot bounds the bytes of files that a chat has at hand. Those of older answers are read again.
 const maxGot = 16 << 20
 
-// brought shows the files of an answer, by the numbers that /save takes.
+// brought shows the files of an answer.
 func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a2a.Part) {
-	width, _ := c.ui.size()
+	for _, line := range c.number(ctx, contextID, answer, files) {
+		c.ui.Say(line, lookDim)
+	}
+}
+
+// number gives the files of an answer the numbers that /save takes, and returns a line for each.
+func (c *chat) number(ctx context.Context, contextID, answer string, files []*a2a.Part) (lines []string) {
+	c.files.Lock()
+	defer c.files.Unlock()
 	for i, p := range files {
 		c.got = append(c.got, gotFile{p, contextID, answer, i})
-		line := fmt.Sprintf("file %d: %s", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p))
-		hint := fmt.Sprintf(" (/save %d)", len(c.got))
-		c.ui.Print(c.ui.style.dim(fit(line, width-1-len(hint)) + hint))
+		lines = append(lines, fmt.Sprintf("file %d: %s (/save %[1]d)", len(c.got), client.Describe(ctx, c.Client.Transport, c.Client.Tenant, p)))
 	}
 	room := maxGot
 	for i, got := range slices.Backward(c.got) {
@@ -157,6 +169,7 @@ func (c *chat) brought(ctx context.Context, contextID, answer string, files []*a
 			c.got[i].part = transport.ForgottenFile(got.part)
 		}
 	}
+	return lines
 }
 
 // again returns a file whose bytes are not at hand any more, as it is in its conversation.

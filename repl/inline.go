@@ -12,7 +12,7 @@ import (
 // inline adds the text of a block to spans. Where there is no colour to show what is bold or code, it keeps its marks.
 func (w *walker) inline(parent ast.Node, look string, spans []span) []span {
 	marked := func(n ast.Node, mark, more string) {
-		if w.style {
+		if w.style != "" {
 			spans = w.inline(n, with(look, more), spans)
 			return
 		}
@@ -34,7 +34,7 @@ func (w *walker) inline(parent ast.Node, look string, spans []span) []span {
 					code += w.said(t.Value(w.source), true)
 				}
 			}
-			if !w.style {
+			if w.style == "" {
 				code = "`" + code + "`"
 			}
 			spans = append(spans, span{code, with(look, lookCode)})

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -17,6 +19,7 @@ const (
 	newlineMark = '\ufdd0' // a newline of a pasted or recalled text
 	tabMark     = '\ufdd1' // a tab of one
 	wakeMark    = '\ufdd2' // not text: the ui has notices
+	escapeMark  = '\ufdd4' // the key Escape, where that is one
 )
 
 var (
@@ -31,7 +34,12 @@ const (
 	pasteBegin = "\x1b[200~"
 	pasteEnd   = "\x1b[201~"
 	deleteKey  = "\x1b[3~"
+	escKey     = "\x1b"
+	editKeys   = "\x18\x05" // Ctrl-X Ctrl-E
 )
+
+// lonely is how long it takes to see that Escape was typed, rather than a key whose sequence begins so.
+const lonely = 50 * time.Millisecond
 
 // jumps are Home and End as tmux, screen and rxvt send them, which the editor does not know: Ctrl-A and Ctrl-E do the same.
 var jumps = map[string]byte{"\x1b[1~": 0x01, "\x1b[7~": 0x01, "\x1b[4~": 0x05, "\x1b[8~": 0x05}
@@ -60,6 +68,10 @@ type keyboard struct {
 	pasting bool
 	paste   []byte // so far
 	err     error
+	vi      viKeys
+
+	isVi, searches atomic.Bool // vi's keys are wanted; the history is searched
+	edit           atomic.Bool // the line ends since it is to be changed in an editor
 
 	mu     sync.Mutex
 	pasted []pastedText
@@ -192,11 +204,15 @@ func (k *keyboard) wake() {
 	}
 }
 
-// put has the next line begin with a text.
+// put has the next line begin with a text: one that is too long for a line appears as a label.
 func (k *keyboard) put(text string) {
+	text = Sanitize(text)
+	if len(text) > maxRecall {
+		text = k.label(text)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.before = append(k.before, mark.Replace(Sanitize(text))...)
+	k.before = append(k.before, mark.Replace(text)...)
 }
 
 // Read implements io.Reader.
@@ -206,6 +222,9 @@ func (k *keyboard) Read(p []byte) (int, error) {
 	early := k.early
 	k.early = nil
 	k.mu.Unlock()
+	if !k.isVi.Load() {
+		k.vi = viKeys{}
+	}
 	if len(early) > 0 {
 		k.feed(early)
 	}
@@ -221,12 +240,21 @@ func (k *keyboard) Read(p []byte) (int, error) {
 				return 0, io.EOF
 			}
 		}
+		var alone <-chan time.Time
+		if string(k.held) == escKey && k.isVi.Load() {
+			alone = time.After(lonely)
+		}
 		select {
 		case c := <-k.chunks:
 			k.reading, k.err = false, c.err
 			k.feed(c.b)
+		case <-alone:
+			k.held = nil
+			k.press(escKey)
 		case <-k.woken:
-			k.ready = utf8.AppendRune(k.ready, wakeMark)
+			if k.ready = utf8.AppendRune(k.ready, wakeMark); k.vi.commands { // it is no command
+				k.ready = []byte("i" + string(wakeMark) + string(escapeMark))
+			}
 		case <-k.closed:
 			return 0, io.EOF
 		}
@@ -255,6 +283,9 @@ func (k *keyboard) feed(b []byte) {
 			continue
 		}
 		n := keyLen(b)
+		if b[0] == escKey[0] && n == 2 && k.isVi.Load() {
+			n = 1 // no key with Alt
+		}
 		if n == 0 && k.err == nil {
 			k.held = b
 			return
@@ -271,7 +302,12 @@ func (k *keyboard) feed(b []byte) {
 			// The editor would take it for the end of input.
 		case r == 0, r == 0x1a:
 			// Likewise for NUL (Ctrl-Space); and Ctrl-Z would stop the parent process as well.
-		case r >= 0xfdd0 && r <= 0xfdef:
+		case r >= 0xfdd0 && r <= 0xfdef, r == 0x18 && n == 1:
+		case string(key) == editKeys:
+			k.edit.Store(true)
+			k.ready, k.vi = append(k.ready, '\r'), viKeys{}
+		case k.isVi.Load():
+			k.press(string(key))
 		case jumps[string(key)] != 0:
 			k.ready = append(k.ready, jumps[string(key)])
 		default:
@@ -280,9 +316,34 @@ func (k *keyboard) feed(b []byte) {
 	}
 }
 
+// press takes a key of one who types as in vi.
+func (k *keyboard) press(key string) {
+	if key == escKey && k.searches.Load() {
+		k.ready = append(k.ready, 0x07) // ends the search
+		return
+	}
+	send, edit := k.vi.next(key, k.empty())
+	if edit {
+		k.edit.Store(true)
+	}
+	if jump := jumps[send]; jump != 0 {
+		send = string(jump)
+	}
+	k.ready = append(k.ready, send...)
+}
+
 // keyLen returns the length of the key that b begins with, or 0 when its end has not come.
 func keyLen(b []byte) int {
 	const longest = 32 // escape sequences of keys are shorter
+	if b[0] == editKeys[0] {
+		switch {
+		case len(b) == 1:
+			return 0
+		case b[1] == editKeys[1]:
+			return 2
+		}
+		return 1
+	}
 	if b[0] != 0x1b {
 		if !utf8.FullRune(b) {
 			return 0
@@ -329,15 +390,19 @@ func (k *keyboard) endPaste() {
 	text := strings.ReplaceAll(string(k.paste), "\r\n", "\n")
 	text = strings.Trim(Sanitize(strings.ReplaceAll(text, "\r", "\n")), "\n")
 	k.pasting, k.paste = false, nil
-	if len(text) <= maxInline {
-		k.ready = append(k.ready, mark.Replace(text)...)
-		return
+	if len(text) > maxInline {
+		text = k.label(text)
 	}
+	k.ready = append(k.ready, k.vi.insert(mark.Replace(text))...)
+}
+
+// label returns what stands for a text in the line.
+func (k *keyboard) label(text string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	label := fmt.Sprintf("[paste %d: %s]", len(k.pasted)+1, count(strings.Count(text, "\n")+1, "line"))
 	k.pasted = append(k.pasted, pastedText{label, text})
-	k.ready = append(k.ready, label...)
+	return label
 }
 
 // expand returns what the edited line means, and forgets the pastes.

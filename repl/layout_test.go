@@ -51,7 +51,7 @@ func TestWideCharacters(t *testing.T) {
 	tb.add("東京", "ok", "x")
 	tb.add("plain", "ok", "x")
 	want := "NAME     STATE  TEXT\n✅ done  ok     x\n東京     ok     x\nplain    ok     x\n"
-	if diff := cmp.Diff(want, tb.render(60, false)); diff != "" {
+	if diff := cmp.Diff(want, tb.render(60, "")); diff != "" {
 		t.Errorf("the table (-want +got):\n%s", diff)
 	}
 }
@@ -84,7 +84,7 @@ agent_clock  active  tells the time of
                      of the world
 b c          stale
 `
-	if diff := cmp.Diff(want, tb.render(40, false)); diff != "" {
+	if diff := cmp.Diff(want, tb.render(40, "")); diff != "" {
 		t.Errorf("40 columns (-want +got):\n%s", diff)
 	}
 	want = `agent_clock  active
@@ -92,24 +92,24 @@ b c          stale
   cities of the world
 b c  stale
 `
-	if diff := cmp.Diff(want, tb.render(34, false)); diff != "" {
+	if diff := cmp.Diff(want, tb.render(34, "")); diff != "" {
 		t.Errorf("34 columns (-want +got):\n%s", diff)
 	}
 	for width := range 50 {
-		for line := range strings.SplitSeq(tb.render(width, false), "\n") {
+		for line := range strings.SplitSeq(tb.render(width, ""), "\n") {
 			if textWidth(line) > max(width, 4) {
 				t.Errorf("at %d columns: line %q", width, line)
 			}
 		}
 	}
 	tb.add("long", "", strings.Repeat("word ", 100))
-	if got := tb.render(40, false); strings.Count(got, "word") > 12 || !strings.HasSuffix(got, "…\n") {
+	if got := tb.render(40, ""); strings.Count(got, "word") > 12 || !strings.HasSuffix(got, "…\n") {
 		t.Errorf("a long cell takes more than three lines:\n%s", got)
 	}
 	for range 299 {
 		tb.add("x", "y", "z")
 	}
-	if got := strings.Count(tb.render(80, false), "\n"); got > maxRows+10 || !strings.Contains(tb.render(80, false), "… and 102 more") {
+	if got := strings.Count(tb.render(80, ""), "\n"); got > maxRows+10 || !strings.Contains(tb.render(80, ""), "… and 102 more") {
 		t.Errorf("a table of 302 rows has %d lines", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestDelegationLines(t *testing.T) {
 			b := board{now: func() time.Time { return now }}
 			m := a2a.NewMessage(a2a.MessageRoleUser, a2a.NewTextPart(long))
 			d := b.started(&a2a.Task{ID: "t", Metadata: map[string]any{"agent_id": agent}, History: []*a2a.Message{m}})
-			lines := []string{d.line(now.Add(100*time.Hour), width, false), b.settled(clienttest.StatusUpdate("c", "t", a2a.TaskStateFailed, long), width, false)}
+			lines := []string{d.line(now.Add(100*time.Hour), width, ""), b.settled(clienttest.StatusUpdate("c", "t", a2a.TaskStateFailed, long), width, "")}
 			for _, line := range lines {
 				if textWidth(line) >= width {
 					t.Errorf("at %d columns: %q takes %d", width, line, textWidth(line))
@@ -167,7 +167,8 @@ func TestParseCommand(t *testing.T) {
 		{"/prompt  a b ", "/prompt", "a b", true},
 		{"/export! x.md", "/export!", "x.md", true},
 		{"/etc/passwd is what", "", "", false},
-		{"/", "/", "", false},
+		{"/", "/", "", true},
+		{"/ is a mark", "", "", false},
 		{" /help", "", "", false},
 		{"help", "", "", false},
 		{"/help\nme", "", "", false},

@@ -21,6 +21,8 @@ const (
 	lookLink   = "4"
 	lookStruck = "9"
 	lookRed    = "31"
+	lookGreen  = "32"
+	lookYellow = "33"
 	lookCode   = "36"
 )
 
@@ -131,7 +133,7 @@ func (w *walker) block(n ast.Node) {
 			look = with(look, lookLink)
 		}
 		var spans []span
-		if !w.style {
+		if w.style == "" {
 			spans = append(spans, span{strings.Repeat("#", n.Level) + " ", look})
 		}
 		w.emit(flowing(w.inline(n, look, spans)))

@@ -25,7 +25,7 @@ func TestMarkdown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		width int
 		style style
-	}{"120": {120, false}, "80": {80, false}, "40": {40, false}, "20": {20, false}, "colour": {80, true}} {
+	}{"120": {120, ""}, "80": {80, ""}, "40": {40, ""}, "20": {20, ""}, "colour": {80, ThemeDark}, "light": {80, ThemeLight}, "bold": {80, ThemePlain}} {
 		t.Run(name, func(t *testing.T) {
 			got := render(Sanitize(string(b)), tc.width, tc.style, "")
 			path := filepath.Join("testdata", "answer-"+name+".golden")
@@ -59,10 +59,10 @@ func TestMarkdownIsSafe(t *testing.T) {
 		"[a][b]\n\n[b]: https://a.example":               "[a][b]\n\n[b]: https://a.example\n",
 		"|a|\n|-|\n|&#27;[2J&#10;x|":                     "a\n─────\n[2J x\n",
 	} {
-		if got := render(Sanitize(in), 80, false, ""); got != want {
+		if got := render(Sanitize(in), 80, "", ""); got != want {
 			t.Errorf("render(%q) = %q, want %q", in, got, want)
 		}
-		if got := render(Sanitize(in), 80, true, ""); strings.Contains(got, "\x1b[2J") || strings.Contains(got, "\x1b[31m") || strings.ContainsRune(got, '\u009b') {
+		if got := render(Sanitize(in), 80, ThemeDark, ""); strings.Contains(got, "\x1b[2J") || strings.Contains(got, "\x1b[31m") || strings.ContainsRune(got, '\u009b') {
 			t.Errorf("render(%q) = %q: an escape got through", in, got)
 		}
 	}
@@ -76,7 +76,7 @@ func TestMarkdownKeepsText(t *testing.T) {
 		"2 * 3 * 4 = 24, snake_case_name, 5 < 6 > 4, a | b\n",
 		"Dear all,\n\n  one\n    two\n",
 	} {
-		if got := render(text, 80, false, ""); got != text {
+		if got := render(text, 80, "", ""); got != text {
 			t.Errorf("render = %q, want %q", got, text)
 		}
 	}
@@ -97,7 +97,7 @@ func TestWriting(t *testing.T) {
 			text += snippets[r.IntN(len(snippets))]
 		}
 		const width = 80
-		want := render(text, width, false, "")
+		want := render(text, width, "", "")
 		g := glass{vt10x.New(vt10x.WithSize(width, 200))}
 		now := time.Unix(0, 0)
 		v := newTurnView(&ui{screen: screen{w: g, repaint: true}}, func() time.Time { return now })
@@ -150,7 +150,7 @@ func TestMarkdownHostile(t *testing.T) {
 		"quotes": strings.Repeat(">", 1<<20), "links": strings.Repeat("[a](", 1<<18), "emphasis": strings.Repeat("*a_ ", 1<<18), "lines": strings.Repeat("*a\n", 1<<18),
 		"after much": strings.Repeat("some **text**\n\n", 2) + strings.Repeat("[", 1<<17), "in a list": "- a\n- b\n" + strings.Repeat("  [", 1<<15),
 	} {
-		w := newWriting(false, "")
+		w := newWriting("", "")
 		var got []string
 		for rest := text; rest != ""; {
 			k := min(len(rest), 8<<10)

@@ -62,7 +62,7 @@ func Ask(ctx context.Context, cfg Config, text string) error {
 		if !strings.HasSuffix(answer, "\n") {
 			answer += "\n"
 		}
-		if out := cfg.screen(cfg.Stdout, isTerminal(cfg.Stdout)); out.repaint || bool(out.style) {
+		if out := cfg.screen(cfg.Stdout, isTerminal(cfg.Stdout)); out.repaint || out.style != "" {
 			width, _ := out.size()
 			answer = render(answer, width, out.style, "")
 		}

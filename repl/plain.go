@@ -76,6 +76,8 @@ func (e *plainEditor) listen(func(byte, string)) (stop func()) { return func() {
 
 func (e *plainEditor) begin(string) bool { return false }
 
+func (e *plainEditor) vi(on bool) bool { return !on }
+
 func (e *plainEditor) remember(string) {}
 
 func (e *plainEditor) Close() error { return e.keys.Close() }

@@ -188,8 +188,7 @@ func describe(c *a2a.AgentCard) string {
 
 // herald tells changes as lines: each at once when they are few, and as numbers when they are many.
 type herald struct {
-	tell func(line string)
-	line func(change) string
+	tell func(text, look string)
 
 	batch []change
 	more  map[changeKind]int // of changes that are only counted
@@ -246,7 +245,7 @@ func (h *herald) run(ctx context.Context, changes <-chan change) {
 
 func (h *herald) flush() {
 	for _, c := range h.batch {
-		h.tell(h.line(c))
+		h.tell(changeText(c))
 		h.told++
 	}
 	h.batch = nil
@@ -268,22 +267,25 @@ func (h *herald) count() {
 		}
 	}
 	if len(parts) > 0 {
-		h.tell(strings.Join(parts, ", "))
+		h.tell(strings.Join(parts, ", "), lookDim)
 	}
 }
 
-// changeLine returns a change in words, to fit the screen. Only what warns may take more than a line of it.
-func changeLine(c change, width int, s style) string {
+// maxDescribed bounds what is shown of the description of an agent that joins, in columns.
+const maxDescribed = 120
+
+// changeText returns a change in words, and their look.
+func changeText(c change) (text, look string) {
 	switch c.kind {
 	case conflicted:
-		return s.yellow(fit(fmt.Sprintf("warning: two different cards under one id %s; give each agent its own name", c.agent), width-1))
+		return fmt.Sprintf("warning: two different cards under one id %s; give each agent its own name", c.agent), lookYellow
 	case joined, changed:
 		if c.mark != "" {
-			return s.yellow(strings.Join(Wrap(fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), width-1), "\n"))
+			return fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), lookYellow
 		}
 		if c.text != "" {
-			return s.dim(fit(fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, max(width-len(c.agent)-14, 8))), width-1))
+			return fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, maxDescribed)), lookDim
 		}
 	}
-	return s.dim(fit(c.agent+" "+string(c.kind), width-1))
+	return c.agent + " " + string(c.kind), lookDim
 }

@@ -21,7 +21,8 @@ func TestPresence(t *testing.T) {
 		if ch == nil {
 			return ""
 		}
-		return changeLine(*ch, 80, false)
+		text, _ := changeText(*ch)
+		return text
 	}
 	gone := func(id, instance string, why transport.GoneReason) *transport.Card {
 		return &transport.Card{AgentID: id, Instance: instance, Gone: why}
@@ -99,10 +100,7 @@ func TestHerald(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				var got []string
-				h := herald{
-					tell: func(line string) { got = append(got, time.Since(start).String()+" "+line) },
-					line: func(c change) string { return changeLine(c, 80, false) },
-				}
+				h := herald{tell: func(text, _ string) { got = append(got, time.Since(start).String()+" "+text) }}
 				ctx, stop := context.WithCancel(t.Context())
 				changes, done := make(chan change), make(chan struct{})
 				go func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -26,8 +27,7 @@ type lineEditor struct {
 
 	prompt int // columns
 
-	length    atomic.Int64 // of the line, in runes
-	searching atomic.Bool  // in the history, which a notice would end
+	length atomic.Int64 // of the line, in runes
 }
 
 // completer returns the word that ends at the cursor and what it could become.
@@ -73,6 +73,12 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 				last = w
 				resized()
 			}
+			if on := e.keys.isVi.Load(); on != e.rl.IsVimMode() {
+				e.rl.SetVimMode(on) // here, where the library reads it
+			}
+			if r == escapeMark {
+				return readline.CharEsc, true
+			}
 			if r == wakeMark {
 				_, _ = e.rl.Write([]byte(e.take()))
 				return readline.CharBell, true // does nothing
@@ -82,13 +88,17 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 	}
 	cfg.SetListener(func(line []rune, _ int, _ rune) ([]rune, int, bool) {
 		e.length.Store(int64(len(line)))
-		if now := e.rl.Operation.IsSearchMode(); e.searching.Swap(now) && !now {
+		if now := e.rl.Operation.IsSearchMode(); e.keys.searches.Swap(now) && !now {
 			e.keys.wake() // for what came meanwhile
 		}
 		return nil, 0, false
 	})
 	var err error
 	if e.rl, err = readline.NewEx(cfg); err != nil {
+		return nil, err
+	}
+	plain := *e.rl.Terminal.GetConfig() // the terminal reads Escape as it is typed, in vi mode too
+	if err := e.rl.Terminal.SetConfig(&plain); err != nil {
 		return nil, err
 	}
 	for _, text := range history {
@@ -104,6 +114,9 @@ func (e *lineEditor) readLine(prompt string) (string, error) {
 	line, err := e.rl.Readline()
 	_, _ = io.WriteString(e.out, pasteOff)
 	line = e.keys.expand(line)
+	if edit := e.keys.edit.Swap(false); edit && err == nil {
+		err = errEdit
+	}
 	if errors.Is(err, readline.ErrInterrupt) {
 		err = errInterrupt
 	}
@@ -111,7 +124,7 @@ func (e *lineEditor) readLine(prompt string) (string, error) {
 }
 
 func (e *lineEditor) wake() {
-	if !e.searching.Load() { // else at the next line
+	if !e.keys.searches.Load() { // else at the next line
 		e.keys.wake()
 	}
 }
@@ -135,6 +148,11 @@ func (e *lineEditor) listen(on func(key byte, typed string)) (stop func()) {
 
 func (e *lineEditor) begin(text string) bool {
 	e.keys.put(text)
+	return true
+}
+
+func (e *lineEditor) vi(on bool) bool {
+	e.keys.isVi.Store(on)
 	return true
 }
 
@@ -249,7 +267,7 @@ func (c completion) Do(line []rune, pos int) ([][]rune, int) {
 	n := len([]rune(word))
 	rest := []rune(commonPrefix(options))[n:]
 	switch {
-	case len(options) == 1:
+	case len(options) == 1 && !os.IsPathSeparator(options[0][len(options[0])-1]):
 		rest = append(rest, ' ')
 	case len(rest) == 0:
 		w, _ := screen{w: c.e.out.w}.size()

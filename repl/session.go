@@ -33,12 +33,13 @@ func (c *chat) resume(ctx context.Context, id string) error {
 	} else if err := transport.CheckID(id); err != nil {
 		return fmt.Errorf("the id %w", err)
 	}
+	c.follow(ctx, id)
 	if err := c.recap(ctx, id); err != nil {
+		c.follow(ctx, c.contextID)
 		return err
 	}
 	c.contextID = id
-	width, _ := c.ui.size()
-	c.ui.Print(c.ui.style.dim(fit("going on with "+oneLine(id), width-1)))
+	c.ui.Say("going on with "+oneLine(id), lookDim)
 	return nil
 }
 
@@ -75,9 +76,10 @@ func (c *chat) recap(ctx context.Context, id string) error {
 	return nil
 }
 
-func (c *chat) begin(context.Context, string) error {
+func (c *chat) begin(ctx context.Context, _ string) error {
 	c.contextID, c.last, c.lastFiles = c.Client.NextID(), "", nil
-	c.ui.Print(c.ui.style.dim("a new conversation: " + oneLine(c.contextID)))
+	c.follow(ctx, c.contextID)
+	c.ui.Say("a new conversation: "+oneLine(c.contextID), lookDim)
 	return nil
 }
 
@@ -114,7 +116,7 @@ func speaker(l *Line) string {
 
 // cancel asks Cortex to stop tasks; /tasks shows what came of it.
 func (c *chat) cancel(ctx context.Context, id string) error {
-	if id != "" && c.Backend.Tasks != nil {
+	if c.Backend.Tasks != nil {
 		all, err := c.Backend.Tasks(ctx, c.contextID)
 		if err != nil {
 			return err
@@ -125,8 +127,13 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 				ids = append(ids, string(t.ID))
 			}
 		}
-		if id, err = byPrefix(ids, id, "open task", "/tasks"); err != nil {
-			return err
+		switch {
+		case id != "":
+			if id, err = byPrefix(ids, id, "open task", "/tasks"); err != nil {
+				return err
+			}
+		case len(ids) == 0 && !c.asked(ctx):
+			return errors.New("nothing is open in this conversation")
 		}
 	}
 	x := transport.Cancel{TaskID: a2a.TaskID(id), Reason: "by the user"}
@@ -137,6 +144,6 @@ func (c *chat) cancel(ctx context.Context, id string) error {
 	if id != "" {
 		what = "task " + oneLine(id)
 	}
-	c.ui.Print(c.ui.style.dim("asked cortex to cancel " + what))
+	c.ui.Say("asked cortex to cancel "+what, lookDim)
 	return nil
 }

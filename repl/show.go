@@ -18,7 +18,7 @@ func (c *chat) help() {
 	notes := []string{
 		`Anything else is a message. End a line with \ to go on in the next, or put several lines between """ and """.`,
 		"exit, quit or bye leave; a space before them, or before a command, makes it a message.",
-		"Tab completes commands, @agents and ids. Ctrl-C stops what is running.",
+		"Tab completes commands, @agents, ids and files. Ctrl-X Ctrl-E has the line changed in your $EDITOR. Ctrl-C stops what is running.",
 	}
 	if c.Decides != "" {
 		notes = append(notes, strings.ToUpper(c.Decides[:1])+oneLine(c.Decides[1:]))
@@ -32,7 +32,7 @@ func (c *chat) help() {
 
 func (c *chat) table(t table, none string) {
 	if len(t.rows) == 0 {
-		c.ui.Print(c.ui.style.dim(none))
+		c.ui.Say(none, lookDim)
 		return
 	}
 	width, _ := c.ui.size()
@@ -115,7 +115,7 @@ func (c *chat) switchVerbose(context.Context, string) error {
 	if !c.verbose {
 		text = "answers come alone again"
 	}
-	c.ui.Print(c.ui.style.dim(text))
+	c.ui.Say(text, lookDim)
 	return nil
 }
 

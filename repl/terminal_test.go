@@ -94,6 +94,7 @@ func child() int {
 		Client:   &client.Client{Transport: bus, Grace: 50 * time.Millisecond},
 		Backend:  childBackend(),
 		Terminal: true, Name: "cortex", Version: "1.2.3", Where: "in this process", ContextID: "ctx-1", History: os.Getenv("REPL_TEST_HISTORY"),
+		Decides: os.Getenv("REPL_TEST_DECIDES"), Theme: os.Getenv("REPL_TEST_THEME"), Keys: os.Getenv("REPL_TEST_KEYS"),
 	}
 	ctx, done := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer done()

@@ -75,7 +75,7 @@ func (v *turnView) show(e *transport.Event) (failed bool) {
 func (v *turnView) delta(p *transport.Delta) {
 	if p.Attempt != v.attempt && v.written.Len() > 0 {
 		v.restart()
-		v.ui.Print(v.ui.style.dim("(starting again)"))
+		v.ui.Say("(starting again)", lookDim)
 	}
 	v.attempt = p.Attempt
 	if v.written.Len() > transport.MaxText {
@@ -138,7 +138,7 @@ func (v *turnView) answer(m *a2a.Message, failed bool) {
 	default:
 		v.finish()
 		if !failed { // a failure says itself what it is
-			v.ui.Print(v.ui.style.dim("(the whole answer:)"))
+			v.ui.Say("(the whole answer:)", lookDim)
 		}
 	}
 	if failed {

@@ -12,7 +12,7 @@ import (
 
 // editor reads lines that a person types.
 type editor interface {
-	// readLine shows the prompt and blocks for a line. Errors: errInterrupt, io.EOF.
+	// readLine shows the prompt and blocks for a line. Errors: errInterrupt, errEdit, io.EOF.
 	readLine(prompt string) (string, error)
 	// wake makes the editor, as soon as it is reading a line, take the notices from its ui and show them above that line.
 	// It does not block.
@@ -22,6 +22,8 @@ type editor interface {
 	listen(on func(key byte, typed string)) (stop func())
 	// begin has the next line begin with text, and reports whether that can be done.
 	begin(text string) bool
+	// vi has the keys be those of vi, or no longer, and reports whether that can be done.
+	vi(on bool) bool
 	// remember adds text to what the arrow keys recall.
 	remember(text string)
 	// Close unblocks readLine and gives the terminal back as it was.
@@ -30,6 +32,9 @@ type editor interface {
 
 // errInterrupt is returned when Ctrl-C was typed instead of a line.
 var errInterrupt = errors.New("interrupt")
+
+// errEdit is returned with a line that is not said but to be changed in an editor.
+var errEdit = errors.New("edit")
 
 // ui owns the terminal: nothing else writes to it. It is in one of two states. While it is prompting, the editor has the
 // last line of the screen and only whole lines appear above it. Otherwise it is busy: text streams, and below it, while
@@ -46,11 +51,14 @@ type ui struct {
 	inLine    bool     // busy: the cursor is behind text, not at the beginning of a line
 	streaming bool     // busy: between the first piece of a stream and its end; notices wait
 	live      []string // busy: lines on the screen above the cursor that will be replaced
-	waiting   []string // notices not shown yet
+	waiting   []notice // not shown yet
 	dropped   int      // notices that were too many
 
 	pending chan typed // of a readLine that was left running; used by ReadLine alone
 }
+
+// notice makes a notice for a screen of some width: one line or several, without the end of the last one.
+type notice func(width int, s style) string
 
 type typed struct {
 	line string
@@ -107,13 +115,18 @@ func (u *ui) Close() error {
 	return err
 }
 
-// Notice shows one line as soon as that disturbs nothing. Safe from any goroutine; it does not wait.
-func (u *ui) Notice(line string) {
+// Notice shows a text in a look, broken between its words, as soon as that disturbs nothing. Safe from any goroutine; it does not wait.
+func (u *ui) Notice(text, look string) {
+	u.notify(func(width int, s style) string { return s.lines(text, look, width) })
+}
+
+// notify is Notice for what is laid out otherwise.
+func (u *ui) notify(n notice) {
 	u.mu.Lock()
 	if len(u.waiting) >= maxWaiting {
 		u.dropped++
 	} else {
-		u.waiting = append(u.waiting, line)
+		u.waiting = append(u.waiting, n)
 	}
 	prompting := u.prompting
 	u.settle("")
@@ -134,7 +147,11 @@ func (u *ui) takeLocked() string {
 	if len(u.waiting) == 0 {
 		return ""
 	}
-	text := strings.Join(u.waiting, "\n") + "\n"
+	width, _ := u.size()
+	text := ""
+	for _, n := range u.waiting {
+		text += n(width, u.style) + "\n"
+	}
 	if u.dropped > 0 {
 		text += u.style.dim(fmt.Sprintf("(%d more lines are not shown)", u.dropped)) + "\n"
 	}
@@ -151,6 +168,29 @@ func (u *ui) Print(text string) {
 	}
 	u.streaming = false
 	u.settle(text)
+}
+
+// Say shows a text in a look, broken between its words.
+func (u *ui) Say(text, look string) {
+	width, _ := u.size()
+	u.Print(u.style.lines(text, look, width))
+}
+
+// dress shows everything in a style from now on.
+func (u *ui) dress(s style) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.style = s
+}
+
+// Away leaves the screen to something else until do returns. Notices wait.
+func (u *ui) Away(do func()) {
+	u.mu.Lock()
+	u.write(u.erase())
+	u.streaming = true
+	u.mu.Unlock()
+	do()
+	u.EndStream()
 }
 
 // Stream shows a piece of text behind the last one. Notices wait until EndStream.

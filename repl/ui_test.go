@@ -56,19 +56,19 @@ func TestUI(t *testing.T) {
 		}, "text"},
 		{"notices above the live lines", func(u *ui) {
 			u.Live([]string{"one"})
-			u.Notice("news")
+			u.Notice("news", "")
 		}, "news\none"},
 		{"notices behind a stream", func(u *ui) {
 			u.Stream("a\n")
-			u.Notice("news")
+			u.Notice("news", "")
 			u.Stream("b")
-			u.Notice("more")
+			u.Notice("more", "")
 			u.EndStream()
 		}, "a\nb\nnews\nmore"},
 		{"too many notices", func(u *ui) {
 			u.Stream("a")
 			for range maxWaiting + 3 {
-				u.Notice("n")
+				u.Notice("n", "")
 			}
 			u.EndStream()
 		}, strings.Repeat("n\n", 8) + "(3 more lines are not shown)"},

@@ -23,7 +23,7 @@ func upTo(s string, width int) string {
 	return s[:len(s)-len(rest)]
 }
 
-// fit returns s if it takes at most width columns, else its beginning with an ellipsis.
+// fit returns s if it takes at most width columns, else its beginning with an ellipsis: whole words, unless that leaves much of the room empty.
 func fit(s string, width int) string {
 	if len(upTo(s, width)) == len(s) {
 		return s
@@ -31,7 +31,11 @@ func fit(s string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	return strings.TrimRight(upTo(s, width-1), " ") + "…"
+	part := upTo(s, width-1)
+	if at := strings.LastIndexByte(part, ' '); at > len(part)/3 && s[len(part)] != ' ' {
+		part = part[:at]
+	}
+	return strings.TrimRight(part, " ") + "…"
 }
 
 // pad returns s filled with spaces to width columns.

@@ -163,27 +163,23 @@ func replaceIn(p any, by func(any) any) {
 				}
 			}
 		case *[]*a2a.Message:
-			for _, m := range *v {
-				if m != nil {
-					replaceIn(m, by)
-				}
-			}
+			replaceInEach(*v, by)
 		case *[]*a2a.Artifact:
-			for _, a := range *v {
-				if a != nil {
-					replaceIn(a, by)
-				}
-			}
+			replaceInEach(*v, by)
 		case **a2a.Message:
-			if *v != nil {
-				replaceIn(*v, by)
-			}
+			replaceInEach([]*a2a.Message{*v}, by)
 		case **a2a.Artifact:
-			if *v != nil {
-				replaceIn(*v, by)
-			}
+			replaceInEach([]*a2a.Artifact{*v}, by)
 		case *a2a.TaskStatus:
 			replaceIn(v, by)
+		}
+	}
+}
+
+func replaceInEach[T any](all []*T, by func(any) any) {
+	for _, p := range all {
+		if p != nil {
+			replaceIn(p, by)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -65,40 +66,38 @@ type Opaque struct {
 // PayloadVersion is the version of the payload kinds below on the wire.
 const PayloadVersion = "1"
 
+// payloads makes an empty payload of each kind that has a name of its own on the wire.
+var payloads = map[string]func() Payload{
+	"message":         func() Payload { return new(a2a.Message) },
+	"task":            func() Payload { return new(a2a.Task) },
+	"status-update":   func() Payload { return new(a2a.TaskStatusUpdateEvent) },
+	"artifact-update": func() Payload { return new(a2a.TaskArtifactUpdateEvent) },
+	"card":            func() Payload { return new(Card) },
+	"synced":          func() Payload { return new(Synced) },
+	"agent-event":     func() Payload { return new(AgentEvent) },
+	"deadline":        func() Payload { return new(Deadline) },
+	"cancel":          func() Payload { return new(Cancel) },
+	"share":           func() Payload { return new(Share) },
+	"forget":          func() Payload { return new(Forget) },
+	"delta":           func() Payload { return new(Delta) },
+}
+
+// kinds are the names of payloads by their types.
+var kinds = func() map[reflect.Type]string {
+	m := map[reflect.Type]string{}
+	for kind, payload := range payloads {
+		m[reflect.TypeOf(payload())] = kind
+	}
+	return m
+}()
+
 // PayloadKind returns the name of p's kind on the wire, or false for a type that is no payload.
 func PayloadKind(p Payload) (kind string, ok bool) {
-	switch p := p.(type) {
-	case *a2a.Message:
-		return "message", p != nil
-	case *a2a.Task:
-		return "task", p != nil
-	case *a2a.TaskStatusUpdateEvent:
-		return "status-update", p != nil
-	case *a2a.TaskArtifactUpdateEvent:
-		return "artifact-update", p != nil
-	case *Card:
-		return "card", p != nil
-	case *Synced:
-		return "synced", p != nil
-	case *AgentEvent:
-		return "agent-event", p != nil
-	case *Deadline:
-		return "deadline", p != nil
-	case *Cancel:
-		return "cancel", p != nil
-	case *Share:
-		return "share", p != nil
-	case *Forget:
-		return "forget", p != nil
-	case *Delta:
-		return "delta", p != nil
-	case *Opaque:
-		if p == nil {
-			return "", false
-		}
-		return p.Kind, true
+	if o, isOpaque := p.(*Opaque); isOpaque && o != nil {
+		return o.Kind, true
 	}
-	return "", false
+	kind, ok = kinds[reflect.TypeOf(p)]
+	return kind, ok && !reflect.ValueOf(p).IsNil()
 }
 
 // EncodePayload returns p's kind and version for an envelope, and its body: the object as JSON, the data of an Opaque as
@@ -156,34 +155,9 @@ func KnownKind(kind string) bool { return newPayload(kind, PayloadVersion) != ni
 
 // newPayload returns an empty payload of a kind, or nil for one that this build does not know.
 func newPayload(kind, version string) Payload {
-	if version != PayloadVersion {
+	payload := payloads[kind]
+	if payload == nil || version != PayloadVersion {
 		return nil
 	}
-	switch kind {
-	case "message":
-		return new(a2a.Message)
-	case "task":
-		return new(a2a.Task)
-	case "status-update":
-		return new(a2a.TaskStatusUpdateEvent)
-	case "artifact-update":
-		return new(a2a.TaskArtifactUpdateEvent)
-	case "card":
-		return new(Card)
-	case "synced":
-		return new(Synced)
-	case "agent-event":
-		return new(AgentEvent)
-	case "deadline":
-		return new(Deadline)
-	case "cancel":
-		return new(Cancel)
-	case "share":
-		return new(Share)
-	case "forget":
-		return new(Forget)
-	case "delta":
-		return new(Delta)
-	}
-	return nil
+	return payload()
 }

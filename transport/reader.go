@@ -112,33 +112,31 @@ func (r *reader) read(to any) {
 			*v = append(*v, p)
 		})
 	case *[]*a2a.Message:
-		*v = []*a2a.Message{}
-		r.list(func() {
-			var m *a2a.Message
-			r.read(&m)
-			*v = append(*v, m)
-		})
+		readList(r, v)
 	case *[]*a2a.Artifact:
-		*v = []*a2a.Artifact{}
-		r.list(func() {
-			var a *a2a.Artifact
-			r.read(&a)
-			*v = append(*v, a)
-		})
+		readList(r, v)
 	case **a2a.Message:
-		*v = new(a2a.Message)
-		f := fieldsOf(*v)
-		r.object(&f)
+		*v = readNew[a2a.Message](r)
 	case **a2a.Artifact:
-		*v = new(a2a.Artifact)
-		f := fieldsOf(*v)
-		r.object(&f)
+		*v = readNew[a2a.Artifact](r)
 	case *a2a.TaskStatus:
 		f := fieldsOf(v)
 		r.object(&f)
 	default:
 		r.odd = true
 	}
+}
+
+func readNew[T any](r *reader) *T {
+	v := new(T)
+	f := fieldsOf(v)
+	r.object(&f)
+	return v
+}
+
+func readList[T any](r *reader, to *[]*T) {
+	*to = []*T{}
+	r.list(func() { *to = append(*to, readNew[T](r)) })
 }
 
 // list calls element for each element of an array, to read it.

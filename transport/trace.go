@@ -1,6 +1,9 @@
 package transport
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxTracestate is how much of a tracestate is passed on, in bytes: what W3C asks for at least.
 const maxTracestate = 512
@@ -57,10 +60,8 @@ func isTracestate(s string) bool {
 		if !ok || n == len(keys) || !isTraceKey(key) || !isTraceValue(value) {
 			return false
 		}
-		for _, k := range keys[:n] {
-			if k == key {
-				return false
-			}
+		if slices.Contains(keys[:n], key) {
+			return false
 		}
 		keys[n] = key
 		n++
@@ -90,13 +91,6 @@ func isTraceName(s string) bool {
 }
 
 func isTraceValue(s string) bool {
-	if s == "" || len(s) > 256 { // its end is no space: see isTracestate
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '=' {
-			return false
-		}
-	}
-	return true
+	// Its end is no space: see isTracestate.
+	return s != "" && len(s) <= 256 && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
 }

@@ -156,31 +156,32 @@ func (w *writer) write(value any) (empty bool) {
 	case *a2a.ContentParts:
 		list(w, *v, w.part)
 	case *[]*a2a.Message:
-		list(w, *v, func(m *a2a.Message) { w.write(&m) })
+		list(w, *v, func(m *a2a.Message) { writeAt(w, m) })
 		return len(*v) == 0
 	case *[]*a2a.Artifact:
-		list(w, *v, func(a *a2a.Artifact) { w.write(&a) })
+		list(w, *v, func(a *a2a.Artifact) { writeAt(w, a) })
 		return len(*v) == 0
 	case **a2a.Message:
-		if *v == nil {
-			w.null()
-			return true
-		}
-		f := fieldsOf(*v)
-		w.object(&f)
+		return writeAt(w, *v)
 	case **a2a.Artifact:
-		if *v == nil {
-			w.null()
-			return true
-		}
-		f := fieldsOf(*v)
-		w.object(&f)
+		return writeAt(w, *v)
 	case *a2a.TaskStatus:
 		f := fieldsOf(v)
 		w.object(&f)
 	default:
 		w.err = fmt.Errorf("a field of type %T is not known", value)
 	}
+	return false
+}
+
+// writeAt writes the object at p, and reports whether there is none.
+func writeAt[T any](w *writer, p *T) (none bool) {
+	if p == nil {
+		w.null()
+		return true
+	}
+	f := fieldsOf(p)
+	w.object(&f)
 	return false
 }
 

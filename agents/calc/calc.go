@@ -33,8 +33,7 @@ func Answer(text string) (string, error) {
 	}
 	request = rephrase(request)
 	v, err := evaluate(request)
-	var unknown *unknownError
-	if errors.As(err, &unknown) {
+	if _, ok := errors.AsType[*unknownError](err); ok {
 		// Words around one expression do no harm.
 		if inner, ok := onlyExpression(request); ok {
 			request = inner
@@ -87,6 +86,9 @@ var phrases = []struct {
 	{regexp.MustCompile(`(?i)^multiply (.+) (?:by|with|and) (.+)$`), "$1 * $2"},
 	{regexp.MustCompile(`(?i)^add (.+) (?:and|to) (.+)$`), "$1 + $2"},
 	{regexp.MustCompile(`(?i)^(?:subtract|take) (.+) from (.+)$`), "$2 - $1"},
+	{regexp.MustCompile(`(?i)^(?:double|twice) (.+)$`), "$1 * 2"},
+	{regexp.MustCompile(`(?i)^triple (.+)$`), "$1 * 3"},
+	{regexp.MustCompile(`(?i)^halve (.+)$`), "$1 / 2"},
 	{regexp.MustCompile(`(?i)^(?:the )?difference (?:between|of) (.+) and (.+)$`), "$1 - $2"},
 	{regexp.MustCompile(`(?i)^(?:the )?product of (.+) and (.+)$`), "$1 * $2"},
 	{regexp.MustCompile(`(?i)^(?:the )?(?:sum|total) of (.+)$`), "sum($1)"},
@@ -104,10 +106,10 @@ func rephrase(s string) string {
 		if m == nil {
 			continue
 		}
-		if len(m) == 2 {
+		if len(m) == 2 && strings.HasSuffix(p.to, ")") {
 			return strings.Replace(p.to, "$1", listAnd.ReplaceAllString(m[1], ", "), 1)
 		}
-		return strings.NewReplacer("$1", operand(m[1]), "$2", operand(m[2])).Replace(p.to)
+		return strings.NewReplacer("$1", operand(m[1]), "$2", operand(m[len(m)-1])).Replace(p.to)
 	}
 	return s
 }

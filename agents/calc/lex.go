@@ -1,13 +1,14 @@
 package calc
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // maxExponent bounds the exponent of a number such as 1e6.
@@ -34,6 +35,7 @@ const (
 	percent  tokenKind = '%'
 	of       tokenKind = 'O'
 	off      tokenKind = '-' // as in "10% off 80"
+	filler   tokenKind = ' ' // says nothing
 	unknown  tokenKind = '?'
 )
 
@@ -54,170 +56,82 @@ func (e *unknownError) Error() string {
 	return fmt.Sprintf("I do not understand %q: %v", shorten(e.word), errHelp)
 }
 
-var (
-	digits    = regexp.MustCompile(`^(?:\d+(?:\.\d+)?|\.\d+)(?:[eE]([+-]?\d+))?`)
-	thousands = regexp.MustCompile(`^\d{1,3}(?:,\d{3})+(?:\.\d+)?`)
-	name      = regexp.MustCompile(`^(?:log10|log2|\p{L}+)`)
-)
-
-// wordPhrases and wordTokens are what operators and numbers are called. Longer phrases come before their beginnings.
-var wordPhrases = []struct {
-	phrase string
-	t      token
-}{
-	{"raised to the power of", op("^")},
-	{"to the power of", op("^")},
-	{"raised to", op("^")},
-	{"square root of", fn("sqrt")},
-	{"square root", fn("sqrt")},
-	{"cube root of", fn("cbrt")},
-	{"absolute value of", fn("abs")},
-	{"multiplied by", op("*")},
-	{"divided by", op("/")},
-	{"per cent", token{kind: percent, text: "percent"}},
-}
-
-var wordTokens = map[string]token{
-	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "over": op("/"), "mod": op("mod"), "modulo": op("mod"),
-	"percent": {kind: percent, text: "percent"}, "of": {kind: of}, "off": {kind: off},
+// lexemes are what words, phrases and signs stand for.
+var lexemes = map[string]token{
+	"plus": op("+"), "minus": op("-"), "less": op("-"), "times": op("*"), "multiplied by": op("*"), "over": op("/"), "divided by": op("/"),
+	"mod": op("mod"), "modulo": op("mod"), "raised to": op("^"), "to the power of": op("^"), "raised to the power of": op("^"),
+	"square root": fn("sqrt"), "square root of": fn("sqrt"), "cube root of": fn("cbrt"), "absolute value of": fn("abs"),
+	"percent": {kind: percent, text: "percent"}, "per cent": {kind: percent, text: "percent"}, "of": {kind: of}, "off": {kind: off},
 	"pi": {kind: constant, text: "pi"}, "π": {kind: constant, text: "pi"}, "e": {kind: constant, text: "e"},
 	"zero": num(0, 1), "one": num(1, 1), "two": num(2, 1), "three": num(3, 1), "four": num(4, 1), "five": num(5, 1), "six": num(6, 1),
 	"seven": num(7, 1), "eight": num(8, 1), "nine": num(9, 1), "ten": num(10, 1), "eleven": num(11, 1), "twelve": num(12, 1),
 	"half": num(1, 2), "quarter": num(1, 4), "third": num(1, 3),
+
+	"+": op("+"), "-": op("-"), "−": op("-"), "–": op("-"), "*": op("*"), "×": op("*"), "·": op("*"), "⋅": op("*"), "/": op("/"), "÷": op("/"),
+	"^": op("^"), "**": op("^"), "²": num(2, 1), "³": num(3, 1), "√": fn("sqrt"), "%": {kind: percent}, ",": {kind: comma},
+	"(": {kind: open}, "[": {kind: open}, ")": {kind: closed}, "]": {kind: closed},
+
+	"a": {kind: filler}, "an": {kind: filler}, "the": {kind: filler}, "$": {kind: filler}, "€": {kind: filler}, "£": {kind: filler}, "¥": {kind: filler},
 }
 
-func op(text string) token     { return token{kind: operator, text: text} }
-func fn(text string) token     { return token{kind: function, text: text} }
-func num(a, b int64) token     { return token{kind: number, value: big.NewRat(a, b)} }
-func isCurrency(r rune) bool   { return r == '$' || r == '€' || r == '£' || r == '¥' }
-func shorten(s string) string  { return fmt.Sprintf("%.40s", s) }
-func isFiller(s string) bool   { return s == "a" || s == "an" || s == "the" }
-func isFunction(s string) bool { _, ok := functions[s]; return ok }
+func op(text string) token    { return token{kind: operator, text: text} }
+func fn(text string) token    { return token{kind: function, text: text} }
+func num(a, b int64) token    { return token{kind: number, value: big.NewRat(a, b)} }
+func shorten(s string) string { return fmt.Sprintf("%.40s", s) }
+
+// split finds lexemes, or what is none; splitArguments does where a function is called, and a comma separates arguments.
+var split, splitArguments, call = func() (split, arguments, call *regexp.Regexp) {
+	longest := func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }
+	phrases := slices.DeleteFunc(slices.SortedFunc(maps.Keys(lexemes), longest), func(s string) bool { return !strings.Contains(s, " ") })
+	names := strings.Join(slices.SortedFunc(maps.Keys(functions), longest), "|")
+	const thousands, rest = `\d{1,3}(?:,\d{3})+(?:\.\d+)?|`, `(?:\d+(?:\.\d+)?|\.\d+)(?:e[+-]?\d+)?|\*\*|\pL+|\PZ`
+	begin := `(?i)(?:` + strings.Join(phrases, "|") + `|` + names + `)\b|`
+	return regexp.MustCompile(begin + thousands + rest), regexp.MustCompile(begin + rest), regexp.MustCompile(`(?i)\b(?:` + names + `)\s*[(\[]`)
+}()
 
 // lex cuts s into tokens; words that are no arithmetic become unknown ones.
 func lex(s string) ([]token, error) {
-	var out []token
-	var calls []bool // for each open parenthesis, whether it is a function's: there a comma separates arguments
-	add := func(t token, from, to int) {
-		t.from, t.to = from, to
-		out = append(out, t)
+	re := split
+	if call.MatchString(s) {
+		re = splitArguments
 	}
-	for i := 0; i < len(s); {
-		rest := s[i:]
-		r, size := utf8.DecodeRuneInString(rest)
-		if unicode.IsSpace(r) || isCurrency(r) {
-			i += size
-			continue
-		}
-		if t, n, err := lexNumber(rest, len(calls) > 0 && calls[len(calls)-1]); err != nil {
-			return nil, err
-		} else if n > 0 {
-			add(t, i, i+n)
-			i += n
-			continue
-		}
-		if n := len(name.FindString(rest)); n > 0 {
-			t, n := lexWord(rest, n, out)
-			if t.kind != 0 {
-				add(t, i, i+n)
+	var out []token
+	for _, at := range re.FindAllStringIndex(s, -1) {
+		text := strings.ToLower(s[at[0]:at[1]])
+		t, known := lexemes[text]
+		_, isFunction := functions[text]
+		switch {
+		case known:
+		case isFunction:
+			t = fn(text)
+		case strings.ContainsAny(text, "0123456789"):
+			_, exponent, _ := strings.Cut(text, "e")
+			if e, err := strconv.Atoi(exponent); exponent != "" && (err != nil || e > maxExponent || e < -maxExponent) {
+				return nil, fmt.Errorf("%s: exponents over %d are too large for me", shorten(text), maxExponent)
 			}
-			i += n
-			continue
-		}
-		t := token{kind: unknown, text: string(r)}
-		switch r {
-		case '+':
-			t = op("+")
-		case '-', '−', '–':
-			t = op("-")
-		case '*', '×', '·', '⋅':
+			v, ok := new(big.Rat).SetString(strings.ReplaceAll(text, ",", ""))
+			if !ok {
+				return nil, fmt.Errorf("%s is no number", shorten(text))
+			}
+			t = token{kind: number, value: v}
+		case text == "x" && len(out) > 0 && out[len(out)-1].endsOperand() && beforeOperand.MatchString(s[at[1]:]):
 			t = op("*")
-			if strings.HasPrefix(rest, "**") {
-				t, size = op("^"), 2
-			}
-		case '/', '÷':
-			t = op("/")
-		case '^':
-			t = op("^")
-		case '√':
-			t = fn("sqrt")
-		case '²':
-			add(op("^"), i, i+size)
-			t = num(2, 1)
-		case '³':
-			add(op("^"), i, i+size)
-			t = num(3, 1)
-		case '%':
-			t = token{kind: percent}
-		case '(', '[':
-			t = token{kind: open}
-			calls = append(calls, len(out) > 0 && out[len(out)-1].kind == function)
-		case ')', ']':
-			t = token{kind: closed}
-			if len(calls) > 0 {
-				calls = calls[:len(calls)-1]
-			}
-		case ',':
-			t = token{kind: comma}
+		default:
+			t = token{kind: unknown, text: s[at[0]:at[1]]}
 		}
-		add(t, i, i+size)
-		i += size
+		if text == "²" || text == "³" {
+			out = append(out, token{kind: operator, text: "^", from: at[0], to: at[1]})
+		}
+		if t.kind != filler {
+			t.from, t.to = at[0], at[1]
+			out = append(out, t)
+		}
 	}
 	return out, nil
 }
 
-// lexNumber reads the number that s begins with; its length is 0 when there is none.
-func lexNumber(s string, inCall bool) (token, int, error) {
-	if !inCall {
-		if m := thousands.FindString(s); m != "" && !strings.HasPrefix(s[len(m):], ",") && !startsWithDigit(s[len(m):]) {
-			v, _ := new(big.Rat).SetString(strings.ReplaceAll(m, ",", ""))
-			return token{kind: number, value: v}, len(m), nil
-		}
-	}
-	m := digits.FindStringSubmatch(s)
-	if m == nil {
-		return token{}, 0, nil
-	}
-	if e, err := strconv.Atoi(m[1]); m[1] != "" && (err != nil || e > maxExponent || e < -maxExponent) {
-		return token{}, 0, fmt.Errorf("%s: exponents over %d are too large for me", shorten(m[0]), maxExponent)
-	}
-	v, ok := new(big.Rat).SetString(m[0])
-	if !ok {
-		return token{}, 0, fmt.Errorf("%s is no number", shorten(m[0]))
-	}
-	return token{kind: number, value: v}, len(m[0]), nil
-}
-
-func startsWithDigit(s string) bool { return s != "" && s[0] >= '0' && s[0] <= '9' }
-
-// lexWord reads the word of n bytes, or the phrase, that s begins with, after the tokens before. A filler gives no token.
-func lexWord(s string, n int, before []token) (token, int) {
-	for _, p := range wordPhrases {
-		if len(s) >= len(p.phrase) && strings.EqualFold(s[:len(p.phrase)], p.phrase) && !isLetter(s[len(p.phrase):]) {
-			return p.t, len(p.phrase)
-		}
-	}
-	word := strings.ToLower(s[:n])
-	if t, ok := wordTokens[word]; ok {
-		return t, n
-	}
-	switch {
-	case isFunction(word):
-		return fn(word), n
-	case isFiller(word):
-		return token{}, n
-	case word == "x" && len(before) > 0 && before[len(before)-1].endsOperand():
-		if next := strings.TrimSpace(s[n:]); next != "" && (isLetter(next) || strings.ContainsAny(next[:1], "0123456789.(-$")) {
-			return op("*"), n
-		}
-	}
-	return token{kind: unknown, text: s[:n]}, n
-}
-
-func isLetter(s string) bool {
-	r, _ := utf8.DecodeRuneInString(s)
-	return unicode.IsLetter(r)
-}
+// beforeOperand finds what an operand, or words for one, can begin with.
+var beforeOperand = regexp.MustCompile(`^\s*[\pL0-9.($-]`)
 
 // onlyExpression returns the part of s that is an expression, when there is exactly one, between words that are none.
 func onlyExpression(s string) (string, bool) {

@@ -21,31 +21,48 @@ const (
 )
 
 // Answer returns the time and date at now in every place that text names, a line each. Without a place they are given in
-// UTC and in now's own zone. Places that are not known get a line that says so; when none is known, Answer returns an error
-// that names them.
+// UTC and in now's own zone. Asked for tomorrow or yesterday, it returns that date; asked for any other time, it says that it
+// knows only this one. Places that are not known get a line that says so; when none is known, Answer returns an error that
+// names them.
 func Answer(text string, now time.Time) (string, error) {
 	if len(text) > maxText {
 		text = text[:maxText]
 	}
-	found, unknown := places(text)
+	found, unknown := places(anotherTime.ReplaceAllString(text, " "))
 	if len(found) == 0 && len(unknown) > 0 {
 		return "", errors.New(dontKnow(unknown) + "; name a large city, or a time zone such as Europe/Berlin or UTC+2")
 	}
+	tell := func(where string, now time.Time) string { return where + ": " + format(now) }
+	if day := strings.ToLower(anotherDay.FindString(text)); day != "" {
+		days := map[string]int{"tomorrow": 1, "yesterday": -1}[day]
+		tell = func(where string, now time.Time) string {
+			return where + ", " + day + ": " + now.AddDate(0, 0, days).Format("Monday, 2 January 2006")
+		}
+	}
 	var lines []string
 	if len(found) == 0 {
-		lines = append(lines, "UTC: "+format(now.UTC()))
-		if _, offset := now.Zone(); offset != 0 || now.Location().String() != "UTC" {
-			lines = append(lines, "Local time: "+format(now))
+		lines = append(lines, tell("UTC", now.UTC()))
+		if _, offset := now.Zone(); offset != 0 {
+			lines = append(lines, tell("Local time", now))
 		}
 	}
 	for _, p := range found {
-		lines = append(lines, p.String()+": "+format(now.In(p.zone)))
+		lines = append(lines, tell(p.String(), now.In(p.zone)))
+	}
+	if anotherTime.MatchString(text) {
+		lines = append(lines, "That is now: I do not know about other times.")
 	}
 	if len(unknown) > 0 {
 		lines = append(lines, dontKnow(unknown)+".")
 	}
 	return strings.Join(lines, "\n"), nil
 }
+
+var (
+	anotherDay  = regexp.MustCompile(`(?i)\b(?:tomorrow|yesterday)\b`)
+	anotherTime = regexp.MustCompile(`(?i)\b\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b|(?:^|\s)\d{1,2}:\d\d\b|\b(?:at noon|at midnight|(?:hours?|minutes?|days?|weeks?|months?|years?) (?:ago|from now|before|after))\b|` +
+		`\bin (?:an?|\d+) (?:hours?|minutes?|days?|weeks?|months?|years?)\b|\b(?:next|last|on) (?:week|month|year|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b`)
+)
 
 func dontKnow(names []string) string {
 	quoted := make([]string, len(names))
@@ -152,7 +169,7 @@ var (
 	// before are the words that a place follows.
 	before = []string{"in", "at", "for"}
 	// fillers are words that are no part of a place's name where one is expected.
-	fillers = strings.Fields(`a an the this that now right currently current present please today tomorrow moment time times date day
+	fillers = strings.Fields(`a an the this that now right currently current present please today tomorrow yesterday moment time times date day
 		week weekday hour hours local zone timezone zones timezones city of town country capital both is it what whats be there
 		here me us you my your place places world around respectively 12 24 12h 24h format clock english words iso also too same tell
 		give show then`)

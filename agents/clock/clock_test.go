@@ -49,6 +49,13 @@ func TestAnswer(t *testing.T) {
 		{"time in GMT-3", []string{"UTC-03:00: 06:05:12 on Friday, 20 November 2026, UTC-03:00"}},
 		{"time in Portland, OR", []string{"Portland (America/Los_Angeles): 01:05:12 on Friday, 20 November 2026, UTC-08:00"}},
 		{"time for their meeting in Tokyo", []string{tokyo}},
+		{"what day is tomorrow?", []string{"UTC, tomorrow: Saturday, 21 November 2026"}},
+		{"what was the date yesterday in Tokyo and in Berlin", []string{"Tokyo (Asia/Tokyo), yesterday: Thursday, 19 November 2026", "Berlin (Europe/Berlin), yesterday: Thursday, 19 November 2026"}},
+		{"3 pm in Berlin is what in Tokyo?", []string{berlin, tokyo, "That is now: I do not know about other times."}},
+		{"time in Tokyo in 3 hours", []string{tokyo, "That is now: I do not know about other times."}},
+		{"and the day before?", []string{utc, "That is now: I do not know about other times."}},
+		{"what day is next Friday?", []string{utc, "That is now: I do not know about other times."}},
+		{"time at UTC+05:45", []string{"UTC+05:45: 14:50:12 on Friday, 20 November 2026, UTC+05:45"}},
 		{"time in Tokyo and Atlantis", []string{tokyo, `I know no place called "Atlantis".`}},
 	}
 	for _, tt := range tests {

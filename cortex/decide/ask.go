@@ -24,8 +24,13 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return nil, err
 	}
 	text := d.m.newDraft(ctx, d.conv, d.turn)
-	decided, err := within(ctx, d.m, func() (*llm.Decision, error) { return callDecider(ctx, d.m.cfg.Decider, t, text.write) },
-		func(dec *llm.Decision) llm.Usage { return dec.Usage })
+	decided, err := within(ctx, d.m, func() (*llm.Decision, error) {
+		dec, err := d.m.cfg.Decider.Decide(ctx, t, text.write)
+		if err == nil && dec == nil {
+			err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
+		}
+		return dec, err
+	}, func(dec *llm.Decision) llm.Usage { return dec.Usage })
 	text.end()
 	d.m.decisions.Add(1)
 	if err != nil {

@@ -13,16 +13,6 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// callDecider is Decide, with a panic of a plugged-in decider as an error.
-func callDecider(ctx context.Context, d llm.Decider, t *llm.Turn, stream func(string)) (dec *llm.Decision, err error) {
-	defer recovered(&err)
-	dec, err = d.Decide(ctx, t, stream)
-	if err == nil && dec == nil {
-		err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)
-	}
-	return dec, err
-}
-
 // Bounds of a decider that does not heed its context. Nothing can end a goroutine from outside: it is left behind, with what it holds.
 const (
 	stuckGrace = 10 * time.Second // that it has to return when its time is over, or its turn canceled
@@ -76,8 +66,8 @@ func (s *stuck) trouble() string {
 		s.since.UTC().Format(time.RFC3339), s.n, maxStuck)
 }
 
-// within returns what f does, which calls the decider, or errStuck when f does not return though ctx is over. What it costs then counts on
-// the day only, once it is known.
+// within returns what f does, which calls the decider, with a panic as an error; or errStuck when f does not return though ctx is over. What
+// it costs then counts on the day only, once it is known.
 func within[T any](ctx context.Context, m *Maker, f func() (T, error), cost func(T) llm.Usage) (T, error) {
 	type outcome struct {
 		value T
@@ -90,8 +80,10 @@ func within[T any](ctx context.Context, m *Maker, f func() (T, error), cost func
 	}
 	returned := make(chan outcome, 1)
 	go func() {
-		value, err := f()
-		returned <- outcome{value, err}
+		var o outcome
+		defer func() { returned <- o }()
+		defer recovered(&o.err)
+		o.value, o.err = f()
 	}()
 	select {
 	case r := <-returned:

@@ -69,8 +69,13 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		sctx = half
 	}
 	s, err := within(ctx, d.m, func() (*llm.Summary, error) {
-		return callCompactor(sctx, d.m.cfg.Decider.(llm.Compactor), t, why != ifTooLong)
-	}, summaryCost)
+		return d.m.cfg.Decider.(llm.Compactor).Compact(sctx, t, why != ifTooLong)
+	}, func(s *llm.Summary) (cost llm.Usage) {
+		if s != nil {
+			cost = s.Usage
+		}
+		return cost
+	})
 	switch {
 	case errors.Is(err, errStuck):
 		return false, err
@@ -114,17 +119,4 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 	}
 	d.m.log.Info("conversation summarised", "context_id", d.conv.ContextID, "turn", d.turn.ID, "turns", turns, "text", len(made.Text))
 	return true, nil
-}
-
-func summaryCost(s *llm.Summary) llm.Usage {
-	if s == nil {
-		return llm.Usage{}
-	}
-	return s.Usage
-}
-
-// callCompactor is Compact, with a panic of a plugged-in decider as an error.
-func callCompactor(ctx context.Context, c llm.Compactor, t *llm.Turn, force bool) (s *llm.Summary, err error) {
-	defer recovered(&err)
-	return c.Compact(ctx, t, force)
 }

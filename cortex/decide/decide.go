@@ -115,7 +115,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	case err != nil:
 		m.failures.Add(1)
 		attrs := []any{"context_id", conv.ContextID, "turn", turn.ID, "err", err}
-		if p := (*panicError)(nil); errors.As(err, &p) {
+		if p, ok := errors.AsType[*panicError](err); ok {
 			attrs = append(attrs, "stack", string(p.stack))
 		}
 		m.log.Warn("no decision", attrs...) // the user is told

@@ -40,8 +40,7 @@ var advice = []struct {
 
 // explain tells the user on one line why d failed with err, and what to do; the vendor's words come last.
 func (d *decision) explain(err error) string {
-	var words conversation.Failure
-	if errors.As(err, &words) {
+	if words, ok := errors.AsType[conversation.Failure](err); ok {
 		return string(words)
 	}
 	what := "something went wrong. Ask again; Cortex's log may tell more."
@@ -63,8 +62,7 @@ func (d *decision) explain(err error) string {
 			}
 		}
 	}
-	var vendor *llm.Error
-	if errors.As(err, &vendor) {
+	if vendor, ok := errors.AsType[*llm.Error](err); ok {
 		if vendor.Provider != "" {
 			what = strings.ReplaceAll(what, "check NAME", "check "+prompt.Clean(vendor.Provider, 64))
 		}

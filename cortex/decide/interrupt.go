@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -13,9 +14,8 @@ import (
 type interrupts struct {
 	mu       sync.Mutex
 	deciding map[conversation.Key]deciding // the decisions that run now
-	early    map[interruptKey][]string     // who canceled turns about which nothing was being decided; the decision may begin yet
-	order    []interruptKey                // of early, a ring that begins at next once full
-	next     int
+	// Who canceled turns about which nothing was being decided; the decision may begin yet.
+	early recent.Cache[interruptKey, []string]
 }
 
 // Interrupt ends what is being decided about the turn that c names in a conversation, or about any, if from may cancel it. One that names
@@ -42,7 +42,7 @@ type deciding struct {
 }
 
 func newInterrupts() *interrupts {
-	return &interrupts{deciding: map[conversation.Key]deciding{}, early: map[interruptKey][]string{}}
+	return &interrupts{deciding: map[conversation.Key]deciding{}}
 }
 
 // begin lets a Cancel for turn, from whoever may, call cancel until done is called, at once when it was here before.
@@ -51,7 +51,7 @@ func (in *interrupts) begin(conv *conversation.Conversation, turn *conversation.
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.deciding[k] = deciding{turn.ID, may, cancel}
-	if slices.ContainsFunc(in.early[interruptKey{k, turn.ID}], may) {
+	if by, _ := in.early.Get(interruptKey{k, turn.ID}); slices.ContainsFunc(by, may) {
 		cancel(errCanceled)
 	}
 	return func() {
@@ -74,20 +74,10 @@ func (in *interrupts) end(k conversation.Key, c *transport.Cancel, from string) 
 		return
 	}
 	turn := interruptKey{k, c.Turn}
-	by, known := in.early[turn]
-	if len(by) < maxEarlyBy && !slices.Contains(by, from) {
-		in.early[turn] = append(by, from)
+	if by, _ := in.early.Get(turn); len(by) < maxEarlyBy && !slices.Contains(by, from) {
+		for in.early.Put(turn, append(by, from), 1); in.early.Len() > maxEarly; in.early.Drop() {
+		}
 	}
-	if known {
-		return
-	}
-	if len(in.order) < maxEarly {
-		in.order = append(in.order, turn)
-		return
-	}
-	delete(in.early, in.order[in.next])
-	in.order[in.next] = turn
-	in.next = (in.next + 1) % maxEarly
 }
 
 // mayCancelTurn returns who may cancel turn at this time.

@@ -44,7 +44,7 @@ type Maker struct {
 	interrupts *interrupts
 	inFlight   *inFlight
 	stuck      stuck
-	rates      *rates
+	rates      rates
 	decisions  atomic.Int64
 	failures   atomic.Int64
 }
@@ -52,7 +52,7 @@ type Maker struct {
 // New returns a Maker. It does no I/O.
 func New(cfg Config) *Maker {
 	return &Maker{
-		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg), rates: newRates(),
+		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/internal/recent"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -24,16 +25,8 @@ const (
 // each counts the conversations that it owns. They are safe for concurrent use.
 type rates struct {
 	mu      sync.Mutex
-	byAgent map[string]*pace
+	byAgent recent.Cache[string, *rate.Limiter]
 }
-
-// pace is that of one agent.
-type pace struct {
-	*rate.Limiter
-	last time.Time // when it asked
-}
-
-func newRates() *rates { return &rates{byAgent: map[string]*pace{}} }
 
 // admit returns why an agent may not ask at time now, or "". perMinute is what a rule allows it; 0: there is none.
 func (r *rates) admit(agent string, perMinute int, now time.Time) string {
@@ -43,13 +36,12 @@ func (r *rates) admit(agent string, perMinute int, now time.Time) string {
 	limit, burst := rate.Limit(float64(perMinute)/60), max(1, perMinute/burstShare)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.byAgent[agent]
-	if p == nil {
-		r.forget()
-		p = &pace{Limiter: rate.NewLimiter(limit, burst)}
-		r.byAgent[agent] = p
+	p, ok := r.byAgent.Get(agent)
+	if !ok {
+		p = rate.NewLimiter(limit, burst)
+		for r.byAgent.Put(agent, p, 1); r.byAgent.Len() > maxRates; r.byAgent.Drop() {
+		}
 	}
-	p.last = now
 	if p.Limit() != limit { // the rule has changed
 		p.SetLimitAt(now, limit)
 		p.SetBurstAt(now, burst)
@@ -89,18 +81,4 @@ func (m *Maker) overOwnRate(conv *conversation.Conversation, turn *conversation.
 		return ""
 	}
 	return m.rates.admit(agent, m.policy().Requests(agent), m.cfg.Now())
-}
-
-// forget makes room for another agent.
-func (r *rates) forget() {
-	if len(r.byAgent) < maxRates {
-		return
-	}
-	oldest := ""
-	for agent, p := range r.byAgent {
-		if oldest == "" || p.last.Before(r.byAgent[oldest].last) {
-			oldest = agent
-		}
-	}
-	delete(r.byAgent, oldest)
 }

@@ -8,7 +8,7 @@ import (
 
 // TestRatesAreBounded: of very many agents those that asked the longest ago are forgotten, and not those that ask too often.
 func TestRatesAreBounded(t *testing.T) {
-	r, now := newRates(), time.Now()
+	r, now := &rates{}, time.Now()
 	refused := 0
 	for i := range 10_000 {
 		now = now.Add(time.Microsecond)
@@ -17,7 +17,7 @@ func TestRatesAreBounded(t *testing.T) {
 			refused++
 		}
 	}
-	if n := len(r.byAgent); n != 4096 || refused != 90 {
+	if n := r.byAgent.Len(); n != 4096 || refused != 90 {
 		t.Errorf("%d agents are known, and the hasty one was refused %d times of 100, want 4096 and 90", n, refused)
 	}
 }

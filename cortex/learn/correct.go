@@ -10,37 +10,14 @@ import (
 )
 
 // corrections are how people begin a message that says that the answer before was not what they wanted.
-var corrections = [][]string{
-	{"no"},
-	{"nope"},
-	{"wrong"},
-	{"incorrect"},
-	{"not", "that"},
-	{"not", "what"},
-	{"that", "is", "not"},
-	{"that", "isn't"},
-	{"thats", "not"},
-	{"that's", "not"},
-	{"that", "is", "wrong"},
-	{"that's", "wrong"},
-	{"this", "is", "wrong"},
-	{"this", "is", "not"},
-	{"this", "isn't"},
-	{"i", "meant"},
-	{"i", "mean"},
-	{"i", "didn't"},
-	{"i", "did", "not"},
-	{"you", "misunderstood"},
-	{"bad", "answer"},
-	{"ask", "someone", "else"},
-	{"nein"},
-	{"falsch"},
-	{"non"},
-	{"nicht"},
-	{"je", "voulais"},
-	{"quise", "decir"},
-	{"incorrecto"},
-}
+var corrections = func() (all [][]string) {
+	for phrase := range strings.SplitSeq("no, nope, wrong, incorrect, not that, not what, that is not, that isn't, thats not, that's not, that is wrong, "+
+		"that's wrong, this is wrong, this is not, this isn't, i meant, i mean, i didn't, i did not, you misunderstood, bad answer, "+
+		"ask someone else, nein, falsch, non, nicht, je voulais, quise decir, incorrecto", ",") {
+		all = append(all, strings.Fields(phrase))
+	}
+	return all
+}()
 
 // longestCorrection is how many words the longest of corrections has, or one and the word behind it.
 const longestCorrection = 3

@@ -63,49 +63,6 @@ func (g globs) match(s string) bool {
 	return slices.ContainsFunc(g, func(g glob) bool { return g.match(s) })
 }
 
-// index finds the rules about an agent among many: by what their globs begin with, so that one lookup for each length of these is
-// enough.
-type index struct {
-	byPrefix map[string][]entry
-	lengths  []int // of the prefixes, ascending
-}
-
-type entry struct {
-	glob glob
-	rule int
-}
-
-func newIndex(rules []*rule) index {
-	x := index{byPrefix: map[string][]entry{}}
-	for at, r := range rules {
-		for _, g := range r.agents {
-			x.byPrefix[g.prefix] = append(x.byPrefix[g.prefix], entry{g, at})
-			x.lengths = append(x.lengths, len(g.prefix))
-		}
-	}
-	slices.Sort(x.lengths)
-	x.lengths = slices.Compact(x.lengths)
-	return x
-}
-
-// find returns the places of the rules that match, ascending.
-func (x *index) find(s string) []int {
-	var found []int
-	hidden := hideSlashes(s)
-	for _, n := range x.lengths {
-		if n > len(hidden) {
-			break
-		}
-		for _, e := range x.byPrefix[hidden[:n]] {
-			if e.glob.match(s) {
-				found = append(found, e.rule)
-			}
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
-}
-
 // maxMemo bounds the agents whose rules are remembered: their ids are strangers' words.
 const maxMemo = 1 << 16
 

@@ -81,7 +81,6 @@ func read(plain json.RawMessage) (*Policy, error) {
 		}
 		p.rules = append(p.rules, r)
 	}
-	p.agents = newIndex(p.rules)
 	return p, nil
 }
 

@@ -40,11 +40,12 @@
 // with skills goes by what the agent calls them on its own card: to be sure, leave skills out.
 package policy
 
+import "slices"
+
 // Policy is a set of rules. It never changes, and is safe for concurrent use. A nil Policy allows everything.
 type Policy struct {
 	denied globs // tenants
 	rules  []*rule
-	agents index // of the rules by what they are about
 	memo   memo
 }
 
@@ -77,23 +78,15 @@ func (p *Policy) Any(agent string) bool { return len(p.about(agent)) > 0 }
 // Allows reports whether from may ask an agent for one of its skills. With no skill it reports whether from may ask the agent at
 // all: rules about skills do not count then.
 func (p *Policy) Allows(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.forSkill(skill) && (r.deny && r.isFrom(from) || len(r.only) > 0 && !r.only.match(from)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool {
+		return r.forSkill(skill) && (r.deny && r.isFrom(from) || len(r.only) > 0 && !r.only.match(from))
+	})
 }
 
 // Confirms reports whether the user has to say yes before from's request is given to an agent for one of its skills. With no
 // skill, rules about skills do not count.
 func (p *Policy) Confirms(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.confirm && r.forSkill(skill) && r.isFrom(from) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.confirm && r.forSkill(skill) && r.isFrom(from) })
 }
 
 // AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is any number.
@@ -114,12 +107,7 @@ func (p *Policy) Requests(agent string) int {
 // Others reports whether what from asked an agent for, and the agent did not do, may be given to another agent. With no skill, rules
 // about skills do not count.
 func (p *Policy) Others(from, agent, skill string) bool {
-	for _, r := range p.about(agent) {
-		if r.alone && r.forSkill(skill) && r.isFrom(from) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.alone && r.forSkill(skill) && r.isFrom(from) })
 }
 
 // Attempts returns how often what from asked an agent for is tried in all, from 1 to [MaxAttempts]. With no skill, rules about
@@ -144,7 +132,7 @@ func (p *Policy) least(agent string, limit func(*rule) int) int {
 	return least
 }
 
-// about returns the rules about an agent.
+// about returns the rules about an agent. They are looked for once: a decision asks for each agent several times.
 func (p *Policy) about(agent string) []*rule {
 	if p == nil || len(p.rules) == 0 {
 		return nil
@@ -153,8 +141,10 @@ func (p *Policy) about(agent string) []*rule {
 		return rules
 	}
 	var rules []*rule
-	for _, at := range p.agents.find(agent) {
-		rules = append(rules, p.rules[at])
+	for _, r := range p.rules {
+		if r.agents.match(agent) {
+			rules = append(rules, r)
+		}
 	}
 	p.memo.put(agent, rules)
 	return rules

@@ -18,8 +18,6 @@ const (
 // announcer publishes on the cards topic what a registry has to say, without ever holding it up.
 type announcer struct{ queue chan *transport.Event }
 
-func newAnnouncer() announcer { return announcer{make(chan *transport.Event, maxUnsaid)} }
-
 // say drops e when the transport does not take events as fast as they come.
 func (a *announcer) say(e *transport.Event) {
 	select {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -66,8 +67,6 @@ type notes struct {
 	marked map[string]struct{}
 }
 
-func newNotes() *notes { return &notes{wake: make(chan struct{}, 1), marked: map[string]struct{}{}} }
-
 // mark asks for an agent's note to be written. When too much waits already, the note stays as it is, which is corrected when the
 // agent changes again or, after a restart, is silent.
 func (n *notes) mark(id string) {
@@ -87,12 +86,8 @@ func (n *notes) mark(id string) {
 func (n *notes) take() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	ids := make([]string, 0, len(n.marked))
-	for id := range n.marked {
-		ids = append(ids, id)
-	}
+	ids := slices.Sorted(maps.Keys(n.marked))
 	clear(n.marked)
-	slices.Sort(ids)
 	return ids
 }
 

@@ -79,12 +79,11 @@ func New(cfg Config) *Registry {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	r := &Registry{
-		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, claims: map[string]string{}, notes: newNotes(),
-		announcer: newAnnouncer(),
+		cfg: cfg, synced: make(chan struct{}), agents: map[string]*agent{}, hosts: map[hostKey]*host{}, claims: map[string]string{},
+		notes:     &notes{wake: make(chan struct{}, 1), marked: map[string]struct{}{}},
+		announcer: announcer{make(chan *transport.Event, maxUnsaid)},
 	}
 	for _, w := range cfg.WellKnown {
 		hash, size, _ := hashOf(w.Card) // a list that was read was JSON
@@ -359,7 +358,7 @@ func (r *Registry) changed(a *agent, before view, instance, reason string, now t
 	}
 	events := compare(before, after, instance, reason, now)
 	cards := a.cards()
-	if reason == "" && len(cards) > 1 && !slices.Equal(cards, a.warned) && !slices.Contains(kinds(events), EventDraining) {
+	if reason == "" && len(cards) > 1 && !slices.Equal(cards, a.warned) && !slices.ContainsFunc(events, func(e Event) bool { return e.Kind == EventDraining }) {
 		events = append(events, Event{Kind: EventConflict, Time: now, AgentID: a.id, Instance: instance, Record: after.record})
 	}
 	a.warned = cards
@@ -367,14 +366,6 @@ func (r *Registry) changed(a *agent, before view, instance, reason string, now t
 		events = append(events, r.reconsider(freed, now)...)
 	}
 	return events
-}
-
-func kinds(events []Event) []EventKind {
-	list := make([]EventKind, len(events))
-	for i, e := range events {
-		list[i] = e.Kind
-	}
-	return list
 }
 
 func (r *Registry) tenantName() string {

@@ -64,8 +64,7 @@ func ReadWellKnown(r io.Reader) ([]WellKnown, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	var entries []json.RawMessage
 	if err := json.Unmarshal(data, &entries); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			line := 1 + bytes.Count(data[:min(int(syntax.Offset), len(data))], []byte("\n"))
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -214,8 +213,7 @@ func describe(err error) error {
 	if err == nil {
 		return nil
 	}
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		want := "an object"
 		switch wrong.Type.Kind() {
 		case reflect.String:

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,15 +33,7 @@ type DiscoveryConfig struct {
 // that prompt is, and how much longer a turn takes than with one agent. Prompts are rendered as for a model, and the agents'
 // heartbeats go on.
 func Discovery(ctx context.Context, cfg DiscoveryConfig) (figures []Figure, err error) {
-	if cfg.Limit == 0 {
-		cfg.Limit = defaultLimit
-	}
-	if cfg.Cards == 0 {
-		cfg.Cards = 200
-	}
-	if cfg.Turns == 0 {
-		cfg.Turns = 500
-	}
+	cfg.Limit, cfg.Cards, cfg.Turns = cmp.Or(cfg.Limit, defaultLimit), cmp.Or(cfg.Cards, 200), cmp.Or(cfg.Turns, 500)
 	err = withFolder(func(dir string) error {
 		figures, err = discovery(ctx, cfg, dir)
 		return err

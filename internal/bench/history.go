@@ -1,8 +1,8 @@
 package bench
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,16 +27,10 @@ const (
 // History measures what the length of a conversation costs: a turn when it is half as long as asked for, an append at its end, and
 // a load by a process that does not know it. The conversation is made by turns.
 func History(ctx context.Context, cfg HistoryConfig) (figures []Figure, err error) {
-	if cfg.Limit == 0 {
-		cfg.Limit = defaultLimit
-	}
-	err = withFolder(func(dir string) error {
-		n, err := startNode(ctx, nodeConfig{dir: dir, workers: 1})
-		if err != nil {
-			return err
-		}
+	cfg.Limit = cmp.Or(cfg.Limit, defaultLimit)
+	err = withNode(ctx, nodeConfig{workers: 1}, func(n *node) error {
 		figures, err = n.history(cfg)
-		return errors.Join(err, n.Close())
+		return err
 	})
 	return figures, err
 }

@@ -53,26 +53,33 @@ type node struct {
 	users, cortex          transport.Transport
 	agents                 []string // ids of the workers
 
-	ctx        context.Context // ends when the node does, or a part of it fails
-	stop       context.CancelCauseFunc
-	parts      *errgroup.Group // in the order in which they end: the orchestrator, the workers, the registry
-	stopParts  context.CancelFunc
-	workers    *errgroup.Group
-	stopWork   context.CancelFunc
-	registered *errgroup.Group
-	stopWatch  context.CancelFunc
+	ctx    context.Context // ends when the node does, or a part of it fails
+	stop   context.CancelCauseFunc
+	stages [3]stage // in the order in which they end: see orchestrating
+}
+
+// The stages of a node.
+const (
+	orchestrating = iota
+	working
+	watching
+)
+
+// stage is parts of a node that end together.
+type stage struct {
+	errgroup.Group
+	ctx context.Context
+	end context.CancelFunc
 }
 
 // startNode starts a node and returns when it takes work. The caller ends it with Close.
 func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
-	n := &node{parts: new(errgroup.Group), workers: new(errgroup.Group), registered: new(errgroup.Group)}
+	n := new(node)
 	n.ctx, n.stop = context.WithCancelCause(ctx)
 	// What runs ends with Close, one part after the other, not with ctx.
-	base := context.WithoutCancel(ctx)
-	var partsCtx, workCtx, watchCtx context.Context
-	partsCtx, n.stopParts = context.WithCancel(base)
-	workCtx, n.stopWork = context.WithCancel(base)
-	watchCtx, n.stopWatch = context.WithCancel(base)
+	for i := range n.stages {
+		n.stages[i].ctx, n.stages[i].end = context.WithCancel(context.WithoutCancel(ctx))
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.Close())
@@ -96,16 +103,17 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 		return nil, err
 	}
 	n.Tell(n.orch)
-	n.registered.Go(func() error {
-		garbage.Gather(watchCtx)
+	watch := &n.stages[watching]
+	watch.Go(func() error {
+		garbage.Gather(watch.ctx)
 		return nil
 	})
-	n.run(n.registered, watchCtx, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
+	n.run(watching, func(ctx context.Context) error { return n.Registry.Run(ctx, n.bus) })
 	for i := range cfg.workers {
 		card, handler, _ := agents.Lookup("echo")
 		card.Name = workerID(i)
 		n.agents = append(n.agents, card.Name)
-		n.run(n.workers, workCtx, func(ctx context.Context) error {
+		n.run(working, func(ctx context.Context) error {
 			return agents.Serve(ctx, n.agentBus, card, handler, &agents.Options{Concurrency: agentConcurrency})
 		})
 	}
@@ -113,7 +121,7 @@ func startNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	if err := n.await(startTimeout, "the agents did not come up", up); err != nil {
 		return nil, err
 	}
-	n.run(n.parts, partsCtx, n.orch.Run) // what is said before it has begun waits for it
+	n.run(orchestrating, n.orch.Run) // what is said before it has begun waits for it
 	return n, nil
 }
 
@@ -149,10 +157,11 @@ func (n *node) connect(ctx context.Context, cfg nodeConfig) (err error) {
 }
 
 // run runs a part of the node; when it ends by itself, the node ends.
-func (n *node) run(g *errgroup.Group, ctx context.Context, f func(context.Context) error) {
-	g.Go(func() error {
-		err := f(ctx)
-		if ctx.Err() != nil {
+func (n *node) run(stage int, f func(context.Context) error) {
+	s := &n.stages[stage]
+	s.Go(func() error {
+		err := f(s.ctx)
+		if s.ctx.Err() != nil {
 			return nil
 		}
 		if err == nil {
@@ -195,13 +204,11 @@ func (n *node) await(limit time.Duration, what string, done func(context.Context
 var errLate = errors.New("it took too long")
 
 // Close ends the node: the orchestrator, then the agents, then the registry, then the server. What is stored stays.
-func (n *node) Close() error {
-	n.stopParts()
-	err := n.parts.Wait()
-	n.stopWork()
-	err = errors.Join(err, n.workers.Wait())
-	n.stopWatch()
-	err = errors.Join(err, n.registered.Wait())
+func (n *node) Close() (err error) {
+	for i := range n.stages {
+		n.stages[i].end()
+		err = errors.Join(err, n.stages[i].Wait())
+	}
 	n.stop(nil)
 	for _, b := range []*nats.Bus{n.bus, n.userBus, n.agentBus} {
 		if b != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,15 +50,12 @@ const (
 // kept, as it is by a Cortex without --retain. So the server's files grow, and its index of them by about 0.2 KB a conversation;
 // what else grows is a leak. The figures compare the last third with the second one.
 func Soak(ctx context.Context, cfg SoakConfig) (sum SoakSum, figures []Figure, err error) {
-	err = withFolder(func(dir string) error {
-		n, err := startNode(ctx, nodeConfig{dir: dir, workers: 3, timeout: soakTimeout, userBus: cfg.userBus, cortexBus: cfg.cortexBus})
-		if err != nil {
-			return err
-		}
+	setup := nodeConfig{workers: 3, timeout: soakTimeout, userBus: cfg.userBus, cortexBus: cfg.cortexBus}
+	err = withNode(ctx, setup, func(n *node) error {
 		s := &soak{n: n, cfg: cfg, pace: rate.NewLimiter(rate.Inf, 1), erased: map[string]bool{}}
-		err = s.run()
+		err := s.run()
 		sum, figures = s.sum(), verdict(s.lines)
-		return errors.Join(err, n.Close())
+		return err
 	})
 	return sum, figures, err
 }
@@ -114,8 +112,14 @@ func (s *soak) run() error {
 		users.Go(func() error { return s.chat(ctx, more, i) })
 	}
 	for i := range soakPatient {
-		users.Go(func() error { return s.wait(ctx, more, i) })
-		users.Go(func() error { return s.regret(ctx, more, i) })
+		waits := &talker{s: s, name: fmt.Sprintf("wait-%d", i+1), turns: newTurns}
+		users.Go(func() error {
+			return s.unanswered(ctx, more, waits, func() time.Duration { return 0 }, &s.late)
+		})
+		regrets := &talker{s: s, name: fmt.Sprintf("regret-%d", i+1), turns: 5 * newTurns}
+		users.Go(func() error {
+			return s.unanswered(ctx, more, regrets, func() time.Duration { return 20*time.Millisecond + rand.N(300*time.Millisecond) }, &s.canceled)
+		})
 	}
 	users.Go(func() error { return s.visit(ctx, more) })
 	users.Go(func() error { return s.change(ctx, more) })

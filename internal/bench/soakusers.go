@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -74,27 +74,14 @@ func (s *soak) chat(ctx, more context.Context, i int) error {
 	return errors.Join(ctx.Err(), fresh.end(ctx), long.end(ctx))
 }
 
-// wait asks an agent that never answers, again and again: the deadline passes.
-func (s *soak) wait(ctx, more context.Context, i int) error {
-	t := &talker{s: s, name: fmt.Sprintf("wait-%d", i+1), turns: newTurns}
+// unanswered asks an agent that never answers, again and again: the deadline passes, or the user cancels before, at once or when the agent is
+// at work.
+func (s *soak) unanswered(ctx, more context.Context, t *talker, patience func() time.Duration, count *atomic.Int64) error {
 	for more.Err() == nil {
-		if err := t.say(ctx, saying{to: []string{sleeperID}, any: true}); err != nil {
+		if err := t.say(ctx, saying{to: []string{sleeperID}, any: true, cancel: patience()}); err != nil {
 			return err
 		}
-		s.late.Add(1)
-	}
-	return errors.Join(ctx.Err(), t.end(ctx))
-}
-
-// regret asks an agent that never answers, and cancels: at once, or when the agent is at work.
-func (s *soak) regret(ctx, more context.Context, i int) error {
-	t := &talker{s: s, name: fmt.Sprintf("regret-%d", i+1), turns: 5 * newTurns}
-	for more.Err() == nil {
-		cancel := 20*time.Millisecond + rand.N(300*time.Millisecond)
-		if err := t.say(ctx, saying{to: []string{sleeperID}, any: true, cancel: cancel}); err != nil {
-			return err
-		}
-		s.canceled.Add(1)
+		count.Add(1)
 	}
 	return errors.Join(ctx.Err(), t.end(ctx))
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,22 +66,12 @@ const (
 // Turns measures turns beside their floor, on a node of its own in a temporary folder, and returns both. With a Delay there is no
 // floor: the Line is zero, and the ideal is Contexts turns in two Delays. It ends early when ctx does.
 func Turns(ctx context.Context, cfg TurnsConfig) (floorLine, turnLine Line, err error) {
-	cfg.Delegations = max(1, cfg.Delegations)
-	if cfg.Turns == 0 {
-		cfg.Turns = max(defaultTurns, defaultEach*cfg.Contexts)
-	}
-	if cfg.Limit == 0 {
-		cfg.Limit = defaultLimit
-	}
-	err = withFolder(func(dir string) error {
-		n, err := startNode(ctx, nodeConfig{
-			dir: dir, tcp: cfg.TCP, workers: cfg.Delegations, decider: slow{fake.New(nil), cfg.Delay}, userBus: cfg.userBus, cortexBus: cfg.cortexBus,
-		})
-		if err != nil {
-			return err
-		}
+	cfg.Delegations, cfg.Limit = max(1, cfg.Delegations), cmp.Or(cfg.Limit, defaultLimit)
+	cfg.Turns = cmp.Or(cfg.Turns, max(defaultTurns, defaultEach*cfg.Contexts))
+	setup := nodeConfig{tcp: cfg.TCP, workers: cfg.Delegations, decider: slow{fake.New(nil), cfg.Delay}, userBus: cfg.userBus, cortexBus: cfg.cortexBus}
+	err = withNode(ctx, setup, func(n *node) error {
 		floorLine, turnLine, err = n.turns(cfg)
-		return errors.Join(err, n.Close())
+		return err
 	})
 	return floorLine, turnLine, err
 }
@@ -93,6 +84,18 @@ func withFolder(f func(dir string) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	return f(dir)
+}
+
+// withNode calls f with a node in a temporary folder, and ends it.
+func withNode(ctx context.Context, cfg nodeConfig, f func(*node) error) error {
+	return withFolder(func(dir string) error {
+		cfg.dir = dir
+		n, err := startNode(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f(n), n.Close())
+	})
 }
 
 func (n *node) turns(cfg TurnsConfig) (floorLine, turnLine Line, err error) {

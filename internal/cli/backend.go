@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -45,7 +46,7 @@ func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
 
 func (b *backend) repl() repl.Backend {
 	return repl.Backend{
-		Agents: b.agents, Sessions: b.sessions, History: b.history, Why: b.why, Prompt: b.prompt, Tasks: b.tasks, Usage: b.usage,
+		Agents: b.agents, Sessions: b.sessions, History: b.history, Turns: b.turns, Why: b.why, Prompt: b.prompt, Tasks: b.tasks, Usage: b.usage,
 	}
 }
 
@@ -133,6 +134,29 @@ func (b *backend) history(ctx context.Context, contextID string) iter.Seq2[*repl
 			yield(nil, err)
 		}
 	}
+}
+
+// turns lists what people have said in a conversation, as far as it is not only in its log.
+func (b *backend) turns(ctx context.Context, contextID string) ([]repl.Turn, error) {
+	conv, err := storage.Load(ctx, b.store, b.tenant, contextID)
+	if err != nil {
+		return nil, err
+	}
+	var list []repl.Turn
+	for _, t := range conv.Turns {
+		if conversation.IsAgent(t.From) {
+			continue
+		}
+		turn := repl.Turn{ID: t.ID, Who: t.From, Said: t.User}
+		for _, p := range t.Files {
+			turn.Said = strings.TrimSpace(turn.Said + " [" + client.Describe(ctx, b.bus, b.tenant, p) + "]")
+		}
+		if m, ok := conv.AnswerOf(t.From, t.Message); ok {
+			turn.Answer = &repl.Line{Time: t.Answered, Kind: repl.LineAnswer, ID: m.ID, Text: transport.Text(m.Parts), Files: transport.FilesOf(m.Parts)}
+		}
+		list = append(list, turn)
+	}
+	return list, nil
 }
 
 func (b *backend) tasks(ctx context.Context, contextID string) ([]repl.TaskInfo, error) {

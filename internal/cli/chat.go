@@ -65,6 +65,9 @@ When standard input is no terminal, all of it is one message: the answer goes to
 		},
 	}
 	e.settings.addNode(c, ownAgents...)
+	e.settings.keys = oneOf(repl.KeysEmacs, repl.KeysVi)
+	c.Flags().Var(&e.settings.keys, "keys", "`NAME` of the keys to type with: emacs, as in most shells, or vi")
+	setting(c.Flags(), "keys")
 	w.add(e, c)
 	return c
 }
@@ -90,7 +93,7 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	}
 	cfg := repl.Config{
 		Client: b.client(), Backend: b.repl(), ContextID: contextID,
-		Color: string(e.settings.color), MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
+		Color: e.settings.color.value, Theme: e.settings.theme.value, Keys: e.settings.keys.value, MaxFile: int64(e.settings.node.maxFile), Stdin: e.stdin, Stdout: e.stdout, Stderr: e.stderr, Terminal: e.onTerminal(), Notices: notices,
 		Version: buildVersion(), Where: place, Decides: e.settings.decidesHere(ctx), Warning: warning, History: filepath.Join(e.settings.data, "history"),
 	}
 	cfg.Backend.Model = e.settings.decides

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -121,7 +122,6 @@ func (e *env) completeValues(c *cobra.Command) {
 		"llm":        e.completeModels,
 		"agents":     cobra.FixedCompletions(append(e.settings.program.builtin(), none), cobra.ShellCompDirectiveNoFileComp),
 		"state":      cobra.FixedCompletions(agentStates, cobra.ShellCompDirectiveNoFileComp),
-		"color":      cobra.FixedCompletions([]cobra.Completion{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp),
 		"log-format": cobra.FixedCompletions([]cobra.Completion{"text", "json"}, cobra.ShellCompDirectiveNoFileComp),
 		"log-level":  cobra.FixedCompletions([]cobra.Completion{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp),
 	} {
@@ -133,6 +133,11 @@ func (e *env) completeValues(c *cobra.Command) {
 			completeBy(c, flag, values)
 		}
 	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if w, ok := f.Value.(*word); ok {
+			completeBy(c, f.Name, cobra.FixedCompletions(w.of, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
 	if c.ValidArgsFunction == nil && !c.HasSubCommands() && c.Name() != "exec" {
 		c.ValidArgsFunction = cobra.NoFileCompletions
 	}

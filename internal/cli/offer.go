@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -111,17 +113,28 @@ func (e *env) chooseModel(ctx context.Context) (warning string, _ error) {
 	return "", nil
 }
 
+// put asks something, broken between its words; what is answered stands behind it.
+func (e *env) put(format string, args ...any) {
+	width := 80
+	if f, ok := e.stdout.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+			width = w
+		}
+	}
+	fmt.Fprint(e.stdout, strings.Join(repl.Wrap(fmt.Sprintf(format, args...), width-3), "\n")+" ")
+}
+
 // offerModel asks whether a model is to decide. It is not answered at the end of the input.
 func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice, answered bool, _ error) {
 	if o.name != "" {
-		fmt.Fprintf(e.stdout, "%s is set: let %s decide, at its price? [y/N] ", o.by, o.name)
+		e.put("%s is set: let %s decide, at its price? [y/N]", o.by, o.name)
 		line, err := e.readAnswer(ctx)
 		if saysYes(line) {
 			choice = modelChoice{LLM: o.llm}
 		}
 		return choice, line != "", notEnd(err)
 	}
-	fmt.Fprintf(e.stdout, "%s runs here: type a model of it to decide with, or Enter for none: ", o.by)
+	e.put("%s runs here: type a model of it to decide with, or Enter for none:", o.by)
 	for range 3 {
 		line, err := e.readAnswer(ctx)
 		name := strings.TrimSpace(line)
@@ -129,7 +142,7 @@ func (e *env) offerModel(ctx context.Context, o modelOffer) (choice modelChoice,
 		case line == "" || err != nil:
 			return choice, false, notEnd(err)
 		case saysYes(line), strings.ContainsAny(name, " \t"), name != repl.Sanitize(name):
-			fmt.Fprintf(e.stdout, "Which model? `%s` names them; Enter for none: ", o.lists())
+			e.put("Which model? `%s` names them; Enter for none:", o.lists())
 			continue
 		case name != "" && !slices.Contains([]string{"n", "no", "none"}, strings.ToLower(name)):
 			choice = modelChoice{LLM: o.llm, Model: name}

@@ -40,7 +40,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 // wanted is what a flag of a kind takes, for who gave it something else.
 var wanted = map[string]string{
 	"int": "a whole number", "intSlice": "whole numbers with commas between them", "float64": "a number",
-	"duration": "a time, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5", "color": "auto, always or never",
+	"duration": "a time, such as 30s or 5m", "bool": "true or false", "copies": "from 1 to 5",
 }
 
 // flagError says what a flag takes, where the library has only the words of a parser.
@@ -54,7 +54,11 @@ func flagError(err error) error {
 
 // valueError goes on after the name of a setting that was given v, and refused it with err.
 func valueError(f *pflag.Flag, v string, err error) error {
-	if what, ok := wanted[f.Value.Type()]; ok {
+	what, ok := wanted[f.Value.Type()]
+	if w, is := f.Value.(*word); is {
+		what, ok = w.wanted(), true
+	}
+	if ok {
 		return fmt.Errorf(" %q: it is %s", v, what)
 	}
 	return fmt.Errorf(": %w", err)

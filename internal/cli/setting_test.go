@@ -18,7 +18,7 @@ import (
 
 // settingFlags are the flags that may come from the environment and from a file, wherever they stand; but see exceptions.
 var settingFlags = strings.Fields(`
-	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color
+	data nats transport store creds tls-ca tls-cert tls-key tenant log-format log-level color theme keys
 	llm model prompts well-known policy agents strict-abilities listen sync replicas auth retain shortlist learning task-timeout llm-timeout max-file
 	http card spec concurrency timeout own-role`)
 

@@ -47,7 +47,9 @@ type settings struct {
 	tenant    string
 	logFormat string
 	logLevel  string
-	color     colorMode
+	color     word
+	theme     word   // of the colours
+	keys      word   // of the line that is typed
 	agent     string // not a setting: the id of the agent that this process is
 	creds     string // file of the credentials that the server wants
 	tls       home.TLS
@@ -106,24 +108,6 @@ func (c *copies) String() string { return strconv.Itoa(int(*c)) }
 // Type implements pflag.Value.
 func (c *copies) Type() string { return "copies" }
 
-// colorMode is when there are colours.
-type colorMode string
-
-// Set implements pflag.Value.
-func (m *colorMode) Set(s string) error {
-	if s != repl.ColorAuto && s != repl.ColorAlways && s != repl.ColorNever {
-		return fmt.Errorf("%q: it is auto, always or never", s)
-	}
-	*m = colorMode(s)
-	return nil
-}
-
-// String implements pflag.Value.
-func (m *colorMode) String() string { return string(*m) }
-
-// Type implements pflag.Value.
-func (m *colorMode) Type() string { return "color" }
-
 // common adds the flags of every command.
 func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.config, "config", "", "settings in a YAML `FILE`: a key is a flag's name, with _ for -; llms and budget are for models (default $XDG_CONFIG_HOME/cortex/config.yaml)")
@@ -136,11 +120,12 @@ func (s *settings) common(f *pflag.FlagSet) {
 	f.StringVar(&s.tenant, "tenant", "", "`NAME` of the tenant")
 	f.StringVar(&s.logFormat, "log-format", "text", "`FORM` of the log: text or json")
 	f.StringVar(&s.logLevel, "log-level", "", "`LEVEL` from which on is logged: debug, info, warn or error")
-	s.color = repl.ColorAuto
+	s.color, s.theme = oneOf(repl.ColorAuto, repl.ColorAlways, repl.ColorNever), oneOf(repl.Themes...)
 	f.Var(&s.color, "color", "colours `WHEN`: auto, always or never; auto is on a terminal without $NO_COLOR")
+	f.Var(&s.theme, "theme", "`NAME` of the colours: auto, dark, light (for a light background) or plain (bold and dim only)")
 	s.plugs(f)
 	s.flags = f
-	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level", "color")
+	setting(f, "data", "nats", "creds", "tls-ca", "tls-cert", "tls-key", "tenant", "log-format", "log-level", "color", "theme")
 }
 
 // addNode adds the flags of the commands that run the orchestrator; agents are those that run in the same process by

@@ -53,7 +53,7 @@ func Parse(b []byte) (*Document, error) {
 	}
 	if len(first.Content) > 0 {
 		d.root = first.Content[0]
-		if err := (&weigher{known: map[*yaml.Node]weight{}}).check(d.root); err != nil {
+		if _, err := (&weigher{known: map[*yaml.Node]weight{}}).weigh(d.root, 1); err != nil {
 			return nil, err
 		}
 	}
@@ -71,11 +71,6 @@ type weight struct{ cost, depth int }
 type weigher struct {
 	known   map[*yaml.Node]weight // of nodes with an anchor; depth 0 while a node is being weighed
 	aliased int
-}
-
-func (w *weigher) check(n *yaml.Node) error {
-	_, err := w.weigh(n, 1)
-	return err
 }
 
 // weigh returns the weight of n, which is at depth at.

@@ -145,8 +145,7 @@ func stat(path string) (fs.FileInfo, error) {
 
 // plain removes the name of the system call from err, and keeps the file's.
 func plain(path string, err error) error {
-	var failed *fs.PathError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("%s: %w", path, failed.Err)
 	}
 	return err

@@ -22,3 +22,16 @@ func Marked(s string, n int, mark string) string {
 	}
 	return To(s, n) + mark
 }
+
+// Whole returns how many bytes of b end with a whole character: what comes next may complete it.
+func Whole(b []byte) int {
+	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
+		if end := len(b) - i; utf8.RuneStart(b[end]) {
+			if !utf8.FullRune(b[end:]) {
+				return end
+			}
+			break
+		}
+	}
+	return len(b)
+}

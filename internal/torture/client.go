@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -44,18 +45,23 @@ func dial(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, e
 	}
 }
 
-// openStore opens the logs, and tries for as long as the server is away.
-func openStore(ctx context.Context, bus *nats.Bus, log *slog.Logger) (*jetstore.Store, error) {
+// open is dial, with the logs. The caller closes the bus.
+func open(ctx context.Context, url, name string, log *slog.Logger) (*nats.Bus, *jetstore.Store, error) {
+	bus, err := dial(ctx, url, name, log)
+	if err != nil {
+		return nil, nil, err
+	}
 	for {
 		try, cancel := context.WithTimeout(ctx, askTime)
 		store, err := jetstore.Open(try, bus.Conn(), &jetstore.Options{Logger: log})
 		cancel()
-		if err == nil || ctx.Err() != nil || errors.Is(err, transport.ErrIncompatible) {
-			return store, err
+		if err == nil {
+			return bus, store, nil
 		}
 		log.Info("no logs", "err", err)
-		if err := rest(ctx, again); err != nil {
-			return nil, err
+		if errors.Is(err, transport.ErrIncompatible) || rest(ctx, again) != nil {
+			bus.Close()
+			return nil, nil, err
 		}
 	}
 }
@@ -91,15 +97,11 @@ func Client(ctx context.Context, folder string, n int, log *slog.Logger) error {
 		return err
 	}
 	defer j.close()
-	bus, err := dial(ctx, plan.URL, "client-"+strconv.Itoa(n), log)
+	bus, store, err := open(ctx, plan.URL, "client-"+strconv.Itoa(n), log)
 	if err != nil {
 		return err
 	}
 	defer bus.Close()
-	store, err := openStore(ctx, bus, log)
-	if err != nil {
-		return err
-	}
 	c := &client{bus: bus, store: store, journal: j, log: log}
 	g, gctx := errgroup.WithContext(ctx)
 	var talking atomic.Int64
@@ -211,7 +213,7 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 		answered := false
 		for _, s := range got {
 			n, err := t.number(s.message)
-			if err != nil || known(answers[s.message], s.id) {
+			if err != nil || slices.Contains(answers[s.message], s.id) {
 				continue // somebody else's, which the log shows; or seen before
 			}
 			answers[s.message] = append(answers[s.message], s.id)
@@ -228,15 +230,6 @@ func (c *client) hold(ctx context.Context, t talk, records []record) error {
 			}
 		}
 	}
-}
-
-func known(ids []string, id string) bool {
-	for _, k := range ids {
-		if k == id {
-			return true
-		}
-	}
-	return false
 }
 
 // watch subscribes to what can be seen of a conversation. The returned function ends that.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -31,13 +32,8 @@ type record struct {
 
 // journal is a client's file. What add returned from is on the disk.
 type journal struct {
-	lines chan line
-	done  chan struct{}
-}
-
-type line struct {
-	b    []byte
-	done chan error
+	mu sync.Mutex
+	f  *os.File
 }
 
 // openJournal opens a client's file for what comes next, and returns what it holds already. A last line that was cut off is
@@ -59,9 +55,7 @@ func openJournal(path string) (*journal, []record, error) {
 		f.Close()
 		return nil, nil, err
 	}
-	j := &journal{lines: make(chan line, 64), done: make(chan struct{})}
-	go j.serve(f)
-	return j, records, nil
+	return &journal{f: f}, records, nil
 }
 
 // parseRecords reads the whole lines of a client's file, and returns how many bytes they have.
@@ -86,43 +80,13 @@ func (j *journal) add(r record) error {
 	if err != nil {
 		return err
 	}
-	l := line{append(b, '\n'), make(chan error, 1)}
-	j.lines <- l
-	return <-l.done
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, err := j.f.Write(append(b, '\n')); err != nil {
+		return err
+	}
+	return j.f.Sync()
 }
 
 // close ends the journal; nothing may be added any more.
-func (j *journal) close() {
-	close(j.lines)
-	<-j.done
-}
-
-// serve writes what several ask for at the same time at once.
-func (j *journal) serve(f *os.File) {
-	defer close(j.done)
-	defer f.Close()
-	for l := range j.lines {
-		batch := []line{l}
-		for more := true; more && len(batch) < 64; {
-			select {
-			case l, ok := <-j.lines:
-				if more = ok; ok {
-					batch = append(batch, l)
-				}
-			default:
-				more = false
-			}
-		}
-		var all []byte
-		for _, l := range batch {
-			all = append(all, l.b...)
-		}
-		_, err := f.Write(all)
-		if err == nil {
-			err = f.Sync()
-		}
-		for _, l := range batch {
-			l.done <- err
-		}
-	}
-}
+func (j *journal) close() { _ = j.f.Close() } // all is on the disk

@@ -8,22 +8,17 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
-	"github.com/cortex-orchestrator/cortex/transport/nats"
 )
 
 // judge reads what was written, and checks it.
 func (r *run) judge(ctx context.Context) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTime, fmt.Errorf("the logs cannot be read within %v", readTime))
 	defer cancel()
-	bus, err := nats.Dial(ctx, &nats.Options{URL: r.plan.URL, Name: "torture", Logger: r.cfg.Logger})
+	bus, store, err := open(ctx, r.plan.URL, "torture", r.cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("read the logs: %w; everything is in %s", err, r.cfg.Folder)
 	}
 	defer bus.Close()
-	store, err := openStore(ctx, bus, r.cfg.Logger)
-	if err != nil {
-		return nil, fmt.Errorf("read the logs: %w; everything is in %s", err, r.cfg.Folder)
-	}
 	report := r.killer.report()
 	report.Topology, report.Seed, report.Wanted = r.cfg.Topology, r.cfg.Seed, r.cfg.Kills
 	times := new(timing)

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -58,14 +59,10 @@ type run struct {
 // Run makes a run and judges it. The processes have ended when it returns, also when ctx ends before, which is an error. The report
 // says what is wrong; an error says why there is none.
 func Run(ctx context.Context, cfg Config) (*Report, error) {
-	if cfg.Limit == 0 {
-		cfg.Limit = time.Minute + time.Duration(cfg.Kills)*2*time.Second
-	}
+	cfg.Limit = cmp.Or(cfg.Limit, time.Minute+time.Duration(cfg.Kills)*2*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Progress == nil {
 		cfg.Progress = func(string, int) {}
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(cfg.Folder, 0o700); err != nil {
 		return nil, err

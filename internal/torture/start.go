@@ -52,7 +52,7 @@ func (r *run) start(ctx context.Context) error {
 		return err
 	}
 	for _, url := range r.ready {
-		for !isReady(ctx, url) {
+		for _, ready := health(ctx, url); !ready; _, ready = health(ctx, url) {
 			if err := rest(ctx, 50*time.Millisecond); err != nil {
 				return fmt.Errorf("start: %w; the logs are in %s", context.Cause(ctx), r.cfg.Folder)
 			}
@@ -87,15 +87,11 @@ func (r *run) startServers(n int, ports []int) error {
 
 // join starts agents and clients. The logs of long conversations are written before.
 func (r *run) join(ctx context.Context) error {
-	bus, err := dial(ctx, r.plan.URL, "torture", r.cfg.Logger)
+	bus, store, err := open(ctx, r.plan.URL, "torture", r.cfg.Logger)
 	if err != nil {
 		return err
 	}
 	defer bus.Close()
-	store, err := openStore(ctx, bus, r.cfg.Logger)
-	if err != nil {
-		return err
-	}
 	r.cfg.Progress("making long conversations", 0)
 	for n := range min(r.plan.Long, r.plan.Conversations) {
 		if err := lengthen(ctx, store, r.plan.talk(n).id, r.cfg.LongEntries); err != nil {
@@ -154,12 +150,6 @@ func (r *run) announced(ctx context.Context, bus transport.Transport) error {
 		}
 	}
 	return nil
-}
-
-// isReady asks a health endpoint.
-func isReady(ctx context.Context, url string) bool {
-	_, ok := health(ctx, url)
-	return ok
 }
 
 // health returns what a health endpoint says, and whether that is good.

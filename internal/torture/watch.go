@@ -3,9 +3,12 @@ package torture
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
+	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,17 +59,12 @@ func (w *watcher) look() error {
 		if err != nil {
 			return err
 		}
-		info, err := f.Stat()
-		b := make([]byte, max(0, info.Size()-w.read[i]))
-		n := 0
-		if err == nil && len(b) > 0 {
-			n, _ = f.ReadAt(b, w.read[i]) // a line that is cut off is read the next time
-		}
+		b, err := io.ReadAll(io.NewSectionReader(f, w.read[i], math.MaxInt64-w.read[i]))
 		f.Close()
 		if err != nil {
 			return err
 		}
-		records, size, err := parseRecords(b[:n])
+		records, size, err := parseRecords(b) // a line that is cut off is read the next time
 		if err != nil {
 			return err
 		}
@@ -119,7 +117,7 @@ func (s *spy) compare(owned [][]int, now time.Time) {
 	for i := range owned {
 		for j := range i {
 			pair := strconv.Itoa(j) + " and " + strconv.Itoa(i)
-			if !overlap(owned[i], owned[j]) {
+			if !slices.ContainsFunc(owned[i], func(p int) bool { return slices.Contains(owned[j], p) }) {
 				delete(s.since, pair)
 				continue
 			}
@@ -134,17 +132,6 @@ func (s *spy) compare(owned [][]int, now time.Time) {
 	}
 }
 
-func overlap(a, b []int) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 var ownsLine = regexp.MustCompile(`(?m)^owns \d+ of \d+ partitions: (.*)$`)
 
 // partitions reads what a health endpoint says about them.
@@ -156,17 +143,12 @@ func partitions(body string) []int {
 	var owned []int
 	for part := range strings.SplitSeq(m[1], ", ") {
 		from, to, ranged := strings.Cut(part, "-")
-		a, err := strconv.Atoi(from)
-		if err != nil {
-			continue
+		if !ranged {
+			to = from
 		}
-		b := a
-		if ranged {
-			if b, err = strconv.Atoi(to); err != nil {
-				continue
-			}
-		}
-		for n := a; n <= b && n-a < 1000; n++ {
+		a, err1 := strconv.Atoi(from)
+		b, err2 := strconv.Atoi(to)
+		for n := a; n <= b && n-a < 1000 && err1 == nil && err2 == nil; n++ {
 			owned = append(owned, n)
 		}
 	}

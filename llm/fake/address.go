@@ -3,6 +3,8 @@ package fake
 import (
 	"strings"
 	"unicode"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // address is a request that names its agent: "@agent_echo hello", "agent_echo: hello", "ask agent_echo to say hello".
@@ -147,6 +149,26 @@ func (m *matcher) named(name string) int {
 		}
 	}
 	return -1
+}
+
+// maxSlips is how many letters a name may differ in from the one that was meant.
+const maxSlips = 2
+
+// meant asks whether an agent was meant that is called nearly like name.
+func (m *matcher) meant(name string) string {
+	best, slips := "", maxSlips+1
+	for i := range m.agents {
+		id := m.agents[i].ID
+		for _, short := range []bool{false, true} {
+			if n := levenshtein.ComputeDistance(called(name, short), called(id, short)); n < slips && n < len(called(id, true))/2 {
+				best, slips = id, n
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return " Did you mean @" + best + "?"
 }
 
 func called(name string, short bool) string {

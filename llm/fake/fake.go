@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -115,6 +116,9 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 		return respond(said, "a courtesy")
 	}
 	if isAbout(t.User) {
+		if slices.Contains(plainWords(t.User), "help") {
+			return respond("Say what you want, and an agent does it; in the chat, /help lists the commands.\n"+online(t), "asked for help")
+		}
 		return respond("Hello! I am Cortex. I give work to agents and bring you what they answer.\n"+online(t), "asked about Cortex itself")
 	}
 	pieces := m.understand(t)
@@ -128,7 +132,7 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 				return respond(fmt.Sprintf("%s cannot be given work at the moment: %s.", name, prompt.Clean(u.Why, 200)), "asked for an agent that is busy")
 			}
 		}
-		return respond(fmt.Sprintf("No agent %q is online.\n%s", name, online(t)), "asked for an agent that is not there")
+		return respond(fmt.Sprintf("No agent %q is online.%s\n%s", name, m.meant(p.unknown), online(t)), "asked for an agent that is not there")
 	}
 	most := t.MaxParallel
 	if most <= 0 {
@@ -137,6 +141,8 @@ func (d *Decider) decide(t *llm.Turn) *llm.Decision {
 	switch {
 	case len(pieces) == 0 && len(t.Agents) == 0:
 		return respond(online(t), "no agent is online")
+	case len(pieces) == 0 && m.unsure != "":
+		return respond(fmt.Sprintf("I am not sure what is to be done with this. If it is the same as before, say it in full: %s", prompt.Clean(m.unsure, 200)), "it may go on with what was asked before")
 	case len(pieces) == 0:
 		return respond(notUnderstood+"\n"+online(t), m.closest(t.User))
 	case len(pieces) > most:

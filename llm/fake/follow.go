@@ -20,46 +20,62 @@ const (
 // it in Paris?". It goes to the agent that had the earlier one. It returns nothing when the text stands for itself.
 func (m *matcher) follow(t *llm.Turn) []piece {
 	text := strings.TrimSpace(t.User)
-	if len(text) > maxFollow || strings.Contains(text, "\n") || text == "" {
+	if _, called := m.addressed(text); called || text == "" {
 		return nil
 	}
-	if _, called := m.addressed(text); called {
+	if pieces := m.more(t.History, text); len(pieces) > 0 {
+		return pieces
+	}
+	if len(text) > maxFollow || strings.Contains(text, "\n") {
 		return nil
 	}
 	rest, opened := opening(text)
 	last, all := earlier(t.History)
-	for _, way := range []struct {
-		tasks []prompt.Task
-		goOn  func(before prompt.Task, at int) string
-	}{
-		{all, func(before prompt.Task, _ int) string { return withResult(before, rest) }},
-		{last, func(before prompt.Task, at int) string { return m.goOn(before, at, rest, opened) }},
-		{last, func(before prompt.Task, at int) string { return m.goFurther(before, at, rest) }},
+	for _, before := range all {
+		whole := withResult(before, rest)
+		if whole == "" {
+			continue
+		}
+		// Whoever brought the number need not be who calculates.
+		if at := m.find(before.Agent); at >= 0 && m.has(at, []byte(calcTerm)) {
+			return []piece{m.goesOn(at, before, whole)}
+		}
+		if c := m.best(whole); c.agent >= 0 {
+			return []piece{{agent: c.agent, skill: c.skill, task: whole, about: whole, reason: m.agents[c.agent].ID + ": it goes on with the last result"}}
+		}
+	}
+	for _, way := range []func(before prompt.Task, at int) string{
+		func(before prompt.Task, at int) string { return m.goOn(before, at, rest, opened) },
+		func(before prompt.Task, at int) string { return m.goFurther(before, at, rest) },
 	} {
-		for _, before := range way.tasks {
+		for _, before := range last {
 			at := m.find(before.Agent)
 			if at < 0 {
 				continue
 			}
-			if whole := way.goOn(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
-				return []piece{{
-					agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
-					reason: m.agents[at].ID + ": it goes on with what was asked before",
-				}}
+			if _, material := m.materialOf(t.History, lastTurn(t.History, len(t.History)), &before); material && contentAt(before.Text) == 0 && !anew.MatchString(rest) {
+				continue // nothing is put into that
+			}
+			if whole := way(before, at); strings.TrimSpace(whole) != "" && len(whole) <= llm.MaxTask {
+				return []piece{m.goesOn(at, before, whole)}
 			}
 		}
 	}
 	return nil
 }
 
+// goesOn is the piece for the agent at, which had an earlier task.
+func (m *matcher) goesOn(at int, before prompt.Task, whole string) piece {
+	return piece{
+		agent: at, skill: knownSkill(&m.agents[at], before.Skill), task: whole, about: whole,
+		reason: m.agents[at].ID + ": it goes on with what was asked before",
+	}
+}
+
 // earlier returns the tasks of the last turn that gave any, and those of some turns before too, the latest first.
 func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 	for i := len(history) - 1; i >= max(0, len(history)-maxBack); i-- {
-		var tasks []prompt.Task
-		for _, s := range history[i].Steps {
-			tasks = append(tasks, s.Tasks...)
-		}
-		slices.Reverse(tasks)
+		tasks := tasksOf(&history[i])
 		if last == nil {
 			last = tasks
 		}
@@ -70,7 +86,7 @@ func earlier(history []prompt.Turn) (last, all []prompt.Task) {
 
 // Read only.
 var (
-	opener = regexp.MustCompile(`(?i)^(?:(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
+	opener = regexp.MustCompile(`(?i)^(?:(?:(?:no|nope|wait|sorry|oops|actually)\s*[,:]|i meant?\b)[\s,:]*|(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:what|how) about\b|` +
 		`(?:and|or|also|then|now|but|so)\b[\s,]*(?:then |also |now )*(?:(?:do |show )?(?:the )?same\b)?|(?:the )?same\b)[\s,:]*`)
 	anew = regexp.MustCompile(`(?i)^(?:please )?(?:(?:do|say|try|repeat|ask|run|show) (?:it |that |this |him |her )?)?` +
 		`(?:again|once more|one more time|another time|a second time)(?:,? please)?[.!?]*$`)
@@ -86,6 +102,7 @@ var (
 	aQuantity  = regexp.MustCompile(`[-−]?\d[\d,.]*(?:\s*[\p{L}°]+)?`)
 	day        = regexp.MustCompile(`(?i)\b(?:(?:today|tomorrow|tonight|yesterday|now)\b|(?:(?:on|this|next|last) )?(?:monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|` +
 		`(?:this|next|last|in the) (?:week|weekend|month|year|morning|afternoon|evening)\b)`)
+	theOf = regexp.MustCompile(`(?i)\bof\s+\S.*[^\s?!.]`)
 	there = regexp.MustCompile(`(?i)\b(over )?there([?.!]*)$`)
 	// places and aims are prepositions that stand for each other.
 	places = set(`in at for near around`)
@@ -101,18 +118,39 @@ func opening(text string) (rest string, opened bool) {
 	return text[at[1]:], true
 }
 
-// goOn returns the request that rest stands for behind an earlier one, which the agent at had; "" when it is none that goes on.
+// goOn returns the request that rest stands for behind an earlier one, which the agent at had; "" when it is none that goes on. What stands
+// behind a colon or in quotes there is material, and stays.
 func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) string {
+	content := ""
+	if end := contentAt(before.Text); end > 0 && !anew.MatchString(rest) {
+		before.Text, content = before.Text[:end], before.Text[end:]
+	}
+	if whole := m.instead(before, at, rest, opened); whole != "" {
+		return whole + content
+	}
+	return ""
+}
+
+// instead returns a request with what rest names in the place of what is like it.
+func (m *matcher) instead(before prompt.Task, at int, rest string, opened bool) string {
 	bare := strings.TrimRight(rest, "?!. ")
 	word, behind := nextWord(bare)
 	word = strings.ToLower(word)
+	if of := strings.TrimSuffix(word, ":"); of != word && (of == "of" || places[of] || aims[of]) {
+		word, bare = of, of+" "+behind // "and in: Paris"
+	}
 	n := len(strings.Fields(bare))
 	switch {
 	case bare == "":
 		return ""
 	case anew.MatchString(rest):
 		return before.Text
-	case n > 6 || n > 4 && !opened || operation.MatchString(rest):
+	case quotedAt(bare) == len(bare):
+		if had := lastQuoted(before.Text); had != nil {
+			return inPlace(before.Text, had, bare)
+		}
+		return ""
+	case n > 6 && word != "of" || n > 4 && !opened || operation.MatchString(rest) || strings.HasSuffix(word, ":"):
 		return ""
 	case day.FindString(bare) == bare:
 		if then := day.FindStringIndex(before.Text); then != nil {
@@ -121,6 +159,11 @@ func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) str
 		return ""
 	case m.others(rest, at):
 		return "" // it asks somebody else for something
+	case word == "of" && behind != "":
+		if of := theOf.FindStringIndex(masked(before.Text)); of != nil {
+			return inPlace(before.Text, of, bare)
+		}
+		return ""
 	case (places[word] || aims[word]) && behind != "":
 		if phrase := phraseOf(before.Text, func(p string) bool { return p == word }); phrase != nil {
 			return inPlace(before.Text, phrase, bare)
@@ -147,7 +190,10 @@ func (m *matcher) goOn(before prompt.Task, at int, rest string, opened bool) str
 	if phrase == nil {
 		return ""
 	}
-	p, _ := nextWord(before.Text[phrase[0]:phrase[1]])
+	p, had := nextWord(before.Text[phrase[0]:phrase[1]])
+	if first, _ := utf8.DecodeRuneInString(had); !unicode.IsUpper(first) && !places[strings.ToLower(p)] {
+		return "" // it is not like a name
+	}
 	return inPlace(before.Text, phrase, p+" "+bare)
 }
 
@@ -182,7 +228,7 @@ func (m *matcher) goFurther(before prompt.Task, at int, rest string) string {
 	bare := strings.TrimRight(rest, "?!. ")
 	word, behind := nextWord(bare)
 	place := places[strings.ToLower(word)] && behind != "" && len(strings.Fields(bare)) <= 6 && !m.others(rest, at)
-	if bare == "" || !place && day.FindString(bare) != bare || strings.ContainsFunc(before.Text, unicode.IsDigit) {
+	if bare == "" || contentAt(before.Text) > 0 || lastQuoted(before.Text) != nil || !place && day.FindString(bare) != bare || strings.ContainsFunc(before.Text, unicode.IsDigit) {
 		return ""
 	}
 	asked := strings.TrimRight(before.Text, "?!. ")
@@ -206,6 +252,7 @@ func withResult(before prompt.Task, rest string) string {
 // phraseOf returns where the last phrase of text is that begins with a preposition that is wanted, such as "in New York" of "what time is
 // it in New York now?"; nil when there is none.
 func phraseOf(text string, wanted func(preposition string) bool) []int {
+	text = masked(text)
 	var found []int
 	open := false
 	for i := 0; i < len(text); {
@@ -228,6 +275,9 @@ func phraseOf(text string, wanted func(preposition string) bool) []int {
 		}
 		i += n
 		i = len(text) - len(strings.TrimLeftFunc(text[i:], unicode.IsSpace))
+	}
+	if found != nil && !slices.ContainsFunc(plainWords(text[found[0]:found[1]])[1:], func(w string) bool { return !stop[w] }) {
+		return nil // "to be" is no place
 	}
 	if found == nil || strings.TrimSpace(text[found[0]:found[1]]) == strings.TrimSpace(firstWord(text[found[0]:])) {
 		return nil

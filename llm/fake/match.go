@@ -29,6 +29,7 @@ type matcher struct {
 	search  func(words string) []llm.Found
 	names   map[string]int // agents by what they may be called, made when asked for
 	scan    scanner
+	unsure  string // what the request may mean, in full
 }
 
 func (d *Decider) newMatcher(t *llm.Turn) *matcher {

@@ -1,6 +1,12 @@
 package fake
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
+
+// ofQuoted is the end of an instruction for what stands in quotes behind it: "count the words of".
+var ofQuoted = regexp.MustCompile(`(?i)\b(?:of|in|has|have|(?:the )?(?:following|text|sentence|phrase|string)) $`)
 
 // piece is a part of the request that one agent gets.
 type piece struct {
@@ -23,6 +29,11 @@ func (m *matcher) plan(text string) []piece {
 			return nil // what is to be done is nobody's work, whatever the content speaks of
 		}
 		return m.whole(text)
+	}
+	if at := quotedLast(text); at > 0 && at <= maxRead && ofQuoted.MatchString(text[:at]) {
+		if c := m.best(text[:at]); c.agent >= 0 && len(m.split(text[:at], false)) == 1 && m.says(text[:at]+"this", c.agent) {
+			return []piece{{agent: c.agent, skill: c.skill, task: strings.TrimRight(text[at:], "?!. "), about: text[:at], reason: c.reason}}
+		}
 	}
 	if len(text) > maxRead { // material to work on, behind what is to be done with it
 		begin := m.split(head(text), false)[0]
@@ -144,6 +155,16 @@ func announces(s string) bool {
 	return known > 0
 }
 
+// refers reports whether an instruction ends with what stands for the text behind it: "how many words are in this".
+func refers(instruction string) bool {
+	ws := plainWords(instruction)
+	if len(ws) == 0 {
+		return false
+	}
+	last := ws[len(ws)-1]
+	return deictic[stem(last)] || last == "this" || last == "that" || last == "these"
+}
+
 // says reports whether an instruction says nothing that its agent does not know anyway, so that the content alone is the
 // task: "count the words", but not "translate to French" and not a question.
 func (m *matcher) says(instruction string, agent int) bool {
@@ -154,7 +175,7 @@ func (m *matcher) says(instruction string, agent int) bool {
 		instruction = a.rest
 	}
 	ws := plainWords(skipWords(instruction, polite))
-	if len(ws) == 0 || questions[ws[0]] {
+	if len(ws) == 0 || questions[ws[0]] && !refers(instruction) {
 		return false
 	}
 	for i, w := range ws {

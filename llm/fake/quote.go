@@ -54,3 +54,50 @@ func skipWords(s string, words map[string]bool) string {
 		s = s[len(word):]
 	}
 }
+
+// masked returns s with one word of the same length in the place of each quotation.
+func masked(s string) string {
+	all := quotations(s)
+	if len(all) == 0 {
+		return s
+	}
+	b := []byte(s)
+	for _, at := range all {
+		copy(b[at[0]:], strings.Repeat("x", at[1]-at[0]))
+	}
+	return string(b)
+}
+
+// quotedLast returns where the only quotation of s begins, if nothing is behind it; else 0.
+func quotedLast(s string) int {
+	all := quotations(s)
+	if len(all) != 1 || strings.Trim(s[all[0][1]:], "?!. ") != "" {
+		return 0
+	}
+	return all[0][0]
+}
+
+// lastQuoted returns where the last quotation of s is; nil when it has none.
+func lastQuoted(s string) []int {
+	all := quotations(s)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
+}
+
+// quotations returns where the quotations of s are.
+func quotations(s string) (all [][]int) {
+	for at := 0; ; {
+		i := strings.IndexAny(s[at:], "\"“")
+		if i < 0 {
+			return all
+		}
+		n := quotedAt(s[at+i:])
+		if n == 0 {
+			return all // nor does any behind it end
+		}
+		all = append(all, []int{at + i, at + i + n})
+		at += i + n
+	}
+}

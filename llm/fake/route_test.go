@@ -79,7 +79,7 @@ func TestRoute(t *testing.T) {
 		{"do I have new mail?", "agent_mail/inbox: do I have new mail?"},
 		{"remind me to buy bread at 17:23", "agent_notes/notes: remind me to buy bread at 17:23"},
 		{"research the history of NATS", "ResearchAgent/research: research the history of NATS"},
-		{"how many words are in \"to be or not to be\"", "wordcount/: how many words are in \"to be or not to be\""},
+		{"how many words are in \"to be or not to be\"", "wordcount/: \"to be or not to be\""},
 
 		// In other forms.
 		{"echoed words are nice", "agent_echo/echo: echoed words are nice"},
@@ -162,7 +162,7 @@ func TestRoute(t *testing.T) {
 		{"what can you do", about},
 		{"hello, what can you do?", about},
 		{"Who are you?", about},
-		{"help", about},
+		{"help", "respond Say what you want, and an agent does it; in the chat, /help lists the commands."},
 		{"which agents are online?", about},
 	} {
 		if got := routed(decide(t, turn(c.user))); got != c.want {

@@ -28,6 +28,8 @@ func staff(t *testing.T) []prompt.Agent {
 		list = append(list, prompt.Agent{ID: card.Name, Seen: true, Card: card})
 	}
 	return append(list,
+		agent("wordcount", "Counts the words of a text", a2a.AgentSkill{ID: "count", Name: "Count words", Examples: []string{"count the words: to be or not to be"}}),
+		agent("translator", "Translates texts into other languages", a2a.AgentSkill{ID: "translate", Name: "Translate", Examples: []string{"translate to Italian: good morning"}}),
 		agent("notes", "Keeps notes and reminders", a2a.AgentSkill{
 			ID: "notes", Name: "Notes", Description: "Saves, lists and finds notes", Tags: []string{"notes", "todo", "reminder"},
 			Examples: []string{"note that it's mom's birthday", "remind me to call mom", "list my notes"},
@@ -51,6 +53,8 @@ func work(t *testing.T, d *llm.Delegation) prompt.Task {
 		task.Result, err = calc.Answer(d.Task)
 	case "agent_clock":
 		task.Result, err = clock.Answer(d.Task, time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC))
+	case "wordcount":
+		task.Result = fmt.Sprint(len(strings.Fields(d.Task)))
 	case "agent_echo":
 		task.Result = "Echo: " + d.Task
 	}
@@ -76,7 +80,11 @@ func TestWaitingAsleep(t *testing.T) {
 // TestTalk holds conversations as people have them: what is said, and what the answer begins with or, behind @, who is asked for what.
 func TestTalk(t *testing.T) {
 	type said struct{ say, want string }
-	const lost = "I did not understand this"
+	const (
+		lost   = "I did not understand this"
+		unsure = "I am not sure what is to be done with this. If it is the same as before, say it in full: "
+	)
+	words := said{"count the words: to be or not to be", "6"}
 	tokyo := said{"what time is it in Tokyo?", "Tokyo (Asia/Tokyo): 16:08:09"}
 	rain := said{"will it rain in London tomorrow?", "@weather: will it rain in London tomorrow?"}
 	for i, talk := range [][]said{
@@ -104,11 +112,42 @@ func TestTalk(t *testing.T) {
 		{{"echo hello", "Echo: echo hello"}, {"again please", "Echo: echo hello"}, {"once more!", "Echo: echo hello"}},
 		{{"remind me to call Bob", "@notes: remind me to call Bob"}, {"and list my notes", "@notes: list my notes"}},
 		{{"@agent_echo what time is it in Rome", "Echo: what time is it in Rome"}, {"and in Paris?", "Echo: what time is it in Paris"}},
+		// More of the same for what was material, in which nothing is replaced.
+		{words, {"and of: one two three", "3"}, {"and of: four", "1"}, {"again", "1"}, {"what about four five", "2"}, {"and: six seven", "2"}},
+		{words, {"and of one two three", "3"}, {"the same for: one two", "2"}, {"same with one two three four", "4"}, {"of this one: one two", "2"}},
+		{words, {`and of "one two"`, "2"}, {`and "three"?`, "1"}, {`what about "one two three"?`, "3"}},
+		{words, {"and of: what time is it in Rome", "6"}, {"what time is it in Rome?", "Rome (Europe/Rome)"}, {"and of: one two", lost}},
+		{words, {"and one two three?", unsure + "count the words: one two three"}, {"and of: one two three", "3"}},
+		{words, {"now in French", lost}, {"and 3?", lost}, {"in Bergen", lost}, {"and to go?", lost}, {"and on Monday?", lost}, {"and how?", lost}},
+		{words, {"times 2", "6 times 2 = 12"}},
+		{words, {"what about the weather?", "@weather: the weather?"}},
+		{words, {"and what is 2+2?", "2+2 = 4"}},
+		{words, {"and of: " + strings.Repeat("word ", 200), "200"}},
+		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"same for Paris", "Paris (Europe/Paris)"}},
+		{{"what time is it in Tokyo, and count the words: a in b", "agent_clock: Tokyo"}, {"and of: d e", "2"}, {"and in Bergen?", lost}},
+		{{"how many words are in this: hello there world", "3"}, {"and in this: one two", "2"}},
+		{{`count the words of "the quick brown fox"`, "4"}, {`and "hello"?`, "1"}, {"and of: one two", "2"}},
+		{{"count the words of to be or not to be", "@wordcount"}, {"and of: one two three", "@wordcount: count the words of one two three"}},
+		{{`count the words of "to be in Rome"`, "@wordcount"}, {`and of "in Paris"?`, `@wordcount: "in Paris"`}, {"and in Bergen?", lost}},
+		{
+			{"translate to French: good morning", "@translator"},
+			{"and to German?", "@translator: translate to German: good morning"},
+			{"and: good night in Rome", "@translator: translate to German: good night in Rome"},
+			{"now in Spanish", "@translator: translate in Spanish: good night in Rome"},
+			{"and in Paris?", "@translator: translate in Paris: good night in Rome"},
+		},
+		{{`translate "in the night" into French`, "@translator"}, {"and German?", `@translator: translate "in the night" into German`}, {`and "to be"`, `@translator: translate "to be" into German`}},
+		{{"how much is 12% of 80", "12% of 80 = 9.6"}, {"and of 90?", "12% of 90 = 10.8"}},
+		{{"remind me to be there", "@notes"}, {"and of: one two three", lost}, {"and Alice?", lost}},
+		{tokyo, {"and in: Paris?", "Paris (Europe/Paris)"}, {"and of: one two three", lost}},
 		// What goes on with nothing.
 		{{"and in Bergen?", lost}},
 		{{"again", lost}},
 		{{"times 2", lost}},
 		{{"hello", "Hello! I am Cortex."}, {"thanks", "You are welcome."}, {"bye", "Goodbye."}},
+		{tokyo, {"no, in Paris", "Paris (Europe/Paris)"}, {"I meant Rome", "Rome (Europe/Rome)"}, {"sorry, what is 1+2", "1+2 = 3"}, {"no", "There is nothing to say"}},
+		{{"1+1", "1+1 = 2"}, {"no, 1+2", "1+2 = 3"}, {"why?", "In the chat, /why"}, {"why is it raining in Rome", "@weather"}},
+		{{"help", "Say what you want, and an agent does it; in the chat, /help lists the commands.\nOnline are:"}},
 		{{"ok", "All right."}, {"yes", "There is nothing to say yes or no to."}, {"great, thanks", "You are welcome."}},
 		// Slips and forms.
 		{{"wether in Rome", "@weather: weather in Rome"}},
@@ -127,6 +166,9 @@ func TestTalk(t *testing.T) {
 		{{"echoing this", "Echo: echoing this"}},
 		{{"converted to miles, 10 km", "@agent_calc"}},
 		{{"who is Wether", lost}},
+		{{"@agent_ech hello", `No agent "agent_ech" is online. Did you mean @agent_echo?`}},
+		{{"@eco hello", `No agent "eco" is online. Did you mean @agent_echo?`}},
+		{{"@nobody hello", "No agent \"nobody\" is online.\n"}},
 		// Who does not run is not asked for what says little.
 		{{"answer me", lost}},
 		{{"what day is it in Rome", "Rome (Europe/Rome)"}},
@@ -163,4 +205,21 @@ func TestTalk(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMaterialOfManyTasks holds that what goes on is found quickly behind many turns of many tasks that go on with each other.
+func TestMaterialOfManyTasks(t *testing.T) {
+	tn := &llm.Turn{ContextID: "c", ID: "m", Input: prompt.Input{Agents: staff(t), MaxParallel: 8, User: "and of: one two"}}
+	for range 60 {
+		step := prompt.Step{}
+		for range 8 {
+			step.Tasks = append(step.Tasks, prompt.Task{Agent: "wordcount", Text: "to be or not to be", State: a2a.TaskStateCompleted, Result: "6"})
+		}
+		tn.History = append(tn.History, prompt.Turn{User: "again", Steps: []prompt.Step{step}})
+	}
+	if d := decide(t, tn); d.Kind != llm.KindRespond { // nobody said what is to be done with it
+		t.Errorf("it is %s: %+v", d.Kind, d.Delegations)
+	}
+	tn.User, tn.History = strings.Repeat("“", 300_000), nil
+	decide(t, tn)
 }

@@ -226,6 +226,7 @@ var courtesies = []struct {
 }{
 	{set(`thanks thank thx cheers ty`), false, "You are welcome."},
 	{set(`bye goodbye`), false, "Goodbye."},
+	{set(`why`), true, "In the chat, /why says how the last answer came about."},
 	{set(`ok okay great cool nice fine good well very perfect`), true, "All right."},
 	{set(`yes y yep yeah yup sure no n nope nah please`), true, "There is nothing to say yes or no to."},
 }

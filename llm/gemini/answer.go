@@ -3,12 +3,12 @@ package gemini
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"google.golang.org/genai"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // answer is what has come of an answer.
@@ -113,7 +113,7 @@ func (a *answer) verdict() *llm.Error {
 		e.Code = string(a.block)
 		return e
 	}
-	words, kind := ending(a.finish)
+	words, kind := google.Ending(string(a.finish))
 	switch {
 	case a.finish == "" && a.some && !a.candidate:
 		return fail(llm.ErrEmpty, "a response without a candidate")
@@ -125,29 +125,4 @@ func (a *answer) verdict() *llm.Error {
 		return fail(kind, "%s", words)
 	}
 	return nil
-}
-
-// ends are the finish reasons that make an answer none, by the words in them: Google makes new ones of the old words.
-var ends = []struct {
-	reason *regexp.Regexp
-	kind   error
-	words  string
-}{
-	{regexp.MustCompile(`(?i)SAFETY|RECITATION|LANGUAGE|BLOCKLIST|PROHIBITED|SPII|ARMOR`), llm.ErrRefused, "a filter ended the answer"},
-	{regexp.MustCompile(`(?i)MALFORMED|TOOL_CALL`), llm.ErrEmpty, "what the model wrote cannot be read"},
-	{regexp.MustCompile(`(?i)^MAX_TOKENS$`), llm.ErrLength, "the token limit ended the answer"},
-	{regexp.MustCompile(`(?i)^(OTHER|NO_IMAGE|IMAGE_OTHER)$`), llm.ErrTruncated, "the endpoint ended the answer"},
-	{regexp.MustCompile(`(?i)^CONTINUATION$`), llm.ErrTruncated, "the endpoint wants to be asked for the rest"},
-	{regexp.MustCompile(`(?i)^MISSING_THOUGHT_SIGNATURE$`), llm.ErrBadRequest, "the endpoint wants the model's signatures back"},
-}
-
-// ending returns what is wrong with an answer that ended for the reason, or nil. A reason that nobody knows yet is a good
-// one.
-func ending(reason genai.FinishReason) (words string, kind error) {
-	for _, e := range ends {
-		if e.reason.MatchString(string(reason)) {
-			return e.words, e.kind
-		}
-	}
-	return "", nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // Config says which endpoint is asked. Model is required, and Key or Project, but not both. What it does not say is not taken
@@ -95,24 +96,15 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 }
 
 // dialSDK is genai.NewClient with an end. Its search for credentials knows no context; it gives up by itself after some
-// seconds, so what is left behind when ctx ends earlier does not stay.
+// seconds.
 func dialSDK(ctx context.Context, cfg *genai.ClientConfig) (*genai.Client, error) {
-	type result struct {
-		client *genai.Client
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		var r result
-		withoutWarnings(func() { r.client, r.err = genai.NewClient(context.WithoutCancel(ctx), cfg) })
-		done <- r
-	}()
-	select {
-	case r := <-done:
-		return r.client, r.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return google.Within(ctx, func() (c *genai.Client, err error) {
+		// They are of variables in the environment that the SDK looks at and, told what to use, does not use.
+		google.Quietly(func() { c, err = genai.NewClient(context.WithoutCancel(ctx), cfg) },
+			"Warning: Both GOOGLE_API_KEY and GEMINI_API_KEY are set",
+			"Warning: The user provided project/location will take precedence over the API key")
+		return c, err
+	})
 }
 
 func (cfg *Config) check() error {
@@ -185,8 +177,15 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		defer stop()
 		a := &answer{x: x, tools: len(config.Tools) > 0}
 		var failed error
-		for response, err := range guarded(c.models.GenerateContentStream(inner, c.model, c.contents(r), config)) {
-			if failed = err; err != nil {
+		next, end := iter.Pull2(c.models.GenerateContentStream(inner, c.model, c.contents(r), config))
+		defer end()
+		for {
+			var response *genai.GenerateContentResponse
+			more := false
+			if p := google.Caught(func() { response, failed, more = next() }); p != nil { // it takes the form of an answer for granted in places
+				failed = fmt.Errorf("%w: %v", errUnreadable, p)
+			}
+			if !more || failed != nil {
 				break
 			}
 			if !yield(llm.Chunk{Text: a.add(response)}, nil) { // also without text: the model is alive
@@ -206,26 +205,3 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 
 // errUnreadable is an answer that the SDK fails at.
 var errUnreadable = errors.New("the answer is not of the form that it should have")
-
-// guarded yields what the SDK does, and an error where it panics: it takes the form of an answer for granted in places.
-func guarded(responses iter.Seq2[*genai.GenerateContentResponse, error]) iter.Seq2[*genai.GenerateContentResponse, error] {
-	return func(yield func(*genai.GenerateContentResponse, error) bool) {
-		callers := false // in the loop's body, whose panics are not ours
-		defer func() {
-			if callers {
-				return
-			}
-			if p := recover(); p != nil {
-				yield(nil, fmt.Errorf("%w: %v", errUnreadable, p))
-			}
-		}()
-		for response, err := range responses {
-			callers = true
-			more := yield(response, err)
-			callers = false
-			if !more {
-				return
-			}
-		}
-	}
-}

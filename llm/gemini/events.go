@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // How much is read of an answer, in bytes.
@@ -121,14 +123,14 @@ func (e *events) dispatch() {
 	if len(data) == 0 || e.ended {
 		return
 	}
-	if fault := errorIn(data); fault != nil {
+	if fault := google.FaultIn(data); fault != nil {
 		e.x.fault = fault
 		e.end(nil)
 		return
 	}
 	reduced, err := e.x.reduce(data)
 	if err != nil || data[0] != '{' { // null is no error
-		e.end(&noEvents{excerpt(data)})
+		e.end(&noEvents{google.Excerpt(data)})
 		return
 	}
 	e.out = slices.Concat([]byte("data: "), reduced, []byte("\n\n"))
@@ -153,12 +155,12 @@ func (e *events) isForeign(name []byte) bool {
 
 // foreign ends the stream with what e.line and the rest of the body say.
 func (e *events) foreign() {
-	rest, _ := io.ReadAll(io.LimitReader(e.in, maxErrorBody))
+	rest, _ := io.ReadAll(io.LimitReader(e.in, google.MaxFault))
 	body := append(append(bytes.Clone(e.line), '\n'), rest...)
-	if fault := errorIn(body); fault != nil {
+	if fault := google.FaultIn(body); fault != nil {
 		e.x.fault = fault
 		e.end(nil)
 		return
 	}
-	e.end(&noEvents{excerpt(body)})
+	e.end(&noEvents{google.Excerpt(body)})
 }

@@ -8,22 +8,16 @@ import (
 	"google.golang.org/genai"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
-const (
-	// function is what the model has to call with [llm.StructuredTools].
-	function = "decide"
-	// emptyText stands for a message without words: the SDK leaves out its text, and the endpoint refuses that.
-	emptyText = "(empty)"
-)
-
-// images are the types that Gemini's models take.
-var images = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+// function is what the model has to call with [llm.StructuredTools].
+const function = "decide"
 
 func (c *Client) contents(r *llm.Request) []*genai.Content {
 	var types []string
 	if c.images {
-		types = images
+		types = google.Images
 	}
 	var all []*genai.Content
 	for _, m := range r.Messages {
@@ -33,7 +27,7 @@ func (c *Client) contents(r *llm.Request) []*genai.Content {
 		}
 		content := &genai.Content{Role: role}
 		for _, p := range m.Showing(types...).Parts {
-			part := &genai.Part{Text: cmp.Or(p.Text, emptyText)}
+			part := &genai.Part{Text: cmp.Or(p.Text, google.EmptyText)}
 			if p.Image != nil {
 				part = &genai.Part{InlineData: &genai.Blob{MIMEType: p.Image.Type, Data: p.Image.Data}}
 			}

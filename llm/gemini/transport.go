@@ -6,21 +6,18 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/genai"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
-
-// maxErrorBody bounds what is read of a body that is no stream, in bytes.
-const maxErrorBody = 64 << 10
 
 // exchange is what the transport sees of one call. It is written by the transport and the body that it returns, and both are
 // used by the goroutine that makes the call.
 type exchange struct {
-	sent   bool            // the request went out
-	status int             // of the response; 0 without one
-	header http.Header     // of the response
-	token  string          // that the request was authorized with
-	fault  *genai.APIError // what the endpoint says went wrong
-	err    error           // why the body could not be read to its end
+	sent   bool          // the request went out
+	status int           // of the response; 0 without one
+	header http.Header   // of the response
+	token  string        // that the request was authorized with
+	fault  *google.Fault // what the endpoint says went wrong
+	err    error         // why the body could not be read to its end
 
 	arguments     string // of the first function call
 	finishMessage string // the words to the finish reason
@@ -55,9 +52,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = newEvents(response.Body, x)
 		return response, nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	body, _ := io.ReadAll(io.LimitReader(response.Body, google.MaxFault))
 	_ = response.Body.Close()
-	x.fault = faultOf(body)
+	x.fault = google.FaultOf(body)
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return response, nil
 }

@@ -67,19 +67,14 @@ func (l *limited) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 			}
 			if err != nil {
 				usage = llm.UsageOf(err)
-				l.heed(err)
+				if e, ok := errors.AsType[*llm.Error](err); ok && errors.Is(err, llm.ErrRateLimited) {
+					l.gate.hold(e.RetryAfter) // all calls
+				}
 			}
 			if !yield(chunk, err) {
 				return
 			}
 		}
-	}
-}
-
-// heed holds all calls back when err says that the endpoint wants it.
-func (l *limited) heed(err error) {
-	if e := (*llm.Error)(nil); errors.Is(err, llm.ErrRateLimited) && errors.As(err, &e) {
-		l.gate.hold(e.RetryAfter)
 	}
 }
 

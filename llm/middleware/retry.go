@@ -1,10 +1,12 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -35,15 +37,9 @@ func Retry(c llm.Client, o *RetryOptions) llm.Client {
 	if o != nil {
 		t.options = *o
 	}
-	if t.options.Attempts <= 0 {
-		t.options.Attempts = 4
-	}
-	if t.options.Base <= 0 {
-		t.options.Base = time.Second
-	}
-	if t.options.Max <= 0 {
-		t.options.Max = 30 * time.Second
-	}
+	t.options.Attempts = cmp.Or(max(t.options.Attempts, 0), 4)
+	t.options.Base = cmp.Or(max(t.options.Base, 0), time.Second)
+	t.options.Max = cmp.Or(max(t.options.Max, 0), 30*time.Second)
 	return t
 }
 
@@ -101,7 +97,7 @@ func (t *retried) schedule() *backoff.ExponentialBackOff {
 // reports false, at once, when that would take too long, and when ctx ends.
 func (t *retried) pause(ctx context.Context, random time.Duration, err error) bool {
 	wait := random
-	if e := (*llm.Error)(nil); errors.As(err, &e) && e.RetryAfter > 0 {
+	if e, ok := errors.AsType[*llm.Error](err); ok && e.RetryAfter > 0 {
 		if e.RetryAfter > t.options.Max {
 			return false
 		}
@@ -128,10 +124,5 @@ func mayPass(err error) bool {
 }
 
 func isAny(err error, kinds ...error) bool {
-	for _, kind := range kinds {
-		if errors.Is(err, kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }

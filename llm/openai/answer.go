@@ -81,8 +81,7 @@ func (a *answer) read(stream *openai.ChatCompletionStream, yield func(text strin
 
 // unread is the error of a stream that could not be read to its end.
 func unread(err error) error {
-	var e *llm.Error
-	if errors.As(err, &e) {
+	if _, ok := errors.AsType[*llm.Error](err); ok {
 		return err
 	}
 	// Either a chunk that has another form than the SDK knows, or a bound of the HTTP client's own, which must not be taken

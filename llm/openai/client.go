@@ -222,8 +222,8 @@ func (c *Client) stream(ctx context.Context, r *llm.Request, a *answer, yield fu
 
 // explain puts the call into an error: whose it is, what it cost, and nothing of what is secret.
 func (c *Client) explain(err error, a *answer) *llm.Error {
-	var e *llm.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*llm.Error](err)
+	if !ok {
 		e = refusedHere(err, &c.cfg)
 	}
 	e.Provider, e.Model, e.Usage = c.cfg.Name, c.cfg.Model, a.usage

@@ -7,6 +7,7 @@ import (
 	"html"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -202,12 +203,7 @@ var (
 func (w *words) classify(status int) error {
 	said := strings.ToLower(w.code + " " + w.kind + " " + w.message)
 	says := func(list []string) bool {
-		for _, s := range list {
-			if strings.Contains(said, s) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(said, s) })
 	}
 	switch {
 	case status == http.StatusUnauthorized:

@@ -9,6 +9,7 @@ import (
 	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // array reads the answer over REST, a JSON array of messages that grows while the model writes. Each message is shown to
@@ -74,12 +75,12 @@ func (a *array) next() error {
 
 func (a *array) message(raw json.RawMessage) error {
 	var seen struct {
-		Error      *fault
+		Error      *google.Fault
 		Candidates []struct{ FinishReason any }
 	}
 	// What does not fit here does not fit the message either; but errors come in many shapes.
 	if err := json.Unmarshal(raw, &seen); seen.Error != nil {
-		return a.fail(a.call.fromFault(seen.Error))
+		return a.fail(a.call.explained(seen.Error, seen.Error.Code, nil))
 	} else if err != nil {
 		return a.strange(err.Error())
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // How much is read of an answer, in bytes.
@@ -208,7 +209,7 @@ func (k *call) end() (rest string, err error) {
 	if !k.called {
 		rest = k.held.String()
 	}
-	kind := ending(k.code)
+	_, kind := google.Ending(k.code)
 	switch {
 	case k.messages == 0, k.candidate && !k.finished:
 		return "", k.fail(llm.ErrTruncated, "the stream ended before the answer did", nil)

@@ -4,15 +4,17 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"cloud.google.com/go/vertexai/genai"
 	"google.golang.org/api/iterator"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // Config says which endpoint is asked. Project and Model are required.
@@ -41,54 +43,24 @@ type Client struct {
 	cfg  Config
 	sdk  *genai.Client
 	hang func() error // ends the connections
+
+	closed   atomic.Bool
+	calls    context.Context //nolint:containedctx // ends with the client, and the calls under way with it
+	endCalls context.CancelFunc
+
 	// signed are the signatures of the answers that were given.
 	signed signatures
-
-	mu     sync.Mutex
-	closed bool
-	calls  map[*call]context.CancelFunc // under way
 }
 
 var _ llm.Client = (*Client)(nil)
 
 // Close ends the connections and the calls under way. It is idempotent.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	if c.closed.Swap(true) {
 		return nil
 	}
-	c.closed = true
-	calls := c.calls
-	c.calls = nil
-	c.mu.Unlock()
-	for _, cancel := range calls {
-		cancel()
-	}
+	c.endCalls()
 	return c.hang()
-}
-
-// enter says that k begins, to be ended by cancel when the client is closed. It is false when the client is.
-func (c *Client) enter(k *call, cancel context.CancelFunc) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return false
-	}
-	c.calls[k] = cancel
-	return true
-}
-
-func (c *Client) leave(k *call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.calls, k)
-}
-
-func (c *Client) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
 }
 
 // Generate implements [llm.Client]. Errors of the endpoint are [llm.Error]s. A Request's Schema may be any JSON Schema;
@@ -104,8 +76,8 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 		defer k.close()
 		running, cancel := context.WithCancel(withCall(ctx, k))
 		defer cancel()
-		defer c.leave(k)
-		if !c.enter(k, cancel) || ctx.Err() != nil {
+		defer context.AfterFunc(c.calls, cancel)()
+		if c.closed.Load() || ctx.Err() != nil {
 			yield(llm.Chunk{}, k.failed(ctx, context.Canceled))
 			return
 		}
@@ -129,18 +101,17 @@ func (c *Client) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chu
 func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(string) bool) error {
 	chat, last := c.chat(k, r)
 	var answers *genai.GenerateContentResponseIterator
-	if err := caught(func() error {
-		answers = chat.SendMessageStream(ctx, last...)
-		return nil
-	}); err != nil {
-		return err
-	}
 	for {
 		var answer *genai.GenerateContentResponse
-		err := caught(func() (err error) {
+		var err error
+		if p := google.Caught(func() {
+			if answers == nil {
+				answers = chat.SendMessageStream(ctx, last...)
+			}
 			answer, err = answers.Next()
-			return err
-		})
+		}); p != nil {
+			err = fmt.Errorf("the SDK does not understand the answer: %v", p)
+		}
 		if errors.Is(err, iterator.Done) {
 			break
 		}
@@ -171,15 +142,8 @@ func (c *Client) stream(ctx context.Context, k *call, r *llm.Request, emit func(
 	return err
 }
 
-const (
-	// functionName is what the model calls in mode tools.
-	functionName = "decide"
-	// emptyText stands for a message without words, which the endpoint refuses.
-	emptyText = "(empty)"
-)
-
-// images are the types that Gemini's models take.
-var images = []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
+// functionName is what the model calls in mode tools.
+const functionName = "decide"
 
 // chat returns the conversation of r up to its last message, and that message.
 func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part) {
@@ -208,7 +172,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 	var turns []*genai.Content
 	var types []string
 	if c.cfg.Images {
-		types = images
+		types = google.Images
 	}
 	for _, message := range r.Messages {
 		role := "user"
@@ -224,7 +188,7 @@ func (c *Client) chat(k *call, r *llm.Request) (*genai.ChatSession, []genai.Part
 				turn.Parts = append(turn.Parts, genai.Blob{MIMEType: p.Image.Type, Data: p.Image.Data})
 				continue
 			}
-			turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(p.Text), emptyText)))
+			turn.Parts = append(turn.Parts, genai.Text(cmp.Or(valid(p.Text), google.EmptyText)))
 		}
 	}
 	chat := m.StartChat()

@@ -9,6 +9,7 @@ import (
 	"cloud.google.com/go/auth/credentials"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // advice is what somebody without working credentials can do.
@@ -16,7 +17,7 @@ const advice = "run `gcloud auth application-default login`, or set GOOGLE_APPLI
 
 // findCredentials reads those of cfg. The search itself knows no context: it is left to end by itself, within seconds.
 func findCredentials(ctx context.Context, cfg *Config) (*auth.Credentials, error) {
-	creds, err := within(ctx, func() (*auth.Credentials, error) {
+	creds, err := google.Within(ctx, func() (*auth.Credentials, error) {
 		return credentials.DetectDefault(&credentials.DetectOptions{
 			Scopes:           []string{"https://www.googleapis.com/auth/cloud-platform"},
 			CredentialsFile:  cfg.CredentialsFile,
@@ -46,7 +47,7 @@ type tokens struct{ auth.TokenProvider }
 
 // Token implements [auth.TokenProvider]. The SDK's has callers wait for each other, whatever becomes of their contexts.
 func (t tokens) Token(ctx context.Context) (*auth.Token, error) {
-	token, err := within(ctx, func() (*auth.Token, error) { return t.TokenProvider.Token(ctx) })
+	token, err := google.Within(ctx, func() (*auth.Token, error) { return t.TokenProvider.Token(ctx) })
 	if k := callOf(ctx); k != nil {
 		// gRPC makes one code of all that goes wrong here.
 		k.tokenErr = err
@@ -57,37 +58,15 @@ func (t tokens) Token(ctx context.Context) (*auth.Token, error) {
 	return token, err
 }
 
-// within calls f and waits for it as long as ctx lasts.
-func within[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := f()
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
 // kindOfTokenError tells a token that is denied from one that cannot be had now.
 func kindOfTokenError(err error) error {
-	var answered *auth.Error
-	if errors.As(err, &answered) && answered.Response != nil {
+	if answered, ok := errors.AsType[*auth.Error](err); ok && answered.Response != nil {
 		if kind := llm.KindOfStatus(answered.Response.StatusCode); errors.Is(kind, llm.ErrUnavailable) || errors.Is(kind, llm.ErrRateLimited) {
 			return llm.ErrUnavailable
 		}
 		return llm.ErrAuth
 	}
-	var network net.Error
-	if errors.As(err, &network) {
+	if _, ok := errors.AsType[net.Error](err); ok {
 		return llm.ErrUnavailable
 	}
 	return llm.ErrAuth

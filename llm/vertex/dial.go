@@ -1,6 +1,7 @@
 package vertex
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,7 +21,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // places are the locations there can be. One becomes part of the name of the host that gets the credentials.
@@ -30,15 +33,8 @@ var places = regexp.MustCompile(`^[a-z0-9-]+$`)
 // this is a machine of Google's; nothing is asked of the endpoint. Missing or unreadable credentials are an
 // [llm.ErrAuth]. Close the client after use.
 func Dial(ctx context.Context, cfg Config) (*Client, error) {
-	if cfg.Name == "" {
-		cfg.Name = "vertex"
-	}
-	if cfg.Location == "" {
-		cfg.Location = "global"
-	}
-	if cfg.Structured == "" {
-		cfg.Structured = llm.StructuredSchema
-	}
+	cfg.Name, cfg.Location = cmp.Or(cfg.Name, "vertex"), cmp.Or(cfg.Location, "global")
+	cfg.Structured = cmp.Or(cfg.Structured, llm.StructuredSchema)
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
@@ -77,7 +73,8 @@ func (cfg *Config) check() error {
 
 // dial makes the SDK's client. Without creds none are sent; without trust, the system's certificates are trusted.
 func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.Config) (*Client, error) {
-	c := &Client{cfg: cfg, calls: make(map[*call]context.CancelFunc)}
+	c := &Client{cfg: cfg}
+	c.calls, c.endCalls = context.WithCancel(context.Background())
 	// Telemetry of a call is for who makes it, and knows what the call is for.
 	options := []option.ClientOption{option.WithTelemetryDisabled()}
 	if creds == nil {
@@ -86,7 +83,8 @@ func dial(ctx context.Context, cfg Config, creds *auth.Credentials, trust *tls.C
 		options = append(options, option.WithAuthCredentials(watched(creds)))
 	}
 	if cfg.REST {
-		base := baseTransport(trust, cfg.MaxConns)
+		base := httpclient.NewTransport(cfg.MaxConns)
+		base.TLSClientConfig = trust
 		authorized, err := htransport.NewTransport(ctx, base, options...)
 		if err != nil {
 			return nil, cfg.unusable(err)
@@ -143,21 +141,7 @@ func dialOptions(cfg *Config, trust *tls.Config) []grpc.DialOption {
 	return options
 }
 
-// baseTransport makes REST's connections.
-func baseTransport(trust *tls.Config, most int) *http.Transport {
-	t, ok := http.DefaultTransport.(*http.Transport)
-	if ok {
-		t = t.Clone()
-	} else {
-		t = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	}
-	if trust != nil {
-		t.TLSClientConfig = trust
-	}
-	t.MaxIdleConnsPerHost = 32
-	t.MaxConnsPerHost = most
-	t.MaxResponseHeaderBytes = 1 << 20
-	// A connection that died while the machine slept is noticed, instead of swallowing one call after another.
-	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
-	return t
+// withoutWarning calls f, which makes an SDK's client, and keeps what that logs each time off the global logger.
+func withoutWarning(f func()) {
+	google.Quietly(f, "the cloud.google.com/go/vertexai/genai package is deprecated")
 }

@@ -1,23 +1,27 @@
 package vertex
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
-	"regexp"
-	"slices"
 	"time"
 
 	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 	"cloud.google.com/go/vertexai/genai"
-	"github.com/googleapis/gax-go/v2/apierror"
 	"google.golang.org/genproto/googleapis/rpc/code"
-	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	// The types of an error's details, which have to be known to be read.
+	_ "google.golang.org/genproto/googleapis/rpc/errdetails"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // fail returns an error of k with what is known by now.
@@ -47,17 +51,14 @@ func (k *call) failed(ctx context.Context, err error) error {
 func (k *call) translate(err error) *llm.Error {
 	var own *llm.Error
 	var blocked *genai.BlockedError
-	var broken *panicked
 	var network *url.Error
 	switch {
-	case k.client.isClosed():
+	case k.client.closed.Load():
 		return k.fail(llm.ErrUnavailable, "the client was closed", nil)
 	case k.failure != nil:
 		return k.failure
 	case errors.As(err, &own):
 		return own
-	case errors.As(err, &broken):
-		return k.fail(llm.ErrUnavailable, err.Error(), err)
 	case errors.As(err, &blocked):
 		return k.blocked(blocked)
 	case k.tokenErr != nil:
@@ -102,89 +103,34 @@ const unreadable = "the endpoint's answer cannot be read: "
 
 // fromGRPC is the error of a status: the server's, or one that gRPC gives to a connection that broke.
 func (k *call) fromGRPC(s *status.Status, cause error) *llm.Error {
-	kind := kindOfCode(s.Code())
 	if !k.trailer.Load() {
 		switch s.Code() {
 		case codes.ResourceExhausted:
 			return k.fail(llm.ErrUnavailable, unreadable+s.Message(), cause)
 		case codes.Unavailable, codes.Internal, codes.Unknown, codes.Canceled:
-			kind = llm.ErrUnavailable
+			kind := llm.ErrUnavailable
 			if k.messages > 0 {
 				kind = llm.ErrTruncated
 			}
 			return k.fail(kind, s.Message(), cause)
 		}
 	}
-	e := k.fail(kind, s.Message(), cause)
-	e.Code = code.Code(s.Code()).String()
-	refine(e, s.Proto())
+	f := &google.Fault{Message: s.Message(), Status: code.Code(s.Code()).String()}
+	for _, d := range s.Proto().GetDetails() {
+		var detail map[string]any
+		if b, err := protojson.Marshal(d); err == nil && json.Unmarshal(b, &detail) == nil { // else it is of a type that is not known
+			f.Details = append(f.Details, detail)
+		}
+	}
+	e := k.explained(f, 0, nil)
+	e.Err = cause
 	return e
 }
 
-// kindOfCode returns the kind of error that a gRPC code most likely is.
-func kindOfCode(c codes.Code) error {
-	switch c {
-	case codes.Unauthenticated, codes.PermissionDenied:
-		return llm.ErrAuth
-	case codes.NotFound:
-		return llm.ErrNoModel
-	case codes.ResourceExhausted:
-		return llm.ErrRateLimited
-	case codes.InvalidArgument, codes.FailedPrecondition, codes.OutOfRange, codes.AlreadyExists, codes.Unimplemented:
-		return llm.ErrBadRequest
-	}
-	return llm.ErrUnavailable
-}
-
-// What Google says of a quota that does not come back soon, or at all, of a prompt that is too long, and of an account that it
-// does not serve: for where it is, or for want of a way to pay.
-var (
-	lastingQuota = regexp.MustCompile(`(?i)per.?day|daily|limit: 0\b|limit '0'`)
-	tooLong      = regexp.MustCompile(`(?i)(input|prompt) tokens?\b|token count|context (length|window)|prompt is too long|payload size exceeds the limit`)
-	notServed    = regexp.MustCompile(`(?i)user location is not supported|enable billing`)
-)
-
-// refine reads from the details of a status what is more exact than its code.
-func refine(e *llm.Error, s *rpcstatus.Status) {
-	said := []string{e.Message}
-	if fault, ok := apierror.FromError(status.ErrorProto(s)); ok {
-		details := fault.Details()
-		if d := details.RetryInfo.GetRetryDelay().AsDuration(); d > 0 {
-			e.RetryAfter = min(d, 24*time.Hour)
-		}
-		if id := details.RequestInfo.GetRequestId(); id != "" {
-			e.RequestID = id
-		}
-		for _, v := range details.QuotaFailure.GetViolations() {
-			said = append(said, v.GetSubject(), v.GetDescription(), v.GetQuotaMetric(), v.GetQuotaId())
-		}
-		meta := details.ErrorInfo.GetMetadata()
-		said = append(said, meta["quota_metric"], meta["quota_limit"])
-		if meta["quota_limit_value"] == "0" {
-			said = append(said, "limit: 0")
-		}
-	}
-	switch {
-	case errors.Is(e.Kind, llm.ErrRateLimited) && slices.ContainsFunc(said, lastingQuota.MatchString):
-		e.Kind = llm.ErrQuota
-	case errors.Is(e.Kind, llm.ErrBadRequest) && tooLong.MatchString(e.Message):
-		e.Kind = llm.ErrTooLong
-	case errors.Is(e.Kind, llm.ErrBadRequest) && notServed.MatchString(e.Message):
-		e.Kind = llm.ErrAuth
-	}
-}
-
-// panicked is what the SDK does with an answer that it does not understand.
-type panicked struct{ words string }
-
-func (p *panicked) Error() string { return "the SDK does not understand the answer: " + p.words }
-
-// caught calls f, which calls the SDK.
-func caught(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicked{fmt.Sprint(p)}
-		}
-	}()
-	return f()
+// explained is the error that f says.
+func (k *call) explained(f *google.Fault, status int, header http.Header) *llm.Error {
+	e := f.Explain(status, header, time.Now())
+	e.Provider, e.Model, e.Usage = k.client.cfg.Name, k.client.cfg.Model, k.usage
+	e.RequestID, e.Message = cmp.Or(e.RequestID, k.id), cmp.Or(e.Message, "the endpoint failed without a word")
+	return e
 }

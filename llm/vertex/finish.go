@@ -1,12 +1,6 @@
 package vertex
 
-import (
-	"regexp"
-
-	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
-
-	"github.com/cortex-orchestrator/cortex/llm"
-)
+import pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 
 // newer are the reasons for the end of an answer that the protocol has got since the SDK was frozen.
 var newer = map[pb.Candidate_FinishReason]string{
@@ -25,27 +19,4 @@ func nameOf(reason pb.Candidate_FinishReason) string {
 		return name
 	}
 	return reason.String()
-}
-
-// ends are the reasons that make an answer none, by the words in them: Google makes new ones of the old words.
-var ends = []struct {
-	reason *regexp.Regexp
-	kind   error
-}{
-	{regexp.MustCompile(`(?i)SAFETY|RECITATION|LANGUAGE|BLOCKLIST|PROHIBITED|SPII|ARMOR`), llm.ErrRefused},
-	{regexp.MustCompile(`(?i)MALFORMED|TOOL_CALL`), llm.ErrEmpty},
-	{regexp.MustCompile(`(?i)^MAX_TOKENS$`), llm.ErrLength},
-	{regexp.MustCompile(`(?i)^(OTHER|NO_IMAGE|IMAGE_OTHER|CONTINUATION)$`), llm.ErrTruncated},
-	{regexp.MustCompile(`(?i)^MISSING_THOUGHT_SIGNATURE$`), llm.ErrBadRequest},
-}
-
-// ending returns what is wrong with an answer that ended for the reason, or nil. A reason that nobody knows yet is a good
-// one.
-func ending(reason string) error {
-	for _, e := range ends {
-		if e.reason.MatchString(reason) {
-			return e.kind
-		}
-	}
-	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
 )
 
 // roundTrip is a function that answers requests.
@@ -28,7 +29,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func stubbed(t testing.TB, mode llm.Structured, f roundTrip) *Client {
 	t.Helper()
 	cfg := Config{Name: "vertex", Project: "p", Location: "global", Model: "m", Structured: mode}
-	c := &Client{cfg: cfg, calls: make(map[*call]context.CancelFunc), hang: func() error { return nil }}
+	c := &Client{cfg: cfg, calls: context.Background(), hang: func() error { return nil }}
 	var err error
 	withoutWarning(func() {
 		c.sdk, err = genai.NewClient(context.Background(), "p", "global", genai.WithREST(), option.WithHTTPClient(&http.Client{Transport: rewriting{f}}))
@@ -71,13 +72,13 @@ func TestWithin(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := within(ctx, func() (int, error) {
+	_, err := google.Within(ctx, func() (int, error) {
 		cancel()
 		<-over
 		return 1, nil
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("within = %v, want %v", err, context.Canceled)
+		t.Errorf("Within = %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -145,12 +146,5 @@ func TestSignatureBounds(t *testing.T) {
 	}
 	if s.by.Size() > maxSignatureBytes {
 		t.Errorf("%d bytes kept, want at most %d", s.by.Size(), maxSignatureBytes)
-	}
-}
-
-// TestConnectionsAreBounded holds that the bound of a Config is the one of REST's connections.
-func TestConnectionsAreBounded(t *testing.T) {
-	if got := baseTransport(nil, 7).MaxConnsPerHost; got != 7 {
-		t.Errorf("MaxConnsPerHost = %d, want 7", got)
 	}
 }

@@ -7,10 +7,9 @@ import (
 
 	pb "cloud.google.com/go/aiplatform/apiv1beta1/aiplatformpb"
 	"google.golang.org/protobuf/encoding/protojson"
-)
 
-// maxFault bounds what is read of an error's body, in bytes.
-const maxFault = 64 << 10
+	"github.com/cortex-orchestrator/cortex/llm/internal/google"
+)
 
 // The protocol's JSON. Enumerations are sent as the SDK sends them.
 var (
@@ -49,9 +48,9 @@ func (t rewriting) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if answer.StatusCode != http.StatusOK {
-		body, _ := io.ReadAll(io.LimitReader(answer.Body, maxFault)) // what came of it
+		body, _ := io.ReadAll(io.LimitReader(answer.Body, google.MaxFault)) // what came of it
 		_ = answer.Body.Close()
-		k.failure = k.fromREST(answer.StatusCode, answer.Header, body)
+		k.failure = k.explained(google.FaultOf(body), answer.StatusCode, answer.Header)
 		return nil, k.failure
 	}
 	k.body = answer.Body

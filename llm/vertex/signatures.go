@@ -41,9 +41,7 @@ func (s *signatures) put(of signed, b []byte) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.by.Put(of, b, len(b))
-	for s.by.Len() > maxSignatures || s.by.Size() > maxSignatureBytes {
-		s.by.Drop()
+	for s.by.Put(of, b, len(b)); s.by.Len() > maxSignatures || s.by.Size() > maxSignatureBytes; s.by.Drop() {
 	}
 }
 

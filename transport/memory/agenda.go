@@ -8,7 +8,7 @@ import (
 // agenda runs what is due: one timer for the whole world, and none while it has no clients. Guarded by w.mu.
 type agenda struct {
 	w      *world
-	alarms alarms
+	alarms queue[*alarm] // the earliest first
 	timer  *time.Timer
 }
 
@@ -20,6 +20,9 @@ type alarm struct {
 
 	r *record // the event that waits for it, if one does
 }
+
+func (a *alarm) before(b *alarm) bool { return a.at.Before(b.at) }
+func (a *alarm) place() *int          { return &a.index }
 
 // add enters a new alarm.
 func (a *agenda) add(at time.Time, fire func()) *alarm {
@@ -62,35 +65,4 @@ func (a *agenda) arm() {
 			a.run()
 		}
 	})
-}
-
-func (a *agenda) stop() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}
-
-// alarms is a heap, the earliest first.
-type alarms []*alarm
-
-func (a alarms) Len() int           { return len(a) }
-func (a alarms) Less(i, j int) bool { return a[i].at.Before(a[j].at) }
-func (a alarms) Swap(i, j int) {
-	a[i], a[j] = a[j], a[i]
-	a[i].index, a[j].index = i, j
-}
-
-func (a *alarms) Push(x any) {
-	al := x.(*alarm)
-	al.index = len(*a)
-	*a = append(*a, al)
-}
-
-func (a *alarms) Pop() any {
-	last := len(*a) - 1
-	al := (*a)[last]
-	(*a)[last] = nil
-	*a = (*a)[:last]
-	al.index = -1
-	return al
 }

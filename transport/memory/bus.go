@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -82,15 +83,9 @@ func New(o *Options) *Bus {
 	if o != nil {
 		w.o = *o
 	}
-	if w.o.MaxInbox <= 0 {
-		w.o.MaxInbox = 1_000_000
-	}
-	if w.o.Backoff <= 0 {
-		w.o.Backoff = 10 * time.Millisecond
-	}
-	if w.o.Logger == nil {
-		w.o.Logger = slog.New(slog.DiscardHandler)
-	}
+	w.o.MaxInbox = cmp.Or(max(w.o.MaxInbox, 0), 1_000_000)
+	w.o.Backoff = cmp.Or(max(w.o.Backoff, 0), 10*time.Millisecond)
+	w.o.Logger = cmp.Or(w.o.Logger, slog.New(slog.DiscardHandler))
 	w.agenda.w = w
 	return (&Bus{w: w}).Dial()
 }
@@ -108,9 +103,6 @@ func (b *Bus) Dial() *Bus {
 
 // Publish implements [transport.Transport]. It never blocks.
 func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if err := e.Validate(t); err != nil {
 		return err
 	}
@@ -118,11 +110,10 @@ func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 	if err != nil {
 		return err
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return err
 	}
+	defer b.w.mu.Unlock()
 	switch t.Kind {
 	case transport.KindInbox:
 		return b.w.post(t, r)
@@ -138,17 +129,13 @@ func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 
 // Subscribe implements [transport.Transport].
 func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.SubscribeOptions) (transport.Subscription, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	if err := checkTopic(t); err != nil {
 		return nil, fmt.Errorf("%w: subscribe: %w", transport.ErrInvalid, err)
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return nil, transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return nil, err
 	}
+	defer b.w.mu.Unlock()
 	var s subscription
 	switch t.Kind {
 	case transport.KindInbox:
@@ -167,6 +154,19 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	}
 	b.subs[s] = struct{}{}
 	return s, nil
+}
+
+// lock locks the world for a call of b, unless ctx has ended or b is closed. The caller unlocks it.
+func (b *Bus) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	b.w.mu.Lock()
+	if b.closed {
+		b.w.mu.Unlock()
+		return transport.ErrClosed
+	}
+	return nil
 }
 
 func checkTopic(t transport.Topic) error {
@@ -201,41 +201,39 @@ func (b *Bus) Close() error {
 	for w := range b.watches {
 		w.end()
 	}
-	if b.w.clients--; b.w.clients == 0 {
-		b.w.agenda.stop()
+	if b.w.clients--; b.w.clients == 0 && b.w.agenda.timer != nil {
+		b.w.agenda.timer.Stop()
 	}
 	return nil
 }
 
 // Healthy implements [transport.Health]: a bus that is not closed is well.
-func (b *Bus) Healthy(context.Context) error {
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
+func (b *Bus) Healthy(ctx context.Context) error {
+	err := b.lock(ctx)
+	if err == nil {
+		b.w.mu.Unlock()
 	}
-	return nil
+	return err
 }
 
 // Waiting implements [transport.InboxDepth]. Delayed events count from the time when they are due.
-func (b *Bus) Waiting(_ context.Context, t transport.Topic) (int, error) {
-	return b.count(t, func(in *inbox) int { return in.size })
+func (b *Bus) Waiting(ctx context.Context, t transport.Topic) (int, error) {
+	return b.count(ctx, t, func(in *inbox) int { return in.size })
 }
 
 // Untaken implements [transport.InboxBacklog]. Events that rest after a failure count as taken.
-func (b *Bus) Untaken(_ context.Context, t transport.Topic) (int, error) {
-	return b.count(t, func(in *inbox) int { return in.ready.Len() })
+func (b *Bus) Untaken(ctx context.Context, t transport.Topic) (int, error) {
+	return b.count(ctx, t, func(in *inbox) int { return in.ready.Len() })
 }
 
-func (b *Bus) count(t transport.Topic, of func(*inbox) int) (int, error) {
+func (b *Bus) count(ctx context.Context, t transport.Topic, of func(*inbox) int) (int, error) {
 	if t.Kind != transport.KindInbox {
 		return 0, fmt.Errorf("%w: %s is no inbox", transport.ErrInvalid, t.Kind)
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return 0, transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return 0, err
 	}
+	defer b.w.mu.Unlock()
 	if in := b.w.inboxes[t]; in != nil {
 		return of(in), nil
 	}

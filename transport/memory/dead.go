@@ -52,13 +52,12 @@ func (d *deadLetter) letter() *transport.DeadLetter {
 // DeadLetters implements [transport.DeadLetters]. The newest 10,000 of each tenant are kept.
 func (b *Bus) DeadLetters(ctx context.Context, tenant string) iter.Seq2[*transport.DeadLetter, error] {
 	return func(yield func(*transport.DeadLetter, error) bool) {
-		b.w.mu.Lock()
-		closed, dead := b.closed, slices.Clone(b.w.dead[tenant])
-		b.w.mu.Unlock()
-		if closed {
-			yield(nil, transport.ErrClosed)
+		if err := b.lock(ctx); err != nil {
+			yield(nil, err)
 			return
 		}
+		dead := slices.Clone(b.w.dead[tenant])
+		b.w.mu.Unlock()
 		for _, d := range dead {
 			if err := ctx.Err(); err != nil {
 				yield(nil, err)
@@ -106,14 +105,10 @@ func (b *Bus) RemoveDead(ctx context.Context, tenant, id string) error {
 
 // onDead calls f, while nothing else happens, with a tenant's dead letter.
 func (b *Bus) onDead(ctx context.Context, tenant, id string, f func(*deadLetter) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := b.lock(ctx); err != nil {
 		return err
 	}
-	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
-	}
 	for _, d := range b.w.dead[tenant] {
 		if strconv.FormatUint(d.seq, 10) == id {
 			return f(d)

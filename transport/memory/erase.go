@@ -10,14 +10,10 @@ var _ transport.Eraser = (*Bus)(nil)
 
 // Erase implements [transport.Eraser].
 func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
-	if err := ctx.Err(); err != nil {
+	if err := b.lock(ctx); err != nil {
 		return err
 	}
-	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
-	}
 	for t, in := range b.w.inboxes {
 		if t.Tenant == tenant {
 			in.withdraw(contextID, func(*record) bool { return true })

@@ -28,18 +28,14 @@ type object struct {
 
 // PutChunk implements [transport.Files].
 func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if err := transport.ValidateChunk(o, n, sealed); err != nil {
 		return err
 	}
-	w := b.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return err
 	}
+	defer b.w.mu.Unlock()
+	w := b.w
 	is := w.files[o]
 	if is == nil {
 		is = &object{chunks: map[int][]byte{}}
@@ -56,14 +52,10 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 
 // Chunk implements [transport.Files].
 func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
+	if err := b.lock(ctx); err != nil {
 		return nil, err
 	}
-	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if b.closed {
-		return nil, transport.ErrClosed
-	}
 	if is := b.w.files[o]; is != nil && is.chunks[n] != nil {
 		return bytes.Clone(is.chunks[n]), nil
 	}
@@ -73,16 +65,12 @@ func (b *Bus) Chunk(ctx context.Context, o transport.Object, n int) ([]byte, err
 // Objects implements [transport.FileKeeper].
 func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Object, error] {
 	return func(yield func(transport.Object, error) bool) {
-		b.w.mu.Lock()
-		closed, all := b.closed, slices.Collect(maps.Keys(b.w.files))
-		b.w.mu.Unlock()
-		if err := ctx.Err(); err != nil || closed {
-			if closed {
-				err = transport.ErrClosed
-			}
+		if err := b.lock(ctx); err != nil {
 			yield(transport.Object{}, err)
 			return
 		}
+		all := slices.Collect(maps.Keys(b.w.files))
+		b.w.mu.Unlock()
 		for _, o := range all {
 			if o.Tenant == tenant && !yield(o, nil) {
 				return
@@ -92,14 +80,13 @@ func (b *Bus) Objects(ctx context.Context, tenant string) iter.Seq2[transport.Ob
 }
 
 // Stored implements [transport.FileKeeper].
-func (b *Bus) Stored(_ context.Context, o transport.Object) (time.Time, int64, error) {
-	b.w.mu.Lock()
+func (b *Bus) Stored(ctx context.Context, o transport.Object) (time.Time, int64, error) {
+	if err := b.lock(ctx); err != nil {
+		return time.Time{}, 0, err
+	}
 	defer b.w.mu.Unlock()
 	is := b.w.files[o]
-	switch {
-	case b.closed:
-		return time.Time{}, 0, transport.ErrClosed
-	case is == nil:
+	if is == nil {
 		return time.Time{}, 0, fmt.Errorf("%w: file %s", transport.ErrNotFound, o.ID)
 	}
 	bytes := 0
@@ -111,14 +98,10 @@ func (b *Bus) Stored(_ context.Context, o transport.Object) (time.Time, int64, e
 
 // Awaited implements [transport.FileKeeper].
 func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transport.Object]bool, error) {
-	if err := ctx.Err(); err != nil {
+	if err := b.lock(ctx); err != nil {
 		return nil, err
 	}
-	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if b.closed {
-		return nil, transport.ErrClosed
-	}
 	named := map[transport.Object]bool{}
 	name := func(r *record) {
 		for _, o := range transport.NamedFiles(tenant, r.body) {
@@ -151,14 +134,10 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 
 // RemoveObject implements [transport.FileKeeper].
 func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
-	if err := ctx.Err(); err != nil {
+	if err := b.lock(ctx); err != nil {
 		return err
 	}
-	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
-	}
 	b.w.removeFile(o)
 	return nil
 }

@@ -31,7 +31,7 @@ type inbox struct {
 // conversation is the events of one contextID in an inbox.
 type conversation struct {
 	id        string
-	waiting   items // and resting
+	waiting   queue[*item] // and resting; the earliest published first
 	running   int
 	partition int
 	heads     *list.List    // where head is: its owner's, or the inbox's
@@ -54,6 +54,9 @@ type item struct {
 
 	withdrawn bool // it is gone, whatever its handler says
 }
+
+func (it *item) before(other *item) bool { return it.seq < other.seq }
+func (it *item) place() *int             { return &it.index }
 
 func (w *world) inbox(t transport.Topic) *inbox {
 	in := w.inboxes[t]
@@ -235,28 +238,4 @@ func (w *world) backoff(n int) time.Duration {
 		return limit
 	}
 	return min(w.o.Backoff<<(n-1), limit)
-}
-
-// items is a heap of a conversation's events, the earliest published first.
-type items []*item
-
-func (h items) Len() int           { return len(h) }
-func (h items) Less(i, j int) bool { return h[i].seq < h[j].seq }
-func (h items) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *items) Push(x any) {
-	it := x.(*item)
-	it.index = len(*h)
-	*h = append(*h, it)
-}
-
-func (h *items) Pop() any {
-	last := len(*h) - 1
-	it := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return it
 }

@@ -23,14 +23,6 @@ type owners struct {
 	telling sync.Mutex // while onOwned is called; locked before w.mu
 }
 
-// join deals s its share, if it is an ordered worker.
-func (in *inbox) join(s *worker) {
-	if !s.unordered {
-		in.owners.workers = append(in.owners.workers, s)
-		in.deal()
-	}
-}
-
 // remove deals the share of s, which leaves, to the others. It does no harm when that was done.
 func (in *inbox) remove(s *worker) {
 	if i := slices.Index(in.owners.workers, s); i >= 0 {
@@ -126,17 +118,13 @@ func (s *worker) tell(owned []int) {
 
 // Owners implements [transport.Owners].
 func (b *Bus) Owners(ctx context.Context, t transport.Topic) ([]transport.Owner, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	if t.Kind != transport.KindInbox {
 		return nil, fmt.Errorf("%w: %s is no inbox", transport.ErrInvalid, t.Kind)
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return nil, transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return nil, err
 	}
+	defer b.w.mu.Unlock()
 	in := b.w.inboxes[t]
 	if in == nil {
 		return nil, nil

@@ -22,14 +22,10 @@ type inboxWatch struct {
 
 // WatchInboxes implements [transport.InboxWatcher].
 func (b *Bus) WatchInboxes(ctx context.Context) (transport.InboxWatch, error) {
-	if err := ctx.Err(); err != nil {
+	if err := b.lock(ctx); err != nil {
 		return nil, err
 	}
-	b.w.mu.Lock()
 	defer b.w.mu.Unlock()
-	if b.closed {
-		return nil, transport.ErrClosed
-	}
 	w := &inboxWatch{
 		b: b, closed: make(chan struct{}), news: make(chan struct{}, 1),
 		topics: map[transport.Topic]struct{}{}, roused: map[transport.Topic]struct{}{},

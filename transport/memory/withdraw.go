@@ -16,17 +16,13 @@ var (
 
 // Withdraw implements [transport.Withdrawer].
 func (b *Bus) Withdraw(ctx context.Context, t transport.Topic, contextID, from, id string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	if t.Kind != transport.KindInbox {
 		return fmt.Errorf("%w: withdraw from %s, which is no inbox", transport.ErrInvalid, t.Kind)
 	}
-	b.w.mu.Lock()
-	defer b.w.mu.Unlock()
-	if b.closed {
-		return transport.ErrClosed
+	if err := b.lock(ctx); err != nil {
+		return err
 	}
+	defer b.w.mu.Unlock()
 	if in := b.w.inboxes[t]; in != nil {
 		in.withdraw(contextID, func(r *record) bool { return r.envelope.From == from && r.envelope.ID == id })
 		in.tidy()
@@ -74,11 +70,8 @@ func (in *inbox) withdraw(contextID string, gone func(*record) bool) {
 
 // Holds implements [transport.InboxSearch].
 func (b *Bus) Holds(ctx context.Context, t transport.Topic, e *transport.Event) (bool, error) {
-	if err := ctx.Err(); err != nil {
-		return false, err
-	}
 	found := false
-	_, err := b.count(t, func(in *inbox) int {
+	_, err := b.count(ctx, t, func(in *inbox) int {
 		c := in.convs[e.ContextID]
 		if c == nil {
 			return 0

@@ -76,7 +76,10 @@ func (s *worker) Serve(ctx context.Context, h transport.Handler) error {
 	w.seq++
 	s.id, s.since = w.seq, time.Now().UTC()
 	s.free = s.in.free.PushBack(s)
-	s.in.join(s)
+	if !s.unordered {
+		s.in.owners.workers = append(s.in.owners.workers, s)
+		s.in.deal()
+	}
 	s.in.dispatch()
 	w.mu.Unlock()
 	s.in.tell(s)

@@ -153,18 +153,10 @@ func difference(known map[string]*prompt.Agent, agents []prompt.Agent) prompt.Up
 // Same reports whether prompts show no difference. It costs nothing when a and b are one slice, and little when they
 // have the same cards.
 func Same(a, b []prompt.Agent) bool {
-	if len(a) != len(b) || len(a) == 0 {
-		return len(a) == len(b)
-	}
-	if &a[0] == &b[0] {
+	if len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] {
 		return true
 	}
-	for i := range a {
-		if !sameAgent(&a[i], &b[i]) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(a, b prompt.Agent) bool { return sameAgent(&a, &b) })
 }
 
 func sameAgent(a, b *prompt.Agent) bool {
@@ -174,15 +166,8 @@ func sameAgent(a, b *prompt.Agent) bool {
 	if a.Card == b.Card || a.Card == nil || b.Card == nil {
 		return a.Card == b.Card
 	}
-	if a.Card.Name != b.Card.Name || a.Card.Description != b.Card.Description || len(a.Card.Skills) != len(b.Card.Skills) {
-		return false
-	}
-	for i := range a.Card.Skills {
-		if !sameSkill(&a.Card.Skills[i], &b.Card.Skills[i]) {
-			return false
-		}
-	}
-	return sameInputs(a.Card, b.Card)
+	return a.Card.Name == b.Card.Name && a.Card.Description == b.Card.Description && slices.EqualFunc(a.Card.Skills, b.Card.Skills, sameSkill) &&
+		sameInputs(a.Card, b.Card)
 }
 
 // sameInputs reports whether the skills of two cards, which are the same otherwise, take the same structured input.
@@ -194,6 +179,6 @@ func sameInputs(a, b *a2a.AgentCard) bool {
 	return maps.EqualFunc(as, bs, func(a, b agentcard.Ability) bool { return bytes.Equal(a.InputSchema, b.InputSchema) })
 }
 
-func sameSkill(a, b *a2a.AgentSkill) bool {
+func sameSkill(a, b a2a.AgentSkill) bool {
 	return a.ID == b.ID && a.Name == b.Name && a.Description == b.Description && slices.Equal(a.Tags, b.Tags) && slices.Equal(a.Examples, b.Examples)
 }

@@ -29,7 +29,7 @@ func FuzzLines(f *testing.F) {
 		if err != nil {
 			d = &directory{}
 		}
-		_, err2 := readQueries(t.Context(), name, d, false)
+		_, err2 := readQueries(t.Context(), name, d, false, false)
 		for _, err := range []error{err, err2} {
 			if err != nil && !strings.HasPrefix(err.Error(), name) {
 				t.Errorf("of %q: %v does not name the file", s, err)

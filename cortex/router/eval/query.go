@@ -27,23 +27,13 @@ type queryLine struct {
 	Pool   []string   `json:"pool"`
 }
 
-// readQueries reads a file of queries, whose ids must all be known to d. With multi each listed agent is a need of its own.
-func readQueries(ctx context.Context, file string, d *directory, multi bool) ([]*Query, error) {
+// readQueries reads a file of queries, whose ids must all be known to d. With multi each listed agent is a need of its own; with
+// outOfScope there must be none.
+func readQueries(ctx context.Context, file string, d *directory, multi, outOfScope bool) ([]*Query, error) {
 	var queries []*Query
 	err := readLines(ctx, file, func(at place, l *queryLine) error {
 		q, err := l.resolve(at, d, multi)
-		queries = append(queries, q)
-		return err
-	})
-	return queries, err
-}
-
-// readOutOfScope is readQueries for a file of queries that no agent fits.
-func readOutOfScope(ctx context.Context, file string, d *directory) ([]*Query, error) {
-	var queries []*Query
-	err := readLines(ctx, file, func(at place, l *queryLine) error {
-		q, err := l.resolve(at, d, false)
-		if err == nil && q.inScope() {
+		if err == nil && outOfScope && q.inScope() {
 			return at.errorf("a query has agents: --oos is for queries that no agent fits")
 		}
 		queries = append(queries, q)

@@ -70,7 +70,7 @@ func TestReadQueries(t *testing.T) {
 		"long": {`{"query":"` + long + `","agents":[]}`, Query{Text: long}, Query{Text: long}},
 	} {
 		for multi, want := range map[bool]Query{false: c.any, true: c.multi} {
-			got, err := readQueries(t.Context(), file(t, c.line), three(t), multi)
+			got, err := readQueries(t.Context(), file(t, c.line), three(t), multi, false)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			} else if d := cmp.Diff([]*Query{&want}, got); d != "" {

@@ -39,13 +39,13 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	queries, err := readQueries(ctx, c.Queries, d, c.Multi)
+	queries, err := readQueries(ctx, c.Queries, d, c.Multi, false)
 	if err != nil {
 		return nil, err
 	}
 	var oos []*Query
 	if c.OOS != "" {
-		if oos, err = readOutOfScope(ctx, c.OOS, d); err != nil {
+		if oos, err = readQueries(ctx, c.OOS, d, false, true); err != nil {
 			return nil, err
 		}
 	}

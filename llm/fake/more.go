@@ -1,0 +1,133 @@
+package fake
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/llm"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// Read only.
+var (
+	// ofThis is what can stand before the colon of what goes on: "and of:", "the same for this one:".
+	ofThis = set(`of for with on in to into this that these those the it one ones following next text sentence line message phrase string word words list`)
+	// plainly begins what says that the same is to be done with something else, and nothing but that.
+	plainly = regexp.MustCompile(`(?i)^(?:(?:and|or|also|then|so|now|but|ok|okay|please|well)\b[\s,]*)*(?:(?:what|how) about|(?:do |show )?(?:the )?same)\b`)
+)
+
+// more reads what is more of the same for an agent that was given material to work on, "and of: one two three" behind "count the words: to be
+// or not to be": all of the material is another one then, and no word of the first is left. It returns nothing when the text is no such thing,
+// and when it may be and may be not: then m.unsure has how to say it.
+func (m *matcher) more(history []prompt.Turn, text string) []piece {
+	i := lastTurn(history, len(history))
+	if i < max(0, len(history)-maxBack) || len(text) > llm.MaxTask {
+		return nil
+	}
+	content, marked, sure := another(text)
+	if content == "" || !marked && len(content) > maxRead || anew.MatchString(text) || operation.MatchString(content) || onThat.MatchString(content) {
+		return nil
+	}
+	tasks := tasksOf(&history[i])
+	for _, before := range tasks {
+		at := m.find(before.Agent)
+		instruction, is := m.materialOf(history, i, &before)
+		if at < 0 || !is {
+			continue
+		}
+		end := contentAt(before.Text)
+		switch {
+		case !marked && (end > 0 || len(tasks) > 1 || m.others(content, at)): // it may be about what is to be done, or for somebody else
+		case !sure:
+			m.unsure = instruction + ": " + content
+		case end > 0 && end+len(content) < llm.MaxTask:
+			return []piece{m.goesOn(at, before, before.Text[:end+1]+" "+content)}
+		case end == 0 && len(content) <= llm.MaxTask:
+			return []piece{m.goesOn(at, before, content)}
+		}
+		return nil
+	}
+	return nil
+}
+
+// lastTurn returns the last turn before another one that gave tasks; -1 when there is none.
+func lastTurn(history []prompt.Turn, before int) int {
+	for i := before - 1; i >= 0; i-- {
+		if len(tasksOf(&history[i])) > 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// another returns what else a text names that the same is to be done with; "" when it names nothing. marked says that it stands behind a colon
+// or in quotes, and sure that there is no doubt about it.
+func another(text string) (content string, marked, sure bool) {
+	rest, opened := opening(text)
+	opener := strings.TrimSpace(text[:len(text)-len(rest)])
+	head, behind, colon := strings.Cut(rest, ":")
+	switch {
+	case opened && strings.HasSuffix(opener, ":"):
+		return tidy(rest), true, true
+	case colon && strings.TrimSpace(behind) != "" && !slices.ContainsFunc(strings.Fields(strings.ToLower(head)), func(w string) bool { return !ofThis[w] }):
+		return tidy(behind), true, true
+	case !opened:
+		return "", false, false
+	}
+	word, behind := nextWord(rest)
+	of := strings.EqualFold(word, "of") || strings.EqualFold(word, "for") || strings.EqualFold(word, "with")
+	if of {
+		rest = behind
+	}
+	bare := strings.TrimRight(rest, "?!. ")
+	if bare == "" {
+		return "", false, false
+	}
+	if quotedAt(bare) == len(bare) {
+		return bare, true, true
+	}
+	word, _ = nextWord(bare)
+	word = strings.ToLower(word)
+	if !of && (places[word] || aims[word] || questions[word] || requests[word] || quantity.MatchString(bare) || day.FindString(bare) == bare) {
+		return "", false, false // what may be asked of some work, rather than something to work on
+	}
+	return bare, false, of || plainly.MatchString(text)
+}
+
+// materialOf reports whether a task of a turn has material that the user gave behind a colon, then or before, and returns what is to be done with it.
+func (m *matcher) materialOf(history []prompt.Turn, i int, t *prompt.Task) (instruction string, is bool) {
+	said := strings.TrimSpace(history[i].User)
+	content, _, goesOn := another(said)
+	if at := lastQuoted(said); at != nil && said[at[0]:at[1]] == t.Text && !goesOn {
+		return strings.TrimSpace(said[:at[0]]), true
+	}
+	if at := contentAt(said); at > 0 && !goesOn {
+		return strings.TrimSpace(said[:at]), strings.HasSuffix(t.Text, tidy(said[at+1:]))
+	}
+	if i = lastTurn(history, i); i < 0 {
+		return "", false
+	}
+	for _, before := range tasksOf(&history[i]) {
+		if before.Agent != t.Agent {
+			continue
+		}
+		if !goesOn { // then it has the same material: it was asked again, or for something else to be done with it
+			content = strings.TrimSpace(strings.TrimPrefix(before.Text[contentAt(before.Text):], ":"))
+		}
+		if strings.HasSuffix(t.Text, content) {
+			return m.materialOf(history, i, &before)
+		}
+	}
+	return "", false
+}
+
+// tasksOf returns the tasks of a turn, the latest first.
+func tasksOf(t *prompt.Turn) []prompt.Task {
+	var tasks []prompt.Task
+	for _, s := range t.Steps {
+		tasks = append(tasks, s.Tasks...)
+	}
+	slices.Reverse(tasks)
+	return tasks
+}

@@ -1,0 +1,179 @@
+package repl
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// others is what is said elsewhere in the conversation of this chat: in another chat, or by a command. What is live says that there is
+// something; what it is, is read where it is kept, so that nothing is missed when a connection was lost.
+type others struct {
+	mu      sync.Mutex
+	own     map[string]bool // turns of this chat
+	look    chan struct{}
+	end     context.CancelFunc
+	running sync.WaitGroup
+}
+
+// mine notes a turn of this chat, before anything can come of it.
+func (o *others) mine(e *transport.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.own == nil {
+		o.own = make(map[string]bool)
+	}
+	o.own[transport.TurnID(e.Tenant, e.ContextID, e.From, e.ID)] = true
+}
+
+func (o *others) isMine(turn string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.own[turn]
+}
+
+// again has what is kept be read once more.
+func (o *others) again() {
+	select {
+	case o.look <- struct{}{}:
+	default:
+	}
+}
+
+// stop ends what follow has begun.
+func (o *others) stop() {
+	if o.end != nil {
+		o.end()
+	}
+	o.running.Wait()
+}
+
+// lookAgain is how often what is kept is read while others wait for an answer: that it came may not be heard.
+const lookAgain = 5 * time.Second
+
+// follow shows from now on what others say in a conversation, and in no other one. It does not end with ctx, but with the next one, or stop.
+func (c *chat) follow(ctx context.Context, contextID string) {
+	if c.Backend.Turns == nil {
+		return
+	}
+	c.others.stop()
+	ctx, c.others.end = context.WithCancel(context.WithoutCancel(ctx))
+	told := make(map[string]bool) // turns whose question was told: and the answer?
+	reading, done := context.WithTimeout(ctx, 2*time.Second)
+	defer done()
+	before, _ := c.Backend.Turns(reading, contextID) // if they cannot be read, they are told once more
+	for _, t := range before {
+		told[t.ID] = t.Answer != nil
+	}
+	c.others.running.Go(func() {
+		writing := "" // a turn of others
+		_ = c.Client.Listen(ctx, contextID, func(e *transport.Event) {
+			turn, piece := turnOf(e)
+			if turn == "" || piece && turn == writing || c.others.isMine(turn) {
+				return
+			}
+			if piece {
+				writing = turn
+			}
+			c.others.again()
+		})
+	})
+	c.others.running.Go(func() {
+		var later <-chan time.Time
+		for {
+			select {
+			case <-c.others.look:
+			case <-later:
+			case <-ctx.Done():
+				return
+			}
+			later = nil
+			if turns, err := c.Backend.Turns(ctx, contextID); err != nil || c.tell(ctx, contextID, turns, told) {
+				later = time.After(lookAgain)
+			}
+		}
+	})
+}
+
+// turnOf returns the turn in which Cortex has given a task, written a piece of an answer, or answered; "" for all else.
+func turnOf(e *transport.Event) (turn string, piece bool) {
+	if e.From != transport.Cortex {
+		return "", false
+	}
+	switch p := e.Payload.(type) {
+	case *a2a.Task:
+		return transport.MetaString(p, transport.MetaTurn), false
+	case *a2a.Message:
+		return transport.MetaString(p, transport.MetaTurn), false
+	case *transport.Delta:
+		return p.Turn, true
+	}
+	return "", false
+}
+
+// tell shows what is new of the turns of others, and reports whether one waits for its answer. told is what was told before.
+func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told map[string]bool) (open bool) {
+	for _, t := range turns {
+		answered, known := told[t.ID]
+		if answered || c.others.isMine(t.ID) {
+			continue
+		}
+		who, whose := "you, elsewhere", ", elsewhere"
+		if name := speaker(&Line{Kind: LineUser, Who: t.Who}); name != "you" {
+			who, whose = name, " to "+name
+		}
+		if !known {
+			c.ui.Notice(who+": "+oneLine(t.Said), lookDim)
+		}
+		if told[t.ID] = t.Answer != nil; t.Answer == nil {
+			open = true
+			continue
+		}
+		text := Sanitize(t.Answer.Text)
+		c.ui.notify(func(width int, s style) string { return overheard(transport.Cortex+whose+":", text, width, s) })
+		for _, line := range c.number(ctx, contextID, t.Answer.ID, t.Answer.Files) {
+			c.ui.Notice(line, lookDim)
+		}
+	}
+	there := make(map[string]bool, len(turns))
+	for _, t := range turns {
+		there[t.ID] = true
+	}
+	for id := range told {
+		if !there[id] {
+			delete(told, id)
+		}
+	}
+	return open
+}
+
+// asked reports whether somebody waits for an answer in this conversation, as far as that can be read.
+func (c *chat) asked(ctx context.Context) bool {
+	if c.Backend.Turns == nil {
+		return true
+	}
+	turns, err := c.Backend.Turns(ctx, c.contextID)
+	return err != nil || slices.ContainsFunc(turns, func(t Turn) bool { return t.Answer == nil })
+}
+
+// maxOverheard is how many lines are shown of an answer to others.
+const maxOverheard = 20
+
+// overheard returns an answer to others as it is shown.
+func overheard(who, text string, width int, s style) string {
+	gap := " "
+	if strings.Contains(strings.TrimSpace(text), "\n") {
+		gap = "\n"
+	}
+	lines := strings.Split(strings.TrimRight(render(who+gap+text, width, s, lookDim), "\n"), "\n")
+	if more := len(lines) - maxOverheard; more > 1 {
+		lines = append(lines[:maxOverheard], s.lines("… and "+count(more, "more line")+"; /export writes the whole conversation", lookDim, width))
+	}
+	return strings.Join(lines, "\n")
+}
