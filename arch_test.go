@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"app":                            {"app/role", "internal/home/nats", "internal/cli", "llm/provider", "transport"},
 	"app/role":                       {"agents", "client", "cortex/storage", "internal/httpserver", "internal/openfiles", "transport"},
 	"llm/provider":                   {"llm", "llm/middleware"},
-	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/size", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
+	"internal/cli":                   {"app/role", "agentcard", "transport", "transport/nats/storecheck", "prompt", "llm", "llm/fake", "llm/openai", "llm/vertex", "llm/gemini", "llm/middleware", "llm/provider", "cortex", "cortex/policy", "cortex/registry", "cortex/router", "cortex/router/eval", "cortex/jetstore", "agents", "agents/mcp", "client", "repl", "transport/nats/auth", "internal/home", "internal/bench", "internal/directory", "internal/document", "internal/erase", "internal/garbage", "internal/httpclient", "internal/httpserver", "internal/lookalike", "internal/openfiles", "internal/size", "internal/table", "internal/torture", "cortex/conversation", "cortex/budget", "cortex/decide/catalog", "cortex/storage", "internal/shorten"},
 	"internal/home":                  {"transport", "transport/nats/auth", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/home/nats":             {"internal/home", "transport", "transport/nats", "transport/nats/storecheck", "cortex/jetstore", "cortex/storage", "internal/erase"},
 	"internal/bench":                 {"agentcard", "transport", "transport/nats", "prompt", "llm", "llm/fake", "cortex", "cortex/registry", "cortex/jetstore", "agents", "internal/directory", "internal/erase", "internal/garbage", "cortex/conversation", "cortex/decide/catalog", "cortex/storage"},
@@ -38,10 +38,12 @@ var allowed = map[string][]string{
 	"internal/httpserver":            {"internal/openfiles"},
 	"internal/lookalike":             {},
 	"internal/openfiles":             {},
+	"internal/process":               {},
 	"internal/puback":                {},
 	"internal/recent":                {},
 	"internal/shorten":               {},
 	"internal/size":                  {},
+	"internal/table":                 {"prompt"},
 	"internal/token":                 {},
 	"internal/torture":               {"transport", "transport/nats", "cortex/jetstore", "agents", "cortex/conversation", "cortex/storage"},
 	"agentcard":                      {"internal/document", "internal/recent", "internal/shorten"},
@@ -79,13 +81,14 @@ var allowed = map[string][]string{
 	"cortex/memstore":                          {"cortex/storage", "transport", "llm", "cortex/conversation"},
 	"cortex/jetstore":                          {"cortex/storage", "transport", "llm", "cortex/conversation", "internal/puback"},
 	"cortex/storetest":                         {"cortex/storage", "transport", "llm", "cortex/conversation"},
-	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document", "internal/recent", "internal/shorten"},
+	"agents":                                   {"transport", "agentcard", "agents/calc", "agents/clock", "internal/document", "internal/process", "internal/recent", "internal/shorten"},
 	"agents/agentstest":                        {"agents", "transport", "transport/memory"},
 	"agents/calc":                              {},
+	"agents/mcp":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/process", "internal/shorten"},
 	"agents/clock":                             {},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
-	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten"},
+	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},
 }
 
 // vendors lists the modules that only one package may import outside tests.
@@ -97,10 +100,11 @@ var vendors = map[string][]string{
 	"github.com/nats-io/nkeys":          {"transport/nats/auth"},
 	"github.com/chzyer/readline":        {"repl"},
 	"github.com/spf13/cobra":            {"internal/cli"},
-	"github.com/rivo/uniseg":            {"repl", "internal/cli"},
+	"github.com/rivo/uniseg":            {"repl", "internal/table"},
 	"github.com/yuin/goldmark":          {"repl"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
 	"github.com/google/jsonschema-go":   {"agents"},
+	"github.com/modelcontextprotocol":   {"agents/mcp"},
 	"github.com/sashabaranov/go-openai": {"llm/openai"},
 	"cloud.google.com/go/vertexai":      {"llm/vertex"},
 	"cloud.google.com/go/aiplatform":    {"llm/vertex", "llm/vertex/vertextest"},
@@ -173,7 +177,7 @@ var guarded = map[string]string{
 }
 
 // ownFiles are packages that read what they have written themselves, or the system's.
-var ownFiles = []string{"internal/torture", "internal/bench", "agents", "llm/llmtest"}
+var ownFiles = []string{"internal/torture", "internal/bench", "internal/process", "llm/llmtest"}
 
 func TestGuardsAreUsed(t *testing.T) {
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

@@ -26,7 +26,7 @@ func TestAskForAYes(t *testing.T) {
 	ask.shows("Echo: echo the house")
 	ask.ends(0)
 
-	ask = open(t, "ask", "--data", data, "--config", config, "--context", "left", "echo the garden")
+	ask = open(t, "ask", "--data", data, "--config", config, "--conversation", "left", "echo the garden")
 	ask.shows("Do it? Answer yes or no.")
 	ask.shows("> ")
 	ask.types("\r")

@@ -54,8 +54,8 @@ func TestPlugin(t *testing.T) {
 
 	// Settings of Cortex's and of its own; a first call that fails is tried again, its price counts, and what does not recover falls back.
 	write("llm: macaw\nbudget: {conversation: {cost: 5}}\nllms:\n  macaw: {provider: parrot, model: ara, sentence: Ahoy., fails: 1, price: {input: 7}}\n")
-	run("Ahoy.", "ask", "--config", config, "--context", "one", "hello")
-	run("The budget for this conversation is used up (cost 9 of 5).", "ask", "--config", config, "--context", "one", "hello")
+	run("Ahoy.", "ask", "--config", config, "--conversation", "one", "hello")
+	run("The budget for this conversation is used up (cost 9 of 5).", "ask", "--config", config, "--conversation", "one", "hello")
 	write("llm: macaw\nllms:\n  macaw: {provider: parrot, fails: 100, retries: 0, fallback: [spare]}\n  spare: {provider: parrot, sentence: Here instead.}\n")
 	run("Here instead.", "ask", "--config", config, "hello")
 	write("llm: macaw\nllms:\n  macaw: {provider: parrot, sentense: Ahoy.}\n")
@@ -67,8 +67,8 @@ func TestPlugin(t *testing.T) {
 	data = filepath.Join(dir, "own")
 	run(`\o/`, "chat", "--transport", "loft", "--store", "diary")
 	write("transport: loft\nstore: diary\nllm: parrot\nbudget: {conversation: {cost: 2}}\n")
-	run("Polly wants a cracker.", "ask", "--config", config, "--context", "one", "hello")
-	run("The budget for this conversation is used up (cost 3 of 2).", "ask", "--config", config, "--context", "one", "hello")
+	run("Polly wants a cracker.", "ask", "--config", config, "--conversation", "one", "hello")
+	run("The budget for this conversation is used up (cost 3 of 2).", "ask", "--config", config, "--conversation", "one", "hello")
 	if _, err := os.Stat(filepath.Join(data, "nats")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("there is a store of NATS: %v", err)
 	}

@@ -115,6 +115,12 @@ func openSized(t *testing.T, cols int, env []string, args ...string) *terminal {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return openProgram(t, cols, path, env, args...)
+}
+
+// openProgram is openSized for any program.
+func openProgram(t *testing.T, cols int, path string, env []string, args ...string) *terminal {
+	t.Helper()
 	cmd := exec.Command(path, args...)
 	cmd.Env = append([]string{"GORACE=" + os.Getenv("GORACE"), "PATH=" + os.Getenv("PATH"), "TERM=xterm"}, env...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: uint16(cols), Rows: 30})

@@ -186,6 +186,7 @@ func (r *reader) addAbility(at, id string, d *abilityDocument, s *Spec) error {
 		}
 		a.DispatchKey = d.DispatchKey
 	}
+	a.Confirm, a.Once = a.Confirm || d.Confirm, a.Once || d.Once
 	if !a.empty() {
 		put(&s.Abilities, id, a)
 	}

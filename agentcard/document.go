@@ -49,6 +49,8 @@ type abilityDocument struct {
 	OutputSchema   any      `json:"output_schema"`
 	ConfidenceHint *float64 `json:"confidence_hint"`
 	DispatchKey    string   `json:"dispatch_key"`
+	Confirm        bool     `json:"confirm"`
+	Once           bool     `json:"once"`
 }
 
 // interfaceDocument is an interface as it was before version 1.0.

@@ -32,6 +32,8 @@ const (
 	fieldOutput     = "output_schema"
 	fieldConfidence = "confidence_hint"
 	fieldDispatch   = "dispatch_key"
+	fieldConfirm    = "confirm"
+	fieldOnce       = "once"
 )
 
 var specFields = []string{
@@ -78,6 +80,7 @@ func readParams(params map[string]any, skills []a2a.AgentSkill) *Spec {
 
 func readAbility(m map[string]any) Ability {
 	a := Ability{InputSchema: schemaText(m[fieldInput]), OutputSchema: schemaText(m[fieldOutput]), DispatchKey: word(m[fieldDispatch])}
+	a.Confirm, a.Once = m[fieldConfirm] == true, m[fieldOnce] == true
 	if f, ok := m[fieldConfidence].(float64); ok && f >= 0 && f <= 1 {
 		a.Confidence = &f
 	}
@@ -85,7 +88,7 @@ func readAbility(m map[string]any) Ability {
 }
 
 func (a Ability) empty() bool {
-	return a.InputSchema == nil && a.OutputSchema == nil && a.Confidence == nil && a.DispatchKey == ""
+	return a.InputSchema == nil && a.OutputSchema == nil && a.Confidence == nil && a.DispatchKey == "" && !a.Confirm && !a.Once
 }
 
 // writeParams returns s as the parameters of the extension: as they are after a transport has encoded and decoded them, and
@@ -117,6 +120,8 @@ func params(s *Spec) map[string]any {
 		set(f, fieldOutput, a.OutputSchema, a.OutputSchema != nil)
 		set(f, fieldConfidence, a.Confidence, a.Confidence != nil)
 		set(f, fieldDispatch, a.DispatchKey, a.DispatchKey != "")
+		set(f, fieldConfirm, true, a.Confirm)
+		set(f, fieldOnce, true, a.Once)
 		if len(f) > 0 {
 			abilities[id] = f
 		}

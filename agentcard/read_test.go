@@ -181,7 +181,7 @@ var documents = []struct {
 					OutputSchema: json.RawMessage(`{"$ref":"https://example.com/products.json"}`),
 					Confidence:   new(0.8), DispatchKey: "product.search",
 				},
-				"cancel_an_order": {OutputSchema: json.RawMessage(`true`), Confidence: new(1.0)},
+				"cancel_an_order": {OutputSchema: json.RawMessage(`true`), Confidence: new(1.0), Confirm: true, Once: true},
 			},
 			Tags: []string{"retail", "fast"}, Labels: map[string]string{"tier": "core", "critical": "true"},
 			OwnerTeam: "shopping", TenantScope: "acme", Patterns: []string{"blackboard"},

@@ -47,6 +47,8 @@ type Ability struct {
 	OutputSchema json.RawMessage // of its result; nil: none
 	Confidence   *float64        // how good the agent thinks it is, from 0 to 1; nil: not said
 	DispatchKey  string          // what the agent wants as a task's type; "": the skill's id
+	Confirm      bool            // the user has to say yes first, unless a policy rule says otherwise
+	Once         bool            // a task that was sent is given to no other agent, since it may have had its effect
 }
 
 // Limits are what an agent can bear. 0, or nil, is not said.

@@ -32,7 +32,7 @@ func carrying(params map[string]any, skills ...string) *a2a.AgentCard {
 func TestSpecIsCarried(t *testing.T) {
 	want := &agentcard.Spec{
 		Abilities: map[string]agentcard.Ability{
-			"find": {InputSchema: json.RawMessage(`{"a":1.5,"b":{"c":[]}}`), OutputSchema: json.RawMessage(`false`), Confidence: new(0.0), DispatchKey: "k"},
+			"find": {InputSchema: json.RawMessage(`{"a":1.5,"b":{"c":[]}}`), OutputSchema: json.RawMessage(`false`), Confidence: new(0.0), DispatchKey: "k", Confirm: true, Once: true},
 			"Name": {DispatchKey: "by name"},
 		},
 		Tags: []string{"b", "a"}, Labels: map[string]string{"tier": "core", "empty": ""}, OwnerTeam: "Ünïcode team", TenantScope: "acme",
@@ -58,7 +58,7 @@ func TestSpecIsCarried(t *testing.T) {
 	// As it came, or with the text of a schema written otherwise: the card is the same.
 	other := *want
 	other.Abilities = map[string]agentcard.Ability{
-		"find": {InputSchema: json.RawMessage(` {"b": {"c": []}, "a": 1.50}`), OutputSchema: json.RawMessage(`false`), Confidence: new(0.0), DispatchKey: "k"},
+		"find": {InputSchema: json.RawMessage(` {"b": {"c": []}, "a": 1.50}`), OutputSchema: json.RawMessage(`false`), Confidence: new(0.0), DispatchKey: "k", Confirm: true, Once: true},
 		"Name": want.Abilities["Name"],
 	}
 	if diff := cmp.Diff(got, agentcard.Attach(got, &other)); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/cortex-orchestrator/cortex/transport"
@@ -23,10 +24,13 @@ const (
 
 func (a *agent) ttl() time.Duration { return max(3*a.o.Heartbeat, time.Second) }
 
-// announce announces the card at every heartbeat until ctx ends; then it returns nil.
+// announce announces the card at every heartbeat, and each change at once, until ctx ends; then it returns nil.
 func (a *agent) announce(ctx context.Context) error {
+	draining := false
 	for first := true; ; first = false {
-		e := a.cardEvent(&transport.Card{Card: a.card, TTL: a.ttl(), Heartbeat: min(a.o.Heartbeat, transport.MaxHeartbeat)})
+		e := a.cardEvent(&transport.Card{
+			Card: a.shown(), Draining: draining, TTL: a.ttl(), Heartbeat: min(a.o.Heartbeat, transport.MaxHeartbeat),
+		})
 		if err := a.publish(ctx, transport.Cards(a.o.Tenant), e); err != nil {
 			return ended(ctx, fmt.Errorf("announce %s: %w", a.id, err))
 		}
@@ -36,9 +40,39 @@ func (a *agent) announce(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case c := <-a.o.Changes:
+			draining = c.Draining
+			if err := a.change(c.Card); err != nil {
+				a.log.Warn("card not changed", "err", err)
+			}
 		case <-time.After(a.o.Heartbeat):
 		}
 	}
+}
+
+// change takes another card of the agent; nil is none.
+func (a *agent) change(card *a2a.AgentCard) error {
+	if card == nil {
+		return nil
+	}
+	card = complete(card)
+	if err := transport.ValidateCard(card); err != nil {
+		return err
+	}
+	if id, err := transport.AgentID(card.Name); err != nil || id != a.id {
+		return fmt.Errorf("the card is that of %s", line(card.Name, 64))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.card = card
+	return nil
+}
+
+// shown returns the card as it is announced.
+func (a *agent) shown() *a2a.AgentCard {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.card
 }
 
 // publishCard announces a change while the agent leaves, within announceTimeout.

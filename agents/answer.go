@@ -70,8 +70,8 @@ func (a *agent) resultEvent(e *transport.Event, m *a2a.Message, out outcome) *tr
 // resultType is the task_type of a result: "echo_result" for an "echo_request" or a task for the skill "echo".
 func (a *agent) resultType(m *a2a.Message) string {
 	skill := strings.TrimSuffix(transport.MetaString(m, transport.MetaTaskType), "_request")
-	if skill == "" && len(a.card.Skills) == 1 {
-		skill = a.card.Skills[0].ID
+	if card := a.shown(); skill == "" && len(card.Skills) == 1 {
+		skill = card.Skills[0].ID
 	}
 	if skill == "" {
 		skill = "task"

@@ -17,6 +17,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -32,9 +33,6 @@ const (
 	maxOutput   = 1 << 20  // bytes of stdout
 	maxEnvInput = 64 << 10 // bytes of structured input in the environment; systems allow about twice as much
 )
-
-// markVar identifies the processes of a run.
-const markVar = "CORTEX_RUN"
 
 var errFlood = errors.New("too much output")
 
@@ -82,7 +80,7 @@ func Exec(o ExecOptions) (Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	killOrphans()
+	process.KillOrphans()
 	removeFolders(time.Now())
 	p := &program{ExecOptions: o, path: path, name: filepath.Base(o.Argv[0]), givesData: givesData(o.Card)}
 	return p.run, nil
@@ -155,14 +153,14 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(running, p.path, p.Argv[1:]...)
 	cmd.Args[0] = p.Argv[0]
-	mark := newMark()
-	cmd.Dir, cmd.Env = p.Dir, append(append(p.env(t), files.env()...), markVar+"="+mark)
+	mark := process.NewMark()
+	cmd.Dir, cmd.Env = p.Dir, append(append(p.env(t), files.env()...), process.MarkVar+"="+mark)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), stdout, stderr
-	isolate(cmd)
+	process.Isolate(cmd)
 	var asked time.Time // when the program was asked to end
 	cmd.Cancel = func() error {
 		asked = time.Now()
-		return terminate(cmd.Process, mark)
+		return process.Terminate(cmd.Process, mark)
 	}
 	cmd.WaitDelay = endGrace
 	if err := cmd.Start(); err != nil {
@@ -170,11 +168,11 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	}
 	err = cmd.Wait()
 	if !asked.IsZero() {
-		waitUntil(asked.Add(endGrace), func() bool { return isGone(cmd.Process.Pid, mark) })
-		killAll(cmd.Process.Pid, mark)
+		waitUntil(asked.Add(endGrace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
+		process.KillAll(cmd.Process.Pid, mark)
 	}
 	// Kill the rest of the program's group.
-	killGroup(cmd.Process.Pid)
+	process.KillGroup(cmd.Process.Pid)
 	stderr.flush()
 
 	switch cause := context.Cause(running); {

@@ -16,6 +16,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/internal/document"
+	"github.com/cortex-orchestrator/cortex/internal/process"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -43,7 +44,7 @@ func removeFolders(now time.Time) {
 		if err != nil || !info.IsDir() {
 			continue
 		}
-		if now.Sub(info.ModTime()) > folderAge || isOrphan(strings.TrimPrefix(filepath.Base(dir), folderPrefix)) {
+		if now.Sub(info.ModTime()) > folderAge || process.IsOrphan(strings.TrimPrefix(filepath.Base(dir), folderPrefix)) {
 			(&folder{dir: dir}).remove() // fails for another user's folder
 		}
 	}
@@ -59,7 +60,7 @@ type folder struct {
 // newFolder makes a folder for a task. When none can be made, as in a container without room for temporary files, a task without files runs
 // without a folder.
 func newFolder(t *Task) (*folder, error) {
-	dir, err := os.MkdirTemp("", folderPrefix+processName()+"-")
+	dir, err := os.MkdirTemp("", folderPrefix+process.Name()+"-")
 	if err != nil && len(t.Files()) == 0 {
 		return &folder{}, nil
 	}

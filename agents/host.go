@@ -270,7 +270,7 @@ func (h *Host) announce(ctx context.Context, agents ...*agent) error {
 			if !there {
 				return nil
 			}
-			return a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(&transport.Card{Card: a.card, Host: h.self.id, TTL: max(hostedTTL, h.self.ttl())}))
+			return a.publish(ctx, transport.Cards(a.o.Tenant), a.cardEvent(&transport.Card{Card: a.shown(), Host: h.self.id, TTL: max(hostedTTL, h.self.ttl())}))
 		})
 	}
 	return g.Wait()

@@ -68,8 +68,16 @@ type Options struct {
 	// Once makes Serve do the waiting tasks, those in Cortex's queue included, and return when the inbox has been empty for two
 	// seconds. The transport must be a transport.InboxDepth.
 	Once bool
+	// Changes receives changes of the agent while it is served, each of which is announced at once; nil means none. Hosts ignore it.
+	Changes <-chan Change
 	// Logger logs tasks and problems; nil discards.
 	Logger *slog.Logger
+}
+
+// Change is a change of an agent.
+type Change struct {
+	Card     *a2a.AgentCard // the new card, with the same name; nil: the card stays
+	Draining bool           // whether the agent takes no new tasks for now
 }
 
 // Serve runs the agent that card describes, using x to do its tasks, until ctx ends, and then returns nil; with Options.Once it returns nil when
@@ -92,13 +100,12 @@ func Serve(ctx context.Context, tr transport.Transport, card *a2a.AgentCard, x E
 
 // agent is one instance while it is being served.
 type agent struct {
-	tr   transport.Transport
-	id   string
-	card *a2a.AgentCard
-	x    Executor
-	o    Options
-	log  *slog.Logger
-	seq  *atomic.Uint64 // of events without a derived id; shared within the instance
+	tr  transport.Transport
+	id  string
+	x   Executor
+	o   Options
+	log *slog.Logger
+	seq *atomic.Uint64 // of events without a derived id; shared within the instance
 
 	hosted bool // a Host announces it, and serves it while it has tasks
 
@@ -109,6 +116,7 @@ type agent struct {
 	take    context.Context // ends when no more tasks are to be taken
 
 	mu       sync.Mutex
+	card     *a2a.AgentCard
 	running  map[a2a.TaskID]*run
 	finished memory[outcome]
 	canceled memory[cancellation]           // that arrived before their task
@@ -229,7 +237,7 @@ func (a *agent) serve(ctx context.Context) error {
 	background.Wait()
 	if isServing {
 		if !a.hosted {
-			a.publishCard(base, &transport.Card{Card: a.card, Draining: true, TTL: a.ttl() + a.o.Grace})
+			a.publishCard(base, &transport.Card{Card: a.shown(), Draining: true, TTL: a.ttl() + a.o.Grace})
 		}
 		stopTaking()
 		defer time.AfterFunc(a.o.Grace, func() { stopWork(ErrStopping) }).Stop()

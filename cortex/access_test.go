@@ -50,7 +50,7 @@ func TestConversationBelongsToWhoBeganIt(t *testing.T) {
 			t.Helper()
 			before := len(entries(t, w.store))
 			w.sayAs(from, id, "let me in")
-			want := "The conversation c1 belongs to user:ada, who can let you in: cortex sessions share c1 " +
+			want := "The conversation c1 belongs to user:ada, who can let you in: cortex conversations share c1 " +
 				map[string]string{"user:bob": "bob", "user": "user", "beta": "agent:beta", "alpha": "agent:alpha"}[from]
 			if got := w.shownTo(from, id); got != want || len(entries(t, w.store)) != before {
 				t.Errorf("%s was answered %q, with %d entries more; want %q, with none", from, got, len(entries(t, w.store))-before, want)

@@ -176,7 +176,7 @@ func TestLearningIsShared(t *testing.T) {
 	})
 }
 
-// forget erases a conversation as `cortex sessions delete` does.
+// forget erases a conversation as `cortex conversations delete` does.
 func (w *world) forget(contextID string) []string {
 	w.t.Helper()
 	if err := w.store.(storage.Eraser).Erase(w.t.Context(), "", contextID); err != nil {

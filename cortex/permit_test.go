@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex"
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/policy"
@@ -243,6 +244,49 @@ func TestSkills(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, giving)
 				w.restart(cortex.Config{Decider: giving, Agents: agents, Policy: rules(t, "rules: [{agents: [alpha], "+test.rule+"}]")})
+				w.sayAs(test.from, "m1", test.text)
+				n := 0
+				if test.want == "" {
+					n = 1
+				}
+				w.wantTasks("alpha", n)
+				if got := w.answers()["m1"]; !strings.Contains(got, test.want) {
+					t.Errorf("answer %q, want %q", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestCardConfirms: a card asks for the user's yes to one of its skills, unless a rule does without it.
+func TestCardConfirms(t *testing.T) {
+	card := agentcard.Attach(&a2a.AgentCard{Name: "alpha", Skills: []a2a.AgentSkill{{ID: "look"}, {ID: "move"}}}, &agentcard.Spec{
+		Abilities: map[string]agentcard.Ability{"move": {Confirm: true}},
+	})
+	agents := func(string) []prompt.Agent { return []prompt.Agent{{ID: "alpha", Card: card, Seen: true}} }
+	const asks, refuses = `alpha, skill "move", is to: "x". Do it? Answer yes or no.`, `alpha has a skill "move" that a person has to agree to, and none asks.`
+	for name, test := range map[string]struct{ rule, from, text, want string }{
+		"another skill":        {"", "user", "alpha/look: x", ""},
+		"it":                   {"", "user", "alpha/move: x", asks},
+		"open":                 {"", "user", "alpha: x", `alpha is to: "x". Do it? Answer yes or no.`},
+		"an agent":             {"", "beta", "alpha/move: x", refuses},
+		"an agent, another":    {"", "beta", "alpha/look: x", ""},
+		"waived":               {"confirm: false", "user", "alpha/move: x", ""},
+		"waived, open":         {"confirm: false", "user", "alpha: x", ""},
+		"waived for agents":    {"confirm: false", "beta", "alpha/move: x", ""},
+		"waived for others":    {`confirm: false, from: ["user:a"]`, "user", "alpha/move: x", asks},
+		"another skill waived": {"skills: [look], confirm: false", "user", "alpha/move: x", asks},
+		"both":                 {"confirm: false}, {agents: [alpha], confirm: true", "user", "alpha/move: x", asks},
+		"another rule":         {"per_turn: 3", "beta", "alpha/move: x", refuses},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, giving)
+				cfg := cortex.Config{Decider: giving, Agents: agents}
+				if test.rule != "" {
+					cfg.Policy = rules(t, "rules: [{agents: [alpha], "+test.rule+"}]")
+				}
+				w.restart(cfg)
 				w.sayAs(test.from, "m1", test.text)
 				n := 0
 				if test.want == "" {

@@ -182,6 +182,8 @@ func TestWhoTriesAgain(t *testing.T) {
 		"another input":          {change: spec(1, takes(`{"type":"object","required":["city"]}`)), want: "gamma"},
 		"the same input":         {change: spec(1, takes(`{"type":"object","required":["q"]}`)), want: "beta"},
 		"surer":                  {change: spec(2, sure(0.9)), want: "gamma"},
+		"it has its effect once": {change: spec(0, &agentcard.Spec{Abilities: map[string]agentcard.Ability{"skill": {Once: true}}}), want: ""},
+		"its card asks for one":  {change: spec(1, &agentcard.Spec{Abilities: map[string]agentcard.Ability{"skill": {Confirm: true}}}), want: "gamma"},
 		"less sure":              {change: spec(1, sure(0.1)), want: "gamma"},
 		"denied":                 {policy: "{agents: [beta], allow: false}", want: "gamma"},
 		"denied this asker":      {policy: "{agents: [beta], only_from: ['user:alice']}", want: "gamma"},

@@ -145,11 +145,11 @@ func (b *board) settled(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	case a2a.TaskStateCompleted:
 		return s.green("✓") + " " + s.dim(layout(d.agent, d.text, took, width-2))
 	case a2a.TaskStateAuthRequired:
-		return s.yellow("?") + " " + s.dim(layout(d.agent, stateName(state), took, width-2))
+		return s.yellow("?") + " " + s.dim(layout(d.agent, StateName(state), took, width-2))
 	case a2a.TaskStateInputRequired:
 		return s.yellow("?") + " " + s.dim(layout(d.agent, join("asks", reason), took, width-2))
 	}
-	return s.red("✗") + " " + s.dim(failedLayout(d, took, join(stateName(state), reason), width-2))
+	return s.red("✗") + " " + s.dim(failedLayout(d, took, join(StateName(state), reason), width-2))
 }
 
 // line returns what is known of an open delegation.
@@ -198,8 +198,8 @@ func elapsed(d time.Duration) string {
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// stateName returns "failed" for TASK_STATE_FAILED. Cortex itself has tasks wait for the user's yes, and calls it auth-required.
-func stateName(s a2a.TaskState) string {
+// StateName returns a state as people say it: "failed" for TASK_STATE_FAILED. Cortex itself has tasks wait for the user's yes, and calls it auth-required.
+func StateName(s a2a.TaskState) string {
 	if s == a2a.TaskStateAuthRequired {
 		return "waits for your yes"
 	}

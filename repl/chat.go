@@ -390,7 +390,7 @@ func (c *chat) complete(before string) (word string, options []string) {
 			all = append(all, cmd.name)
 		}
 	case first == "/resume":
-		for _, s := range c.sessions() {
+		for _, s := range c.conversations() {
 			all = append(all, s.ContextID)
 		}
 	case first == "/theme":
@@ -419,14 +419,14 @@ func (c *chat) complete(before string) (word string, options []string) {
 	return word, slices.Compact(options)
 }
 
-// sessions and tasks answer while the user waits for a completion: quickly, or not at all.
-func (c *chat) sessions() []Session {
-	if c.Backend.Sessions == nil {
+// conversations and tasks answer while the user waits for a completion: quickly, or not at all.
+func (c *chat) conversations() []ConversationInfo {
+	if c.Backend.Conversations == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	all, _ := c.Backend.Sessions(ctx)
+	all, _ := c.Backend.Conversations(ctx)
 	return all
 }
 

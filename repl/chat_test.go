@@ -339,8 +339,8 @@ func TestChatCompletion(t *testing.T) {
 	term.shows("@agent_calc   @agent_clock\n> ask @agent_c")
 	term.keys("lo\t")
 	term.prompts("ask @agent_clock") // and a space, which the screen does not tell
-	term.keys("x\x15/sess\t\r")
-	term.shows("0193b2f0-aaaa-7000-8000-000000000001")
+	term.keys("x\x15/conv\t\r")
+	term.shows("0193b2f0-aaaa  3 h ago")
 	term.prompts("")
 	term.keys("/theme li\t")
 	term.prompts("/theme light")
@@ -381,7 +381,7 @@ func TestChatCommands(t *testing.T) {
 		term.prompts("")
 	}
 	run("/help", "/export FILE.md  write it all to a new file; /export! replaces one", "Tab completes commands")
-	run("/agents", "agent_evil", "red alert and more", "from each other [time,")
+	run("/agents", "agent_evil", "red alert and more", "in every city of the world, and…")
 	run("/why", "respond: because nothing fits")
 	run("/prompt foo bar", "PROMPT for foo bar")
 	run("/tasks", "task-77  agent_clock  working")
@@ -400,7 +400,7 @@ func TestChatCommands(t *testing.T) {
 	}
 	run("/agnets", "error: no command /agnets; did you mean /agents?")
 	run("/xyzzy", "error: no command /xyzzy; /help lists them")
-	run("/resume nope", "error: /resume: no conversation nope; /sessions lists them")
+	run("/resume nope", "error: /resume: no conversation nope; /conversations lists them")
 	run("/export "+file, "(")
 	run("/export "+file, "exists; /export!")
 	run("/export! "+file, "(")
@@ -561,7 +561,7 @@ func TestChatNarrow(t *testing.T) {
 	term.order(order{Do: "answer", Text: "ok"})
 	term.prompts("")
 	term.keys("/agents\r")
-	term.shows("\nagent_evil  stale  2 min ago\n  red alert and more\n")
+	term.shows("\nagent_evil   stale   red alert…\n")
 	term.prompts("")
 	term.keys("a text that is wider than the screen is")
 	term.order(order{Do: "join", ID: "agent_echo", Text: "Echoes back whatever it is told"})

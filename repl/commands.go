@@ -30,7 +30,8 @@ var commands = []command{
 	{"/verbose", "", "show after each answer how it came about, or no longer", (*chat).switchVerbose},
 	{"/tasks", "", "the delegations of this conversation", (*chat).showTasks},
 	{"/cancel", "[TASK]", "stop a task, or all that is open in this conversation", (*chat).cancel},
-	{"/sessions", "", "your conversations", (*chat).showSessions},
+	{"/conversations", "", "your conversations", (*chat).showConversations},
+	{"/sessions", "", "", (*chat).showConversations}, // as it was called
 	{"/resume", "ID", "go on with one of them, by the beginning of its id", (*chat).resume},
 	{"/retry", "", "say your last message again", (*chat).retry},
 	{"/edit", "", "change your last message and say it again", (*chat).edit},

@@ -77,8 +77,8 @@ type Config struct {
 type Backend struct {
 	// Agents lists the agents that are known.
 	Agents func(ctx context.Context) ([]AgentInfo, error)
-	// Sessions lists the conversations, the most recent first.
-	Sessions func(ctx context.Context) ([]Session, error)
+	// Conversations lists the conversations, the most recent first.
+	Conversations func(ctx context.Context) ([]ConversationInfo, error)
 	// History yields a conversation, oldest first.
 	History func(ctx context.Context, contextID string) iter.Seq2[*Line, error]
 	// Turns lists the latest turns of a conversation that people have begun, oldest first.
@@ -100,16 +100,22 @@ type AgentInfo struct {
 	ID          string
 	Description string
 	State       string   // active, draining, unknown, …
-	LastSeen    string   // for people: "3 s ago"
+	LastSeen    string   // for people: "3 min ago"
 	Skills      []string // ids
+	Version     string
+	Instances   *int   // nil is not known
+	Confidence  string // of itself, for people
+	Mark        string // for one that may be taken for another agent
 }
 
-// Session is a conversation in a list.
-type Session struct {
+// ConversationInfo is a conversation in a list. What else than its id, title and time is "" may not be known.
+type ConversationInfo struct {
 	ContextID string
 	Title     string
 	Updated   time.Time
 	Entries   int // of its log: two or more for a turn
+
+	Tokens, Cost, Owner string // for people
 }
 
 // Turn is what a person said, and what came of it.

@@ -45,15 +45,6 @@ func TestWideCharacters(t *testing.T) {
 			t.Errorf("textWidth(%q) = %d, want %d", text, got, want)
 		}
 	}
-	var tb table
-	tb.head = []string{"NAME", "STATE", "TEXT"}
-	tb.add("✅ done", "ok", "x")
-	tb.add("東京", "ok", "x")
-	tb.add("plain", "ok", "x")
-	want := "NAME     STATE  TEXT\n✅ done  ok     x\n東京     ok     x\nplain    ok     x\n"
-	if diff := cmp.Diff(want, tb.render(60, "")); diff != "" {
-		t.Errorf("the table (-want +got):\n%s", diff)
-	}
 }
 
 func TestWrap(t *testing.T) {
@@ -71,46 +62,6 @@ func TestWrap(t *testing.T) {
 		if diff := cmp.Diff(tc.want, Wrap(tc.in, tc.width)); diff != "" {
 			t.Errorf("Wrap(%q, %d) (-want +got):\n%s", tc.in, tc.width, diff)
 		}
-	}
-}
-
-func TestTable(t *testing.T) {
-	tb := table{head: []string{"agent", "state", "what"}}
-	tb.add("agent_clock", "active", "tells the time of day in all cities of the world")
-	tb.add("b\x1b[31m\nc", "stale", "")
-	want := `agent        state   what
-agent_clock  active  tells the time of
-                     day in all cities
-                     of the world
-b c          stale
-`
-	if diff := cmp.Diff(want, tb.render(40, "")); diff != "" {
-		t.Errorf("40 columns (-want +got):\n%s", diff)
-	}
-	want = `agent_clock  active
-  tells the time of day in all
-  cities of the world
-b c  stale
-`
-	if diff := cmp.Diff(want, tb.render(34, "")); diff != "" {
-		t.Errorf("34 columns (-want +got):\n%s", diff)
-	}
-	for width := range 50 {
-		for line := range strings.SplitSeq(tb.render(width, ""), "\n") {
-			if textWidth(line) > max(width, 4) {
-				t.Errorf("at %d columns: line %q", width, line)
-			}
-		}
-	}
-	tb.add("long", "", strings.Repeat("word ", 100))
-	if got := tb.render(40, ""); strings.Count(got, "word") > 12 || !strings.HasSuffix(got, "…\n") {
-		t.Errorf("a long cell takes more than three lines:\n%s", got)
-	}
-	for range 299 {
-		tb.add("x", "y", "z")
-	}
-	if got := strings.Count(tb.render(80, ""), "\n"); got > maxRows+10 || !strings.Contains(tb.render(80, ""), "… and 102 more") {
-		t.Errorf("a table of 302 rows has %d lines", got)
 	}
 }
 

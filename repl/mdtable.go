@@ -1,9 +1,12 @@
 package repl
 
 import (
+	"slices"
 	"strings"
 
 	extast "github.com/yuin/goldmark/extension/ast"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // table returns the body of a table. Columns are as wide as what is in them, and those that take most give way; on a screen that is too
@@ -35,7 +38,11 @@ func (w *walker) table(n *extast.Table) func(int, bool) [][]span {
 				}
 			}
 		}
-		if !share(widths, width-gap*(len(widths)-1), least) {
+		bounds := make([]int, len(widths))
+		for i, w := range widths {
+			bounds[i] = min(w, least)
+		}
+		if !table.Narrow(widths, bounds, width-gap*(len(widths)-1)) {
 			return stacked(rows, width)
 		}
 		var lines [][]span
@@ -87,16 +94,26 @@ func tableRow(row [][]span, widths []int, align []extast.Alignment, gap int) [][
 	return lines
 }
 
-// stacked returns the cells of each row below each other.
+// maxName bounds the name of a column, in columns of the screen, where it is repeated for each row.
+const maxName = 100
+
+// stacked returns the cells of each row below each other, without the empty ones.
 func stacked(rows [][][]span, width int) [][]span {
 	var lines [][]span
+	names := make([][]span, len(rows[0]))
+	for i, name := range rows[0] {
+		names[i] = slices.Concat(cutSpans(name, maxName), []span{{text: ": "}})
+	}
 	for _, row := range rows[1:] {
-		if len(lines) > 0 {
-			lines = append(lines, nil)
-		}
+		begins := len(lines) > 0
 		for i, cell := range row {
-			line := append(append([]span{}, rows[0][i]...), span{text: ": "})
-			lines = append(lines, wrapSpans(append(line, cell...), width, true)...)
+			if plainText(cell) == "" {
+				continue
+			}
+			if begins {
+				lines, begins = append(lines, nil), false
+			}
+			lines = append(lines, wrapSpans(slices.Concat(names[i], cell), width, true)...)
 		}
 	}
 	if len(lines) == 0 { // only the names are there yet
@@ -105,27 +122,4 @@ func stacked(rows [][][]span, width int) [][]span {
 		}
 	}
 	return lines
-}
-
-// share narrows the widest columns until all of them take at most room. It reports whether none of them got narrower than least.
-func share(widths []int, room, least int) bool {
-	most := 0
-	for _, w := range widths {
-		most = max(most, w)
-	}
-	for most = min(most, max(room, 0)); most > 0; most-- {
-		sum := 0
-		for _, w := range widths {
-			sum += min(w, most)
-		}
-		if sum <= room {
-			break
-		}
-	}
-	ok := most > 0
-	for i, w := range widths {
-		widths[i] = min(w, most)
-		ok = ok && (w <= most || most >= least)
-	}
-	return ok
 }

@@ -168,9 +168,7 @@ func (p *presence) list(context.Context) ([]AgentInfo, error) {
 		for _, a := range instances {
 			info.Description = a.description
 		}
-		if mark := p.alike.Mark(id); mark != "" {
-			info.Description = strings.TrimSuffix(mark+" · "+info.Description, " · ")
-		}
+		info.Mark = p.alike.Mark(id)
 		all = append(all, info)
 	}
 	slices.SortFunc(all, func(a, b AgentInfo) int { return strings.Compare(a.ID, b.ID) })

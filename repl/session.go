@@ -16,10 +16,10 @@ const resumeLines = 6
 
 func (c *chat) resume(ctx context.Context, id string) error {
 	if id == "" {
-		return errors.New("which one? /sessions lists them")
+		return errors.New("which one? /conversations lists them")
 	}
-	if c.Backend.Sessions != nil {
-		all, err := c.Backend.Sessions(ctx)
+	if c.Backend.Conversations != nil {
+		all, err := c.Backend.Conversations(ctx)
 		if err != nil {
 			return err
 		}
@@ -27,7 +27,7 @@ func (c *chat) resume(ctx context.Context, id string) error {
 		for _, s := range all {
 			ids = append(ids, s.ContextID)
 		}
-		if id, err = byPrefix(ids, id, "conversation", "/sessions"); err != nil {
+		if id, err = byPrefix(ids, id, "conversation", "/conversations"); err != nil {
 			return err
 		}
 	} else if err := transport.CheckID(id); err != nil {

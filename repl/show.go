@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 func (c *chat) help() {
 	width, _ := c.ui.size()
-	t := table{head: []string{"command", "what it does"}}
+	t := table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	for _, cmd := range commands {
 		if cmd.help != "" {
-			t.add(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
+			t.Row(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 		}
 	}
 	notes := []string{
@@ -23,20 +24,28 @@ func (c *chat) help() {
 	if c.Decides != "" {
 		notes = append(notes, strings.ToUpper(c.Decides[:1])+oneLine(c.Decides[1:]))
 	}
-	text := t.render(width, c.ui.style)
+	text := t.Render(width-1, nil)
 	for _, note := range notes {
 		text += strings.Join(Wrap(note, width-1), "\n") + "\n"
 	}
 	c.ui.Print(text)
 }
 
-func (c *chat) table(t table, none string) {
-	if len(t.rows) == 0 {
+// maxRows bounds a list on the screen.
+const maxRows = 200
+
+func (c *chat) list(t *table.Table, none string) {
+	if t.Len() == 0 {
 		c.ui.Say(none, lookDim)
 		return
 	}
 	width, _ := c.ui.size()
-	c.ui.Print(t.render(width, c.ui.style))
+	more := t.Cut(maxRows)
+	text := t.Render(width-1, c.ui.style.dim)
+	if more > 0 {
+		text += c.ui.style.dim(fmt.Sprintf("… and %d more", more)) + "\n"
+	}
+	c.ui.Print(text)
 }
 
 func (c *chat) showAgents(ctx context.Context, _ string) error {
@@ -48,15 +57,7 @@ func (c *chat) showAgents(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	t := table{head: []string{"agent", "state", "seen", "what it does"}}
-	for _, a := range all {
-		does := a.Description
-		if len(a.Skills) > 0 {
-			does = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(does), ".") + " [" + strings.Join(a.Skills, ", ") + "]")
-		}
-		t.add(a.ID, a.State, a.LastSeen, does)
-	}
-	c.table(t, "no agents; start one in another terminal: "+c.Name+" agent echo")
+	c.list(AgentTable(all), "no agents; start one in another terminal: "+c.Name+" agent echo")
 	return nil
 }
 
@@ -151,55 +152,18 @@ func (c *chat) showTasks(ctx context.Context, _ string) error {
 	if err != nil {
 		return err
 	}
-	t := table{head: []string{"task", "agent", "state", "took", "what"}}
-	for _, task := range all {
-		end := task.Ended
-		if end.IsZero() {
-			end = c.Client.Clock()
-		}
-		took := ""
-		if !task.Started.IsZero() {
-			took = elapsed(end.Sub(task.Started))
-		}
-		state := stateName(task.State)
-		if task.Attempt > 1 {
-			state += fmt.Sprintf(", attempt %d", task.Attempt)
-		}
-		t.add(string(task.ID), c.present.named(task.Agent), state, took, task.Text)
-	}
-	c.table(t, "no tasks in this conversation")
+	c.list(TaskTable(all, c.present.named, c.Client.Clock()), "no tasks in this conversation")
 	return nil
 }
 
-func (c *chat) showSessions(ctx context.Context, _ string) error {
-	if c.Backend.Sessions == nil {
+func (c *chat) showConversations(ctx context.Context, _ string) error {
+	if c.Backend.Conversations == nil {
 		return errMissing
 	}
-	all, err := c.Backend.Sessions(ctx)
+	all, err := c.Backend.Conversations(ctx)
 	if err != nil {
 		return err
 	}
-	t := table{head: []string{"id", "entries", "updated", "what"}}
-	for _, s := range all {
-		title := s.Title
-		if s.ContextID == c.contextID {
-			title = "(this one) " + title
-		}
-		t.add(s.ContextID, fmt.Sprint(s.Entries), ago(c.Client.Clock().Sub(s.Updated)), title)
-	}
-	c.table(t, "no conversations yet")
+	c.list(ConversationTable(all, c.contextID, c.Client.Clock()), "no conversations yet")
 	return nil
-}
-
-// ago returns how long ago something was, for people.
-func ago(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return "now"
-	case d < time.Hour:
-		return fmt.Sprintf("%d min ago", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", int(d.Hours()))
-	}
-	return fmt.Sprintf("%d days ago", int(d.Hours()/24))
 }

@@ -10,10 +10,13 @@ import (
 // span is a piece of text that looks the same all over: look has the parameters of its colours, "" is none.
 type span struct{ text, look string }
 
-// with returns the parameters of look and more.
+// with returns the parameters of look and more, each once: emphasis within emphasis, and so on, would have parameters without end.
 func with(look, more string) string {
 	if look == "" || more == "" {
 		return look + more
+	}
+	if strings.Contains(";"+look+";", ";"+more+";") {
+		return look
 	}
 	return look + ";" + more
 }
@@ -102,6 +105,21 @@ func wideLast(s string) bool {
 func wideFirst(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
 	return textWidth(string(r)) > 1
+}
+
+// cutSpans returns spans, and those wider than width cut, with an ellipsis. What takes no width is bounded as well.
+func cutSpans(spans []span, width int) []span {
+	const bytesPerColumn = 8
+	text := plainText(spans)
+	end := min(len(text), width*bytesPerColumn)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	if end = len(upTo(text[:end], width)); end == len(text) {
+		return spans
+	}
+	rest := slicer{spans: merged(spans)}
+	return append(rest.cut(0, end), span{text: "…"})
 }
 
 // slicer cuts spans into parts, from the beginning on.

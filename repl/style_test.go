@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // TestThemes holds which colours each theme has, and how one is chosen when nobody has.
@@ -49,12 +51,11 @@ func TestChatThemes(t *testing.T) {
 
 // TestHelpIsWhole holds that the help has room in a narrow window.
 func TestHelpIsWhole(t *testing.T) {
-	var b table
+	tb := table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	for _, cmd := range commands {
-		b.add(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
+		tb.Row(strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 	}
-	b.head = []string{"command", "what it does"}
-	if text := b.render(40, ""); strings.Contains(text, "…") {
+	if text := tb.Render(40, nil); strings.Contains(text, "…") {
 		t.Errorf("something is cut off:\n%s", text)
 	}
 }

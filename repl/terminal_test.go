@@ -167,8 +167,8 @@ func childBackend() Backend {
 				{ID: "agent_evil", Description: "red \x1b[31malert\x1b]0;owned\x07 and\r\nmore", State: "stale", LastSeen: "2 min ago"},
 			}, nil
 		},
-		Sessions: func(context.Context) ([]Session, error) {
-			return []Session{
+		Conversations: func(context.Context) ([]ConversationInfo, error) {
+			return []ConversationInfo{
 				{ContextID: "ctx-1", Title: "this", Updated: time.Now(), Entries: 1},
 				{ContextID: "0193b2f0-aaaa-7000-8000-000000000001", Title: "what time is it in Tokyo and in Berlin and in Paris and in Rome", Updated: time.Now().Add(-3 * time.Hour), Entries: 12},
 			}, nil

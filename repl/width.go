@@ -1,74 +1,17 @@
 package repl
 
-import (
-	"strings"
+import "github.com/cortex-orchestrator/cortex/internal/table"
 
-	"github.com/rivo/uniseg"
-)
+// Texts of the chat are measured and broken as those of tables are.
 
-// textWidth returns the number of columns that s takes on a terminal; s has no control characters.
-func textWidth(s string) int { return uniseg.StringWidth(s) }
+func textWidth(s string) int { return table.Width(s) }
 
-// upTo returns the beginning of s that takes at most width columns, in whole characters as people see them: an accent or a skin colour
-// stays with what it is for.
-func upTo(s string, width int) string {
-	rest, state, used := s, -1, 0
-	for rest != "" {
-		_, next, w, nextState := uniseg.FirstGraphemeClusterInString(rest, state)
-		if used += w; used > width {
-			break
-		}
-		rest, state = next, nextState
-	}
-	return s[:len(s)-len(rest)]
-}
+func upTo(s string, width int) string { return table.UpTo(s, width) }
 
-// fit returns s if it takes at most width columns, else its beginning with an ellipsis: whole words, unless that leaves much of the room empty.
-func fit(s string, width int) string {
-	if len(upTo(s, width)) == len(s) {
-		return s
-	}
-	if width <= 0 {
-		return ""
-	}
-	part := upTo(s, width-1)
-	if at := strings.LastIndexByte(part, ' '); at > len(part)/3 && s[len(part)] != ' ' {
-		part = part[:at]
-	}
-	return strings.TrimRight(part, " ") + "…"
-}
+func fit(s string, width int) string { return table.Fit(s, width) }
 
-// pad returns s filled with spaces to width columns.
-func pad(s string, width int) string {
-	if n := width - textWidth(s); n > 0 {
-		return s + strings.Repeat(" ", n)
-	}
-	return s
-}
+// WrapText breaks those lines of a text between their words that are wider than width; what goes on stands below the beginning of its line.
+func WrapText(text string, width int) string { return wrapText(text, width) }
 
-// Wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken.
-func Wrap(s string, width int) []string {
-	width = max(width, 1)
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(s) {
-		if line != "" && textWidth(line)+1+textWidth(word) <= width {
-			line += " " + word
-			continue
-		}
-		if line != "" {
-			lines = append(lines, line)
-		}
-		for part := upTo(word, width); len(part) < len(word); part = upTo(word, width) {
-			if part == "" { // a character that is wider than the line
-				part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
-			}
-			lines, word = append(lines, part), word[len(part):]
-		}
-		line = word
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
-}
+// Wrap breaks s as [table.Wrap] does.
+func Wrap(s string, width int) []string { return table.Wrap(s, width) }

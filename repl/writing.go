@@ -50,7 +50,7 @@ func (w *writing) add(piece string) {
 // draw returns the lines that stay as they are from now on, and those of what is being written, all of which fit the screen. When the text
 // is whole, all of them stay.
 func (w *writing) draw(width int, whole bool) (done, live []string) {
-	if !w.plain && (w.size > maxMarkdown || together(w.source) > maxTogether) {
+	if !w.plain && (w.size > maxMarkdown || together(w.source) > maxTogether || costly(w.source)) {
 		w.plain = true
 		if w.source = w.source[w.next:]; w.gap && w.source != "" {
 			done = append(done, "")

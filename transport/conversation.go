@@ -36,6 +36,7 @@ const (
 	MetaDeadline        = "deadline"            // task: RFC 3339 with nanoseconds; a result after it is ignored
 	MetaLatest          = "latest_deadline"     // task: until when progress may move the deadline; missing: it stays
 	MetaAttempt         = "attempt"             // task: which attempt at it this is, a number from 1
+	MetaContinued       = "continued"           // task: true when it goes on after the agent's question
 	MetaHops            = "hops"                // task: how many agents have handed the request on, a number
 	MetaAncestors       = "ancestors"           // task: their ids, a list of strings
 	MetaFile            = "file"                // a part that is a file, from Cortex: its key in the conversation

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"syscall"
 	"time"
 
@@ -64,6 +65,9 @@ type Site struct {
 	Ready func()
 	// Listeners is the number of listeners that share the connections allowed over HTTP.
 	Listeners int
+
+	mu        sync.Mutex
+	listeners []net.Listener // of the current Run
 }
 
 // Host returns a host for agents of the role, such as agents that it bridges; see [agents.NewHost].
@@ -82,7 +86,23 @@ func (s *Site) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		err = fmt.Errorf("%s: the port is in use: choose another", addr)
 	}
-	return l, transport.Permanent(err)
+	if err != nil {
+		return nil, transport.Permanent(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listeners = append(s.listeners, l)
+	return l, nil
+}
+
+// Close closes the listeners of a Run that has returned, so that the next one can listen at the same address. The program calls it.
+func (s *Site) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.listeners {
+		l.Close() // most are closed already
+	}
+	s.listeners = nil
 }
 
 // Serve serves HTTP on l until ctx ends, closes l, and returns nil. It limits the connections and the time of a request; for long requests a

@@ -147,6 +147,9 @@ func (o effects) task(t *Task) {
 			transport.MetaAttempt:   t.Attempt,
 		},
 	}
+	if t.Continued {
+		m.Metadata[transport.MetaContinued] = true
+	}
 	if !t.Latest.IsZero() {
 		m.Metadata[transport.MetaLatest] = t.Latest.UTC().Format(time.RFC3339Nano)
 	}

@@ -66,19 +66,24 @@ func (c *Conversation) WhyRefused(e *transport.Event) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s, who can let you in: cortex sessions share %s %s", c.ownerText(), prompt.Clean(c.ContextID, maxIDShown), shareName(e.From))
+	return c.ownerText() + ", who can let you in: " + shareCommand(c.ContextID, e.From)
 }
 
 func (c *Conversation) ownerText() string {
 	return fmt.Sprintf("The conversation %s belongs to %s", prompt.Clean(c.ContextID, maxIDShown), prompt.Clean(c.Owner, maxIDShown))
 }
 
-// shareName is how the command line names a sender with whom a conversation is shared.
-func shareName(from string) string {
+// shareCommand returns the command by which the owner lets a sender in. People copy it, and strangers chose both ids.
+func shareCommand(contextID, from string) string {
 	if IsAgent(from) {
 		from = "agent:" + from
 	}
-	return prompt.Clean(strings.TrimPrefix(from, "user:"), maxIDShown)
+	words := []string{prompt.ShellWord(contextID), prompt.ShellWord(strings.TrimPrefix(from, "user:"))}
+	command := "cortex conversations share "
+	if strings.HasPrefix(words[0], "-") || strings.HasPrefix(words[1], "-") {
+		command += "-- "
+	}
+	return command + strings.Join(words, " ")
 }
 
 // share changes with whom the conversation is shared.

@@ -223,6 +223,7 @@ type Terms struct {
 	Timeout time.Duration   `json:"timeout,omitempty"` // how long the agent takes at most; 0: not specified
 	Output  json.RawMessage `json:"output,omitempty"`  // JSON Schema of the result; nil: any
 	Retries int             `json:"retries,omitempty"` // how often the agent may be given a task again
+	Once    bool            `json:"once,omitempty"`    // whether no other agent may be given a task that was sent to this one
 }
 
 // taskType returns the type by which the task's agent recognises the work.

@@ -24,7 +24,7 @@ func (d *decision) ask(ctx context.Context) (*llm.Decision, error) {
 		return nil, err
 	}
 	text := d.m.newDraft(ctx, d.conv, d.turn)
-	decided, err := within(ctx, d.m, func() (*llm.Decision, error) {
+	decided, err := within(ctx, d, func() (*llm.Decision, error) {
 		dec, err := d.m.cfg.Decider.Decide(ctx, t, text.write)
 		if err == nil && dec == nil {
 			err = fmt.Errorf("%w: none", llm.ErrInvalidDecision)

@@ -66,25 +66,58 @@ func (s *stuck) trouble() string {
 		s.since.UTC().Format(time.RFC3339), s.n, maxStuck)
 }
 
+// callers are the goroutines that call the decider. After a call a goroutine waits a moment for the next one, because growing the stack of a new
+// goroutine takes as long as a fast decision.
+type callers chan func()
+
+const callerIdle = time.Second
+
+// do calls f in another goroutine. Idle goroutines end when stop is closed.
+func (c callers) do(stop <-chan struct{}, f func()) {
+	select {
+	case c <- f:
+	default:
+		go c.work(stop, f)
+	}
+}
+
+func (c callers) work(stop <-chan struct{}, f func()) {
+	idle := time.NewTimer(callerIdle)
+	defer idle.Stop()
+	for {
+		f()
+		f = nil // it references a conversation
+		idle.Reset(callerIdle)
+		select {
+		case f = <-c:
+		case <-idle.C:
+			return
+		case <-stop:
+			return
+		}
+	}
+}
+
 // within returns what f does, which calls the decider, with a panic as an error; or errStuck when f does not return though ctx is over. What
 // it costs then counts on the day only, once it is known.
-func within[T any](ctx context.Context, m *Maker, f func() (T, error), cost func(T) llm.Usage) (T, error) {
+func within[T any](ctx context.Context, d *decision, f func() (T, error), cost func(T) llm.Usage) (T, error) {
 	type outcome struct {
 		value T
 		err   error
 	}
 	var none T
+	m := d.m
 	if m.stuck.count() >= maxStuck {
 		return none, conversation.Failure(fmt.Sprintf("Nothing can be decided now: %d earlier decisions have not ended, since the decider does not heed its time limit. "+
 			"Have Cortex restarted, and ask again.", maxStuck))
 	}
 	returned := make(chan outcome, 1)
-	go func() {
+	m.callers.do(d.stop, func() {
 		var o outcome
 		defer func() { returned <- o }()
 		defer recovered(&o.err)
 		o.value, o.err = f()
-	}()
+	})
 	select {
 	case r := <-returned:
 		return r.value, r.err
@@ -140,15 +173,13 @@ type draft struct {
 	topic transport.Topic
 	turn  *conversation.Turn
 
-	// Made when there is something to show; some and enough have one when something, or as much as draftBytes, is pending.
-	some, enough chan struct{}
-	over         chan struct{} // closed by end
-	sender       sync.WaitGroup
-
 	mu      sync.Mutex
-	begun   bool // the sender runs
-	ended   bool
 	pending strings.Builder
+	due     *time.Timer // sends what is pending; nil before anything is
+	ended   bool
+
+	sending chan struct{} // holds one while something is sent, one after the other
+	attempt string        // which what was shown is of; "": nothing was
 }
 
 func (m *Maker) newDraft(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn) *draft {
@@ -161,98 +192,54 @@ func (d *draft) write(text string) {
 	if d.ended || text == "" {
 		return
 	}
-	if !d.begun {
-		d.begun = true
-		d.some, d.enough, d.over = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
-		d.sender.Go(d.send)
-	}
+	had := d.pending.Len()
 	d.pending.WriteString(text)
-	signal(d.some)
-	if d.pending.Len() >= draftBytes {
-		signal(d.enough)
+	switch {
+	case d.due == nil:
+		d.sending = make(chan struct{}, 1)
+		d.due = time.AfterFunc(draftAge, d.send)
+	case had == 0:
+		d.due.Reset(draftAge)
+	}
+	if had < draftBytes && d.pending.Len() >= draftBytes {
+		d.due.Reset(0)
 	}
 }
 
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// end sends what is pending, unless nothing was shown yet, and waits for that.
-func (d *draft) end() {
-	d.mu.Lock()
-	if !d.ended {
-		d.ended = true
-		if d.begun {
-			close(d.over)
-		}
-	}
-	d.mu.Unlock()
-	d.sender.Wait()
-}
-
-// send publishes what is pending, in its order, until the draft ends.
+// send publishes what is pending. What is written within a moment and not much is not shown: the answer itself follows.
 func (d *draft) send() {
-	attempt := ""
-	show := func(text string) {
-		if text == "" {
-			return
-		}
-		if attempt == "" {
-			attempt = d.m.cfg.NewID()
-		}
-		err := d.m.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
-			ID: d.m.cfg.NewID(), Time: d.m.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
-			Traceparent: d.turn.Trace.Parent, Tracestate: d.turn.Trace.State,
-			Payload: &transport.Delta{Turn: d.turn.ID, Attempt: attempt, Text: text},
-		})
-		if err != nil {
-			d.m.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
-		}
-	}
-	for {
-		select {
-		case <-d.some:
-		case <-d.over:
-			if attempt != "" {
-				show(d.take())
-			}
-			return
-		}
-		late := time.NewTimer(draftAge)
-		select {
-		case <-late.C: // the model is silent, or slow
-		case <-d.enough:
-		case <-d.over:
-		}
-		late.Stop()
-		if attempt == "" && d.isOver() {
-			return
-		}
-		show(d.take())
-	}
-}
-
-func (d *draft) isOver() bool {
-	select {
-	case <-d.over:
-		return true
-	default:
-		return false
-	}
-}
-
-// take returns what is pending, which it is no longer.
-func (d *draft) take() string {
+	d.sending <- struct{}{}
+	defer func() { <-d.sending }()
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	text := d.pending.String()
 	d.pending.Reset()
-	select {
-	case <-d.enough:
-	default:
+	skip := text == "" || d.ended && d.attempt == ""
+	d.mu.Unlock()
+	if skip {
+		return
 	}
-	return text
+	if d.attempt == "" {
+		d.attempt = d.m.cfg.NewID()
+	}
+	err := d.m.cfg.Transport.Publish(d.ctx, d.topic, &transport.Event{
+		ID: d.m.cfg.NewID(), Time: d.m.cfg.Now(), From: transport.Cortex, Tenant: d.topic.Tenant, ContextID: d.topic.ID,
+		Traceparent: d.turn.Trace.Parent, Tracestate: d.turn.Trace.State,
+		Payload: &transport.Delta{Turn: d.turn.ID, Attempt: d.attempt, Text: text},
+	})
+	if err != nil {
+		d.m.log.Debug("text not shown", "context_id", d.topic.ID, "err", err)
+	}
+}
+
+// end sends what is pending, unless nothing was shown yet, and waits for that. Nothing is sent after it.
+func (d *draft) end() {
+	d.mu.Lock()
+	d.ended = true
+	if d.due == nil {
+		d.mu.Unlock()
+		return
+	}
+	d.due.Stop()
+	d.mu.Unlock()
+	d.send()
 }

@@ -68,7 +68,7 @@ func (d *decision) summarise(ctx context.Context, why reason) (shorter bool, err
 		defer cancel()
 		sctx = half
 	}
-	s, err := within(ctx, d.m, func() (*llm.Summary, error) {
+	s, err := within(ctx, d, func() (*llm.Summary, error) {
 		return d.m.cfg.Decider.(llm.Compactor).Compact(sctx, t, why != ifTooLong)
 	}, func(s *llm.Summary) (cost llm.Usage) {
 		if s != nil {

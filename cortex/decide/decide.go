@@ -3,7 +3,6 @@ package decide
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 // decision is the making of one.
 type decision struct {
 	m          *Maker
+	stop       <-chan struct{} // the orchestrator stops
 	conv       *conversation.Conversation
 	turn       *conversation.Turn
 	entry      *conversation.Entry
@@ -50,7 +50,7 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 		entry.Failure = notServed
 		return nil
 	}
-	d := m.newDecision(conv, turn, entry)
+	d := m.newDecision(ctx, conv, turn, entry)
 	if entry.Decision = d.answerReply(); entry.Decision != nil {
 		m.log.Info("decided by the user", "context_id", conv.ContextID, "turn", turn.ID, "kind", entry.Decision.Kind,
 			"agents", delegates(entry.Decision), "reason", entry.Decision.Reason)
@@ -82,9 +82,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 	}
 	defer leave()
 	if waited {
-		d = m.newDecision(conv, turn, entry) // agents and rules may have changed
+		d = m.newDecision(ctx, conv, turn, entry) // agents and rules may have changed
 	}
-	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, fmt.Errorf("%w %v", errSlow, m.cfg.DecideTimeout))
+	dctx, cancel := context.WithTimeoutCause(dctx, m.cfg.DecideTimeout, m.late)
 	defer cancel()
 
 	began := m.cfg.Now()
@@ -131,9 +131,9 @@ func (m *Maker) Decide(ctx context.Context, conv *conversation.Conversation, tur
 }
 
 // newDecision returns one about turn, which knows what there is at this time.
-func (m *Maker) newDecision(conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) *decision {
+func (m *Maker) newDecision(ctx context.Context, conv *conversation.Conversation, turn *conversation.Turn, entry *conversation.Entry) *decision {
 	agents := m.cfg.Agents(conv.Tenant)
-	d := &decision{m: m, conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
+	d := &decision{m: m, stop: ctx.Done(), conv: conv, turn: turn, entry: entry, all: agents, agents: agents}
 	d.permit()
 	return d
 }

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,8 @@ type Maker struct {
 	taskLimits *taskLimits
 	interrupts *interrupts
 	inFlight   *inFlight
+	callers    callers
+	late       error // with which the time limit ends a decision
 	stuck      stuck
 	rates      rates
 	decisions  atomic.Int64
@@ -53,6 +56,7 @@ type Maker struct {
 func New(cfg Config) *Maker {
 	return &Maker{
 		cfg: cfg, log: cfg.Logger, taskLimits: newTaskLimits(), interrupts: newInterrupts(), inFlight: newInFlight(&cfg),
+		callers: make(callers), late: fmt.Errorf("%w %v", errSlow, cfg.DecideTimeout),
 	}
 }
 

@@ -84,10 +84,10 @@ func (d *decision) restrict(t *llm.Turn) {
 			return turn == nil || turn.From != d.turn.From
 		})
 	}
+	t.Veto = d.veto
 	if d.policy == nil {
 		return
 	}
-	t.Veto = d.veto
 	t.Waiting = slices.DeleteFunc(t.Waiting, func(w prompt.Task) bool {
 		_, there := catalog.Find(d.all, w.Agent)
 		return !there && d.policy.Any(w.Agent)
@@ -140,7 +140,7 @@ func (d *decision) forbids(agent, skill string) string {
 	switch {
 	case !d.policy.Allows(d.turn.From, agent, skill):
 		return "it may not be asked for"
-	case conversation.IsAgent(d.turn.From) && d.policy.Confirms(d.turn.From, agent, skill):
+	case conversation.IsAgent(d.turn.From) && d.sure(agent, skill):
 		return "a person has to agree to, and none asks"
 	}
 	return ""
@@ -149,7 +149,7 @@ func (d *decision) forbids(agent, skill string) string {
 // veto is what [llm.Turn.Veto] is. A delegation that names no skill may mean any of the agent's. Of an agent that is not there, for
 // whoever asks, it says nothing.
 func (d *decision) veto(agent, skill string) string {
-	if _, there := catalog.Find(d.all, agent); !there || !d.policy.Any(agent) {
+	if _, there := catalog.Find(d.all, agent); !there || !d.policy.Any(agent) && !conversation.IsAgent(d.turn.From) {
 		return ""
 	}
 	if skill != "" {
@@ -168,11 +168,16 @@ func (d *decision) veto(agent, skill string) string {
 
 // confirms reports whether the user has to say yes to a delegation.
 func (d *decision) confirms(agent, skill string) bool {
-	if !d.policy.Any(agent) {
-		return false
+	return d.sure(agent, skill) || skill == "" && slices.ContainsFunc(d.skillsOf(agent), func(skill string) bool { return d.sure(agent, skill) })
+}
+
+// sure reports whether a rule wants the user's yes for a skill, or the agent's card does, and no rule does without it.
+func (d *decision) sure(agent, skill string) bool {
+	if d.policy.Confirms(d.turn.From, agent, skill) {
+		return true
 	}
-	sure := func(skill string) bool { return d.policy.Confirms(d.turn.From, agent, skill) }
-	return sure(skill) || skill == "" && slices.ContainsFunc(d.skillsOf(agent), sure)
+	a, ok := catalog.Find(d.all, agent)
+	return ok && agentcard.SpecOf(a.Card).Abilities[skill].Confirm && !d.policy.Waives(d.turn.From, agent, skill)
 }
 
 func (d *decision) skillsOf(agent string) []string {

@@ -53,7 +53,7 @@ func (m *Maker) retries(conv *conversation.Conversation, entry *conversation.Ent
 // has given to each agent so far.
 func (d *decision) retry(t *conversation.Task, due []*conversation.Task, given map[string]int) (conversation.Retry, bool) {
 	waited := d.entry.HasWaited(t)
-	most, others := policy.MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.Confirms(t.ID)
+	most, others := policy.MaxAttempts, t.Skill != "" && !t.Continued && !d.turn.Confirms(t.ID) && (waited || !t.Terms.Once)
 	had, all := 0, 0 // attempts of the agent that has it, and of all that got it
 	look := func(agent string, waited bool) {
 		if agent == t.Agent {
@@ -107,12 +107,12 @@ func (d *decision) substitutes(t *conversation.Task) []prompt.Agent {
 		if conversation.IsAgent(d.turn.From) && (a.ID == d.turn.From || slices.Contains(d.turn.Ancestors, a.ID)) { // no cycles
 			continue
 		}
-		if d.confirms(a.ID, t.Skill) {
-			continue
-		}
 		one := &llm.Turn{Input: prompt.Input{Agents: []prompt.Agent{*a}}, Veto: d.veto}
 		if llm.Check(one, &llm.Decision{Kind: llm.KindDelegate, Delegations: []llm.Delegation{*d.delegationOf(t, a.ID)}}) != nil {
 			continue // it has no such skill, its schema is another one, or a rule forbids it
+		}
+		if d.confirms(a.ID, t.Skill) {
+			continue
 		}
 		confidence[a.ID] = confidenceUnset
 		if c := agentcard.SpecOf(a.Card).Abilities[t.Skill].Confidence; c != nil {

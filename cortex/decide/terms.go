@@ -37,7 +37,7 @@ func (d *decision) terms(decided *llm.Decision) map[string]conversation.Terms {
 			continue
 		}
 		t := termsOf(a.Card, del)
-		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 {
+		if t.Type == "" && t.Timeout == 0 && t.Output == nil && t.Retries == 0 && !t.Once {
 			continue
 		}
 		if all == nil {
@@ -58,6 +58,7 @@ func termsOf(card *a2a.AgentCard, del *llm.Delegation) conversation.Terms {
 	if spec.Limits.TaskTimeout > 0 {
 		t.Timeout = min(max(spec.Limits.TaskTimeout, minTimeout), maxTimeout)
 	}
+	t.Once = ability.Once
 	if n := spec.Limits.MaxRetries; n != nil {
 		t.Retries = min(max(*n, 0), policy.MaxAttempts-1)
 	}

@@ -31,20 +31,19 @@ var errOvertaken = errors.New("the server did not answer, and the conversation h
 func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, error) {
 	m.Header[jetstream.ExpectedStreamHeader] = []string{Stream}
 	m.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(after, 10)}
-	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
-	defer cancel()
+	end := time.Now().Add(commitTimeout)
 	unanswered := false
 	for wait := attemptTimeout; ; {
-		attempt, done := context.WithTimeout(ctx, wait)
-		seq, err := s.publish(attempt, s.nc, m)
-		done()
+		seq, err := s.publish(ctx, m, min(wait, time.Until(end)))
 		switch {
 		case err == nil:
 			return seq, nil
 		case isConflict(err) && !unanswered:
 			return 0, fmt.Errorf("%w: %w", storage.ErrConflict, err)
 		case isConflict(err):
-			last, lerr := s.last(ctx, m.Subject)
+			asking, done := context.WithDeadline(ctx, end)
+			last, lerr := s.last(asking, m.Subject)
+			done()
 			switch {
 			case lerr != nil:
 				return 0, lerr
@@ -58,13 +57,16 @@ func (s *Store) commit(ctx context.Context, m *nats.Msg, after uint64) (uint64, 
 			return 0, err
 		default:
 			unanswered = true
-			if attempt.Err() != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
 				wait *= 2
 			}
 		}
 		select {
 		case <-time.After(retryPause):
 		case <-ctx.Done():
+			return 0, err
+		}
+		if !time.Now().Before(end) {
 			return 0, err
 		}
 	}

@@ -17,8 +17,8 @@ func (s *Store) Redirect(prefix string, timeout time.Duration, replicated bool) 
 // LoseAnswers makes s miss the answers to its next n appends, which are stored. It returns the number still to be lost.
 func (s *Store) LoseAnswers(n int) *int {
 	publish := s.publish
-	s.publish = func(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
-		seq, err := publish(ctx, nc, m)
+	s.publish = func(ctx context.Context, m *nats.Msg, wait time.Duration) (uint64, error) {
+		seq, err := publish(ctx, m, wait)
 		if err == nil && n > 0 {
 			n--
 			return 0, context.DeadlineExceeded
@@ -32,11 +32,11 @@ func (s *Store) LoseAnswers(n int) *int {
 func (s *Store) Guard(pass func() bool) {
 	s.js = &guarded{s.js, pass}
 	publish := s.publish
-	s.publish = func(ctx context.Context, nc *nats.Conn, m *nats.Msg) (uint64, error) {
+	s.publish = func(ctx context.Context, m *nats.Msg, wait time.Duration) (uint64, error) {
 		if !pass() {
 			return 0, errKilled
 		}
-		return publish(ctx, nc, m)
+		return publish(ctx, m, wait)
 	}
 }
 

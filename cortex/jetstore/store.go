@@ -34,6 +34,9 @@ const (
 // minLevel is the JetStream API level (of server 2.14) that Cortex needs. Older servers silently drop unknown fields of a stream's configuration.
 const minLevel = 4
 
+// maxAppends is how many appends may wait for the server at a time.
+const maxAppends = 256
+
 // directAPI is the API prefix of connections without a gateway.
 const directAPI = "$JS.API."
 
@@ -77,7 +80,7 @@ type Store struct {
 	// Tests replace these, to answer in place of the server and without waiting.
 	api     string // prefix of the server's API
 	timeout time.Duration
-	publish func(context.Context, *nats.Conn, *nats.Msg) (seq uint64, err error) // puback.Publish, for entries
+	publish func(context.Context, *nats.Msg, time.Duration) (seq uint64, err error) // that of a puback.Publisher, for entries
 	// replicated says that another server than the stream's leader may answer a direct get, perhaps with an older state.
 	replicated bool
 }
@@ -97,7 +100,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}
-	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.Publish}
+	s := &Store{nc: nc, reads: cmp.Or(opts.Reads, nc), reading: gate{free: maxReads}, js: js, log: opts.Logger, api: opts.API, timeout: replyTimeout, publish: puback.New(nc, maxAppends).Publish}
 	if err := s.ask(ctx, s.checkServer); err != nil {
 		return nil, fmt.Errorf("open conversations: %w", err)
 	}

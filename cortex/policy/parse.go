@@ -96,7 +96,10 @@ func readRule(raw json.RawMessage) (*rule, error) {
 	f.globs("only_from", &r.only)
 	allow := true
 	f.bool("allow", &allow)
-	f.bool("confirm", &r.confirm)
+	confirm := true
+	f.bool("confirm", &confirm)
+	_, said := o["confirm"]
+	r.confirm, r.waive = said && confirm, !confirm
 	f.count("at_once", &r.atOnce)
 	f.count("per_turn", &r.perTurn)
 	f.number("requests_per_minute", &r.requests, maxCap, "requests")
@@ -135,13 +138,13 @@ func (r *rule) check() error {
 		return errors.New(`agents: it is missing: globs of the agents' ids, such as ["bank-*"]`)
 	case only && len(r.from) > 0:
 		return errors.New("only_from: the rule has from too: make two rules of it")
-	case r.deny && (only || r.confirm || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry):
+	case r.deny && (only || r.confirm || r.waive || r.atOnce > 0 || r.perTurn > 0 || r.requests > 0 || retry):
 		return errors.New("allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry")
 	case r.requests > 0 && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("requests_per_minute: it is about what its agents ask for: put it into a rule without skills and from")
 	case (r.atOnce > 0 || r.perTurn > 0) && (len(r.skills) > 0 || len(r.from) > 0):
 		return errors.New("at_once and per_turn: they count all tasks of an agent: put them into a rule without skills and from")
-	case !r.deny && !only && !r.confirm && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry:
+	case !r.deny && !only && !r.confirm && !r.waive && r.atOnce == 0 && r.perTurn == 0 && r.requests == 0 && !retry:
 		return errors.New("it changes nothing, since what no rule forbids is allowed: for \"these and nobody else\" write only_from")
 	}
 	return nil

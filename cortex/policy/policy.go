@@ -9,6 +9,8 @@
 //	  - agents: ["bank-*"]
 //	    skills: ["transfer"]
 //	    confirm: true              # each of these needs the user's yes
+//	  - agents: ["mcp_fs"]
+//	    confirm: false             # these do not, though the agent's card asks for one
 //	  - agents: ["shell"]
 //	    from: ["agent_*", "user:guest-*"]
 //	    allow: false               # these may not ask it
@@ -24,8 +26,8 @@
 //
 // What no rule speaks of is allowed. All rules that match apply, in any order: one that denies wins over all others, an asker has
 // to be in every only_from, and of several limits the lowest holds. So a rule takes something away, or it is an error: allow: true
-// says nothing that is not so already. The one exception is requests_per_minute: the lowest of a rule holds instead of what holds without
-// one, and may be more. What an agent asks for while it works on a task in the same conversation is part of that task's turn, and is
+// says nothing that is not so already. There are two exceptions. The lowest requests_per_minute of a rule holds instead of what holds without
+// one, and may be more. And confirm: false does without the yes that an agent's card asks for, unless another rule has confirm: true. What an agent asks for while it works on a task in the same conversation is part of that task's turn, and is
 // bounded with it.
 //
 // Without any rule, an agent that has more to do than it can take is given its tasks in turn among those who ask for them: who has more
@@ -52,7 +54,7 @@ type Policy struct {
 // rule is one of the file.
 type rule struct {
 	agents, skills, from, only globs
-	deny, confirm              bool
+	deny, confirm, waive       bool
 	atOnce, perTurn            int  // 0: no limit
 	requests                   int  // a minute, by its agents; 0: not said
 	alone                      bool // what its agents did not do is given to no others
@@ -87,6 +89,17 @@ func (p *Policy) Allows(from, agent, skill string) bool {
 // skill, rules about skills do not count.
 func (p *Policy) Confirms(from, agent, skill string) bool {
 	return slices.ContainsFunc(p.about(agent), func(r *rule) bool { return r.confirm && r.forSkill(skill) && r.isFrom(from) })
+}
+
+// Waives reports whether the user's yes is not needed, for which the card of an agent asks before from's request is given to it for one of
+// its skills. With no skill, rules about skills do not count.
+func (p *Policy) Waives(from, agent, skill string) bool {
+	for _, r := range p.about(agent) {
+		if r.waive && r.forSkill(skill) && r.isFrom(from) {
+			return true
+		}
+	}
+	return false
 }
 
 // AtOnce returns how many tasks may be under way with an agent, of all conversations together; 0 is any number.

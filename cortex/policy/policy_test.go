@@ -68,6 +68,29 @@ func TestAllows(t *testing.T) {
 	}
 }
 
+func TestWaives(t *testing.T) {
+	p := parse(t, "rules: [{agents: [fs], confirm: false}, {agents: ['db*'], skills: [write], from: [user], confirm: false}, {agents: [fs2], confirm: true}]")
+	for _, test := range []struct {
+		from, agent, skill string
+		want               bool
+	}{
+		{"user", "fs", "write", true},
+		{"user", "fs", "", true},
+		{"user", "db1", "write", true},
+		{"user", "db1", "", false},
+		{"agent", "db1", "write", false},
+		{"user", "fs2", "write", false},
+		{"user", "other", "write", false},
+	} {
+		if got := p.Waives(test.from, test.agent, test.skill); got != test.want {
+			t.Errorf("Waives(%q, %q, %q) = %v, want %v", test.from, test.agent, test.skill, got, test.want)
+		}
+	}
+	if p.Confirms("user", "fs", "write") || !p.Confirms("user", "fs2", "write") {
+		t.Error("confirm: false is taken for true, or the other way round")
+	}
+}
+
 func TestConfirms(t *testing.T) {
 	p := parse(t, rules)
 	for _, test := range []struct {
@@ -162,6 +185,7 @@ func TestParseErrors(t *testing.T) {
 		"bad glob":       {`rules: [{agents: ["a[b"], allow: false}]`, `rule 1: agents: "a[b" is no glob: it has a [ or \ without its end`},
 		"long glob":      {`rules: [{agents: ["` + strings.Repeat("a", 513) + `"], allow: false}]`, "rule 1: agents: a glob of 513 bytes; at most 512 are allowed"},
 		"skills":         {"rules: [{agents: [a], skills: [1], allow: false}]", `rule 1: skills: it is a list of globs, such as ["bank-*"]`},
+		"deny and waive": {"rules: [{agents: [a], allow: false, confirm: false}]", "rule 1: allow: with false nothing else counts: leave out only_from, confirm, at_once, per_turn, requests_per_minute and retry"},
 		"flag":           {"rules: [{agents: [a], confirm: sometimes}]", "rule 1: confirm: it is true or false"},
 		"cap":            {"rules: [{agents: [a], at_once: 0}]", "rule 1: at_once: it is a number of tasks from 1 to 1000000"},
 		"half a cap":     {"rules: [{agents: [a], per_turn: 1.5}]", "rule 1: per_turn: it is a number of tasks from 1 to 1000000"},

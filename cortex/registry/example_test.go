@@ -28,14 +28,14 @@ func Example() {
 	r.Apply(&transport.Event{Payload: &transport.Card{AgentID: "echo", Instance: "1", Card: echo, TTL: 90 * time.Second}})
 
 	for _, a := range r.Snapshot().Agents() {
-		fmt.Printf("%s: %s, seen %s\n", a.ID, a.State, a.LastSeenText(now.Add(3*time.Second)))
+		fmt.Printf("%s: %s, seen: %t\n", a.ID, a.State, !a.LastSeen.IsZero())
 	}
 	r.Apply(&transport.Event{Payload: &transport.Card{AgentID: "echo", Instance: "1", Gone: transport.GoneLeft}})
 	fmt.Println(len(r.Snapshot().Agents()), "agent")
 	// Output:
 	// registered echo 1
-	// Research: unknown, seen well-known (not yet seen this session)
-	// echo: active, seen 3 s ago
+	// Research: unknown, seen: false
+	// echo: active, seen: true
 	// deregistered echo 0
 	// 1 agent
 }

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
@@ -92,23 +91,4 @@ func (r *Record) Status() Status {
 		return StatusDeregistered
 	}
 	return StatusRegistered
-}
-
-// LastSeenText says for a person when the agent was last seen, as in "3 s ago".
-func (r *Record) LastSeenText(now time.Time) string {
-	if r.LastSeen.IsZero() {
-		return "well-known (not yet seen this session)"
-	}
-	switch d := now.Sub(r.LastSeen); {
-	case d < time.Second:
-		return "just now"
-	case d < time.Minute:
-		return fmt.Sprintf("%d s ago", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min ago", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h ago", d/time.Hour)
-	default:
-		return fmt.Sprintf("%d d ago", d/(24*time.Hour))
-	}
 }

@@ -385,30 +385,6 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-func TestLastSeenText(t *testing.T) {
-	tests := []struct {
-		ago  time.Duration
-		want string
-	}{
-		{-time.Hour, "just now"},
-		{0, "just now"},
-		{999 * time.Millisecond, "just now"},
-		{3900 * time.Millisecond, "3 s ago"},
-		{59 * time.Second, "59 s ago"},
-		{time.Minute, "1 min ago"},
-		{59 * time.Minute, "59 min ago"},
-		{time.Hour, "1 h ago"},
-		{47 * time.Hour, "47 h ago"},
-		{48 * time.Hour, "2 d ago"},
-	}
-	for _, tt := range tests {
-		r := &registry.Record{LastSeen: epoch}
-		if got := r.LastSeenText(epoch.Add(tt.ago)); got != tt.want {
-			t.Errorf("LastSeenText after %v = %q, want %q", tt.ago, got, tt.want)
-		}
-	}
-}
-
 func TestConcurrent(t *testing.T) {
 	const agents, rounds = 50, 40
 	var mu sync.Mutex

@@ -28,7 +28,7 @@ type agentFlags struct {
 func (f *agentFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.card, "card", "", "`FILE` with the agent's card, YAML or JSON")
 	c.Flags().StringVar(&f.spec, "spec", "", "`FILE` with the agent's AgentSpec, YAML or JSON, in place of a card")
-	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "tasks to work on at once (default: what the card says, else 8)")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N` tasks to work on at once (default: what the card says, else 8)")
 	c.Flags().BoolVar(&f.once, "once", false, "do the tasks that wait, then exit")
 	setting(c.Flags(), "concurrency")
 }
@@ -73,7 +73,7 @@ func (f *execFlags) add(c *cobra.Command) {
 	f.agentFlags.add(c)
 	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` to run the program in")
 	c.Flags().BoolVar(&f.json, "json", false, "give the whole task as one JSON object on standard input")
-	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this long (default: what the card says, else the task's deadline)")
+	c.Flags().DurationVar(&f.timeout, "timeout", 0, "kill the program after this `TIME` (default: what the card says, else the task's deadline)")
 	setting(c.Flags(), "card", "spec", "timeout") // not of a built-in agent, which would announce itself by the card of a program
 }
 
@@ -91,9 +91,9 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 			case f.given():
 				return nil
 			case len(args) > 0:
-				return usagef("there is no agent %q: it is echo, clock, calc or exec; a program needs --card FILE or --spec FILE", args[0])
+				return usagef("there is no agent %q: it is echo, clock, calc, exec or mcp; a program needs --card FILE or --spec FILE", args[0])
 			}
-			return usagef("which agent? echo, clock, calc or exec: `cortex agent --help` has examples")
+			return usagef("which agent? echo, clock, calc, exec or mcp: `cortex agent --help` has examples")
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -104,8 +104,8 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 				return err
 			}
 			_, echo, _ := agents.Lookup("echo")
-			fmt.Fprintln(e.stderr, "no program is given: the agent answers with what it is asked")
-			return e.runAgent(cmd, card, echo, &f.agentFlags)
+			e.speaker()("no program is given: the agent answers with what it is asked")
+			return e.runAgent(cmd.Context(), card, echo, &f.agentFlags)
 		},
 	}
 	f.add(c)
@@ -124,7 +124,7 @@ data folder, or on the server that --nats names, and leaves when it is interrupt
 	for _, name := range e.settings.program.builtin() {
 		c.AddCommand(e.newBuiltin(name))
 	}
-	c.AddCommand(e.newExec(), e.newAgentNew())
+	c.AddCommand(e.newExec(), e.newAgentMCP(), e.newAgentNew())
 	return c
 }
 
@@ -143,7 +143,7 @@ func (e *env) newBuiltin(name string) *cobra.Command {
 					return err
 				}
 			}
-			return e.runAgent(cmd, card, handler, &f)
+			return e.runAgent(cmd.Context(), card, handler, &f)
 		},
 	}
 	f.add(c)
@@ -210,17 +210,23 @@ func (e *env) runProgram(cmd *cobra.Command, argv []string, f *execFlags) error 
 	if err != nil {
 		return usageError{err}
 	}
-	return e.runAgent(cmd, card, h, &f.agentFlags)
+	return e.runAgent(cmd.Context(), card, worklog{h, prompt.Clean(card.Name, 64), e.speaker()}, &f.agentFlags)
 }
 
-func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executor, f *agentFlags) error {
-	ctx, end := context.WithCancelCause(cmd.Context())
+func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Executor, f *agentFlags) error {
+	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	if f.concurrency < 0 {
 		return e.settings.wrong("concurrency", " %d: it must not be negative", f.concurrency)
 	}
 	name := prompt.Clean(card.Name, 64)
-	log := e.settings.logger(e.stderr, slog.LevelWarn) // such as for what it waits
+	say := e.speaker()
+	told := func(line string) { say("%s", line) }
+	log := e.sentencesOr(slog.LevelWarn, told)
+	linkLog := log
+	if !e.settings.wantsLogs() {
+		linkLog = e.sentencesOr(slog.LevelError, told) // how the connection goes is said in words of its own
+	}
 	if e.settings.agent, _ = transport.AgentID(card.Name); e.settings.agent == "" {
 		e.settings.agent = card.Name // it is refused later
 	}
@@ -228,9 +234,9 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 		switch {
 		case ctx.Err() != nil: // it leaves
 		case away == nil:
-			fmt.Fprintf(e.stderr, "%s goes on\n", name)
+			say("%s goes on", name)
 		default:
-			fmt.Fprintf(e.stderr, "%s waits: %s\n", name, strings.TrimPrefix(oneLine(away), transport.ErrUnavailable.Error()+": "))
+			say("%s waits: %s", name, strings.TrimPrefix(oneLine(away), transport.ErrUnavailable.Error()+": "))
 		}
 	}}
 	onConn := func(up bool, err error) {
@@ -240,17 +246,17 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 		case why != nil:
 			end(why)
 		case up:
-			fmt.Fprintf(e.stderr, "%s is connected again\n", name)
+			say("%s is connected again", name)
 		case ctx.Err() != nil:
 		case errors.Is(err, transport.ErrForbidden):
-			fmt.Fprintf(e.stderr, "%s is not let in: %s\n", name, oneLine(err))
+			say("%s is not let in: %s", name, oneLine(err))
 		default:
-			fmt.Fprintf(e.stderr, "%s lost the connection and tries again until it is back\n", name)
+			say("%s lost the connection and tries again until it is back", name)
 		}
 	}
-	join := func() (*link, error) { return e.settings.awaitJoin(ctx, card.Name, log, onConn, conn.tell) }
+	join := func() (*link, error) { return e.settings.awaitJoin(ctx, card.Name, linkLog, onConn, conn.tell) }
 	if f.once { // whoever starts it again and again would start one more that waits
-		join = func() (*link, error) { return e.settings.mustJoin(ctx, card.Name, log, onConn) }
+		join = func() (*link, error) { return e.settings.mustJoin(ctx, card.Name, linkLog, onConn) }
 	}
 	l, err := join()
 	if err != nil && ctx.Err() != nil {
@@ -261,15 +267,17 @@ func (e *env) runAgent(cmd *cobra.Command, card *a2a.AgentCard, x agents.Executo
 	}
 	defer l.Close()
 	conn.Transport = l.bus
-	conn.joins = func() { fmt.Fprintf(e.stderr, "%s joins %s · %s · Ctrl-C to leave\n", name, l.url, skillNames(card)) }
-	err = agents.Serve(ctx, conn.whole(), card, x, &agents.Options{
-		Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()}),
-	})
+	conn.joins = func() { say("%s joins %s · %s · Ctrl-C to leave", name, l.url, skillNames(card)) }
+	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()})}
+	if c, ok := x.(interface{ Changes() <-chan agents.Change }); ok {
+		o.Changes = c.Changes()
+	}
+	err = agents.Serve(ctx, conn.whole(), card, x, o)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause // it was shut out
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintf(e.stderr, "%s has left\n", name)
+		say("%s has left", name)
 		return nil
 	}
 	return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/agentcard"
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
@@ -19,7 +21,6 @@ const (
 	pageText      = 500
 	pageWord      = 80
 	pageInstances = 20
-	pageIndent    = 12 // columns of the terminal for the name of a field
 )
 
 func (e *env) showAgent(b *backend, id string, asJSON bool) error {
@@ -31,21 +32,15 @@ func (e *env) showAgent(b *backend, id string, asJSON bool) error {
 	if asJSON {
 		return writeJSON(e, recordsJSON([]*registry.Record{r}, newLookalikes(s.Agents()))[0])
 	}
-	_, err := fmt.Fprint(e.stdout, agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now(), screenWidth(e.stdout)))
-	return err
+	return e.show(agentPage(r, newLookalikes(s.Agents()).mark(r), time.Now()))
 }
 
-// agentPage is what a person wants to know of an agent. mark is for one that may be taken for another. Lines are broken at width columns,
-// unless that is 0.
-func agentPage(r *registry.Record, mark string, now time.Time, width int) string {
-	var b strings.Builder
+// agentPage is what a person wants to know of an agent. mark is for one that may be taken for another.
+func agentPage(r *registry.Record, mark string, now time.Time) *table.Table {
+	t := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	field := func(name, text string) {
 		if text != "" {
-			lines := []string{text}
-			if width > 0 {
-				lines = wrapped(lines, max(1, width-pageIndent))
-			}
-			fmt.Fprintf(&b, "%s%s\n", pad(name, pageIndent), strings.Join(lines, "\n"+strings.Repeat(" ", pageIndent)))
+			t.Row(name, text)
 		}
 	}
 	field("agent", prompt.Clean(r.ID, pageText))
@@ -56,7 +51,7 @@ func agentPage(r *registry.Record, mark string, now time.Time, width int) string
 	field("version", prompt.Clean(r.Version, pageWord))
 	field("about", prompt.Clean(r.Card.Description, pageText))
 	field("state", stateText(r))
-	field("seen", r.LastSeenText(now))
+	field("seen", cmp.Or(table.Ago(r.LastSeen, now), "not yet"))
 	if !r.RegisteredAt.IsZero() {
 		field("registered", r.RegisteredAt.Local().Format(time.DateTime))
 	}
@@ -76,7 +71,10 @@ func agentPage(r *registry.Record, mark string, now time.Time, width int) string
 		if spec.Confidence != nil {
 			head += " · confidence " + confidenceText(spec.Confidence)
 		}
-		b.WriteByte('\n')
+		if spec.Confirm {
+			head += " · needs your yes, unless a rule says otherwise"
+		}
+		t.Row()
 		field("skill", head)
 		field("  about", prompt.Clean(s.Description, pageText))
 		field("  tags", wordsText(s.Tags))
@@ -89,16 +87,16 @@ func agentPage(r *registry.Record, mark string, now time.Time, width int) string
 	}
 	for i, in := range r.Instances {
 		if i == 0 {
-			b.WriteByte('\n')
+			t.Row()
 		}
 		if i == pageInstances {
-			fmt.Fprintf(&b, "… and %d more instances\n", len(r.Instances)-i)
+			t.Row(fmt.Sprintf("… and %d more", len(r.Instances)-i))
 			break
 		}
 		field("instance", fmt.Sprintf("%s · %s · since %s · seen %s", prompt.Clean(in.ID, pageWord), in.State,
-			in.Since.Local().Format(time.DateTime), ago(in.LastSeen, now)))
+			in.Since.Local().Format(time.DateTime), table.Ago(in.LastSeen, now)))
 	}
-	return b.String()
+	return t
 }
 
 func stateText(r *registry.Record) string {

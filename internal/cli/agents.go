@@ -61,17 +61,17 @@ func (e *env) newAgents() *cobra.Command {
 }
 
 func (e *env) newAbilities(asJSON *bool) *cobra.Command {
-	var limit int
+	var most limit
 	c := &cobra.Command{
 		Use: "abilities", Short: "List what the agents can do, and who offers it", Example: "  cortex agents abilities --json", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkLimit(limit); err != nil {
+			if err := most.check(); err != nil {
 				return err
 			}
-			return e.withBackend(cmd.Context(), func(_ context.Context, b *backend) error { return e.listAbilities(b, limit, *asJSON) })
+			return e.withBackend(cmd.Context(), func(_ context.Context, b *backend) error { return e.listAbilities(b, most, *asJSON) })
 		},
 	}
-	addLimit(c.Flags(), &limit)
+	most.add(c.Flags())
 	return c
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 	"github.com/spf13/cobra"
@@ -128,6 +129,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 		return err
 	}
 	return e.converse(ctx, func(ctx context.Context, b *backend, cfg repl.Config) error {
+		defer e.sayNotices(cfg.Notices)()
 		cfg.Verbose, cfg.Files, cfg.Output = a.verbose, a.files, a.output
 		if a.to.Agent != "" {
 			if a.to.Agent, err = b.agent(ctx, a.to.Agent); err != nil {
@@ -166,12 +168,36 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 				if waits.Phase == conversation.Held {
 					what, reply = "yes or no", "yes"
 				}
-				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --context %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
+				fmt.Fprintf(e.stderr, "cortex: it waits for your %s: %s --conversation %s %s\n", what, a.again, shellWord(cfg.ContextID), reply)
 				return errWaits
 			}
 			text, cfg.Files, cfg.To = reply, nil, nil
 		}
 	}, &a.where)
+}
+
+// sayNotices says on standard error what comes, until the function that it returns is called.
+func (e *env) sayNotices(notices <-chan string) (end func()) {
+	var said sync.WaitGroup
+	over := make(chan struct{})
+	say := func(line string) { fmt.Fprintln(e.stderr, "cortex: "+line) }
+	said.Go(func() {
+		for {
+			select {
+			case line := <-notices:
+				say(line)
+			case <-over:
+				return
+			}
+		}
+	})
+	return func() {
+		close(over)
+		said.Wait()
+		for len(notices) > 0 {
+			say(<-notices)
+		}
+	}
 }
 
 // question returns what is asked: of the arguments and standard input, of which a file is left until remove is called.

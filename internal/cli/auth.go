@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -189,12 +190,12 @@ func (e *env) newAuthList(folder func() (string, error)) *cobra.Command {
 			if asJSON {
 				return writeJSON(e, list)
 			}
-			t := newTable(e.stdout, "ROLE", "TENANT", "ID", "FILE")
+			t := table.New("ROLE", "TENANT", "ID", "FILE")
 			for _, i := range list {
 				file, err := filepath.Rel(dir, i.File)
-				t.row(string(i.Role), cmp.Or(i.Tenant, "-"), i.ID, map[bool]string{true: file, false: i.File}[err == nil])
+				t.Row(string(i.Role), cmp.Or(i.Tenant, "-"), i.ID, map[bool]string{true: file, false: i.File}[err == nil])
 			}
-			return t.flush()
+			return e.showWhole(t)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -219,11 +220,5 @@ func tenantFlag(tenant string) string {
 	return " --tenant " + shellWord(tenant)
 }
 
-// shellWord quotes s where a shell would take it apart, or a terminal for something else.
-func shellWord(s string) string {
-	s = prompt.Clean(s, 4096)
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:@%+,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
+// shellWord returns s as a word of a command that people copy.
+func shellWord(s string) string { return prompt.ShellWord(s) }

@@ -46,7 +46,7 @@ func (b *backend) known(ctx context.Context) (*registry.Snapshot, error) {
 
 func (b *backend) repl() repl.Backend {
 	return repl.Backend{
-		Agents: b.agents, Sessions: b.sessions, History: b.history, Turns: b.turns, Why: b.why, Prompt: b.prompt, Tasks: b.tasks, Usage: b.usage,
+		Agents: b.agents, Conversations: b.conversations, History: b.history, Turns: b.turns, Why: b.why, Prompt: b.prompt, Tasks: b.tasks, Usage: b.usage,
 	}
 }
 
@@ -73,18 +73,8 @@ func (b *backend) agents(ctx context.Context) ([]repl.AgentInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	var list []repl.AgentInfo
 	all := known.Agents()
-	alike := newLookalikes(all)
-	for _, r := range all {
-		info := repl.AgentInfo{ID: r.ID, Description: marked(alike.mark(r), r.Card.Description), State: string(r.State), LastSeen: r.LastSeenText(now)}
-		for _, s := range r.Card.Skills {
-			info.Skills = append(info.Skills, s.ID)
-		}
-		list = append(list, info)
-	}
-	return list, nil
+	return agentInfos(all, newLookalikes(all)), nil
 }
 
 // lookalikes has the agents that are online.
@@ -96,27 +86,24 @@ func (b *backend) lookalikes(ctx context.Context) (*lookalikes, error) {
 	return newLookalikes(known.Agents()), nil
 }
 
-func (b *backend) sessions(ctx context.Context) ([]repl.Session, error) {
-	list, _, err := listSessions(ctx, b.link, maxSessions)
+func (b *backend) conversations(ctx context.Context) ([]repl.ConversationInfo, error) {
+	list, _, err := listConversations(ctx, b.link, maxConversations)
 	if err != nil {
 		return nil, err
 	}
-	shown := make([]repl.Session, len(list))
-	for i, c := range list {
-		shown[i] = repl.Session{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries}
-	}
-	return shown, nil
+	known, _ := detailsOf(ctx, b.link, list) // what is not known is not shown
+	return conversationInfos(list, known, b.sender != ""), nil
 }
 
-// maxSessions bounds a list of conversations.
-const maxSessions = 50
+// maxConversations bounds the list of a chat.
+const maxConversations = 50
 
-func listSessions(ctx context.Context, l *link, limit int) (list []storage.ContextInfo, more bool, err error) {
+func listConversations(ctx context.Context, l *link, most int) (list []storage.ContextInfo, more bool, err error) {
 	for c, err := range l.store.Contexts(ctx, l.tenant) {
 		if err != nil {
 			return nil, false, err
 		}
-		if len(list) == limit {
+		if len(list) == most {
 			return list, true, nil
 		}
 		list = append(list, c)

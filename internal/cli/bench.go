@@ -9,6 +9,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // Bounds of what `cortex bench` is asked for.
@@ -30,7 +31,7 @@ asked.
 
 Each speed is shown beside its floor, measured in the same run in short pieces that alternate, so that whatever else the machine
 does slows both alike: the ratio counts, not the time.`,
-		Example: "  cortex bench turns\n  cortex bench turns --contexts 256,1000 --llm-delay 200ms\n  cortex bench restart --conversations 100000",
+		Example: "  cortex bench turns\n  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench restart --conversations 100000",
 		Args:    exactArgs(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -96,15 +97,15 @@ requests of NATS within each other, of 256 bytes, on the same connections.
 
 The agents do nothing but say back what they are told, and the decisions are made without a model. With --llm-delay each of the two
 decisions of a turn takes that long; there is no floor then but the ideal, in which nothing else takes time.`,
-		Example: "  cortex bench turns\n  cortex bench turns --contexts 1 --tcp\n" +
-			"  cortex bench turns --contexts 256,1000 --llm-delay 200ms\n  cortex bench turns --contexts 64 --turns 20000 --json",
+		Example: "  cortex bench turns\n  cortex bench turns --conversations 1 --tcp\n" +
+			"  cortex bench turns --conversations 256,1000 --llm-delay 200ms\n  cortex bench turns --conversations 64 --turns 20000 --json",
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(contexts) == 0 || len(contexts) > 16 {
-				return usagef("--contexts: name one number to sixteen, such as 1,8,64,256")
+				return usagef("--conversations: name one number to sixteen, such as 1,8,64,256")
 			}
 			for _, n := range contexts {
-				if err := checkBound("contexts", n, 1, maxBenchContexts); err != nil {
+				if err := checkBound("conversations", n, 1, maxBenchContexts); err != nil {
 					return err
 				}
 			}
@@ -127,18 +128,18 @@ decisions of a turn takes that long; there is no floor then but the ideal, in wh
 		},
 	}
 	b = e.newBencher(c, "each number of conversations")
-	c.Flags().IntSliceVar(&contexts, "contexts", []int{1, 8, 64, 256}, "how many `CONVERSATIONS` at once; a list is measured one after the other")
-	c.Flags().IntVar(&cfg.Turns, "turns", 0, "how many turns, for each number of conversations (default 10000, and 20 of each)")
+	c.Flags().IntSliceVar(&contexts, "conversations", []int{1, 8, 64, 256}, "how many `CONVERSATIONS` at once; a list is measured one after the other")
+	c.Flags().IntVar(&cfg.Turns, "turns", 0, "how many turns, `N`, for each number of conversations (default 10000, and 20 of each)")
 	c.Flags().BoolVar(&cfg.TCP, "tcp", false, "users and agents are connected over TCP, rather than in the process")
-	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "how long each decision takes, such as 200ms")
-	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks a turn gives, each to another agent")
+	c.Flags().DurationVar(&cfg.Delay, "llm-delay", 0, "`TIME` that each decision takes, such as 200ms")
+	c.Flags().IntVar(&cfg.Delegations, "delegations", 1, "how many tasks, `N`, a turn gives, each to another agent")
 	return c
 }
 
 // turns measures and prints turns. It returns an error when a message was not answered, or answered twice.
 func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []int) error {
 	var figures []bench.Figure
-	t := newTable(b.e.stdout, "CONTEXTS", "", "TURNS", "LOST", "TWICE", "P50", "P99", "PER SECOND", "STORED")
+	t := table.New("CONVERSATIONS", "", "TURNS", "LOST", "TWICE", "P50", "P99", "PER SECOND", "STORED")
 	if b.asJSON {
 		t = nil
 	}
@@ -158,7 +159,7 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 					return err
 				}
 			} else {
-				t.row(fmt.Sprint(l.Contexts), l.Case, fmt.Sprint(l.Turns), fmt.Sprint(l.Lost), fmt.Sprint(l.Dup),
+				t.Row(fmt.Sprint(l.Contexts), l.Case, fmt.Sprint(l.Turns), fmt.Sprint(l.Lost), fmt.Sprint(l.Dup),
 					micros(l.P50), micros(l.P99), fmt.Sprintf("%.0f", l.PerSecond), fmt.Sprintf("%.1f", l.Stored))
 			}
 		}
@@ -169,7 +170,7 @@ func (b *bencher) turns(ctx context.Context, cfg bench.TurnsConfig, contexts []i
 		}
 	}
 	if t != nil {
-		if err := t.flush(); err != nil {
+		if err := b.e.showWhole(t); err != nil {
 			return err
 		}
 		fmt.Fprintln(b.e.stdout)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // measure measures something with a progress bar and prints the figures.
@@ -32,7 +33,7 @@ func (b *bencher) print(figures []bench.Figure) error {
 	if isTerminal(b.e.stdout) {
 		met, missed = "✓", "✗"
 	}
-	t := newTable(b.e.stdout, "FIGURE", "VALUE", "REQUIRED", "AIM", "")
+	t := table.New("FIGURE", "VALUE", "REQUIRED", "AIM", "")
 	for _, f := range figures {
 		required, aim, verdict := "", "", ""
 		sign := "≥"
@@ -49,9 +50,9 @@ func (b *bencher) print(figures []bench.Figure) error {
 		if f.Aim != 0 {
 			aim = fmt.Sprintf("%g %s", f.Aim, f.Unit)
 		}
-		t.row(f.What, number(f.Value)+" "+f.Unit, required, aim, verdict)
+		t.Row(f.What, number(f.Value)+" "+f.Unit, required, aim, verdict)
 	}
-	return t.flush()
+	return b.e.showWhole(t)
 }
 
 // number writes x with three digits that count.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/bench"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 const (
@@ -50,7 +51,7 @@ is judged by what is lost only, since it is still warming up.`,
 func (b *bencher) soak(
 	ctx context.Context, cfg bench.SoakConfig, run func(context.Context, bench.SoakConfig) (bench.SoakSum, []bench.Figure, error),
 ) error {
-	t := newTable(b.e.stdout, "TIME", "TURNS", "TURNS/S", "HEAP MB", "RSS MB", "GOROUTINES", "FILES", "KEPT", "ENTRIES", "LOG MB", "INBOX", "INBOX MB", "LOST", "TWICE")
+	t := table.New("TIME", "TURNS", "TURNS/S", "HEAP MB", "RSS MB", "GOROUTINES", "FILES", "KEPT", "ENTRIES", "LOG MB", "INBOX", "INBOX MB", "LOST", "TWICE")
 	if b.asJSON {
 		t = nil
 	}
@@ -69,7 +70,7 @@ func (b *bencher) soak(
 		if l.Files > 0 {
 			files = fmt.Sprint(l.Files)
 		}
-		t.row(time.Duration(l.Seconds*float64(time.Second)).Round(time.Second).String(), fmt.Sprint(l.Turns), fmt.Sprintf("%.0f", l.PerSecond),
+		t.Row(time.Duration(l.Seconds*float64(time.Second)).Round(time.Second).String(), fmt.Sprint(l.Turns), fmt.Sprintf("%.0f", l.PerSecond),
 			fmt.Sprintf("%.1f", l.Heap), rss, fmt.Sprint(l.Goroutines), files, fmt.Sprint(l.Conversations), fmt.Sprint(l.Entries),
 			fmt.Sprintf("%.0f", l.Log), fmt.Sprint(l.Inbox), fmt.Sprintf("%.1f", l.InboxSize), fmt.Sprint(l.Lost), fmt.Sprint(l.Dup))
 	}
@@ -83,15 +84,13 @@ func (b *bencher) soak(
 			failed = err
 		}
 	default:
-		t.row()
-		t.row("TURNS", "CONVERSATIONS", "ERASED", "CANCELED", "LATE", "TRIED AGAIN", "AGENTS LEFT", "CARDS CHANGED")
+		total := table.New("TURNS", "CONVERSATIONS", "ERASED", "CANCELED", "LATE", "TRIED AGAIN", "AGENTS LEFT", "CARDS CHANGED")
 		var cells []string
 		for _, n := range []int{sum.Turns, sum.Conversations, sum.Erased, sum.Canceled, sum.Late, sum.Retries, sum.Agents, sum.Cards} {
 			cells = append(cells, fmt.Sprint(n))
 		}
-		t.row(cells...)
-		t.row()
-		failed = t.flush()
+		total.Row(cells...)
+		_, failed = fmt.Fprintf(b.e.stdout, "%s\n%s\n", t.Render(0, nil), total.Render(0, nil))
 	}
 	for _, next := range []error{failed, b.print(figures), err} {
 		if next != nil {

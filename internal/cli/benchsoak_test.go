@@ -32,8 +32,8 @@ func TestSoakScreen(t *testing.T) {
 TURNS   CONVERSATIONS  ERASED  CANCELED  LATE  TRIED AGAIN  AGENTS LEFT  CARDS CHANGED
 400000  2000           180     33        44    55           66           77
 
-FIGURE                                         VALUE   REQUIRED  AIM
-heap after a collection, last third to second  7.00 %  ≤ 5 %       missed
+FIGURE                                         VALUE   REQUIRED
+heap after a collection, last third to second  7.00 %  ≤ 5 %     missed
 `
 	failed := errors.New("the server is gone")
 	for name, test := range map[string]struct {

@@ -43,7 +43,7 @@ Without --llm it decides offline, by words. When the environment has a key of a 
 offers that once, and keeps the answer in the data folder, for chats; before that, nothing is sent to it.
 
 When standard input is no terminal, all of it is one message: the answer goes to standard output, and nothing else.`,
-		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --context trip-to-tokyo\n  cortex chat -c",
+		Example: "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex chat --conversation trip-to-tokyo\n  cortex chat -c",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := exactArgs()(cmd, args); err != nil {
 				return err
@@ -77,8 +77,8 @@ func (e *env) converse(ctx context.Context, talk func(context.Context, *backend,
 	if err := makeDir(e.settings.data); err != nil { // for the history, also where the server is elsewhere
 		return err
 	}
-	log := e.settings.logger(e.stderr, slog.LevelError)
 	notices := make(chan string, 8)
+	log := e.sentencesOr(slog.LevelError, e.notify(notices))
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	e.settings.node.tell, e.settings.node.fail = e.notify(notices), fail

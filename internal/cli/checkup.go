@@ -20,8 +20,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/internal/httpclient"
 	"github.com/cortex-orchestrator/cortex/internal/openfiles"
-	"github.com/cortex-orchestrator/cortex/prompt"
-	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
@@ -366,25 +365,14 @@ func anyWrong(all []check) bool {
 	return false
 }
 
-// showChecks prints each check in a line, and below it what helps.
-func showChecks(w io.Writer, all []check) error {
-	const name, of = 7, 5
-	width := 1 << 20
-	if screen := screenWidth(w); screen > 0 {
-		width = max(screen-name-of-4, 20)
-	}
+// showChecks prints each check, and below it what helps.
+func (e *env) showChecks(all []check) error {
+	t := &table.Table{Columns: []table.Column{{Wide: len("program")}, {Wide: len(isWrong)}, {}}, Wrap: true}
 	for _, c := range all {
-		lines := repl.Wrap(prompt.Clean(c.What, 1000), width)
+		t.Row(c.Name, string(c.State), c.What)
 		if c.Do != "" {
-			lines = append(lines, repl.Wrap("→ "+prompt.Clean(c.Do, 1000), width)...)
-		}
-		head, word := c.Name, string(c.State)
-		for _, line := range lines {
-			if _, err := fmt.Fprintf(w, "%-*s  %-*s  %s\n", name, head, of, word, line); err != nil {
-				return err
-			}
-			head, word = "", ""
+			t.Row("", "", "→ "+c.Do)
 		}
 	}
-	return nil
+	return e.show(t)
 }

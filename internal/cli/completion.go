@@ -21,6 +21,9 @@ const completionPatience = 2 * time.Second
 // maxCompleted bounds the conversations, the last ones first, that are offered.
 const maxCompleted = 200
 
+// maxCompletedID bounds an id that is offered, in bytes.
+const maxCompletedID = 256
+
 // offer calls f with an id, and what it is.
 type offer func(id, what string)
 
@@ -36,13 +39,20 @@ func (e *env) completeIDs(list func(context.Context, *backend, offer) error) cob
 		}
 		_ = e.withBackend(ctx, func(ctx context.Context, b *backend) error { // what was found until then is offered
 			return list(ctx, b, func(id, what string) {
-				if strings.HasPrefix(id, begin) && !slices.Contains(args, id) {
-					found = append(found, cobra.CompletionWithDesc(prompt.Clean(id, 256), prompt.Clean(what, 60)))
+				if isPlainWord(id) && strings.HasPrefix(id, begin) && !slices.Contains(args, id) {
+					found = append(found, cobra.CompletionWithDesc(id, prompt.Clean(what, 60)))
 				}
 			})
 		})
 		return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
+}
+
+// isPlainWord reports whether a shell takes an id as it is: no quoting, no flag, no home folder. The scripts that cobra generates put the common
+// prefix of several candidates on the command line without quoting it, and evaluate that line at the next Tab, and people choose the ids of their
+// conversations themselves.
+func isPlainWord(id string) bool {
+	return id != "" && len(id) <= maxCompletedID && shellWord(id) == id && !strings.ContainsAny(id[:1], "-%")
 }
 
 // first limits what is offered to the first argument.
@@ -66,7 +76,7 @@ func completeBy(c *cobra.Command, name string, f cobra.CompletionFunc) {
 }
 
 func conversationIDs(ctx context.Context, b *backend, add offer) error {
-	list, _, err := listSessions(ctx, b.link, maxCompleted)
+	list, _, err := listConversations(ctx, b.link, maxCompleted)
 	for _, info := range list {
 		add(info.ContextID, info.Title)
 	}
@@ -113,7 +123,8 @@ var agentStates = []cobra.Completion{"active", "draining", "registered", "unknow
 func (e *env) completeModels(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	cmd.SetContext(cmp.Or(cmd.Context(), context.Background()))
 	_ = e.settings.complete(cmd) // without a file, those that are built in
-	return slices.Sorted(maps.Keys(e.settings.endpoints())), cobra.ShellCompDirectiveNoFileComp
+	names := slices.Sorted(maps.Keys(e.settings.endpoints()))
+	return slices.DeleteFunc(names, func(name string) bool { return !isPlainWord(name) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeValues has all commands below c complete the settings that have a few values, and no file where no file is meant.

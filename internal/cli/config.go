@@ -56,13 +56,14 @@ func (s *settings) borrow(c, root *cobra.Command, named ...string) {
 	}
 	c.Flags().VisitAll(func(f *pflag.Flag) { shown[f.Name] = true })
 	s.addNode(c, ownAgents...)
+	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !shown[f.Name] }) // before those of every command are among them
 	eachFlag(root, func(_ *cobra.Command, f *pflag.Flag) {
 		if hasSettingMark(f) && c.Flags().Lookup(f.Name) == nil && s.flags.Lookup(f.Name) == nil {
 			lent := *f
+			lent.Hidden = true
 			c.Flags().AddFlag(&lent)
 		}
 	})
-	c.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = !shown[f.Name] })
 }
 
 func (e *env) newConfig(root *cobra.Command) *cobra.Command {

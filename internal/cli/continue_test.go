@@ -10,8 +10,8 @@ func TestContinueIsOnesOwn(t *testing.T) {
 	k := newKeyed(t)
 	ada, bob := k.person("ada"), k.person("bob")
 	for _, said := range [][]string{
-		{ada, "ask", "--context", "of-ada", "hello"},
-		{bob, "ask", "--context", "of-bob", "hello"},
+		{ada, "ask", "--conversation", "of-ada", "hello"},
+		{bob, "ask", "--conversation", "of-bob", "hello"},
 		{ada, "ask", "--continue", "it is me again"},
 	} {
 		if code, _, errs := k.run(said[0], said[1:]...); code != 0 {

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -18,17 +20,17 @@ type where struct {
 }
 
 func (w *where) add(e *env, c *cobra.Command) {
-	c.Flags().StringVar(&w.id, "context", "", "`ID` of the conversation to go on with; any new word begins one")
+	c.Flags().StringVar(&w.id, "conversation", "", "`ID` of the conversation to go on with; any new word begins one")
 	c.Flags().BoolVarP(&w.last, "continue", "c", false, "go on with your last conversation")
-	e.completeFlag(c, "context", conversationIDs)
+	e.completeFlag(c, "conversation", conversationIDs)
 }
 
 func (w *where) check() error {
 	if w.id != "" && w.last {
-		return usagef("--context and --continue both name a conversation: give one of them")
+		return usagef("--conversation and --continue both name a conversation: give one of them")
 	}
 	if err := transport.CheckID(w.id); w.id != "" && err != nil {
-		return usagef("--context: %w", err)
+		return usagef("--conversation: %w", err)
 	}
 	return nil
 }
@@ -52,6 +54,10 @@ func isGenerated(id string) bool {
 
 // errNoConversation is for who wants to go on with none.
 var errNoConversation = errors.New("there is no conversation of yours to go on with yet: leave --continue out, and one begins")
+
+func noConversation(id string) error {
+	return fmt.Errorf("there is no conversation %s: `cortex conversations` lists them", prompt.Clean(id, transport.MaxID))
+}
 
 // lastConversation returns the one of this person in which something happened last.
 func (l *link) lastConversation(ctx context.Context) (string, error) {

@@ -12,23 +12,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-const (
-	deadShown = 100      // dead letters of a list, unless --limit says otherwise
-	deadText  = 64 << 10 // bytes of a payload that are shown
-)
+// deadText is how many bytes of a payload are shown.
+const deadText = 64 << 10
 
 func (e *env) newDead() *cobra.Command {
 	var asJSON bool
-	limit := deadShown
+	var most limit
 	list := func(cmd *cobra.Command, _ []string) error {
-		if limit < 0 {
-			return usagef("--limit %d: it must be at least 0, which is no limit", limit)
+		if err := most.check(); err != nil {
+			return err
 		}
-		return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listDead(ctx, l, limit, asJSON) })
+		return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listDead(ctx, l, most, asJSON) })
 	}
 	c := &cobra.Command{
 		Use:   "dead",
@@ -50,7 +49,7 @@ kept until they are replayed or removed; of very many, the oldest go.`,
 		c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	}
 	for _, c := range []*cobra.Command{c, ls} {
-		c.Flags().IntVar(&limit, "limit", limit, "how many at most; 0 is all")
+		most.add(c.Flags())
 	}
 	c.AddCommand(ls, show,
 		e.newDeadEach("replay", "Put dead letters back into their inbox",
@@ -92,7 +91,7 @@ func newDeadJSON(d *transport.DeadLetter) deadJSON {
 	return j
 }
 
-func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) error {
+func (e *env) listDead(ctx context.Context, l *link, most limit, asJSON bool) error {
 	dead, err := l.deadLetters()
 	if err != nil {
 		return err
@@ -102,7 +101,7 @@ func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) err
 		if err != nil {
 			return err
 		}
-		if more = limit > 0 && len(all) == limit; more {
+		if more = len(all) == e.most(most, asJSON); more {
 			break
 		}
 		j := newDeadJSON(d)
@@ -119,16 +118,16 @@ func (e *env) listDead(ctx context.Context, l *link, limit int, asJSON bool) err
 		return nil
 	}
 	now := time.Now()
-	t := newList(e.stdout, "ID", "WHEN", "INBOX", "FROM", "KIND", "REASON")
+	t := &table.Table{Columns: []table.Column{
+		{Title: "ID"}, {Title: "WHEN", Rank: 1}, {Title: "INBOX", Least: 12}, {Title: "FROM", Least: 12, Rank: 2}, {Title: "KIND", Rank: 3}, {Title: "REASON", Least: 30},
+	}}
 	for _, d := range all {
-		t.row(d.ID, ago(d.Time, now), d.Inbox, d.Event.From, kindOf(d.Event), d.Reason)
+		t.Row(d.ID, table.Ago(d.Time, now), d.Inbox, d.Event.From, kindOf(d.Event), d.Reason)
 	}
-	if err := t.flush(); err != nil {
+	if err := e.show(t); err != nil {
 		return err
 	}
-	if more {
-		printText(e.stderr, "these are the oldest %d; --limit 0 shows all", limit)
-	}
+	e.sayMore(more)
 	return nil
 }
 
@@ -151,12 +150,12 @@ func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) err
 	}
 	field := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(e.stdout, "%-12s%s\n", name, prompt.Clean(text, 2*transport.MaxID))
+			fmt.Fprintf(e.stdout, "%-14s%s\n", name, prompt.Clean(text, 2*transport.MaxID))
 		}
 	}
 	field("id", d.ID)
 	field("given up", d.Time.Local().Format(time.DateTime))
-	fmt.Fprintf(e.stdout, "%-12s%s\n", "reason", prompt.Clean(d.Reason, 4<<10))
+	fmt.Fprintf(e.stdout, "%-14s%s\n", "reason", prompt.Clean(d.Reason, 4<<10))
 	field("inbox", d.Topic.ID)
 	field("deliveries", fmt.Sprint(d.Deliveries))
 	field("event", d.Event.ID)
@@ -164,7 +163,7 @@ func (e *env) showDead(ctx context.Context, l *link, id string, asJSON bool) err
 		field("made", d.Event.Time.Local().Format(time.DateTime))
 	}
 	field("from", d.Event.From)
-	field("context", d.Event.ContextID)
+	field("conversation", d.Event.ContextID)
 	field("task", string(d.Event.TaskID))
 	field("kind", kindOf(d.Event))
 	_, err = fmt.Fprintf(e.stdout, "\n%s\n", payloadText(d.Event.Payload))

@@ -19,6 +19,7 @@ import (
 	"github.com/cortex-orchestrator/cortex/cortex/jetstore"
 	"github.com/cortex-orchestrator/cortex/internal/erase"
 	"github.com/cortex-orchestrator/cortex/internal/home"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
@@ -94,7 +95,7 @@ type repaired struct {
 // doctor tells the checks, and what is damaged of what is stored.
 func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) error {
 	if !asJSON {
-		if err := showChecks(e.stdout, checks); err != nil {
+		if err := e.showChecks(checks); err != nil {
 			return err
 		}
 	}
@@ -104,7 +105,7 @@ func (e *env) doctor(ctx context.Context, checks []check, repair, asJSON bool) e
 			if err := writeJSON(e, &diagnosis{Checks: append(checks, c)}); err != nil {
 				return err
 			}
-		} else if err := showChecks(e.stdout, []check{c}); err != nil {
+		} else if err := e.showChecks([]check{c}); err != nil {
 			return err
 		}
 		if anyWrong(checks) {
@@ -355,7 +356,7 @@ func (d *diagnosis) remember(data string) {
 
 // showStore lists what is stored, with its state. Behind the other checks it is one of them, if all of it is good.
 func (e *env) showStore(d *diagnosis) error {
-	t := newList(e.stdout, "STREAM", "STATE", "WHAT")
+	t := &table.Table{Columns: []table.Column{{Title: "STREAM"}, {Title: "STATE"}, {Title: "WHAT"}}, Wrap: true}
 	whole, has := true, "no conversations are kept in it"
 	for _, name := range d.Streams {
 		state, what := "good", ""
@@ -374,7 +375,7 @@ func (e *env) showStore(d *diagnosis) error {
 			c := d.Conversations
 			what = fmt.Sprintf("%d conversations, %d entries", c.Conversations, c.Entries)
 			if d.Running {
-				what = "at the start " + what
+				what += " when the service started"
 			}
 			if c.Lost > 0 {
 				what += fmt.Sprintf(", %d lost", c.Lost)
@@ -385,17 +386,17 @@ func (e *env) showStore(d *diagnosis) error {
 			has = what
 		}
 		whole = whole && state == "good"
-		t.row(stream, state, what)
+		t.Row(stream, state, what)
 	}
 	if whole && !d.Damaged && len(d.Checks) > 0 {
-		return showChecks(e.stdout, []check{good("store", "%s", has)})
+		return e.showChecks([]check{good("store", "%s", has)})
 	}
 	if len(d.Checks) > 0 {
 		if _, err := fmt.Fprintln(e.stdout); err != nil {
 			return err
 		}
 	}
-	return t.flush()
+	return e.show(t)
 }
 
 func (e *env) showDiagnosis(d *diagnosis) error {

@@ -25,7 +25,7 @@ func TestReadyThoughDamaged(t *testing.T) {
 	}
 	ask := func(contextID, words string) (out string) {
 		var b bytes.Buffer
-		cli.Run(t.Context(), []string{"ask", "--data", data, "--context", contextID, words}, strings.NewReader(""), &b, new(output))
+		cli.Run(t.Context(), []string{"ask", "--data", data, "--conversation", contextID, words}, strings.NewReader(""), &b, new(output))
 		return b.String()
 	}
 	_, _, stop := serve()

@@ -36,10 +36,10 @@ func busy(conv *conversation.Conversation) string {
 	return ""
 }
 
-func (e *env) newSessionsDelete() *cobra.Command {
+func (e *env) newDelete() *cobra.Command {
 	var yes, force bool
 	c := &cobra.Command{
-		Use:   "delete CONTEXT...",
+		Use:   "delete CONVERSATION...",
 		Short: "Delete conversations for good",
 		Long: `Delete conversations for good: what was said, done and learned in them, and what waits for them or was given up. Nobody can
 bring that back. One that is not finished is deleted with --force only, which cancels it first. Who says something in a deleted
@@ -47,10 +47,10 @@ conversation begins a new one.
 
 The server overwrites what it deletes in its files; the bytes of events that were handled before go within seconds, or within two
 minutes on a server of your own. Backups and the input history of terminals are yours to delete.`,
-		Example: "  cortex sessions delete demo\n  cortex sessions delete --yes --force demo other",
+		Example: "  cortex conversations delete demo\n  cortex conversations delete --yes --force demo other",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return exactArgs("CONTEXT")(cmd, args)
+				return exactArgs("CONVERSATION")(cmd, args)
 			}
 			return nil
 		},
@@ -64,7 +64,7 @@ minutes on a server of your own. Backups and the input history of terminals are 
 					}
 				}
 				for _, id := range ids {
-					if err := e.deleteSession(ctx, l, id, yes, force); err != nil {
+					if err := e.deleteConversation(ctx, l, id, yes, force); err != nil {
 						return err
 					}
 				}
@@ -78,7 +78,7 @@ minutes on a server of your own. Backups and the input history of terminals are 
 	return c
 }
 
-func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes, force bool) error {
+func (e *env) deleteConversation(ctx context.Context, l *link, contextID string, yes, force bool) error {
 	if err := transport.CheckID(contextID); err != nil {
 		return usagef("%s is no conversation's id: %w", prompt.Clean(contextID, 64), err)
 	}
@@ -91,7 +91,7 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 	case err != nil && !force:
 		return fmt.Errorf("conversation %s cannot be read, --force deletes it all the same: %w", contextID, err)
 	case err == nil && conv.Seq == 0 && !force:
-		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+		return noConversation(contextID)
 	}
 	if err == nil {
 		if why := busy(conv); why != "" && !force {
@@ -123,9 +123,9 @@ func (e *env) deleteSession(ctx context.Context, l *link, contextID string, yes,
 	}
 	learned := ""
 	if done.Learned > 0 {
-		learned = fmt.Sprintf(", agents of which less is known now, %d", done.Learned)
+		learned = ", and what was learned from it about " + counted(done.Learned, "agent")
 	}
-	fmt.Fprintf(e.stdout, "deleted conversation %s: entries, %d%s\n", contextID, done.Entries, learned)
+	fmt.Fprintf(e.stdout, "deleted conversation %s: %s%s\n", contextID, counted(done.Entries, "record"), learned)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/router"
 	"github.com/cortex-orchestrator/cortex/cortex/router/eval"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -92,30 +93,30 @@ A query with several agents is right with any one of them; with --multi it needs
 
 func (e *env) printRouting(r *eval.Report, ks []int) error {
 	percent := func(x float64) string { return fmt.Sprintf("%.2f %%", 100*x) }
-	t := newTable(e.stdout, "MEASURE", "VALUE", "")
-	t.row("agents", fmt.Sprint(r.Agents), fmt.Sprintf("%.0f a second, %.1f MB of index", r.PutPerSecond, float64(r.Memory)/1e6))
+	t := table.New("MEASURE", "VALUE", "")
+	t.Row("agents", fmt.Sprint(r.Agents), fmt.Sprintf("%.0f a second, %.1f MB of index", r.PutPerSecond, float64(r.Memory)/1e6))
 	if r.Repeated > 0 {
-		t.row("repeated", fmt.Sprint(r.Repeated), "of the agents, to make them so many")
+		t.Row("repeated", fmt.Sprint(r.Repeated), "of the agents, to make them so many")
 	}
-	t.row("queries", fmt.Sprint(r.Queries), fmt.Sprintf("%d in scope, %d out of scope", r.InScope, r.OutOfScope))
-	t.row("top-1", percent(r.Top1))
+	t.Row("queries", fmt.Sprint(r.Queries), fmt.Sprintf("%d in scope, %d out of scope", r.InScope, r.OutOfScope))
+	t.Row("top-1", percent(r.Top1))
 	if r.Top1New != nil {
-		t.row("top-1, new", percent(*r.Top1New), "of the agents that learned nothing")
-		t.row("top-1, others", percent(*r.Top1Others))
+		t.Row("top-1, new", percent(*r.Top1New), "of the agents that learned nothing")
+		t.Row("top-1, others", percent(*r.Top1Others))
 	}
 	for _, k := range ks {
-		t.row(fmt.Sprint("recall@", k), percent(r.Recall[k]))
+		t.Row(fmt.Sprint("recall@", k), percent(r.Recall[k]))
 	}
 	for _, k := range ks {
-		t.row(fmt.Sprint("all@", k), percent(r.All[k]))
+		t.Row(fmt.Sprint("all@", k), percent(r.All[k]))
 	}
 	if r.AUROC != nil {
 		threshold := fmt.Sprintf("at the threshold of %g", router.Fits)
-		t.row("AUROC", percent(*r.AUROC))
-		t.row("refused", percent(*r.OOSRefused), threshold)
-		t.row("kept", percent(*r.InScopeKept), threshold)
+		t.Row("AUROC", percent(*r.AUROC))
+		t.Row("refused", percent(*r.OOSRefused), threshold)
+		t.Row("kept", percent(*r.InScopeKept), threshold)
 	}
-	t.row("search p50", fmt.Sprintf("%.1f µs", r.P50))
-	t.row("search p99", fmt.Sprintf("%.1f µs", r.P99))
-	return t.flush()
+	t.Row("search p50", fmt.Sprintf("%.1f µs", r.P50))
+	t.Row("search p99", fmt.Sprintf("%.1f µs", r.P99))
+	return e.showWhole(t)
 }

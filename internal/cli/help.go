@@ -9,6 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/repl"
 )
 
 // flagGroup is the annotation of a flag with the title under which the help lists it. Those without one stand under "Flags", which come first.
@@ -55,13 +58,13 @@ func (e *env) usage(c *cobra.Command) error {
 		fmt.Fprintf(&out, "\nExamples:\n%s\n", c.Example)
 	}
 	for _, g := range c.Groups() {
-		listCommands(&out, g.Title, c, func(sub *cobra.Command) bool { return sub.GroupID == g.ID })
+		e.listCommands(&out, g.Title, c, func(sub *cobra.Command) bool { return sub.GroupID == g.ID })
 	}
 	title := "Commands:"
 	if len(c.Groups()) > 0 {
 		title = "More:"
 	}
-	listCommands(&out, title, c, func(sub *cobra.Command) bool { return sub.GroupID == "" })
+	e.listCommands(&out, title, c, func(sub *cobra.Command) bool { return sub.GroupID == "" })
 	e.listFlags(&out, c)
 	if c.HasHelpSubCommands() {
 		out.WriteString("\nTopics:\n")
@@ -78,18 +81,42 @@ func (e *env) usage(c *cobra.Command) error {
 	return err
 }
 
-func listCommands(out *strings.Builder, title string, c *cobra.Command, of func(*cobra.Command) bool) {
-	first := true
+// listCommands lists commands below c, all lists in the same columns.
+func (e *env) listCommands(out *strings.Builder, title string, c *cobra.Command, of func(*cobra.Command) bool) {
+	t := &table.Table{Columns: make([]table.Column, 2), Wrap: true}
 	for _, sub := range c.Commands() {
-		if !of(sub) || !sub.IsAvailableCommand() && sub.Name() != "help" {
-			continue
+		if sub.IsAvailableCommand() || sub.Name() == "help" {
+			t.Columns[0].Wide = max(t.Columns[0].Wide, len("  "+sub.Name()))
+			if of(sub) {
+				t.Row("  "+sub.Name(), sub.Short)
+			}
 		}
-		if first {
-			fmt.Fprintf(out, "\n%s\n", title)
-			first = false
-		}
-		fmt.Fprintf(out, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
 	}
+	if t.Len() > 0 {
+		fmt.Fprintf(out, "\n%s\n%s", title, t.Render(screenWidth(e.stdout), nil))
+	}
+}
+
+// maxLine is how wide the text of a help is at most: longer lines are hard to read.
+const maxLine = 100
+
+// help writes what c does, and how it is used. On a terminal its paragraphs keep to the width, and what is indented stays as it is.
+func (e *env) help(c *cobra.Command, _ []string) {
+	text := strings.TrimSpace(cmp.Or(c.Long, c.Short))
+	if width := min(screenWidth(e.stdout), maxLine); width > 0 {
+		paragraphs := strings.Split(text, "\n\n")
+		for i, p := range paragraphs {
+			if !strings.HasPrefix(p, " ") {
+				p = strings.ReplaceAll(p, "\n", " ")
+			}
+			paragraphs[i] = strings.TrimRight(repl.WrapText(p, width), "\n")
+		}
+		text = strings.Join(paragraphs, "\n\n")
+	}
+	if c.Runnable() || c.HasSubCommands() {
+		text += "\n\n" + c.UsageString()
+	}
+	fmt.Fprintln(c.OutOrStdout(), strings.TrimRight(text, "\n"))
 }
 
 // flagLine is the first line of a flag in a list of them.
@@ -132,7 +159,8 @@ func (e *env) listFlags(out *strings.Builder, c *cobra.Command) {
 		fmt.Fprintf(out, "\nFlags of %s:\n%s", c.Parent().CommandPath(), parents.FlagUsagesWrapped(screenWidth(e.stdout)))
 	}
 	if len(names) > 0 {
-		fmt.Fprintf(out, "\nFlags of every command, see `cortex --help`:\n  %s\n", strings.Join(names, " "))
+		width := cmp.Or(screenWidth(e.stdout), maxLine) - 2
+		fmt.Fprintf(out, "\nFlags of every command, see `cortex --help`:\n  %s\n", strings.Join(table.Wrap(strings.Join(names, " "), width), "\n  "))
 	}
 }
 

@@ -181,7 +181,7 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 		return agents.Text("the answer to ada"), nil
 	})
 	ada := k.person("ada")
-	if code, _, errs := k.run(ada, "ask", "--context", demo, "hello"); code != 0 {
+	if code, _, errs := k.run(ada, "ask", "--conversation", demo, "hello"); code != 0 {
 		t.Fatalf("ask = %d, %q", code, errs)
 	}
 	if code, _, errs := k.run(ada, "sessions", "share", demo, "bob"); code != 0 {
@@ -190,7 +190,7 @@ func TestAnswerIsNotHijacked(t *testing.T) {
 	mu.Lock()
 	clear(answers)
 	mu.Unlock()
-	code, out, errs := k.run(ada, "ask", "--context", demo, "@slow do it")
+	code, out, errs := k.run(ada, "ask", "--conversation", demo, "@slow do it")
 	if code != 0 || out != "the answer to ada\n" {
 		t.Errorf("ask = %d, %q, %q, want the answer to ada", code, out, errs)
 	}
@@ -250,7 +250,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	})
 	ask := func(creds, want string, text ...string) {
 		t.Helper()
-		code, out, errs := k.run(creds, append([]string{"ask", "--context", demo}, text...)...)
+		code, out, errs := k.run(creds, append([]string{"ask", "--conversation", demo}, text...)...)
 		if !strings.Contains(out+errs, want) || (code == 0) == strings.Contains(want, "belongs to") {
 			t.Errorf("ask = %d, %q, %q, want %q", code, out, errs, want)
 		}
@@ -262,7 +262,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 			t.Errorf("share %q = %d, %q, %q, want %q", args, code, out, errs, want)
 		}
 	}
-	const refused = "The conversation demo belongs to user:ada, who can let you in: cortex sessions share demo bob"
+	const refused = "The conversation demo belongs to user:ada, who can let you in: cortex conversations share demo bob"
 
 	share(ada, "there is no conversation demo", "bob")
 	ask(ada, "No agent", "hello")
@@ -270,7 +270,7 @@ func TestConversationsBelongToWhoBeganThem(t *testing.T) {
 	if err := idle.Publish(t.Context(), inbox, words("idle", demo, "i1", "hello")); err != nil {
 		t.Fatal(err)
 	}
-	if got := answer("i1"); !strings.Contains(got, "belongs to user:ada, who can let you in: cortex sessions share demo agent:idle") {
+	if got := answer("i1"); !strings.Contains(got, "belongs to user:ada, who can let you in: cortex conversations share demo agent:idle") {
 		t.Errorf("an agent without a task was answered %q", got)
 	}
 	share(bob, "the conversation demo belongs to user:ada. Only they let others in", "bob")

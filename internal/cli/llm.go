@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
@@ -64,7 +65,7 @@ func (e *env) newLLMList() *cobra.Command {
 			if asJSON {
 				return writeJSON(e, list)
 			}
-			t := newList(e.stdout, "NAME", "PROVIDER", "MODEL", "STATE")
+			t := &table.Table{Columns: []table.Column{{Title: "NAME"}, {Title: "PROVIDER"}, {Title: "MODEL"}, {Title: "STATE"}}, Wrap: true}
 			for _, l := range list {
 				state := "ready"
 				if !l.Ready {
@@ -74,9 +75,9 @@ func (e *env) newLLMList() *cobra.Command {
 				if l.Selected {
 					name += " *"
 				}
-				t.row(name, l.Provider, l.Model, state)
+				t.Row(name, l.Provider, l.Model, state)
 			}
-			return t.flush()
+			return e.show(t)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
@@ -157,7 +158,7 @@ asked for, streaming, and the count of tokens. The exit status is 1 when it coul
 		},
 	}
 	c.ValidArgsFunction = first(e.completeModels)
-	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as NAME")
+	c.Flags().StringVar(&e.settings.node.llm, "llm", "fake", "the same as `NAME`")
 	c.Flags().StringVar(&model, "model", "", "the `MODEL` to ask, rather than the endpoint's own")
 	setting(c.Flags(), "llm", "model")
 	return c
@@ -188,9 +189,9 @@ func (e *env) checkEndpoint(ctx context.Context, ep *endpoint) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	t := newTable(e.stdout, "CHECK", "RESULT", "")
+	t := table.New("CHECK", "RESULT", "")
 	usable := p.report(t, ep, remedy)
-	if err := t.flush(); err != nil {
+	if err := e.showWhole(t); err != nil {
 		return err
 	}
 	if p.err != nil {

@@ -77,7 +77,7 @@ func takesATurn(t *testing.T, provider, settings, url string) {
 	config := writeFile(t, "cortex.yaml", fmt.Sprintf("llms: {%s: {%sbase_url: %q, model: test-model, price: {input: 2, cached: 1, output: 10}}}", provider, settings, url))
 	data := t.TempDir()
 	serveCortex(t, data, "--config", config, "--llm", provider, "--agents", "echo")
-	got := run(t, "ask", "--data", data, "--context", "c", "what is for breakfast?")
+	got := run(t, "ask", "--data", data, "--conversation", "c", "what is for breakfast?")
 	if want := "It said: Echo: tea\n"; got.stdout != want || got.code != 0 {
 		t.Fatalf("ask: %q, status %d, want %q; stderr:\n%s", got.stdout, got.code, want, got.stderr)
 	}
@@ -265,7 +265,7 @@ func TestTakeover(t *testing.T) {
 	config := writeFile(t, "cortex.yaml", "llm: openai\nllm_timeout: 30s\nllms: {openai: {model: big, timeout: 20s}}\nbudget: {conversation: {tokens: 7000}}")
 	first, _, firstDone := startChat(t, "--data", data, "--config", config)
 	eventually(t, "the first runs", func() bool { return run(t, "sessions", "--data", data).code == 0 })
-	second, said, secondDone := startChat(t, "--data", data, "--context", "c", "--retain", "30d")
+	second, said, secondDone := startChat(t, "--data", data, "--conversation", "c", "--retain", "30d")
 	eventually(t, "the second has joined", func() bool {
 		return strings.Contains(said.String(), "decides with openai big: --retain is not used until this one takes over")
 	})
@@ -276,11 +276,11 @@ func TestTakeover(t *testing.T) {
 	}
 	eventually(t, "the second runs it", func() bool { return run(t, "sessions", "--data", data).code == 0 })
 	for range 2 {
-		if got := run(t, "ask", "--data", data, "--context", "x", "hello"); got.stdout != "By the model.\n" {
+		if got := run(t, "ask", "--data", data, "--conversation", "x", "hello"); got.stdout != "By the model.\n" {
 			t.Fatalf("by the second: %q, stderr %s", got.stdout, got.stderr)
 		}
 	}
-	if got := run(t, "ask", "--data", data, "--context", "x", "hello"); !strings.Contains(got.stdout, "budget for this conversation") {
+	if got := run(t, "ask", "--data", data, "--conversation", "x", "hello"); !strings.Contains(got.stdout, "budget for this conversation") {
 		t.Errorf("the budget is gone: %q", got.stdout)
 	}
 	io.WriteString(second, "hello\n")

@@ -249,6 +249,7 @@ type node struct {
 	orchestrator *cortex.Orchestrator
 	server       home.Server           // nil with --nats
 	claim        *claim                // likewise
+	clock        *wallClock            // of what deletes by age
 	broken       atomic.Pointer[error] // why the server has given up its store, after which it may not even end
 	release      func()
 	closeLLM     func() error
@@ -309,6 +310,11 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 		return nil, err
 	}
 	n.closeLLM = closeLLM
+	remembered := "" // the data folder is this process's only with a claim
+	if n.claim != nil {
+		remembered = clockFile(s.data)
+	}
+	n.clock = newWallClock(time.Now, newPassed(), remembered, time.Duration(s.node.retain), log)
 	n.Directory = directory.New(registry.Config{
 		Tenant: s.tenant, WellKnown: wellKnown, Logger: log, OnEvent: onEvent, Announce: true, Leads: n.leads, Keep: n.keeper(),
 		StrictAbilities: s.node.strict,
@@ -396,19 +402,23 @@ func (s *settings) startNode(ctx context.Context, log *slog.Logger, onEvent func
 			}
 		})
 	}
+	n.work.Go(func() error {
+		n.clock.watch(workCtx)
+		return nil
+	})
 	if keeper, ok := n.bus.(transport.FileKeeper); ok {
 		n.work.Go(func() error {
-			keepFiles(workCtx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.left, log)
+			keepFiles(workCtx, n.leads, func() bool { return n.lacks(s.data) }, n.store, keeper, s.tenant, n.clock, n.left, log)
 			return nil
 		})
 	}
-	if retain := time.Duration(s.node.retain); retain > 0 {
+	if n.clock.retain > 0 {
 		store, bus, err := n.erasers()
 		if err != nil {
 			return nil, s.wrong("retain", ": %w", err)
 		}
 		n.work.Go(func() error {
-			keepRetained(workCtx, n.leads, store, bus, s.tenant, retain, log)
+			keepRetained(workCtx, n.leads, store, bus, s.tenant, n.clock, log)
 			return nil
 		})
 	}

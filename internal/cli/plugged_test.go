@@ -113,7 +113,7 @@ func TestPluggedTransport(t *testing.T) {
 	}
 	p.start(t, "serve --http none --agents echo,calc"+at)
 	for _, c := range []struct{ line, want string }{
-		{"ask --context demo 6*7", "42"},
+		{"ask --conversation demo 6*7", "42"},
 		{"sessions", "demo"},
 		{"history demo", "42"},
 		{"tasks", "no agent is working on anything"},
@@ -140,10 +140,10 @@ func TestPluggedTransport(t *testing.T) {
 		t.Errorf("the store was opened %d times and closed %d times, want all but once", opened, closed)
 	}
 
-	p.run(t, "ask --context demo 6*7"+at)
+	p.run(t, "ask --conversation demo 6*7"+at)
 	at = " --data " + t.TempDir() + " --transport plain --store plain"
 	for _, c := range []struct{ line, want string }{
-		{"ask --context demo 7*7", "49"},
+		{"ask --conversation demo 7*7", "49"},
 		{"history demo", "49"},
 		{"dead", "cortex: this transport keeps no dead letters: `cortex serve` logs what is given up\n"},
 		{"dead show 1", "cortex: this transport keeps no dead letters: `cortex serve` logs what is given up\n"},
@@ -167,7 +167,7 @@ func TestPluggedPlain(t *testing.T) {
 	p := newPlugged(t)
 	at := " --data " + t.TempDir() + " --transport plain --store plain"
 	log, _ := p.start(t, "serve --http 127.0.0.1:0 --agents calc"+at)
-	if status, says := p.run(t, "ask --context demo 6*7"+at); status != 0 || !strings.Contains(says, "42") {
+	if status, says := p.run(t, "ask --conversation demo 6*7"+at); status != 0 || !strings.Contains(says, "42") {
 		t.Errorf("cortex ask = %d, %q, want 42", status, says)
 	}
 	var ready string
@@ -187,7 +187,7 @@ func TestPluggedPrivate(t *testing.T) {
 	data := t.TempDir()
 	at := " --data " + data + " --transport cell --store shelf"
 	for range 2 {
-		if status, says := p.run(t, "ask --context demo 6*7"+at); status != 0 || !strings.Contains(says, "42") {
+		if status, says := p.run(t, "ask --conversation demo 6*7"+at); status != 0 || !strings.Contains(says, "42") {
 			t.Errorf("cortex ask = %d, %q, want 42", status, says)
 		}
 	}
@@ -214,7 +214,7 @@ func TestPluggedStore(t *testing.T) {
 	says, _ := p.start(t, "serve --http 127.0.0.1:0 --agents calc --store shelf"+at)
 	eventually(t, "it is ready", func() bool { return strings.Contains(says.String(), "cortex is ready") })
 	for _, c := range []struct{ line, want string }{
-		{"ask --context demo 6*7", "42"},
+		{"ask --conversation demo 6*7", "42"},
 		{"sessions", "demo"},
 		{"sessions --store shelf", "demo"},
 		{"history demo --store plain", "cortex: --store: the cortex that runs on " + strings.TrimPrefix(at, " --data ") + " keeps its conversations elsewhere: leave it out\n"},
@@ -235,7 +235,7 @@ func TestPluggedStore(t *testing.T) {
 	}
 	p.Stores = nil
 	if status, says := p.run(t, "sessions"+at); status != 1 || !strings.Contains(says, "in a store that this program does not have: shelf\n") {
-		t.Errorf("cortex sessions of another program = %d, %q", status, says)
+		t.Errorf("cortex conversations of another program = %d, %q", status, says)
 	}
 }
 
@@ -245,9 +245,9 @@ func TestPluggedSender(t *testing.T) {
 	at := " --data " + t.TempDir() + " --store shelf --transport keyed:"
 	p.start(t, "serve --http none --agents calc"+at+"/cortex")
 	for _, c := range []struct{ line, as, want string }{
-		{"ask --context demo 6*7", "/user:ada", "42"},
+		{"ask --conversation demo 6*7", "/user:ada", "42"},
 		{"sessions", "/user:ada", "user:ada"},
-		{"ask --context demo 7*7", "/user:bob", "belongs to user:ada"},
+		{"ask --conversation demo 7*7", "/user:bob", "belongs to user:ada"},
 		{"sessions", "acme/user:ada", `cortex: not allowed: what this process shows at keyed is for tenant "acme", not for the default tenant` + "\n"},
 		{"sessions", "/agent_clock", `cortex: not allowed: what this process shows at keyed is for the agent "agent_clock"` + "\n"},
 		{"serve --http none", "/user:ada", `cortex: not allowed: what this process shows at keyed is for "user:ada", and not for the orchestrator of the default tenant` + "\n"},

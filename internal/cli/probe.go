@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/llm"
 )
 
@@ -107,7 +108,7 @@ const (
 )
 
 // reportError adds a row for each thing that p.err tells about.
-func (p *probed) reportError(t *table) {
+func (p *probed) reportError(t *table.Table) {
 	is := func(kinds ...error) bool {
 		return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(p.err, kind) })
 	}
@@ -123,47 +124,47 @@ func (p *probed) reportError(t *table) {
 	case is(llm.ErrUnavailable, context.DeadlineExceeded) && !(errors.As(p.err, &vendor) && vendor.Status != 0):
 		reach = fails
 	}
-	t.row("reach", reach)
-	t.row("auth", auth)
-	t.row("model", model)
+	t.Row("reach", reach)
+	t.Row("auth", auth)
+	t.Row("model", model)
 	for _, step := range []string{"JSON", "stream", "usage"} {
-		t.row(step, unknown)
+		t.Row(step, unknown)
 	}
 }
 
 // report adds a row for each thing that works or not, and returns whether the endpoint can be used. remedy is the setting
 // that made it work, where its own did not.
-func (p *probed) report(t *table, ep *endpoint, remedy string) bool {
+func (p *probed) report(t *table.Table, ep *endpoint, remedy string) bool {
 	if p.err != nil {
 		p.reportError(t)
 		return false
 	}
 	usable := true
-	t.row("reach", works, fmt.Sprintf("in %s", p.took.Round(time.Millisecond)))
-	t.row("auth", works)
-	t.row("model", works, p.model)
+	t.Row("reach", works, fmt.Sprintf("in %s", p.took.Round(time.Millisecond)))
+	t.Row("auth", works)
+	t.Row("model", works, p.model)
 	if remedy != "" {
 		usable = false
-		t.row("settings", fails, "set "+remedy)
+		t.Row("settings", fails, "set "+remedy)
 	}
 	if d, err := llm.ParseDecision(p.text); err != nil || d.Say == "" {
 		usable = false
-		t.row("JSON", fails, "it wrote "+fmt.Sprintf("%.40q", p.text))
+		t.Row("JSON", fails, "it wrote "+fmt.Sprintf("%.40q", p.text))
 	} else {
-		t.row("JSON", works, string(cmp.Or(ep.Structured, llm.StructuredSchema)))
+		t.Row("JSON", works, string(cmp.Or(ep.Structured, llm.StructuredSchema)))
 	}
 	if p.pieces > 1 {
-		t.row("stream", works, fmt.Sprintf("%d pieces, the first after %s", p.pieces, p.first.Round(time.Millisecond)))
+		t.Row("stream", works, fmt.Sprintf("%d pieces, the first after %s", p.pieces, p.first.Round(time.Millisecond)))
 	} else {
-		t.row("stream", "no", "the answer comes in one piece")
+		t.Row("stream", "no", "the answer comes in one piece")
 	}
 	switch {
 	case p.usage.Tokens() == 0:
-		t.row("usage", "no", "tokens are not counted: no budget can hold")
+		t.Row("usage", "no", "tokens are not counted: no budget can hold")
 	case ep.Price == nil:
-		t.row("usage", works, usageLine(p.usage)+", no price is set")
+		t.Row("usage", works, usageLine(p.usage)+", no price is set")
 	default:
-		t.row("usage", works, usageLine(p.usage))
+		t.Row("usage", works, usageLine(p.usage))
 	}
 	return usable
 }

@@ -19,26 +19,25 @@ import (
 	"github.com/cortex-orchestrator/cortex/internal/directory"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/repl"
-	"github.com/cortex-orchestrator/cortex/transport"
 )
 
 func (e *env) newPrompt() *cobra.Command {
-	var contextID string
+	var w where
 	c := &cobra.Command{
 		Use:   "prompt [TEXT]",
 		Short: "Show what a model would be told",
 		Long: `Show the prompt that the model of the Cortex that runs would get if TEXT were said now, with its templates and the
 agents that are online and may be asked; of many agents, with those that fit, and how well they do. It begins a
-conversation, unless --context names one to go on with. Nothing is sent.`,
-		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --context demo 'and in Paris?'",
+conversation, unless --conversation names one to go on with. Nothing is sent.`,
+		Example: "  cortex prompt 'what time is it in Tokyo?'\n  cortex prompt --conversation demo 'and in Paris?'",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := transport.CheckID(contextID); contextID != "" && err != nil {
-				return usagef("--context: %w", err)
+			if err := w.check(); err != nil {
+				return err
 			}
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
 				b.prompts = e.settings.tried()
-				contextID, err := (&where{id: contextID}).find(ctx, b.link)
+				contextID, err := w.find(ctx, b.link)
 				if err != nil {
 					return err
 				}
@@ -51,10 +50,9 @@ conversation, unless --context names one to go on with. Nothing is sent.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&contextID, "context", "", "`ID` of a conversation whose history is shown too")
+	w.add(e, c)
 	c.Flags().StringVar(&e.settings.node.prompts, "prompts", "", "`DIR` with templates to try out, rather than those of the Cortex that runs")
 	setting(c.Flags(), "prompts")
-	e.completeFlag(c, "context", conversationIDs)
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
@@ -64,13 +65,13 @@ func (e *env) listReplicas(ctx context.Context, l *link, asJSON bool) error {
 
 func (e *env) showReplicas(owners []transport.Owner) error {
 	now := time.Now()
-	t := newList(e.stdout, "REPLICA", "PROCESS", "SINCE", "OWNS", "PARTITIONS")
+	t := table.New("REPLICA", "PROCESS", "SINCE", "OWNS", "PARTITIONS")
 	owned := 0
 	for _, o := range owners {
 		owned += len(o.Partitions)
-		t.row(o.ID, o.Label, ago(o.Since, now), fmt.Sprintf("%d of %d", len(o.Partitions), transport.Partitions), ranges(o.Partitions))
+		t.Row(o.ID, o.Label, table.Ago(o.Since, now), fmt.Sprintf("%d of %d", len(o.Partitions), transport.Partitions), ranges(o.Partitions))
 	}
-	if err := t.flush(); err != nil {
+	if err := e.show(t); err != nil {
 		return err
 	}
 	if free := transport.Partitions - owned; free > 0 {

@@ -55,9 +55,9 @@ func (r *retention) String() string {
 // Type implements pflag.Value.
 func (r *retention) Type() string { return "TIME" }
 
-// keepRetained deletes every hour, while leads says that it is this process's to do, what has not been touched for the time retain. It
-// returns when ctx ends.
-func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant string, retain time.Duration, log *slog.Logger) {
+// keepRetained deletes every hour, while leads says that it is this process's to do, what has not been touched for the time that clock.retain
+// says. It returns when ctx ends.
+func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger) {
 	next := time.NewTimer(retainFirst)
 	defer next.Stop()
 	for {
@@ -67,9 +67,9 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 		case <-next.C:
 		}
 		if leads() {
-			n, err := sweepRetained(ctx, store, bus, tenant, retain, time.Now, log)
+			n, err := sweepRetained(ctx, store, bus, tenant, clock, log)
 			if n > 0 {
-				log.Info("old conversations and dead letters deleted", "count", n, "retain", retain)
+				log.Info("old conversations and dead letters deleted", "count", n, "retain", clock.retain)
 			}
 			if err != nil && ctx.Err() == nil {
 				log.Warn("old conversations are not all deleted", "err", err)
@@ -79,24 +79,25 @@ func keepRetained(ctx context.Context, leads func() bool, store erase.Store, bus
 	}
 }
 
-// sweepRetained deletes the conversations that nothing happened in for the time retain and that wait for nothing, the oldest first,
+// sweepRetained deletes the conversations that nothing happened in for the time that clock.retain says and that wait for nothing, the oldest first,
 // and the dead letters that are as old. It returns how many. After each it rests for as long as that took, so that others are
 // not held up. What is said in a conversation in the few milliseconds between the last look at it and its end goes with it.
 func sweepRetained(
-	ctx context.Context, store erase.Store, bus erase.Bus, tenant string, retain time.Duration, now func() time.Time, log *slog.Logger,
+	ctx context.Context, store erase.Store, bus erase.Bus, tenant string, clock *wallClock, log *slog.Logger,
 ) (int, error) {
-	before := now().Add(-retain)
+	before := clock.read().Add(-clock.retain)
+	isOld := func(at time.Time) bool { return clock.dated(at).Before(before) }
 	var old []storage.ContextInfo
 	for info, err := range store.Contexts(ctx, tenant) {
 		if err != nil {
 			return 0, err
 		}
-		if info.Updated.Before(before) {
+		if isOld(info.Updated) {
 			info.Title = "" // of many, only what is needed
 			old = append(old, info)
 		}
 	}
-	deleted, files := 0, &uploads{bus: bus, tenant: tenant, now: now}
+	deleted, files := 0, &uploads{bus: bus, tenant: tenant, clock: clock}
 	for _, info := range slices.Backward(old) {
 		began := time.Now()
 		conv, err := storage.Load(ctx, store, tenant, info.ContextID)
@@ -106,7 +107,7 @@ func sweepRetained(
 				info.Updated = conv.Updated()
 			}
 		}
-		if err == nil && (!info.Updated.Before(before) || busy(conv) != "") {
+		if err == nil && (!isOld(info.Updated) || busy(conv) != "") {
 			continue
 		}
 		if err == nil {
@@ -140,7 +141,7 @@ func sweepRetained(
 		if err != nil {
 			return deleted, err
 		}
-		if !d.Time.Before(before) {
+		if !isOld(d.Time) {
 			break // so are those that follow
 		}
 		if err := dead.RemoveDead(ctx, tenant, d.ID); err != nil {
@@ -165,7 +166,7 @@ const uploadsKnown = time.Second
 type uploads struct {
 	bus    erase.Bus
 	tenant string
-	now    func() time.Time
+	clock  *wallClock
 
 	listed time.Time
 	files  map[string][]transport.Object // by conversation
@@ -192,7 +193,7 @@ func (u *uploads) stores(ctx context.Context, contextID string) (bool, error) {
 		case errors.Is(err, transport.ErrNotFound):
 		case err != nil:
 			return false, err
-		case u.now().Sub(at) < erase.LooseFor:
+		case u.clock.read().Sub(u.clock.dated(at)) < erase.LooseFor:
 			return true, nil
 		}
 	}
@@ -210,10 +211,11 @@ const (
 // says that some of what is stored is lost or set aside it removes none: what is lost may have spoken of them, and may come back. left is told whose files
 // those are that it leaves for now. It returns when ctx ends.
 func keepFiles(
-	ctx context.Context, leads, damaged func() bool, store storage.Store, bus transport.FileKeeper, tenant string, left func([]erase.Loose), log *slog.Logger,
+	ctx context.Context, leads, damaged func() bool, store storage.Store, bus transport.FileKeeper, tenant string, clock *wallClock,
+	left func([]erase.Loose), log *slog.Logger,
 ) {
 	var files *erase.Orphans
-	told := false
+	told, sets := false, 0
 	for pause := orphansFirst; rest(ctx, pause) == nil; {
 		pause = orphansEvery
 		if !leads() {
@@ -227,8 +229,9 @@ func keepFiles(
 			files, told = nil, true
 			continue
 		}
-		if files == nil { // what happened before, others have seen
-			files = &erase.Orphans{Store: store, Bus: bus, Tenant: tenant}
+		clock.read()
+		if n := clock.times(); files == nil || n != sets { // others have seen what happened before, or it is dated by another clock
+			files, sets = &erase.Orphans{Store: store, Bus: bus, Tenant: tenant, Now: clock.read, Dated: clock.dated}, n
 		}
 		began := time.Now()
 		removed, err := files.Sweep(ctx)

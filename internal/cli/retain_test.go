@@ -62,7 +62,7 @@ func TestKeepFiles(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			keepFiles(ctx, leads.Load, damaged.Load, store, bus, "", func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
+			keepFiles(ctx, leads.Load, damaged.Load, store, bus, "", quartz(time.Now, 0), func(all []erase.Loose) { left.Store(&all) }, slog.New(slog.DiscardHandler))
 		}()
 		ref, err := transport.PutFile(ctx, bus, "", "c", "user:ada", strings.NewReader("words"), 10)
 		if err != nil {
@@ -137,7 +137,7 @@ func TestSweepRetained(t *testing.T) {
 		transport.Transport
 		transport.Eraser
 	}{bus, bus}
-	n, err := sweepRetained(t.Context(), store, plain, "", 30*day, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	n, err := sweepRetained(t.Context(), store, plain, "", quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
 	if n != 2 || err != nil {
 		t.Errorf("sweepRetained = %d, %v, want 2", n, err)
 	}
@@ -150,7 +150,7 @@ func TestSweepRetained(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := sweepRetained(ctx, store, bus, "", time.Hour, func() time.Time { return now }, slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
+	if n, err := sweepRetained(ctx, store, bus, "", quartz(func() time.Time { return now }, time.Hour), slog.New(slog.DiscardHandler)); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("sweepRetained with a context that has ended = %d, %v", n, err)
 	}
 }
@@ -186,7 +186,7 @@ func TestSweepRetainedLooksAtTheLog(t *testing.T) {
 	addTurn(t, store, "old", now.Add(-31*day), true)
 	addTurn(t, store, "open", now.Add(-31*day), false)
 	addTurn(t, store, "new", now.Add(-29*day), true)
-	n, err := sweepRetained(t.Context(), store, bus, "", 30*day, func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	n, err := sweepRetained(t.Context(), store, bus, "", quartz(func() time.Time { return now }, 30*day), slog.New(slog.DiscardHandler))
 	if n != 1 || err != nil {
 		t.Errorf("sweepRetained = %d, %v, want 1", n, err)
 	}
@@ -212,7 +212,7 @@ func TestRetainedWhileFilesCome(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range []string{"uploading", ""} {
-			n, err := sweepRetained(t.Context(), store, bus, "", 30*day, time.Now, slog.New(slog.DiscardHandler))
+			n, err := sweepRetained(t.Context(), store, bus, "", quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
 			if left := contextIDs(t, store); n != 1 || err != nil || left[want] != (want != "") || len(left) > 1 {
 				t.Errorf("sweepRetained = %d, %v, and %v are left, want %q", n, err, left, want)
 			}
@@ -241,7 +241,7 @@ func TestKeepRetained(t *testing.T) {
 			t.Fatal(err)
 		}
 		var leads atomic.Bool
-		go keepRetained(ctx, leads.Load, store, bus, "", 30*day, slog.New(slog.DiscardHandler))
+		go keepRetained(ctx, leads.Load, store, bus, "", quartz(time.Now, 30*day), slog.New(slog.DiscardHandler))
 		left := func() (conversations, dead int) {
 			for range bus.DeadLetters(t.Context(), "") {
 				dead++

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (s *settings) addRoles(c *cobra.Command) *besides {
 		own := flag.NewFlagSet(r.Name, flag.ContinueOnError)
 		b.all = append(b.all, &beside{name: r.Name, run: r.Open(own), state: "it is starting"})
 		own.VisitAll(func(f *flag.Flag) {
-			if c.Flags().Lookup(f.Name) != nil || s.flags.Lookup(f.Name) != nil {
+			if f.Name == "help" || f.Name == "h" || c.Flags().Lookup(f.Name) != nil || s.flags.Lookup(f.Name) != nil {
 				panic(fmt.Sprintf("the role %q: there is a flag --%s already", r.Name, f.Name))
 			}
 			c.Flags().AddFlag(pflag.PFlagFromGoFlag(f))
@@ -88,7 +89,7 @@ func (r *beside) keep(ctx context.Context, at *role.Site, log *slog.Logger) erro
 	pauses := &backoff.ExponentialBackOff{InitialInterval: rolePause, MaxInterval: maxRolePause, Multiplier: 2, RandomizationFactor: 0.25}
 	for {
 		began := time.Now()
-		err := r.run(ctx, at)
+		err := r.once(ctx, at, log)
 		switch {
 		case ctx.Err() != nil:
 			if err != nil && !errors.Is(err, context.Canceled) {
@@ -111,6 +112,18 @@ func (r *beside) keep(ctx context.Context, at *role.Site, log *slog.Logger) erro
 			return nil
 		}
 	}
+}
+
+// once runs a role, and closes the listeners that it leaves open, so that its next run can listen again. A panic is a failure.
+func (r *beside) once(ctx context.Context, at *role.Site, log *slog.Logger) (err error) {
+	defer at.Close()
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.Error("role has panicked", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			err = fmt.Errorf("panic: %v", cause)
+		}
+	}()
+	return r.run(ctx, at)
 }
 
 // tell takes note of what there is to say of a role.

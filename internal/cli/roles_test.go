@@ -70,6 +70,32 @@ func TestRoleIsRunAgain(t *testing.T) {
 	})
 }
 
+// TestRoleFailsAnyHow has a role fail behind a listener that it leaves open, and by a panic: it is run again, and can listen there again.
+func TestRoleFailsAnyHow(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	r := &beside{name: "ferry", state: "it is starting"}
+	addr, runs := "127.0.0.1:0", 0
+	r.run = func(ctx context.Context, at *role.Site) error {
+		l, err := at.Listen(ctx, addr)
+		if err != nil {
+			return err
+		}
+		addr = l.Addr().String()
+		switch runs++; runs {
+		case 1:
+			return errors.New("no water")
+		case 2:
+			panic("an iceberg")
+		}
+		cancel()
+		return nil
+	}
+	if err := r.keep(ctx, &role.Site{}, slog.New(slog.DiscardHandler)); err != nil || runs != 3 {
+		t.Errorf("keep = %v after %d runs, want nil after 3", err, runs)
+	}
+}
+
 // TestRoleEnds holds which ends of a role are the service's.
 func TestRoleEnds(t *testing.T) {
 	for name, test := range map[string]struct{ err, want error }{
@@ -77,7 +103,7 @@ func TestRoleEnds(t *testing.T) {
 		"for good":      {transport.Permanent(context.DeadlineExceeded), context.DeadlineExceeded},
 	} {
 		r := &beside{state: "it is starting", run: func(context.Context, *role.Site) error { return test.err }}
-		if err := r.keep(t.Context(), nil, slog.New(slog.DiscardHandler)); !errors.Is(err, test.want) {
+		if err := r.keep(t.Context(), &role.Site{}, slog.New(slog.DiscardHandler)); !errors.Is(err, test.want) {
 			t.Errorf("%s: keep = %v, want %v", name, err, test.want)
 		}
 		if _, starting := (&besides{all: []*beside{r}}).trouble(); starting != nil && test.err == nil {

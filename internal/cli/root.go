@@ -126,10 +126,10 @@ func (e *env) newRoot() *cobra.Command {
 		Long: `Cortex asks an LLM which of the agents that are online should do what you ask for, sends them the work,
 and answers from their results. Start with:
 
-    cortex chat                                        talk to it; starts everything it needs
-    cortex agent exec --card card.yaml -- ./prog       in a second terminal: your program is an agent
-    cortex init first                                  a folder to start from, and what to type then`,
-		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --context demo 'what time is it in Tokyo?'",
+    cortex chat                                   talk to it
+    cortex agent exec --card card.yaml -- ./prog  your program is an agent
+    cortex init first                             a folder to start from`,
+		Example:       "  cortex chat\n  echo 'Echo this!' | cortex chat\n  cortex ask --conversation demo 'what time is it in Tokyo?'",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       buildVersion(),
@@ -149,6 +149,7 @@ and answers from their results. Start with:
 	})
 	root.SetVersionTemplate(versionLine())
 	root.SetUsageFunc(e.usage)
+	root.SetHelpFunc(e.help)
 	root.SetHelpCommand(newHelp(root))
 	e.settings.common(root.PersistentFlags())
 	doctor := e.newDoctor()
@@ -158,7 +159,7 @@ and answers from their results. Start with:
 		commands []*cobra.Command
 	}{
 		{"run", []*cobra.Command{e.newChat(), e.newAsk(), e.newInit(), e.newServe(), e.newAgent(), e.newAuth()}},
-		{"look", []*cobra.Command{e.newAgents(), e.newSessions(), e.newHistory(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
+		{"look", []*cobra.Command{e.newAgents(), e.newConversations(), hidden(e.newHistory()), e.newWhy(), e.newTasks(), e.newReplicas(), e.newDead(), doctor, e.newPrompt(), e.newLLM(), e.newEval(), e.newBench(), e.newTorture(), e.newVersion()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -171,8 +172,14 @@ and answers from their results. Start with:
 	root.AddCommand(config, newSettingsHelp(root), e.newMan())
 	e.completeValues(root)
 	e.settle(root)
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(renamed[name], name))
+	})
 	return root
 }
+
+// renamed has the names of flags that they had before.
+var renamed = map[string]string{"context": "conversation", "contexts": "conversations"}
 
 // handleSignals ends the command's context when the process is asked to end, also by its terminal that is closed; the second time it ends
 // at once. In a chat on a terminal Ctrl-C is the chat's: there it stops a turn.
@@ -206,4 +213,10 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// hidden is a command under a name that it had before.
+func hidden(c *cobra.Command) *cobra.Command {
+	c.Hidden = true
+	return c
 }

@@ -275,7 +275,7 @@ func serveHealth(ctx context.Context, l net.Listener, log *slog.Logger, running 
 		}
 		own := n.orchestrator.Owned()
 		fmt.Fprintf(w, "ok\nowns %d of %d partitions: %s\n", len(own), transport.Partitions, ranges(own))
-		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), beside, scarce()) {
+		for _, line := range slices.Concat(n.orchestrator.Trouble(), n.Registry.Trouble(), n.damage(), n.clock.trouble(), beside, scarce()) {
 			fmt.Fprintln(w, line)
 		}
 	})

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"os"
@@ -24,10 +25,10 @@ var settingFlags = strings.Fields(`
 
 // actionFlags say what one command is to do.
 var actionFlags = strings.Fields(`
-	agent skill input file output config help context continue json verbose once dir all yes force limit seen revoke repair new online
+	name url agent skill input file output config help conversation continue json verbose once dir all yes force limit seen revoke repair new online
 	ability tag text version state owner lang
 	queries oos learn multi k grow
-	contexts turns tcp llm-delay delegations time-limit entries conversations for
+	turns tcp llm-delay delegations time-limit entries conversations for
 	kills topology seed keep clients`)
 
 // exceptions are actions under the name of a setting.
@@ -184,4 +185,22 @@ func TestSettingsHelp(t *testing.T) {
 	if len(listed) != len(settingFlags) {
 		t.Errorf("%d settings are listed, want %d", len(listed), len(settingFlags))
 	}
+}
+
+// TestFlagsSayWhatTheyTake holds that each flag which takes something says what, in a word of capital letters, and that a short flag means the
+// same wherever it is.
+func TestFlagsSayWhatTheyTake(t *testing.T) {
+	short := map[string]string{}
+	eachFlag((&env{settings: settings{program: self, node: new(nodeSettings)}}).newRoot(), func(c *cobra.Command, f *pflag.Flag) {
+		if name, usage := pflag.UnquoteUsage(f); f.Value.Type() != "bool" && (name == "" || name != strings.ToUpper(name)) {
+			t.Errorf("%s --%s takes %q: %s", c.CommandPath(), f.Name, name, usage)
+		}
+		if f.Shorthand == "" {
+			return
+		}
+		if other := cmp.Or(short[f.Shorthand], f.Name); other != f.Name {
+			t.Errorf("-%s is --%s and, of %s, --%s", f.Shorthand, other, c.CommandPath(), f.Name)
+		}
+		short[f.Shorthand] = f.Name
+	})
 }

@@ -345,7 +345,7 @@ func addresses(list string) (string, error) {
 // readConfig reads the settings of the file: those that flags have are returned as text. Keys that no command knows are
 // errors.
 func (s *settings) readConfig(cmd *cobra.Command) (map[string]string, *document.Document, error) {
-	if f := cmd.Flags().Lookup("config"); f != nil && !f.Changed {
+	if !s.flags.Lookup("config").Changed { // a command may have another one of this name
 		var set bool
 		if s.config, set = os.LookupEnv("CORTEX_CONFIG"); set {
 			s.given["config"] = fromEnv

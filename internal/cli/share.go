@@ -19,17 +19,17 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport/nats/auth"
 )
 
-func (e *env) newSessionsShare() *cobra.Command {
+func (e *env) newShare() *cobra.Command {
 	var revoke bool
 	c := &cobra.Command{
-		Use:   "share CONTEXT NAME…",
+		Use:   "share CONVERSATION NAME…",
 		Short: "Let others speak in a conversation of yours",
 		Long: `Let others speak in a conversation that you began, where a server has keys: people by the names that ` + "`" + `cortex auth add user` + "`" + ` gave
 them, agents as agent:ID. Reading it needs no leave: people of a tenant may read all its conversations.`,
-		Example: "  cortex sessions share demo bob\n  cortex sessions share demo bob agent:weather --revoke",
+		Example: "  cortex conversations share demo bob\n  cortex conversations share demo bob agent:weather --revoke",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return usagef("which conversation, and with whom? cortex sessions share demo bob")
+				return usagef("which conversation, and with whom? cortex conversations share demo bob")
 			}
 			return nil
 		},
@@ -85,7 +85,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 		return err
 	}
 	if conv.Seq == 0 {
-		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+		return noConversation(contextID)
 	}
 	if n := len(conv.Shared); n+len(p.With) > conversation.MaxShared {
 		return fmt.Errorf("conversation %s is shared with %d already, and at most %d are possible: take it from others with --revoke first", contextID, n, conversation.MaxShared)
@@ -105,7 +105,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 		return err
 	}
 	if !done {
-		return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex sessions` shows it", contextID)
+		return fmt.Errorf("conversation %s is not shared so yet: it is when the Cortex that runs comes to it; `cortex conversations` shows it", contextID)
 	}
 	fmt.Fprintln(e.stdout, shareLine(p))
 	e.warnOfNames(ctx, conv, p.With)

@@ -7,16 +7,19 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/router"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
 // writeShortlist writes a line for each candidate, with columns for its id, score, skill, and why it is one.
 func writeShortlist(out *strings.Builder, indent string, list []conversation.Shortlisted) {
-	var rows [][]string
+	t := table.New("", "", "", "")
 	for _, c := range list {
-		rows = append(rows, []string{prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), prompt.Clean(c.Reason, maxSaid)})
+		t.Row(prompt.Clean(c.ID, 60), fmt.Sprintf("%.2f", c.Score), prompt.Clean(c.Skill, 40), prompt.Clean(c.Reason, maxSaid))
 	}
-	_ = writeColumns(out, indent, rows) // a builder never fails
+	for line := range strings.Lines(t.Render(0, nil)) {
+		out.WriteString(indent + line)
+	}
 }
 
 // whyChosen tells which agents a decision was offered out of many, unless it was the same ones as before, and what the model

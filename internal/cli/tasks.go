@@ -12,6 +12,7 @@ import (
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -20,21 +21,27 @@ const scanned = 1000
 
 func (e *env) newTasks() *cobra.Command {
 	var asJSON bool
-	list := func(cmd *cobra.Command, _ []string) error {
-		return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.listTasks(ctx, b, asJSON) })
+	list := func(c *cobra.Command) *cobra.Command {
+		var most limit
+		c.Args = exactArgs()
+		c.RunE = func(cmd *cobra.Command, _ []string) error {
+			if err := most.check(); err != nil {
+				return err
+			}
+			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error { return e.listTasks(ctx, b, most, asJSON) })
+		}
+		most.add(c.Flags())
+		return c
 	}
-	c := &cobra.Command{
-		Use:     "tasks",
-		Short:   "List what agents are working on",
-		Example: "  cortex tasks\n  cortex tasks cancel 5f0c2a54-…",
-		Args:    exactArgs(),
-		RunE:    list,
-	}
+	c := list(&cobra.Command{
+		Use: "tasks", Short: "List what agents are working on", Example: "  cortex tasks\n  cortex tasks show 5f0c2a54\n  cortex tasks cancel 5f0c2a54",
+	})
 	c.PersistentFlags().BoolVar(&asJSON, "json", false, "as JSON")
 	c.AddCommand(
-		&cobra.Command{Use: "list", Short: "List what agents are working on", Example: "  cortex tasks list", Args: exactArgs(), RunE: list},
+		list(&cobra.Command{Use: "list", Short: "List what agents are working on", Example: "  cortex tasks list"}),
+		e.newTaskShow(&asJSON),
 		&cobra.Command{
-			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54-…", Args: exactArgs("ID"),
+			Use: "cancel ID", Short: "Cancel a task", Example: "  cortex tasks cancel 5f0c2a54", Args: exactArgs("ID"),
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.cancelTask(ctx, l, args[0]) })
 			},
@@ -57,6 +64,14 @@ type openTask struct {
 	Deadline  time.Time     `json:"deadline"`
 }
 
+func newOpenTask(contextID string, t *conversation.Task) openTask {
+	o := openTask{contextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
+	for _, a := range t.Tried {
+		o.Tried = append(o.Tried, a.Agent)
+	}
+	return o
+}
+
 // openTasks calls f for each open task of the conversations changed last, until it returns false. It returns how many of the conversations are
 // damaged, whose tasks are not known.
 func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int, err error) {
@@ -77,11 +92,7 @@ func openTasks(ctx context.Context, l *link, f func(openTask) bool) (damaged int
 			return damaged, err
 		}
 		for _, t := range slices.Concat(conv.Running(), conv.Waiting(), conv.Asked()) {
-			o := openTask{info.ContextID, t.ID, t.Agent, t.State(), max(t.Attempt, 1), []string{}, t.Text, t.Sent, t.Deadline}
-			for _, a := range t.Tried {
-				o.Tried = append(o.Tried, a.Agent)
-			}
-			if !f(o) {
+			if !f(newOpenTask(info.ContextID, t)) {
 				return damaged, nil
 			}
 		}
@@ -96,7 +107,7 @@ func (e *env) tellDamaged(damaged int) {
 	}
 }
 
-func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
+func (e *env) listTasks(ctx context.Context, b *backend, most limit, asJSON bool) error {
 	list := []openTask{}
 	damaged, err := openTasks(ctx, b.link, func(t openTask) bool { list = append(list, t); return true })
 	if err != nil {
@@ -104,7 +115,7 @@ func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 	}
 	defer e.tellDamaged(damaged)
 	if asJSON {
-		return writeJSON(e, list)
+		return writeJSON(e, list[:min(e.most(most, asJSON), len(list))])
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(e.stderr, "no agent is working on anything")
@@ -114,23 +125,17 @@ func (e *env) listTasks(ctx context.Context, b *backend, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	for i := range list { // some may have left
-		alike.Add(list[i].Agent)
+	shown := list[:min(e.most(most, asJSON), len(list))]
+	infos := make([]repl.TaskInfo, len(shown))
+	for i, o := range shown {
+		alike.Add(o.Agent) // it may have left
+		infos[i] = repl.TaskInfo{ID: o.TaskID, Agent: o.Agent, State: o.State, Attempt: o.Attempt, Text: o.Text, Started: o.Sent}
 	}
-	t := newList(e.stdout, "TASK", "AGENT", "STATE", "SENT", "TEXT")
-	for _, o := range list {
-		state := stateWord(o.State)
-		if o.Attempt > 1 {
-			state += fmt.Sprintf(", attempt %d", o.Attempt)
-		}
-		named := alike.Named(o.Agent)
-		t.row(string(o.TaskID), named, state, ago(o.Sent, now), o.Text)
-		if named != o.Agent {
-			t.mark(named)
-		}
+	if err := e.show(repl.TaskTable(infos, alike.Named, time.Now())); err != nil {
+		return err
 	}
-	return t.flush()
+	e.sayMore(len(shown) < len(list))
+	return nil
 }
 
 var errNoTask = errors.New("no such open task: `cortex tasks` lists them")

@@ -43,16 +43,16 @@ status is 1 when anything is wrong; then everything that was written is kept.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&cfg.Kills, "kills", 100, "how often something is killed")
-	f.StringVar(&cfg.Topology, "topology", torture.Single, "single: one process; replicas: three and a NATS server; cluster: three and three servers")
+	f.IntVar(&cfg.Kills, "kills", 100, "kill something `N` times")
+	f.StringVar(&cfg.Topology, "topology", torture.Single, "`WHAT` is killed: single: one process; replicas: three and a NATS server; cluster: three and three servers")
 	f.Uint64Var(&cfg.Seed, "seed", 0, "`NUMBER` that says what is killed when (default: a random one)")
 	f.BoolVar(&asJSON, "json", false, "the report as one line of JSON")
 	f.StringVar(&keep, "keep", "", "write everything to `DIR`, which is made, and keep it (default: a temporary one, kept when something is wrong)")
-	f.IntVar(&cfg.Agents, "agents", 4, "how many different agents there are")
-	f.IntVar(&cfg.Clients, "clients", 2, "how many clients there are")
-	f.IntVar(&cfg.Conversations, "conversations", 16, "how many conversations are held at the same time")
-	f.IntVar(&cfg.LongEntries, "entries", 5000, "how long two of the conversations are from the beginning")
-	f.DurationVar(&cfg.Limit, "time-limit", 0, "kill no longer than this (default: two seconds a kill, and a minute)")
+	f.IntVar(&cfg.Agents, "agents", 4, "`N` different agents are there")
+	f.IntVar(&cfg.Clients, "clients", 2, "`N` clients are there")
+	f.IntVar(&cfg.Conversations, "conversations", 16, "`N` conversations are held at the same time")
+	f.IntVar(&cfg.LongEntries, "entries", 5000, "how many entries, `N`, two of the conversations have from the beginning")
+	f.DurationVar(&cfg.Limit, "time-limit", 0, "kill no longer than this `TIME` (default: two seconds a kill, and a minute)")
 	c.AddCommand(e.newTortured("server FILE", "Run a NATS server with a configuration file", []string{"FILE"},
 		func(ctx context.Context, args []string, log *slog.Logger) error {
 			return torture.Server(ctx, args[0], log)

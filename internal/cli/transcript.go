@@ -68,7 +68,7 @@ func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl
 				continue
 			}
 			if p.Status.State != a2a.TaskStateCompleted {
-				text = strings.TrimSuffix(stateWord(p.Status.State)+": "+text, ": ")
+				text = strings.TrimSuffix(repl.StateName(p.Status.State)+": "+text, ": ")
 			}
 			var files []*a2a.Part
 			if r, ok := conversation.ResultOf(entry.Cause); ok && r.TaskID == p.TaskID {
@@ -85,12 +85,4 @@ func linesOf(conv *conversation.Conversation, entry *conversation.Entry) []*repl
 		}
 	}
 	return lines
-}
-
-// stateWord is a task's state in small letters. An agent that wants a login asks the user, so that auth-required is Cortex's own.
-func stateWord(s a2a.TaskState) string {
-	if s == a2a.TaskStateAuthRequired {
-		return "waits for your yes"
-	}
-	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(string(s), "TASK_STATE_")), "_", " ")
 }

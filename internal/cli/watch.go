@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/registry"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
@@ -151,7 +152,7 @@ func printEvent(w io.Writer, e registry.Event, alike *lookalikes) {
 	if e.Kind == registry.EventRegistered || e.Kind == registry.EventUpdated {
 		detail = marked(alike.mark(e.Record), detail)
 	}
-	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, pad(prompt.Clean(e.AgentID, 60), 24), detail)
+	line := fmt.Sprintf("%s  %-20s  %s  %s", e.Time.Local().Format(time.TimeOnly), e.Kind, table.Pad(prompt.Clean(e.AgentID, 60), 24), detail)
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 

@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/spf13/cobra"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/cortex/storage"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -20,6 +23,41 @@ const maxSaid = 4000
 
 // maxWhyFiles bounds how many files of a task are named.
 const maxWhyFiles = 4
+
+func (e *env) newWhy() *cobra.Command {
+	return &cobra.Command{
+		Use: "why [CONVERSATION]", Short: "Show how the last answer came about",
+		Long: `Show how the last answer of a conversation came about: who was asked, why, by which model, and what it cost. Without CONVERSATION it is
+your last one.`,
+		Example: "  cortex why\n  cortex why demo", Args: cobra.MaximumNArgs(1), ValidArgsFunction: first(e.completeIDs(conversationIDs)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
+				id, err := "", error(nil)
+				if len(args) > 0 {
+					id, err = b.conversation(ctx, args[0])
+				} else {
+					id, err = b.lastConversation(ctx)
+				}
+				if err != nil {
+					return err
+				}
+				conv, err := storage.Load(ctx, b.store, b.tenant, id)
+				if err == nil && conv.Seq == 0 {
+					err = noConversation(id)
+				}
+				if err != nil {
+					return err
+				}
+				text, err := b.why(ctx, id)
+				if err != nil {
+					return err
+				}
+				_, err = printText(e.stdout, "%s", repl.Sanitize(text))
+				return err
+			})
+		},
+	}
+}
 
 // why explains the last turn: each decision with its reason, and what it cost, and each task that was tried again.
 func (b *backend) why(ctx context.Context, contextID string) (string, error) {

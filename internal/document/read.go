@@ -7,13 +7,19 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
+	"time"
 )
 
 // ErrTooLarge is wrapped by the errors for a file above its bound.
 var ErrTooLarge = errors.New("too large")
 
+// pipePatience bounds how long a pipe may have no writer, or nothing new to read. It leaves time for a program that makes a file as it is read.
+const pipePatience = 30 * time.Second
+
 // Read returns the content of a file of at most most bytes. The file may be a pipe, a terminal or a device, which is read to its end or to one byte
-// too many, so that an endless one is refused as too large. Waiting for it ends with ctx. Errors name the file.
+// too many, so that an endless one is refused as too large. Waiting for it ends with ctx, and waiting for a pipe also when nothing comes of it for
+// half a minute. Errors name the file.
 func Read(ctx context.Context, path string, most int) ([]byte, error) {
 	f, err := Open(ctx, path, most)
 	if err != nil {
@@ -26,24 +32,35 @@ func Read(ctx context.Context, path string, most int) ([]byte, error) {
 // ReadRegular is [Read] for files that are read again, or whose owner and mode matter: it refuses a pipe or a device. It also returns the
 // information of the file that was read, since another file may have that name by now.
 func ReadRegular(path string, most int) ([]byte, fs.FileInfo, error) {
-	info, err := stat(path) // before opening it: opening a pipe blocks
+	info, err := stat(path) // before opening it: opening a device may have effects
 	if err != nil {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is not a file", path)
+		return nil, nil, notFile(path)
 	}
-	f, err := open(path)
+	return readRegular(path, most)
+}
+
+// readRegular opens and reads a file that may have become a pipe or a device by now, without blocking.
+func readRegular(path string, most int) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, plain(path, err)
 	}
 	defer f.Close() //nolint:errcheck // it was read only
-	if info, err = f.Stat(); err != nil {
-		return nil, nil, err
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, plain(path, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, notFile(path)
 	}
 	b, err := io.ReadAll(&File{f: f, path: path, left: most, most: most, ended: func() error { return nil }})
 	return b, info, err
 }
+
+func notFile(path string) error { return fmt.Errorf("%s is not a file", path) }
 
 // File is a file with a bound on its size. See [Open].
 type File struct {
@@ -53,11 +70,17 @@ type File struct {
 	most int
 
 	ended func() error // returns why waiting has ended, or nil
-	stop  func() bool
+	stop  func()
+	late  *time.Timer // ends waiting for a pipe, or nil
+	wait  time.Duration
 }
 
 // Open opens a file for reading piece by piece, with the bounds of [Read]. The caller closes it.
 func Open(ctx context.Context, path string, most int) (*File, error) {
+	return openFor(ctx, path, most, pipePatience)
+}
+
+func openFor(ctx context.Context, path string, most int, patience time.Duration) (*File, error) {
 	info, err := stat(path)
 	if err != nil {
 		return nil, err
@@ -65,20 +88,36 @@ func Open(ctx context.Context, path string, most int) (*File, error) {
 	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a folder, not a file", path)
 	}
-	var f *os.File
-	if info.Mode().IsRegular() {
-		f, err = open(path)
-	} else {
-		f, err = openStream(ctx, path)
+	ctx, end := context.WithCancelCause(ctx)
+	o := &File{path: path, left: most, most: most, wait: patience, ended: func() error { return context.Cause(ctx) }}
+	if info.Mode()&fs.ModeNamedPipe != 0 {
+		o.late = time.AfterFunc(patience, func() {
+			end(fmt.Errorf("%s is a pipe of which nothing has come for %s: does a program write to it? Else name a file", path, patience))
+		})
 	}
+	if info.Mode().IsRegular() {
+		o.f, err = open(path)
+	} else {
+		o.f, err = openStream(ctx, path)
+	}
+	o.pause()
 	if err != nil {
+		end(nil)
 		return nil, err
 	}
-	return &File{
-		f: f, path: path, left: most, most: most,
-		ended: func() error { return context.Cause(ctx) },
-		stop:  context.AfterFunc(ctx, func() { f.Close() }), //nolint:errcheck // it unblocks Read
-	}, nil
+	stop := context.AfterFunc(ctx, func() { o.f.Close() }) //nolint:errcheck // it unblocks Read
+	o.stop = func() {
+		stop()
+		end(nil)
+	}
+	return o, nil
+}
+
+// pause stops the time that a pipe has, while nobody waits for it.
+func (f *File) pause() {
+	if f.late != nil {
+		f.late.Stop()
+	}
 }
 
 // Read implements [io.Reader]. The error wraps [ErrTooLarge] when the file exceeds its bound.
@@ -86,7 +125,11 @@ func (f *File) Read(b []byte) (int, error) {
 	if f.left < 0 {
 		return 0, f.tooLarge()
 	}
+	if f.late != nil {
+		f.late.Reset(f.wait)
+	}
 	n, err := f.f.Read(b[:min(len(b), f.left+1)])
+	f.pause()
 	if f.left -= n; f.left < 0 {
 		return n + f.left, f.tooLarge()
 	}

@@ -33,6 +33,8 @@ type Orphans struct {
 	Bus    transport.FileKeeper
 	Tenant string
 	Now    func() time.Time // nil: time.Now
+	// Dated returns when a piece was stored that the transport dates t, by the clock of Now; nil: t. They differ when the clock was set meanwhile.
+	Dated func(t time.Time) time.Time
 
 	began  time.Time
 	seed   maphash.Seed
@@ -166,6 +168,9 @@ func (f *Orphans) look(ctx context.Context, contextID string, files, due []trans
 		}
 		if err != nil {
 			return err
+		}
+		if f.Dated != nil {
+			at = f.Dated(at)
 		}
 		if at.Before(f.began) && f.began.Sub(at) < awayFor {
 			at = f.began

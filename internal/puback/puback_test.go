@@ -1,8 +1,18 @@
 package puback
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 )
 
 // What plain accepts, it reads as encoding/json does.
@@ -32,5 +42,147 @@ func TestPlainReadsAcknowledgements(t *testing.T) {
 	}
 	if seq, ok := plain([]byte(`{"stream":"CORTEX_INBOX","seq":18446744073709551615}`)); !ok || seq != 1<<64-1 {
 		t.Errorf("got %d, %t", seq, ok)
+	}
+}
+
+// connected returns a connection to a server without JetStream. The test answers in its place.
+func connected(t *testing.T) *nats.Conn {
+	t.Helper()
+	ns, err := server.NewServer(&server.Options{DontListen: true, NoSigs: true, NoLog: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Start()
+	nc, err := nats.Connect("", nats.InProcessServer(ns), nats.ReconnectBufSize(-1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		nc.Close()
+		ns.Shutdown()
+		ns.WaitForShutdown()
+	})
+	return nc
+}
+
+func ack(seq int) []byte { return fmt.Appendf(nil, `{"stream":"S","seq":%d}`, seq) }
+
+// stream answers what is published to a subject.
+func stream(t *testing.T, nc *nats.Conn, subject string, answer func(*nats.Msg)) {
+	t.Helper()
+	if _, err := nc.Subscribe(subject, answer); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnswersReachWhoWaits publishes more messages at once than there are places, and checks that each publish gets its own answer.
+func TestAnswersReachWhoWaits(t *testing.T) {
+	nc := connected(t)
+	const most, sides, each = 3, 10, 50
+	addresses := map[string]bool{}
+	stream(t, nc, "s", func(m *nats.Msg) {
+		addresses[m.Reply[:strings.LastIndexByte(m.Reply, '.')]] = true
+		seq, _ := strconv.Atoi(string(m.Data))
+		nc.Publish(m.Reply, ack(seq)) //nolint:errcheck // who waits tells
+	})
+	p := New(nc, most)
+	var all sync.WaitGroup
+	for side := range sides {
+		all.Go(func() {
+			for i := range each {
+				want := uint64(1 + side*each + i)
+				got, err := p.Publish(t.Context(), &nats.Msg{Subject: "s", Data: strconv.AppendUint(nil, want, 10)}, time.Minute)
+				if got != want || err != nil {
+					t.Errorf("Publish = %d, %v; want %d", got, err, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(addresses) > most {
+		t.Errorf("%d addresses for answers, want at most %d", len(addresses), most)
+	}
+}
+
+// TestLateAnswerIsNobodys sends answers too late, and twice. The next publish must not take them for its own.
+func TestLateAnswerIsNobodys(t *testing.T) {
+	nc := connected(t)
+	late := make(chan *nats.Msg, 1)
+	stream(t, nc, "late", func(m *nats.Msg) { late <- m })
+	stream(t, nc, "twice", func(m *nats.Msg) {
+		m.Respond(ack(1)) //nolint:errcheck // who waits tells
+		m.Respond(ack(1)) //nolint:errcheck // nobody wants it
+	})
+	stream(t, nc, "refused", func(m *nats.Msg) {
+		m.Respond([]byte(`{"error":{"code":503,"err_code":10008}}`)) //nolint:errcheck // who waits tells
+		m.Respond(ack(1))                                            //nolint:errcheck // nobody wants it
+	})
+	stream(t, nc, "next", func(m *nats.Msg) { m.Respond(ack(2)) }) //nolint:errcheck // who waits tells
+	p := New(nc, 1)
+	next := func(what string) {
+		t.Helper()
+		if seq, err := p.Publish(t.Context(), &nats.Msg{Subject: "next"}, time.Minute); seq != 2 || err != nil {
+			t.Errorf("behind %s, Publish = %d, %v; want 2", what, seq, err)
+		}
+	}
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "late"}, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without an answer, Publish = %v", err)
+	}
+	(<-late).Respond(ack(1)) //nolint:errcheck // nobody wants it
+	next("a late answer")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		m := <-late
+		cancel()
+		m.Respond(ack(1)) //nolint:errcheck // nobody wants it
+	}()
+	if _, err := p.Publish(ctx, &nats.Msg{Subject: "late"}, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("when its context ends, Publish = %v", err)
+	}
+	next("a context that ended")
+	if seq, err := p.Publish(t.Context(), &nats.Msg{Subject: "twice"}, time.Minute); seq != 1 || err != nil {
+		t.Errorf("Publish = %d, %v", seq, err)
+	}
+	next("two answers")
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "refused"}, time.Minute); err == nil {
+		t.Error("Publish has no error for a refusal")
+	}
+	next("a refusal and an answer")
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "nobody"}, time.Minute); !errors.Is(err, nats.ErrNoResponders) {
+		t.Errorf("without a stream, Publish = %v", err)
+	}
+	next("no stream")
+}
+
+// TestFail ends publishes in flight, by Fail and by closing the connection.
+func TestFail(t *testing.T) {
+	nc := connected(t)
+	asked := make(chan struct{}, 2)
+	stream(t, nc, "silent.*", func(*nats.Msg) { asked <- struct{}{} })
+	p := New(nc, 2)
+	publish := func(subject string) <-chan error {
+		failed := make(chan error, 1)
+		go func() {
+			_, err := p.Publish(context.WithoutCancel(t.Context()), &nats.Msg{Subject: subject}, time.Minute)
+			failed <- err
+		}()
+		<-asked
+		return failed
+	}
+	a, b := publish("silent.a"), publish("silent.b")
+	refused := errors.New("refused")
+	p.Fail(func(subject string) bool { return subject == "silent.a" }, refused)
+	if err := <-a; !errors.Is(err, refused) {
+		t.Errorf("Publish = %v, want that it was refused", err)
+	}
+	nc.Close()
+	if err := <-b; !errors.Is(err, nats.ErrDisconnected) {
+		t.Errorf("when the connection is lost, Publish = %v", err)
+	}
+	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "silent.c"}, time.Minute); !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("on a connection that is closed, Publish = %v", err)
 	}
 }

@@ -24,7 +24,7 @@ export OPENAI_API_KEY=x GEMINI_API_KEY=x OPENAI_BASE_URL="$url/v1" GOOGLE_GEMINI
 failed=0
 for llm in openai gemini; do
 	while IFS='|' read -r question answer; do
-		got=$(CORTEX_AGENTS=calc,clock "$work/cortex" ask --llm "$llm" --context "$llm" "$question" 2>&1) || true
+		got=$(CORTEX_AGENTS=calc,clock "$work/cortex" ask --llm "$llm" --conversation "$llm" "$question" 2>&1) || true
 		if [ "$got" = "$answer" ]; then
 			echo "ok      $llm: $question -> $got"
 		else

@@ -42,7 +42,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	}
 	more := len(sealed) - len(is.chunks[n])
 	if w.fileBytes+more > maxFileBytes {
-		return fmt.Errorf("%w: %s are kept, which is as much as there may be: delete conversations that have some (`cortex sessions delete`)", transport.ErrFilesFull, transport.SizeText(int64(w.fileBytes)))
+		return fmt.Errorf("%w: %s are kept, which is as much as there may be: delete conversations that have some (`cortex conversations delete`)", transport.ErrFilesFull, transport.SizeText(int64(w.fileBytes)))
 	}
 	w.fileBytes += more
 	w.files[o] = is

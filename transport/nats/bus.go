@@ -140,12 +140,14 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	how = append(how, b.expectQuestion)
 	dialing, done := context.WithCancel(ctx)
 	defer done()
-	if b.nc.Conn, err = connectFirst(ctx, o, append(b.connOptions(dialing, o), how...)); err != nil {
+	nc, err := connectFirst(ctx, o, append(b.connOptions(dialing, o), how...))
+	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, dialError(o, err, b.reached.Load())
 	}
+	b.nc.connected(nc, who.Limited())
 	url, name := o.URL, cmp.Or(o.Name, "cortex")
 	b.connect = func(what string) (*natsgo.Conn, error) {
 		return natsgo.Connect(url, append(b.sideOptions(name+" ("+what+")"), how...)...)

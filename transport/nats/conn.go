@@ -10,8 +10,12 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/cortex-orchestrator/cortex/internal/puback"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
+
+// maxStoring is how many messages may wait at a time for their stream to store them.
+const maxStoring = 256
 
 // conn is the connection to the server. It adds the gateway's prefix to what it publishes when its credentials need one (see package auth), and
 // hands a refusal of the server to the call that waits for an answer.
@@ -22,6 +26,7 @@ type conn struct {
 	failed atomic.Pointer[error] // why the server refused to reconnect
 
 	mu      sync.Mutex
+	stores  *puback.Publisher // nil before the connection is there, and for a guest
 	waiting map[*waiter]struct{}
 }
 
@@ -43,6 +48,35 @@ func (c *conn) PublishRequest(subject, reply string, data []byte) error {
 
 // PublishMsg publishes m without changing it.
 func (c *conn) PublishMsg(m *natsgo.Msg) error { return c.Conn.PublishMsg(c.through(m)) }
+
+// connected sets the connection. That of a guest, behind a gateway, may have few subscriptions, which a Publisher needs.
+func (c *conn) connected(nc *natsgo.Conn, guest bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Conn = nc
+	if !guest {
+		c.stores = puback.New(nc, maxStoring)
+	}
+}
+
+// store publishes m to its stream and waits until the server has stored it. It tries once, and may set the Reply of m.
+func (c *conn) store(ctx context.Context, m *natsgo.Msg) error {
+	m = c.through(m)
+	if c.stores != nil {
+		_, err := c.stores.Publish(ctx, m, attemptTimeout)
+		return err
+	}
+	expecting, done := c.expect(ctx, func(subject string) bool { return subject == m.Subject })
+	defer done()
+	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
+	defer cancel()
+	_, err := puback.Request(attempt, c.Conn, m)
+	err = cause(expecting, err)
+	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+		err = natsgo.ErrDisconnected
+	}
+	return err
+}
 
 // RequestWithContext returns the answer to a request. The error wraps ErrForbidden when the server refuses the subject.
 func (c *conn) RequestWithContext(ctx context.Context, subject string, data []byte) (*natsgo.Msg, error) {
@@ -113,6 +147,9 @@ func (c *conn) lost() {
 	for w := range c.waiting {
 		w.end(natsgo.ErrDisconnected)
 	}
+	if c.stores != nil {
+		c.stores.Fail(func(string) bool { return true }, natsgo.ErrDisconnected)
+	}
 }
 
 // refused ends the calls that the refusal err concerns. It returns false when err is no refusal.
@@ -127,6 +164,9 @@ func (c *conn) refused(err error) bool {
 		if w.concerns(subject) {
 			w.end(why)
 		}
+	}
+	if c.stores != nil {
+		c.stores.Fail(func(s string) bool { return s == subject }, why)
 	}
 	return true
 }

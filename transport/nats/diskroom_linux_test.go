@@ -1,6 +1,12 @@
 package nats
 
 import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -55,4 +61,85 @@ func TestSmallDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.until(t, "when files were removed", func(err error) bool { return err == nil })
+}
+
+// TestStartOnFullDisk fills the disk of a store to the last byte: a start gives up its reserve, and what was stored can be deleted. The reserve is there
+// again when there is room. Where no disk may be mounted it has nothing to fill, and says so.
+func TestStartOnFullDisk(t *testing.T) {
+	root := t.TempDir()
+	if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=96m"); err != nil {
+		t.Logf("NOTHING WAS TESTED: a small disk cannot be mounted here: %v", err)
+		return
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(root, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, reserve := filepath.Join(root, "nats"), filepath.Join(root, "nats", "reserve")
+	start := func() (*Server, *Bus) {
+		t.Helper()
+		srv, err := StartServer(t.Context(), &ServerOptions{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(srv.Shutdown)
+		b, err := Dial(t.Context(), &Options{Server: srv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return srv, b
+	}
+	srv, b := start()
+	publish(t, b, transport.Inbox("", "away"), "c", strings.Repeat("x", 1<<20))
+	srv.room.keepReserve()
+	if is, err := os.Stat(reserve); err != nil || is.Size() != 8<<20 {
+		t.Fatalf("the reserve is %v, %v, want 8 MiB", is, err)
+	}
+	b.Close()
+	srv.Shutdown()
+
+	junk, err := os.Create(filepath.Join(root, "junk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(junk, zeros{}); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk: %v, want ENOSPC", err)
+	}
+	junk.Close()
+	srv, b = start()
+	if _, err := os.Stat(reserve); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the reserve on a full disk: %v, want it gone", err)
+	}
+	if err := b.Publish(t.Context(), transport.Inbox("", transport.Cortex), message(transport.Inbox("", transport.Cortex), "c2", "new")); !errors.Is(err, transport.ErrFull) {
+		t.Errorf("a new message on a full disk: %v, want ErrFull", err)
+	}
+	if err := b.Erase(t.Context(), "", "c"); err != nil {
+		t.Errorf("deleting on a full disk: %v, want nil", err)
+	}
+	select {
+	case err := <-srv.Broken():
+		t.Errorf("the server has given its store up: %v", err)
+	default:
+	}
+	srv.room.keepReserve()
+	if _, err := os.Stat(reserve); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the reserve while the disk is full: %v, want none", err)
+	}
+	if err := os.Remove(junk.Name()); err != nil {
+		t.Fatal(err)
+	}
+	srv.room.keepReserve()
+	if _, err := os.Stat(reserve); err != nil {
+		t.Errorf("the reserve when there is room: %v, want it", err)
+	}
+	b.Close()
+}
+
+// zeros reads as zeros without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }

@@ -160,25 +160,26 @@ func (f *feed) receive(m *natsgo.Msg) {
 	f.asked--
 	f.heard = time.Now()
 	in.mu.Unlock()
-	if in.ordered && !f.inOrder(m) {
+	meta, err := m.Metadata()
+	if err != nil {
+		in.bus.log.Warn("message without delivery data", "subject", oneLine(m.Subject, 200), "err", err)
 		return
 	}
-	f.p.take(m)
+	if in.ordered && !f.inOrder(meta) {
+		return
+	}
+	f.p.take(m, meta)
 }
 
-// inOrder reports whether no event is missing before m. If one is, the feed ends: the next feed resets the consumer, and the server delivers the
-// events that are dropped here again.
-func (f *feed) inOrder(m *natsgo.Msg) bool {
+// inOrder reports whether no event is missing before a message. If one is, the feed ends: the next feed resets the consumer, and the server
+// delivers the events that are dropped here again.
+func (f *feed) inOrder(meta *natsgo.MsgMetadata) bool {
 	switch {
 	case f.failed.Load():
 		return false
 	case f.p.in.bus.nc.Stats().Reconnects != f.conn: // a pull can survive its connection at the server, while events were lost with the connection
 		f.fail(errReconnected)
 		return false
-	}
-	meta, err := m.Metadata()
-	if err != nil {
-		return true // take handles it
 	}
 	// A consumer's new leader does not send what the previous leader counted as delivered but could not send any more.
 	if f.next != 0 && meta.Sequence.Consumer != f.next {

@@ -206,8 +206,8 @@ func (b *Bus) Awaited(ctx context.Context, tenant, contextID string) (map[transp
 	return named, nil
 }
 
-// RemoveObject implements [transport.FileKeeper]. Behind a gateway, a caller may remove only an object that it stored less than a minute ago, and
-// before its next event in that conversation.
+// RemoveObject implements [transport.FileKeeper]. Behind a gateway, a caller may remove only an object that it stored itself and that no event and no
+// entry of the log names.
 func (b *Bus) RemoveObject(ctx context.Context, o transport.Object) error {
 	if !b.who.Limited() {
 		return b.removeFiles(ctx, objectSubject(o)+".*")

@@ -302,7 +302,6 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 		}
 	}
 	out.Header[natsgo.MsgIdHdr] = []string{a.messageID(e.ID)}
-	c.said(a.context)
 	return out, nil
 }
 

@@ -94,38 +94,6 @@ func (g *gateway) file(c *caller, subject string, m *natsgo.Msg) error {
 	return g.nc.Publish(m.Reply, stored.Data)
 }
 
-// takeBack is the suffix of an object's subject in a request to remove the object.
-const takeBack = ".remove"
-
-// takeBack removes the stored chunks of a file whose upload was stopped. It refuses unless this gateway stored a chunk of the file within
-// uploadKnown and the caller has sent no event in that conversation since: an event may refer to the file.
-func (g *gateway) takeBack(c *caller, object, reply string) error {
-	o, _, err := parseChunkSubject(object + ".0")
-	is, known := c.uploads[o]
-	if err != nil || objectSubject(o) != object || !known || time.Since(is.at) > uploadKnown {
-		return forbidden(c.who, "remove "+object)
-	}
-	if err := g.charge(c, countCost, 0); err != nil {
-		return err
-	}
-	delete(c.uploads, o)
-	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
-	defer cancel()
-	if err := g.bus.RemoveObject(ctx, o); err != nil {
-		return err
-	}
-	c.counted = time.Time{}
-	if reply == "" {
-		return nil
-	}
-	return g.nc.Publish(reply, []byte("{}"))
-}
-
-// said records that a caller has sent an event in a conversation, which may refer to the files that it has stored there.
-func (c *caller) said(contextID string) {
-	maps.DeleteFunc(c.uploads, func(o transport.Object, _ upload) bool { return o.ContextID == contextID })
-}
-
 // follows returns an error for a chunk whose predecessor is missing. A refused file is removed; a sender that did not receive the refusal would
 // continue, and store only the file's end.
 func (g *gateway) follows(c *caller, o transport.Object, n int) error {
@@ -142,8 +110,8 @@ func (g *gateway) follows(c *caller, o transport.Object, n int) error {
 	return err
 }
 
-// stop removes the stored chunks of a file whose n-th chunk is refused, and returns why. This gives callers no new right, since they may overwrite
-// their own files anyway. If chunk n is stored already, this is a repeated request: the file may be complete, and stop keeps it.
+// stop removes the stored chunks of a file whose n-th chunk is refused, and returns why. If chunk n is stored already, this is a repeated request:
+// the file may be complete, and stop keeps it.
 func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	delete(c.uploads, o)
 	if n == 0 {
@@ -157,10 +125,9 @@ func (g *gateway) stop(c *caller, o transport.Object, n int, why error) error {
 	}
 	ctx, cancel := context.WithTimeout(g.ctx, withdrawWithin)
 	defer cancel()
-	if err := g.bus.RemoveObject(ctx, o); err != nil {
+	if err := g.remove(ctx, c, o); err != nil {
 		c.warn(g.bus.log, "a file that was refused is not removed", "who", c.who.String(), "context_id", o.ContextID, "err", err)
 	}
-	c.counted = time.Time{}
 	return why
 }
 
@@ -183,7 +150,7 @@ func (g *gateway) fileRoom(c *caller) error {
 		return fmt.Errorf("%w: the files of %s cannot be counted, try again later: %w", transport.ErrUnavailable, c.who, err)
 	}
 	c.counted, c.chunks = time.Now(), total
-	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex sessions delete`); files that no conversation has go by themselves within minutes"
+	const ask = "ask whoever runs Cortex to delete conversations that have some (`cortex conversations delete`); files that no conversation has go by themselves within minutes"
 	switch {
 	case total >= g.ownChunks:
 		return fmt.Errorf("%w: %s keeps %s of files already, which is as much as one may: %s", transport.ErrFilesFull, c.who, chunksText(total), ask)

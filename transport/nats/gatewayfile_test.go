@@ -46,8 +46,9 @@ func TestFilesThroughGateway(t *testing.T) {
 		if err := c.writer.Publish(t.Context(), transport.Inbox("", transport.Cortex), says); err != nil {
 			t.Fatal(err)
 		}
+		w.log(t, "c.1", ref.Part("", ""))
 		if err := c.writer.RemoveObject(t.Context(), ref.Object); !errors.Is(err, transport.ErrForbidden) {
-			t.Errorf("RemoveObject of %s, who may have spoken of it: %v, want ErrForbidden", c.from, err)
+			t.Errorf("RemoveObject of %s, of which an entry speaks: %v, want ErrForbidden", c.from, err)
 		}
 		if err := c.writer.removeFiles(t.Context(), objectSubject(ref.Object)+".*"); !errors.Is(err, transport.ErrForbidden) {
 			t.Errorf("the file of %s, removed by who goes round that: %v, want ErrForbidden", c.from, err)

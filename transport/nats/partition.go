@@ -80,13 +80,8 @@ func (p *partition) serve(ctx context.Context, h transport.Handler) {
 }
 
 // take holds a delivered event and starts or queues its handling.
-func (p *partition) take(m *natsgo.Msg) {
+func (p *partition) take(m *natsgo.Msg, meta *natsgo.MsgMetadata) {
 	in := p.in
-	meta, err := m.Metadata()
-	if err != nil {
-		in.bus.log.Warn("message without delivery data", "subject", oneLine(m.Subject, 200), "err", err)
-		return
-	}
 	s := stored{meta.Sequence.Stream, meta.Timestamp}
 	now := time.Now()
 

@@ -10,7 +10,6 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/cortex-orchestrator/cortex/internal/puback"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -143,7 +142,7 @@ func (b *Bus) publishLive(t transport.Topic, e *transport.Event) error {
 func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 	end := time.Now().Add(publishTimeout)
 	for {
-		err := b.storeOnce(ctx, m)
+		err := b.nc.store(ctx, m)
 		if err == nil || !isUnavailable(err) {
 			return translate(err)
 		}
@@ -171,20 +170,6 @@ func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 		}
 		cancel()
 	}
-}
-
-func (b *Bus) storeOnce(ctx context.Context, m *natsgo.Msg) error {
-	m = b.nc.through(m)
-	expecting, done := b.nc.expect(ctx, func(subject string) bool { return subject == m.Subject })
-	defer done()
-	attempt, cancel := context.WithTimeout(expecting, attemptTimeout)
-	defer cancel()
-	_, err := puback.Publish(attempt, b.nc.Conn, m)
-	err = cause(expecting, err)
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
-		err = natsgo.ErrDisconnected
-	}
-	return err
 }
 
 // pause waits for d, or until ctx ends or the bus is closed.

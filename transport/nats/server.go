@@ -76,6 +76,12 @@ type Server struct {
 // StartServer checks the store, starts a server and returns when it accepts connections, which takes as long as reading the store. It moves damaged
 // parts of the store into the store's folder "damaged" and logs them. The caller ends the server with Shutdown.
 func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
+	if o == nil {
+		o = &ServerOptions{}
+	}
+	log := newServerLog(o.Logger)
+	kept := newReserve(o, log.logger)
+	kept.giveUp()
 	opts, err := serverOptions(ctx, o)
 	if err != nil {
 		return nil, err
@@ -88,7 +94,6 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start NATS server: %w", err)
 	}
-	log := newServerLog(o.Logger)
 	ns.SetLoggerV2(log, false, false, false)
 	storecheck.Hold(o.Dir, report.Open)
 
@@ -145,10 +150,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	s.files = &fileWatch{ns: ns, dir: o.Dir, log: log.logger, note: s.memory.noteFiles}
 	s.files.look() // files that are replaced from now on are noticed
 	s.work.Go(func() { s.files.serve(s.done) })
-	s.room = &diskRoom{ns: ns, dir: o.Dir, disk: o.disk, log: log.logger}
-	if s.room.disk == nil {
-		s.room.disk = diskOf
-	}
+	s.room = &diskRoom{ns: ns, dir: o.Dir, disk: kept.disk, log: log.logger, reserve: kept}
 	s.work.Go(func() { s.room.serve(s.done) })
 	return s, nil
 }
@@ -224,7 +226,15 @@ func (s *Server) Shutdown() {
 }
 
 // InProcessConn returns a connection to the server without a network, which Dial uses.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.current().InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) {
+	ns := s.current()
+	if !ns.Running() {
+		return nil, server.ErrServerNotRunning
+	}
+	here, there := pipe()
+	go createClientInProcess(ns, there)
+	return here, nil
+}
 
 func (s *Server) current() *server.Server {
 	s.mu.Lock()
@@ -234,7 +244,7 @@ func (s *Server) current() *server.Server {
 
 // serverOptions checks what can be checked before the start, where errors are clearer than in the server's log.
 func serverOptions(ctx context.Context, o *ServerOptions) (*server.Options, error) {
-	if o == nil || o.Dir == "" {
+	if o.Dir == "" {
 		return nil, errors.New("start NATS server: no folder for its store")
 	}
 	if err := checkFolder(o.Dir); err != nil {

@@ -5,81 +5,89 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/rivo/uniseg"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/cortex/storage"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/llm"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
-func (e *env) newSessions() *cobra.Command {
+func (e *env) newConversations() *cobra.Command {
 	var asJSON bool
-	var limit int
-	c := &cobra.Command{
-		Use:     "sessions",
-		Short:   "List the conversations",
-		Example: "  cortex sessions --limit 5\n  cortex sessions share demo bob\n  cortex sessions delete demo",
-		Args:    exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if limit < 1 {
-				return usagef("--limit %d: it must be at least 1", limit)
+	list := func(c *cobra.Command) *cobra.Command {
+		var most limit
+		c.Args = exactArgs()
+		c.RunE = func(cmd *cobra.Command, _ []string) error {
+			if err := most.check(); err != nil {
+				return err
 			}
-			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error {
-				list, more, err := listSessions(ctx, l, limit)
-				if err != nil {
-					return err
-				}
-				if more {
-					these := fmt.Sprintf("these are the %d", limit)
-					if limit == 1 {
-						these = "this is the one"
-					}
-					defer printText(e.stderr, "there are more: %s used last (--limit)", these)
-				}
-				known, err := detailsOf(ctx, l, list)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(e, sessionsJSON(list, known))
-				}
-				if len(list) == 0 {
-					fmt.Fprintln(e.stderr, "no conversation yet: `cortex chat` begins one")
-					return nil
-				}
-				now := time.Now()
-				columns := []string{"CONTEXT", "UPDATED", "ENTRIES", "TOKENS", "COST", "TITLE"}
-				owned := l.sender != ""
-				if owned {
-					columns = slices.Insert(columns, 1, "OWNER")
-				}
-				t := newList(e.stdout, columns...)
-				for _, s := range list {
-					d := known[s.ContextID]
-					row := []string{s.ContextID, ago(s.Updated, now), fmt.Sprint(s.Entries), tokensText(d.usage), costText(d.usage.Cost), s.Title}
-					if d.damaged {
-						row[3], row[4], row[5] = "?", "?", "(damaged: see cortex doctor) "+s.Title
-					}
-					if owned {
-						row = slices.Insert(row, 1, d.whose())
-					}
-					t.row(row...)
-				}
-				return t.flush()
-			})
-		},
+			return e.withLink(cmd.Context(), func(ctx context.Context, l *link) error { return e.listConversations(ctx, l, most, asJSON) })
+		}
+		c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+		most.add(c.Flags())
+		return c
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
-	c.Flags().IntVar(&limit, "limit", maxSessions, "how many at most")
-	c.AddCommand(e.newSessionsShare(), e.newSessionsDelete())
+	c := list(&cobra.Command{
+		Use: "conversations", Short: "List the conversations, show or delete one", Aliases: []string{"sessions"}, // as it was called
+		Example: "  cortex conversations -n 5\n  cortex conversations history demo\n  cortex conversations share demo bob\n  cortex conversations delete demo",
+	})
+	c.AddCommand(
+		list(&cobra.Command{Use: "list", Short: "List the conversations, the last one first", Example: "  cortex conversations list --limit 5"}),
+		e.newHistory(), e.newShare(), e.newDelete(),
+	)
 	return c
+}
+
+func (e *env) listConversations(ctx context.Context, l *link, most limit, asJSON bool) error {
+	list, more, err := listConversations(ctx, l, e.most(most, asJSON))
+	if err != nil {
+		return err
+	}
+	known, err := detailsOf(ctx, l, list)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(e, conversationsJSON(list, known))
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(e.stderr, "no conversation yet: `cortex chat` begins one")
+		return nil
+	}
+	if err := e.show(repl.ConversationTable(conversationInfos(list, known, l.sender != ""), "", time.Now())); err != nil {
+		return err
+	}
+	e.sayMore(more)
+	return nil
+}
+
+// conversationInfos returns conversations as they are listed, with their owners where they have some.
+func conversationInfos(list []storage.ContextInfo, known map[string]*details, owned bool) []repl.ConversationInfo {
+	infos := make([]repl.ConversationInfo, len(list))
+	for i, c := range list {
+		d := known[c.ContextID]
+		info := repl.ConversationInfo{ContextID: c.ContextID, Title: c.Title, Updated: c.Updated, Entries: c.Entries}
+		if n := d.usage.Tokens(); n > 0 {
+			info.Tokens = fmt.Sprint(n)
+		}
+		if d.usage.Cost > 0 {
+			info.Cost = costText(d.usage.Cost)
+		}
+		if d.damaged {
+			info.Tokens, info.Cost, info.Title = "?", "?", "(damaged: see cortex doctor) "+c.Title
+		}
+		if owned {
+			info.Owner = d.whose()
+		}
+		infos[i] = info
+	}
+	return infos
 }
 
 // withLink calls f with a connection to the running Cortex.
@@ -92,7 +100,7 @@ func (e *env) withLink(ctx context.Context, f func(context.Context, *link) error
 	return f(ctx, l)
 }
 
-type sessionJSON struct {
+type conversationJSON struct {
 	ContextID string    `json:"contextId"`
 	Title     string    `json:"title"`
 	Updated   time.Time `json:"updated"`
@@ -158,18 +166,11 @@ func detailsOf(ctx context.Context, l *link, list []storage.ContextInfo) (map[st
 	return all, g.Wait()
 }
 
-func tokensText(u llm.Usage) string {
-	if u.Tokens() == 0 {
-		return "-"
-	}
-	return fmt.Sprint(u.Tokens())
-}
-
-func sessionsJSON(list []storage.ContextInfo, known map[string]*details) []sessionJSON {
-	out := make([]sessionJSON, len(list))
+func conversationsJSON(list []storage.ContextInfo, known map[string]*details) []conversationJSON {
+	out := make([]conversationJSON, len(list))
 	for i, s := range list {
 		d := known[s.ContextID]
-		out[i] = sessionJSON{s.ContextID, s.Title, s.Updated, s.Entries, d.usage, d.owner, append([]string{}, d.shared...), d.damaged}
+		out[i] = conversationJSON{s.ContextID, s.Title, s.Updated, s.Entries, d.usage, d.owner, append([]string{}, d.shared...), d.damaged}
 	}
 	return out
 }
@@ -177,11 +178,11 @@ func sessionsJSON(list []storage.ContextInfo, known map[string]*details) []sessi
 func (e *env) newHistory() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:     "history CONTEXT",
+		Use:     "history CONVERSATION",
 		Short:   "Show a conversation",
 		Long:    "Show a conversation: what was said, who was asked to do what, and what came of it. --json prints its log, one entry a line.",
-		Example: "  cortex history demo\n  cortex history demo --json",
-		Args:    exactArgs("CONTEXT"),
+		Example: "  cortex conversations history demo\n  cortex conversations history demo --json",
+		Args:    exactArgs("CONVERSATION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return e.withBackend(cmd.Context(), func(ctx context.Context, b *backend) error {
 				id, err := b.conversation(ctx, args[0])
@@ -225,7 +226,7 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 		}
 	}
 	if !found {
-		return fmt.Errorf("there is no conversation %s: `cortex sessions` lists them", contextID)
+		return noConversation(contextID)
 	}
 	known, err := detailsOf(ctx, l, []storage.ContextInfo{{ContextID: contextID}})
 	if err != nil || asJSON {
@@ -244,33 +245,20 @@ func (e *env) history(ctx context.Context, b *backend, contextID string, asJSON 
 // printLine prints what was said or done. On a screen that leaves little room beside the time and the name, the text comes below them.
 func (e *env) printLine(l *repl.Line) {
 	mark := map[repl.LineKind]string{repl.LineTask: "→ ", repl.LineResult: "← "}[l.Kind]
-	head := l.Time.Local().Format(time.DateTime) + "  " + pad(repl.Sanitize(mark+l.Who), 16) + "  "
+	head := l.Time.Local().Format(time.DateTime) + "  " + table.Pad(repl.Sanitize(mark+l.Who), 16) + "  "
 	indent, width := 39, screenWidth(e.stdout)
-	lines := strings.Split(repl.Sanitize(l.Text), "\n")
+	text := repl.Sanitize(l.Text)
 	if width > 0 {
 		if width-indent < narrowText {
-			indent = gap
+			indent = 2
 		}
-		if uniseg.StringWidth(head) > indent {
-			head = strings.Join(wrapped([]string{strings.TrimRight(head, " ")}, width), "\n") + "\n" + strings.Repeat(" ", indent)
+		if table.Width(head) > indent {
+			head = repl.WrapText(strings.TrimRight(head, " "), width) + strings.Repeat(" ", indent)
 		}
-		lines = wrapped(lines, width-indent)
+		text = strings.TrimRight(repl.WrapText(text, width-indent), "\n")
 	}
-	fmt.Fprintf(e.stdout, "%s%s\n", head, strings.Join(lines, "\n"+strings.Repeat(" ", indent)))
+	fmt.Fprintf(e.stdout, "%s%s\n", head, strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", indent)))
 }
 
 // narrowText is how many columns a text needs beside something else.
 const narrowText = 40
-
-// wrapped breaks those of the lines that are wider than width.
-func wrapped(lines []string, width int) []string {
-	var out []string
-	for _, line := range lines {
-		if uniseg.StringWidth(line) <= width {
-			out = append(out, line)
-			continue
-		}
-		out = append(out, repl.Wrap(line, width)...)
-	}
-	return out
-}

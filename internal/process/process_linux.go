@@ -1,4 +1,4 @@
-package agents
+package process
 
 import (
 	"bytes"
@@ -13,22 +13,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// isolate puts the program into its own process group, and lets it die with this process, however that ends.
-func isolate(cmd *exec.Cmd) {
+// Isolate puts the program into its own process group, and lets it die with this process, however that ends.
+func Isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 // maxSweeps bounds how often killMatching lists the processes, since these may start others meanwhile.
 const maxSweeps = 10
 
-// newMark returns the identity of a run: the agent's process id, its start time, its session, and a random id.
-func newMark() string {
+// NewMark returns the identity of a run: the agent's process id, its start time, its session, and a random id.
+func NewMark() string {
 	self, _ := lookAt(os.Getpid())
 	return fmt.Sprintf("%d.%d.%d.%s", self.pid, self.start, self.session, uuid.NewString())
 }
 
-// terminate sends SIGTERM to the program and all that it started.
-func terminate(p *os.Process, mark string) error {
+// Terminate sends SIGTERM to the program and all that it started.
+func Terminate(p *os.Process, mark string) error {
 	err := syscall.Kill(-p.Pid, syscall.SIGTERM)
 	for q := range processes() {
 		if q.group != p.Pid && q.mark() == mark {
@@ -38,8 +38,8 @@ func terminate(p *os.Process, mark string) error {
 	return err
 }
 
-// isGone reports whether no process of a run is left; pid is the run's program.
-func isGone(pid int, mark string) bool {
+// IsGone reports whether no process of a run is left; pid is the run's program.
+func IsGone(pid int, mark string) bool {
 	for q := range processes() {
 		if q.group == pid || q.mark() == mark {
 			return false
@@ -48,14 +48,14 @@ func isGone(pid int, mark string) bool {
 	return true
 }
 
-// killAll kills the remaining processes of a run.
-func killAll(pid int, mark string) {
+// KillAll kills the remaining processes of a run.
+func KillAll(pid int, mark string) {
 	killMatching(func(q *process) bool { return q.group == pid || q.mark() == mark })
 }
 
-// killOrphans kills processes started by programs whose agent was killed, so that they do not run beside the task's next run. It spares daemons
+// KillOrphans kills processes started by programs whose agent was killed, so that they do not run beside the task's next run. It spares daemons
 // with a session of their own, which may be meant to stay.
-func killOrphans() {
+func KillOrphans() {
 	mine := pidNamespace("self")
 	killMatching(func(q *process) bool {
 		var agent process
@@ -70,14 +70,14 @@ func killOrphans() {
 	})
 }
 
-// processName identifies this process on this system, also after it has ended: its PID name space, process id and start time.
-func processName() string {
+// Name identifies this process on this system, also after it has ended: its PID name space, process id and start time.
+func Name() string {
 	self, _ := lookAt(os.Getpid())
 	return fmt.Sprintf("%s.%d.%d", namespaceNumber(), self.pid, self.start)
 }
 
-// isOrphan reports whether name begins with the processName of an ended process of this name space.
-func isOrphan(name string) bool {
+// IsOrphan reports whether name begins with the Name of an ended process of this name space.
+func IsOrphan(name string) bool {
 	rest, ok := strings.CutPrefix(name, namespaceNumber()+".")
 	var p process
 	if n, _ := fmt.Sscanf(rest, "%d.%d-", &p.pid, &p.start); !ok || n < 2 {
@@ -157,7 +157,7 @@ func (p *process) mark() string {
 		return ""
 	}
 	for v := range bytes.SplitSeq(b, []byte{0}) {
-		if mark, ok := bytes.CutPrefix(v, []byte(markVar+"=")); ok {
+		if mark, ok := bytes.CutPrefix(v, []byte(MarkVar+"=")); ok {
 			return string(mark)
 		}
 	}

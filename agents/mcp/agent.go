@@ -1,0 +1,236 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+)
+
+const (
+	// awayPatience is how long a task waits for an unavailable server.
+	awayPatience = 30 * time.Second
+	awayPoll     = 100 * time.Millisecond
+
+	firstPause = 500 * time.Millisecond // before the first restart of a server
+	maxPause   = time.Minute
+	steady     = time.Minute // a server that ran this long is restarted without a longer pause
+)
+
+// Options configures an Agent.
+type Options struct {
+	// Dir is where agents keep their journals and the hashes of tools. Each agent has a subfolder, which only one process can use at a time.
+	Dir string
+	// Version is this program's version, which servers are told.
+	Version string
+	// Logger logs the server's state and its standard error, without the values of Env and Headers; nil discards.
+	Logger *slog.Logger
+}
+
+// Agent is an [agents.Executor] whose skills are the tools of a server.
+type Agent struct {
+	server  *Server
+	o       Options
+	log     *slog.Logger
+	changes chan agents.Change
+	again   chan struct{} // signals a changed list of tools
+	journal *journal
+	pins    *pins
+
+	mu      sync.Mutex
+	session *session      // nil while the server is unavailable
+	up      chan struct{} // closed when session is set
+	away    error         // why session is nil
+	tools   map[string]*tool
+	card    *a2a.AgentCard
+	closed  bool
+	parked  map[string]*parked // calls that wait for the user, by the paths of their tasks' records
+}
+
+// Open starts or reaches a server and lists its tools. Call [Agent.Run] to keep it running and [Agent.Close] to end it.
+func Open(ctx context.Context, s *Server, o *Options) (*Agent, error) {
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	a := &Agent{
+		server: s, o: *o, log: o.Logger, changes: make(chan agents.Change, 1), again: make(chan struct{}, 1), up: make(chan struct{}),
+	}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	a.log = a.log.With("server", s.Name)
+	folder := filepath.Join(o.Dir, a.ID())
+	var err error
+	if a.journal, err = openJournal(folder, time.Now()); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name, err)
+	}
+	a.pins = openPins(folder)
+	var failed error // the first one says most
+	for n := 0; n < 2 && ctx.Err() == nil; n++ {
+		if err = a.connect(ctx, n); err == nil {
+			return a, nil
+		}
+		failed = cmp.Or(failed, err)
+	}
+	return nil, errors.Join(fmt.Errorf("%s: %w", s.Name, cmp.Or(failed, context.Cause(ctx))), a.journal.close())
+}
+
+// ID returns the agent's id.
+func (a *Agent) ID() string { return agentID(a.server.Name) }
+
+// Card returns the agent's current card.
+func (a *Agent) Card() *a2a.AgentCard {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.card
+}
+
+// Changes returns the channel for [agents.Options].
+func (a *Agent) Changes() <-chan agents.Change { return a.changes }
+
+// tell sends a change, in place of one that was not received yet.
+func (a *Agent) tell(c agents.Change) {
+	select {
+	case <-a.changes:
+	default:
+	}
+	a.changes <- c // Run is the only sender
+}
+
+// Run restarts the server with growing pauses whenever it ends, until ctx ends. While the server is unavailable the agent is draining.
+func (a *Agent) Run(ctx context.Context) error {
+	pauses := &backoff.ExponentialBackOff{InitialInterval: firstPause, MaxInterval: maxPause, Multiplier: 2, RandomizationFactor: 0.25}
+	pauses.Reset()
+	for began := time.Now(); ; began = time.Now() {
+		if s := a.current(); s != nil {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-a.again:
+				if err := a.list(ctx, s); err != nil {
+					a.log.Warn("tools not read", "err", a.server.hide(err.Error()))
+					continue
+				}
+				a.tell(agents.Change{Card: a.Card()})
+				continue
+			case <-s.ended:
+			}
+			a.lose(s, errors.New("it has ended"))
+			a.log.Warn("server has ended, and is started again")
+			a.tell(agents.Change{Draining: true})
+			s.end()
+		}
+		if time.Since(began) > steady {
+			pauses.Reset()
+		}
+		for n := 0; a.current() == nil; n++ {
+			pause := pauses.NextBackOff()
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pause):
+			}
+			if err := a.connect(ctx, n); err != nil && ctx.Err() == nil {
+				a.log.Warn("server is away, and is tried again", "err", err)
+				a.lose(nil, err)
+			}
+		}
+		a.log.Info("server is there")
+		a.tell(agents.Change{Card: a.Card()})
+	}
+}
+
+// Close ends the server and all processes that it started.
+func (a *Agent) Close() error {
+	a.mu.Lock()
+	s := a.session
+	a.session, a.closed = nil, true
+	a.mu.Unlock()
+	if s != nil {
+		s.end()
+	}
+	return a.journal.close()
+}
+
+func (a *Agent) current() *session {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session
+}
+
+// connect opens a session and lists the tools. Every second attempt is for old servers: programs that fail when they are asked for their revisions, and
+// URLs of the SSE transport whose configuration does not say so.
+func (a *Agent) connect(ctx context.Context, attempt int) error {
+	server, revision := *a.server, ""
+	if attempt%2 == 1 {
+		revision, server.SSE = oldRevision, !server.SSE && server.URL != ""
+	}
+	s, err := connect(ctx, &server, revision, &a.o, a.log, func() {
+		select {
+		case a.again <- struct{}{}:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.list(ctx, s); err != nil {
+		s.end()
+		return errors.New(a.server.hide(err.Error()))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		go s.end()
+		return errors.New("the agent is closed")
+	}
+	a.session, a.away = s, nil
+	close(a.up)
+	return nil
+}
+
+// lose drops a session that has ended and records why.
+func (a *Agent) lose(s *session, why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.away = why
+	if s != nil && a.session == s {
+		a.session, a.up = nil, make(chan struct{})
+	}
+}
+
+// await returns the session, waiting up to awayPatience for one.
+func (a *Agent) await(ctx context.Context) (*session, error) {
+	patience := time.NewTimer(awayPatience)
+	defer patience.Stop()
+	for {
+		a.mu.Lock()
+		s, up, away := a.session, a.up, a.away
+		a.mu.Unlock()
+		if s != nil {
+			select {
+			case <-s.ended: // Run will notice
+				up = nil
+			default:
+				return s, nil
+			}
+		}
+		select {
+		case <-up:
+		case <-time.After(awayPoll):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-patience.C:
+			return nil, fmt.Errorf("the server %s is away: %w", a.server.Name, away)
+		}
+	}
+}

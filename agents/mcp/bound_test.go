@@ -1,0 +1,158 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/agentcard"
+	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// with is a server at an address that has these tools.
+func with(t *testing.T, tools ...*sdk.Tool) *mcp.Server {
+	t.Helper()
+	s := sdk.NewServer(&sdk.Implementation{Name: "many", Version: "1"}, &sdk.ServerOptions{PageSize: 50})
+	for _, tool := range tools {
+		s.AddTool(tool, func(_ context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return text("did " + r.Params.Name), nil
+		})
+	}
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true}))
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	of, err := mcp.FromCommand("many", nil, web.URL, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of
+}
+
+// A server may have any number of tools, with any descriptions: the card has what one may have, and is one.
+func TestManyTools(t *testing.T) {
+	var tools []*sdk.Tool
+	for i := range 3000 {
+		tools = append(tools, &sdk.Tool{
+			Name: fmt.Sprintf("tool-%04d", i), Description: strings.Repeat("d", 10<<10),
+			InputSchema: json.RawMessage(`{"type":"object","properties":{"q":{"type":"string","description":"` + strings.Repeat("s", 2<<10) + `"}}}`),
+		})
+	}
+	a := open(t, with(t, tools...), t.TempDir(), nil)
+	card := a.Card()
+	if err := transport.ValidateCard(card); err != nil || len(card.Skills) == 0 || len(card.Skills) > transport.MaxSkills {
+		t.Errorf("a card of %d skills: %v", len(card.Skills), err)
+	}
+	if got, err := do(t, a, task("1", "m", card.Skills[0].ID, "", map[string]any{})); err != nil || got != "did tool-0000" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// Nothing of a schema is fetched, and one that cannot be checked here is left to the server.
+func TestSchemas(t *testing.T) {
+	fetched := make(chan string, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { fetched <- r.URL.Path }))
+	defer web.Close()
+	schema := func(s string) json.RawMessage { return json.RawMessage(s) }
+	a := open(t, with(t,
+		&sdk.Tool{Name: "remote", InputSchema: schema(`{"type":"object","properties":{"x":{"$ref":"` + web.URL + `/x.json"}}}`)},
+		&sdk.Tool{Name: "cycle", InputSchema: schema(`{"type":"object","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"n":{"$ref":"#/$defs/n"}}}}}`)},
+		&sdk.Tool{Name: "javascript", InputSchema: schema(`{"type":"object","properties":{"x":{"type":"string","pattern":"^(?!a).*$"}}}`)},
+		&sdk.Tool{Name: "large", InputSchema: schema(`{"type":"object","description":"` + strings.Repeat("s", 40<<10) + `"}`)},
+		&sdk.Tool{Name: "too-large", InputSchema: schema(`{"type":"object","description":"` + strings.Repeat("s", 80<<10) + `"}`)},
+	), t.TempDir(), nil)
+	abilities := agentcard.SpecOf(a.Card()).Abilities
+	for name, inCard := range map[string]bool{"remote": true, "cycle": true, "javascript": true, "large": false} {
+		if got := abilities[name].InputSchema != nil; got != inCard {
+			t.Errorf("the schema of %s is in the card: %v, want %v", name, got, inCard)
+		}
+		input := map[string]any{"x": map[string]any{"n": map[string]any{"n": map[string]any{}}}}
+		if got, err := do(t, a, task(name, "m", name, "", input)); err != nil || got != "did "+name {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	if _, err := do(t, a, task("5", "m", "too-large", "", map[string]any{})); err == nil || !strings.Contains(err.Error(), "there is no tool") {
+		t.Errorf("a tool with too large a schema: %v", err)
+	}
+	select {
+	case path := <-fetched:
+		t.Errorf("%s was fetched", path)
+	default:
+	}
+}
+
+// A result that is larger than a message may be ends the session; the next call has another one.
+func TestHugeResult(t *testing.T) {
+	a := open(t, program(t), t.TempDir(), nil)
+	if got, err := do(t, a, task("1", "m", "huge", "", map[string]any{})); err == nil || !strings.Contains(err.Error(), "the server was lost while it worked") {
+		t.Errorf("got %.100q, %v", got, err)
+	}
+	if got, err := do(t, a, task("2", "m", "flood", "", map[string]any{})); err != nil || got != "over" {
+		t.Errorf("behind it, and in a flood of progress: %q, %v", got, err)
+	}
+}
+
+// A server that refuses a call until the user was somewhere is asked again when that is done.
+func TestVisit(t *testing.T) {
+	for words, want := range map[string]string{"done": "paid", "decline": "error: the server wants something to be done elsewhere first, and that was declined"} {
+		t.Run(words, func(t *testing.T) {
+			a := open(t, program(t, "REVISION=2025-11-25"), t.TempDir(), nil)
+			got, err := do(t, a, task("1", "m1", "paid", "", map[string]any{}))
+			if err != nil || !strings.HasPrefix(got, "asks: Please pay (the MCP server test) wants you to open https://pay.example/1 ") {
+				t.Fatalf("got %q, %v", got, err)
+			}
+			if got, err = do(t, a, reply("1", "m2", words)); err != nil {
+				got = "error: " + err.Error()
+			}
+			if got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A server at an address that goes away in the middle of a call leaves its outcome unknown, and is found again when it is back.
+func TestAddressGoesAway(t *testing.T) {
+	notes := filepath.Join(t.TempDir(), "notes")
+	t.Setenv("NOTES", notes)
+	s := newServer()
+	h := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
+	web := httptest.NewServer(h)
+	t.Cleanup(func() {
+		web.CloseClientConnections()
+		web.Close()
+	})
+	of, err := mcp.FromCommand("web", nil, web.URL, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := open(t, of, t.TempDir(), nil)
+	t.Setenv("DAWDLE", "2s")
+	go func() {
+		until(t, "the call is there", func() bool { b, _ := os.ReadFile(notes); return len(b) > 0 })
+		web.CloseClientConnections()
+	}()
+	once := task("1", "m", "note", "line", nil)
+	for range 2 {
+		if got, err := do(t, a, once); err == nil || !strings.Contains(err.Error(), "the outcome is unknown") {
+			t.Errorf("got %q, %v", got, err)
+		}
+		once.Delivery++
+	}
+	if got, err := do(t, a, task("2", "m", "upper", "back", nil)); err != nil || got != "BACK" {
+		t.Errorf("behind it: %q, %v", got, err)
+	}
+	if b, _ := os.ReadFile(notes); string(b) != "line\n" {
+		t.Errorf("notes %q", b)
+	}
+}

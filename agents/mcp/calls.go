@@ -1,0 +1,178 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+)
+
+// maxProgress bounds a progress message, in bytes.
+const maxProgress = 500
+
+// calls tracks the calls in progress of a session.
+//
+// Before revision 2026-07-28 a server's question does not name its call. It is assigned to the only running call: after its first question a server gets
+// one call at a time. Calls that wait for the user's answer do not count as running.
+type calls struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	under  map[string]*call // by progress token
+	asks   bool             // the server has asked a question
+	change chan struct{}    // closed when a call ends or is parked
+}
+
+// call is a call in progress.
+type call struct {
+	token string
+	asked chan *live    // the server's question; buffered
+	done  chan struct{} // closed when there is a result
+	stop  context.CancelCauseFunc
+
+	result *sdk.CallToolResult
+	err    error
+
+	mu     sync.Mutex
+	tell   func(string) // receives progress; may be nil
+	parked bool         // waits for the user's answer; guarded by calls.mu
+}
+
+// live is a question whose answer the server waits for during the call.
+type live struct {
+	params *sdk.ElicitParams
+	reply  chan *sdk.ElicitResult // buffered
+}
+
+// begin starts a call, which may outlive ctx: it runs until it has a result, is stopped, or the session ends. ctx bounds the wait for its turn.
+func (c *calls) begin(ctx context.Context, s *sdk.ClientSession, token string, p *sdk.CallToolParams, tell func(string)) (*call, error) {
+	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	one := &call{token: token, asked: make(chan *live, 1), done: make(chan struct{}), stop: stop, tell: tell}
+	if err := c.enter(ctx, one); err != nil {
+		stop(nil)
+		return nil, err
+	}
+	p.SetProgressToken(token)
+	go func() {
+		one.result, one.err = s.CallTool(running, p)
+		c.leave(one)
+		close(one.done)
+		stop(nil)
+	}()
+	return one, nil
+}
+
+// enter waits for the call's turn.
+func (c *calls) enter(ctx context.Context, one *call) error {
+	for {
+		c.mu.Lock()
+		if !c.asks || len(c.running()) == 0 {
+			if c.under == nil {
+				c.under = map[string]*call{}
+			}
+			c.under[one.token] = one
+			c.mu.Unlock()
+			return nil
+		}
+		if c.change == nil {
+			c.change = make(chan struct{})
+		}
+		change := c.change
+		c.mu.Unlock()
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// running returns the calls that are not parked. The caller holds c.mu.
+func (c *calls) running() []*call {
+	var all []*call
+	for _, one := range c.under {
+		if !one.parked {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+func (c *calls) changed() {
+	if c.change != nil {
+		close(c.change)
+		c.change = nil
+	}
+}
+
+func (c *calls) leave(one *call) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.under, one.token)
+	c.changed()
+}
+
+// elicit handles elicitation requests, which only servers before 2026-07-28 send.
+func (c *calls) elicit(ctx context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	c.mu.Lock()
+	c.asks = true
+	running := c.running()
+	if len(running) != 1 {
+		c.mu.Unlock()
+		c.log.Warn("server asks something, and it is not known for which call", "calls", len(running))
+		return &sdk.ElicitResult{Action: "cancel"}, nil
+	}
+	one := running[0]
+	one.parked = true
+	c.changed()
+	c.mu.Unlock()
+	q := &live{params: r.Params, reply: make(chan *sdk.ElicitResult, 1)}
+	select {
+	case one.asked <- q:
+	default: // it already waits for an answer
+		return &sdk.ElicitResult{Action: "cancel"}, nil
+	}
+	select {
+	case answer := <-q.reply:
+		c.mu.Lock()
+		one.parked = false
+		c.mu.Unlock()
+		return answer, nil
+	case <-one.done:
+	case <-ctx.Done():
+	}
+	return &sdk.ElicitResult{Action: "cancel"}, nil
+}
+
+// progress handles progress notifications.
+func (c *calls) progress(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
+	token, _ := r.Params.ProgressToken.(string)
+	c.mu.Lock()
+	one := c.under[token]
+	c.mu.Unlock()
+	if one == nil {
+		return
+	}
+	text := shorten.To(r.Params.Message, maxProgress)
+	if text == "" {
+		if text = fmt.Sprintf("%v", r.Params.Progress); r.Params.Total > 0 {
+			text += fmt.Sprintf(" of %v", r.Params.Total)
+		}
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	if one.tell != nil {
+		one.tell(text)
+	}
+}
+
+// listen sets the receiver of progress.
+func (one *call) listen(tell func(string)) {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.tell = tell
+}

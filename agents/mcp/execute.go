@@ -1,0 +1,379 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/internal/shorten"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+const (
+	maxParked  = 64             // parked calls
+	parkedTime = 24 * time.Hour // until a parked call is canceled
+	maxRounds  = 20             // attempts at a call that a busy server postpones
+	roundPause = time.Second
+)
+
+// unknown is the error for an interrupted call that must not be repeated.
+const unknown = "the outcome is unknown: the call of %s was cut off, and it is not made a second time, since it may have been done: look whether it was, and ask again if not"
+
+var _ agents.Executor = (*Agent)(nil)
+
+// Execute implements [agents.Executor].
+func (a *Agent) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
+	return agents.Handler(a.do).Execute(ctx, t)
+}
+
+// do makes the call of a task, continues the call that the task replies to, or returns the recorded outcome.
+func (a *Agent) do(ctx context.Context, t *agents.Task) (*agents.Result, error) {
+	r, err := a.journal.read(t)
+	if err != nil {
+		return nil, err
+	}
+	name := t.Skill
+	switch {
+	case r != nil:
+		name = r.Tool
+	case continues(t):
+		return nil, errors.New("the question that this answers was asked by an agent that kept it elsewhere: ask again for all of it")
+	}
+	of, err := a.tool(name)
+	if err != nil {
+		return nil, agents.Rejected(err)
+	}
+	message := ""
+	if t.Message != nil {
+		message = t.Message.ID
+	}
+	switch {
+	case r == nil && t.Delivery > 1 && !of.repeatable():
+		return nil, fmt.Errorf(unknown, of.Name) // it was delivered to a process with another journal
+	case r == nil:
+		arguments, err := arguments(t, of)
+		if err != nil {
+			return nil, agents.Rejected(err)
+		}
+		r = &record{Message: message, State: taken, Tool: of.Name, Arguments: arguments}
+	case r.State == done:
+		return a.outcome(ctx, t, r)
+	case r.State == asking && r.Message == message: // the question was not acknowledged
+		return a.asked(r), nil
+	case r.State == asking:
+		r.Message, r.Deliveries = message, 0
+		return a.reply(ctx, t, of, r)
+	case !of.repeatable() && (r.State == sent || r.Message == message && r.Deliveries < t.Delivery-1):
+		return nil, fmt.Errorf(unknown, of.Name)
+	case r.Question != nil: // a reply that was not sent to the server
+		r.Message = message
+		return a.reply(ctx, t, of, r)
+	}
+	r.Message, r.Deliveries, r.State = message, t.Delivery, taken
+	if err := a.keep(t, of, r); err != nil {
+		return nil, err
+	}
+	return a.call(ctx, t, of, r, &sdk.CallToolParams{})
+}
+
+// continues reports whether the task is a reply to a question.
+func continues(t *agents.Task) bool {
+	return t.Message != nil && t.Message.Metadata[transport.MetaContinued] == true
+}
+
+// said returns the user's words in a reply, without the results of other tasks, which have names.
+func said(t *agents.Task) string {
+	var parts a2a.ContentParts
+	for _, p := range t.Message.Parts {
+		if p != nil && p.Filename == "" {
+			parts = append(parts, p)
+		}
+	}
+	return transport.Text(parts)
+}
+
+// keep writes the record, unless the call may be repeated.
+func (a *Agent) keep(t *agents.Task, of *tool, r *record) error {
+	if of.repeatable() && r.Question == nil {
+		return nil
+	}
+	return a.journal.write(t, r)
+}
+
+// arguments returns the arguments of a call: the task's structured input, or its text if the tool requires a single string.
+func arguments(t *agents.Task, of *tool) (json.RawMessage, error) {
+	var args []byte
+	text := strings.TrimSpace(t.Text())
+	switch v := t.Input(); {
+	case v != nil:
+		var err error
+		if args, err = transport.EncodeValue(v); err != nil {
+			return nil, fmt.Errorf("the input cannot be used: %w", err)
+		}
+	case strings.HasPrefix(text, "{") && json.Valid([]byte(text)):
+		args = []byte(text)
+	case of.text != "":
+		args, _ = json.Marshal(map[string]string{of.text: t.Text()})
+	default:
+		args = []byte("{}") // for tools without parameters
+		var s struct{ Properties map[string]any }
+		if of.input == nil || json.Unmarshal(of.input, &s) == nil && len(s.Properties) == 0 {
+			break
+		}
+		return nil, fmt.Errorf("%s takes structured input, and the task has none: its schema is %s", of.Name, shorten.Marked(string(of.input), 3000, "…"))
+	}
+	if !bytes.HasPrefix(args, []byte("{")) {
+		return nil, fmt.Errorf("the input of %s has to be an object", of.Name)
+	}
+	if of.check != nil {
+		if err := of.check.Validate(args); err != nil {
+			return nil, fmt.Errorf("the input does not fit %s: %w; its schema is %s", of.Name, err, shorten.Marked(string(of.input), 3000, "…"))
+		}
+	}
+	return args, nil
+}
+
+// call makes the call of a record; p has what is special to this round.
+func (a *Agent) call(ctx context.Context, t *agents.Task, of *tool, r *record, p *sdk.CallToolParams) (*agents.Result, error) {
+	p.Name, p.Arguments = r.Tool, r.Arguments
+	for round := range maxRounds {
+		s, err := a.await(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.Meta = sdk.Meta{}
+		if t.Traceparent != "" {
+			p.Meta["traceparent"] = t.Traceparent
+		}
+		if t.Tracestate != "" {
+			p.Meta["tracestate"] = t.Tracestate
+		}
+		r.State = sent
+		if err := a.keep(t, of, r); err != nil {
+			return nil, err
+		}
+		one, err := s.calls.begin(ctx, s.ClientSession, uuid.NewString(), p, t.Progress)
+		if err != nil {
+			return nil, a.unsent(t, of, r, err)
+		}
+		res, err := a.follow(ctx, t, of, r, one)
+		switch {
+		case err != nil && isUnsent(err):
+			a.recover(s, err)
+			if round == 0 && !isRefused(err) {
+				select { // the call was not started: try once more with a new session
+				case <-s.ended:
+				case <-ctx.Done():
+				}
+				continue
+			}
+			return nil, a.unsent(t, of, r, fmt.Errorf("the server cannot be reached: %s", a.server.hide(plainURL(err).Error())))
+		case err != nil:
+			if q := visits(err); q != nil { // the server wants the user to visit a URL first
+				r.Question = q
+				return a.ask(ctx, t, of, r)
+			}
+			return nil, a.failed(ctx, t, of, r, s, err)
+		case res == nil:
+			return a.asked(r), nil
+		case !res.NeedsInput():
+			return a.settle(ctx, t, of, r, res)
+		}
+		if p.RequestState = res.RequestState; len(res.InputRequests) > 0 {
+			r.Question = &question{Requests: res.InputRequests, Answers: sdk.InputResponseMap{}, State: res.RequestState}
+			return a.ask(ctx, t, of, r)
+		}
+		select { // the server is busy
+		case <-time.After(roundPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return nil, errors.New("the server puts the call off again and again")
+}
+
+// unsent records that the call was not sent.
+func (a *Agent) unsent(t *agents.Task, of *tool, r *record, why error) error {
+	r.State = taken
+	return errors.Join(why, a.keep(t, of, r))
+}
+
+// follow waits for a call's result or error. If both are nil the server has asked a question, which is in r.
+func (a *Agent) follow(ctx context.Context, t *agents.Task, of *tool, r *record, one *call) (*sdk.CallToolResult, error) {
+	select {
+	case <-one.done:
+		return one.result, one.err
+	case q := <-one.asked:
+		r.Question = &question{Requests: sdk.InputRequestMap{"": q.params}, Answers: sdk.InputResponseMap{}, Live: true}
+		r.State = asking
+		var err error
+		if r.Question.Shown, err = words(a.server.Name, q.params); err != nil {
+			q.reply <- &sdk.ElicitResult{Action: "cancel"}
+			return a.follow(ctx, t, of, r, one)
+		}
+		if !a.park(t, one, q) {
+			q.reply <- &sdk.ElicitResult{Action: "cancel"}
+			return a.follow(ctx, t, of, r, one)
+		}
+		if err := a.keep(t, of, r); err != nil {
+			return nil, err
+		}
+		return nil, nil
+	case <-ctx.Done():
+		one.stop(context.Cause(ctx)) // notifies the server
+		<-one.done
+		if one.err == nil {
+			return one.result, nil // it had just ended
+		}
+		return nil, context.Cause(ctx)
+	}
+}
+
+// own lists the codes that the SDK uses for failed connections. These errors have the same type as errors in a server's response.
+var own = []int64{-32003, -32004, -32005}
+
+// failed returns the task's error for a failed call and records the outcome.
+func (a *Agent) failed(ctx context.Context, t *agents.Task, of *tool, r *record, s *session, err error) error {
+	var answered *jsonrpc.Error
+	switch {
+	case errors.As(err, &answered) && !slices.Contains(own, answered.Code): // the server responded with an error
+		r.State, r.Failure = done, shorten.To(a.server.hide(answered.Message), 4<<10)
+		if r.Failure == "" {
+			r.Failure = fmt.Sprintf("the server gives the error %d", answered.Code)
+		}
+		return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
+	case ctx.Err() != nil && (of.repeatable() || errors.Is(err, agents.ErrCanceled)):
+		return err // nobody waits for the outcome, or the call may be repeated
+	}
+	if ctx.Err() == nil {
+		a.recover(s, err)
+	}
+	if of.repeatable() {
+		return fmt.Errorf("the server was lost while it worked: %s", a.server.hide(plainURL(err).Error()))
+	}
+	r.State, r.Failure = done, fmt.Sprintf(unknown, of.Name)
+	return errors.Join(errors.New(r.Failure), a.keep(t, of, r))
+}
+
+// recover ends a failed session with a URL, so that Run opens another one.
+func (a *Agent) recover(s *session, err error) {
+	a.log.Warn("server was lost", "err", a.server.hide(plainURL(err).Error()))
+	if s != nil && s.program == nil {
+		go s.end()
+	}
+}
+
+// settle records the result of a call and returns it.
+func (a *Agent) settle(ctx context.Context, t *agents.Task, of *tool, r *record, res *sdk.CallToolResult) (*agents.Result, error) {
+	b, err := json.Marshal(res)
+	if err != nil {
+		return nil, err
+	}
+	r.State, r.Result, r.Question = done, b, nil
+	if !of.repeatable() {
+		if err := a.journal.write(t, r); err != nil {
+			a.log.Error("what came of a call is not kept", "task_id", t.ID, "err", err)
+		}
+	}
+	return a.outcome(ctx, t, r)
+}
+
+// outcome returns the outcome in a record.
+func (a *Agent) outcome(ctx context.Context, t *agents.Task, r *record) (*agents.Result, error) {
+	if r.Failure != "" {
+		return nil, errors.New(r.Failure)
+	}
+	res := &sdk.CallToolResult{}
+	if err := json.Unmarshal(r.Result, res); err != nil {
+		return nil, fmt.Errorf("the result of %s cannot be read: %w", r.Tool, err)
+	}
+	if res.IsError {
+		return nil, errors.New(failure(res))
+	}
+	return result(ctx, t, res)
+}
+
+// ask asks the user the next question of a record, or continues the call if all are answered.
+func (a *Agent) ask(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
+	key, p, err := r.Question.next()
+	if err != nil {
+		r.State, r.Failure = done, err.Error()
+		return nil, errors.Join(err, a.keep(t, of, r))
+	}
+	if p == nil {
+		q := r.Question
+		r.State = taken
+		if err := a.keep(t, of, r); err != nil {
+			return nil, err
+		}
+		if q.Visits {
+			for _, said := range q.Answers {
+				if is, ok := said.(*sdk.ElicitResult); ok && is.Action != "accept" {
+					r.State, r.Question, r.Failure = done, nil, "the server wants something to be done elsewhere first, and that was declined"
+					return nil, errors.Join(errors.New(r.Failure), a.journal.write(t, r))
+				}
+			}
+			return a.call(ctx, t, of, r, &sdk.CallToolParams{})
+		}
+		return a.call(ctx, t, of, r, &sdk.CallToolParams{InputResponses: maps.Clone(q.Answers), RequestState: q.State})
+	}
+	if r.Question.Shown, err = words(a.server.Name, p); err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	r.State = asking
+	if err := a.journal.write(t, r); err != nil {
+		return nil, err
+	}
+	return a.asked(r), nil
+}
+
+// asked returns the question of a record as a result.
+func (a *Agent) asked(r *record) *agents.Result {
+	text := r.Question.Shown
+	if r.Question.Wrong != "" {
+		text = r.Question.Wrong + ".\n" + text
+	}
+	return agents.InputRequired(a.server.hide(text))
+}
+
+// reply takes the user's answer to a question.
+func (a *Agent) reply(ctx context.Context, t *agents.Task, of *tool, r *record) (*agents.Result, error) {
+	q := r.Question
+	key, p, err := q.next()
+	if err != nil || p == nil {
+		return a.ask(ctx, t, of, r)
+	}
+	data, _ := t.Input().(map[string]any)
+	reply, err := answer(p, said(t), data)
+	if errors.Is(err, errUnfit) {
+		q.Wrong, r.State = shorten.To(err.Error(), 1000), asking
+		if err := a.journal.write(t, r); err != nil {
+			return nil, err
+		}
+		return a.asked(r), nil
+	}
+	q.Wrong = ""
+	if err != nil {
+		return nil, err
+	}
+	if q.Live {
+		return a.unpark(ctx, t, of, r, reply)
+	}
+	r.State = taken
+	r.Deliveries = t.Delivery
+	q.Answers[key] = reply
+	return a.ask(ctx, t, of, r)
+}

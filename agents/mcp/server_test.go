@@ -1,0 +1,207 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The test binary is a server on its standard input and output when this is set.
+const asServer = "MCP_TEST_SERVER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		if path := os.Getenv("PID"); path != "" {
+			_ = os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())), 0o600)
+		}
+		fmt.Fprintln(os.Stderr, "the key is", os.Getenv("KEY"))
+		if err := newServer().Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	if dir := os.Getenv(asAgent); dir != "" {
+		if err := runAgent(dir); err != nil {
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+type (
+	numbers struct {
+		A int `json:"a"`
+		B int `json:"b"`
+	}
+	sum struct {
+		Sum int `json:"sum"`
+	}
+	words struct {
+		Text string `json:"text"`
+	}
+)
+
+func yes() *bool {
+	v := true
+	return &v
+}
+
+func no() *bool {
+	v := false
+	return &v
+}
+
+// newServer is a server with a tool of each kind.
+func newServer() *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "test", Title: "Test server", Version: "2.1.0"}, &sdk.ServerOptions{Instructions: "Does this and that", SupportedProtocolVersions: revisions()})
+	harmless := &sdk.ToolAnnotations{ReadOnlyHint: true}
+	sdk.AddTool(s, &sdk.Tool{Name: "add", Title: "Add numbers", Description: "Adds two numbers", Annotations: harmless}, func(_ context.Context, _ *sdk.CallToolRequest, in numbers) (*sdk.CallToolResult, sum, error) {
+		return nil, sum{in.A + in.B}, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "upper", Description: "Makes letters large", Annotations: harmless}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		return text(strings.ToUpper(in.Text)), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "trace", Annotations: harmless}, func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		return text(fmt.Sprint(r.Params.Meta["traceparent"])), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "fail", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return nil, nil, fmt.Errorf("the disk is full")
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "picture", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		png, _ := base64.StdEncoding.DecodeString("iVBORw0KGgo=")
+		return &sdk.CallToolResult{Content: []sdk.Content{
+			&sdk.TextContent{Text: "two of them"}, &sdk.ImageContent{Data: png, MIMEType: "image/png"}, &sdk.ImageContent{Data: png, MIMEType: "image/png"},
+			&sdk.ResourceLink{URI: "https://h/doc", Name: "doc", MIMEType: "text/html"},
+			&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "test://x/notes.txt", MIMEType: "text/plain", Text: "notes"}},
+		}}, nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "long", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return text(strings.Repeat("x", 300<<10)), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "slow", Annotations: harmless}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		if token := r.Params.GetProgressToken(); token != nil {
+			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: 1, Total: 2, Message: "half of it"})
+			_ = r.Session.Ping(ctx, nil) // by then it was heard, where there are pings
+		}
+		if err := note("begun"); err != nil {
+			return nil, nil, err
+		}
+		<-ctx.Done()
+		if path := os.Getenv("CANCELED"); path != "" {
+			_ = os.WriteFile(path, []byte("canceled"), 0o600)
+		}
+		return nil, nil, ctx.Err()
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "note", Description: "Adds a line to a file", Annotations: &sdk.ToolAnnotations{DestructiveHint: no()}}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		pause, _ := time.ParseDuration(os.Getenv("DAWDLE")) // so that it is killed at any point of it
+		time.Sleep(pause)
+		err := note(in.Text)
+		time.Sleep(pause)
+		return text("noted " + in.Text), nil, err
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "die", Annotations: &sdk.ToolAnnotations{DestructiveHint: yes()}}, func(_ context.Context, r *sdk.CallToolRequest, in words) (*sdk.CallToolResult, any, error) {
+		if err := note(in.Text); err != nil {
+			return nil, nil, err
+		}
+		os.Exit(3)
+		return nil, nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "huge", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		return text(strings.Repeat("x", 20<<20)), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "flood", Annotations: harmless}, func(ctx context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		for i := range 5000 {
+			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(i + 1), Message: strings.Repeat("z", 1000)})
+		}
+		return text("over"), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "paid", Description: "Needs a visit first", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		if visits.Add(1) == 1 {
+			return nil, nil, sdk.URLElicitationRequiredError([]*sdk.ElicitParams{{Mode: "url", Message: "Please pay", URL: "https://pay.example/1", ElicitationID: "1"}})
+		}
+		return text("paid"), nil, nil
+	})
+	sdk.AddTool(s, &sdk.Tool{Name: "order", Description: "Orders a meal"}, order)
+	sdk.AddTool(s, &sdk.Tool{Name: "grow", Annotations: harmless}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		sdk.AddTool(s, &sdk.Tool{Name: "grown"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+			return text("here"), nil, nil
+		})
+		return text("grew"), nil, nil
+	})
+	return s
+}
+
+// visits is how often the tool paid was called.
+var visits atomic.Int32
+
+// revisions are those that the server has; nil is all.
+func revisions() []string {
+	if only := os.Getenv("REVISION"); only != "" {
+		return []string{only}
+	}
+	return nil
+}
+
+// order asks what to order; where it is run again with the answer, it says that.
+func order(ctx context.Context, r *sdk.CallToolRequest, in struct {
+	Table int `json:"table"`
+},
+) (*sdk.CallToolResult, any, error) {
+	answer, ok := r.Params.InputResponses["meal"].(*sdk.ElicitResult)
+	if !ok {
+		return &sdk.CallToolResult{
+			InputRequests: sdk.InputRequestMap{"meal": &sdk.ElicitParams{Mode: "form", Message: "What will it be?", RequestedSchema: map[string]any{
+				"type": "object", "required": []string{"meal"},
+				"properties": map[string]any{"meal": map[string]any{"type": "string", "enum": []string{"fish", "soup"}}, "hot": map[string]any{"type": "boolean", "default": true}},
+			}}},
+			RequestState: fmt.Sprintf("table %d", in.Table),
+		}, nil, nil
+	}
+	if answer.Action != "accept" {
+		return text("nothing: " + answer.Action), nil, nil
+	}
+	if err := note(fmt.Sprint(answer.Content["meal"])); err != nil {
+		return nil, nil, err
+	}
+	return text(fmt.Sprintf("%v, hot %v, for %s", answer.Content["meal"], answer.Content["hot"], r.Params.RequestState)), nil, nil
+}
+
+// note adds a line to the file of the test.
+func note(line string) error {
+	path := os.Getenv("NOTES")
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteString(line + "\n")
+	return err
+}
+
+func text(s string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: s}}}
+}
+
+// until waits for something to be so.
+func until(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(30 * time.Second); !so(); {
+		if time.Now().After(end) {
+			t.Errorf("%s: not within 30 s", what)
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

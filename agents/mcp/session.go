@@ -1,0 +1,210 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/cortex-orchestrator/cortex/internal/httpclient"
+)
+
+const (
+	connectTimeout = 2 * time.Minute // npx may have to download the program first
+	listTimeout    = 30 * time.Second
+	closeTimeout   = 5 * time.Second
+	keepAlive      = 30 * time.Second // interval of pings to a URL, in revisions that have them
+	maxPages       = 100              // of tools/list
+
+	// oldRevision is used for servers that fail when they are asked for their revisions (server/discover).
+	oldRevision = "2025-11-25"
+)
+
+// session is a connection to a running server.
+type session struct {
+	*sdk.ClientSession
+	program *program // nil for a URL
+	ended   chan struct{}
+	stop    context.CancelFunc
+	once    sync.Once
+
+	calls calls
+}
+
+// connect starts or reaches the server and negotiates a revision; "" means the newest one that both support.
+func connect(ctx context.Context, s *Server, revision string, o *Options, log *slog.Logger, changed func()) (*session, error) {
+	living, stop := context.WithCancel(context.WithoutCancel(ctx)) // the SSE transport ends when it does
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("it did not answer within %v", connectTimeout))
+	defer cancel()
+	defer context.AfterFunc(ctx, stop)()
+	n := &session{ended: make(chan struct{}), stop: stop, calls: calls{log: log}}
+	var tr sdk.Transport
+	if s.URL == "" {
+		var err error
+		if n.program, err = start(s, func(line string) { log.Info("server says", "line", s.hide(line)) }); err != nil {
+			stop()
+			return nil, err
+		}
+		tr = n.program.transport()
+		defer context.AfterFunc(ctx, n.program.end)() // unblocks Connect
+	} else {
+		client := newHTTPClient(s)
+		if tr = (&sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client}); s.SSE {
+			tr = &sdk.SSEClientTransport{Endpoint: s.URL, HTTPClient: client}
+		}
+	}
+	options := &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{
+			Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler:          n.calls.elicit,
+		ProgressNotificationHandler: n.calls.progress,
+		ToolListChangedHandler:      func(context.Context, *sdk.ToolListChangedRequest) { changed() },
+		MultiRoundTrip:              &sdk.MultiRoundTripOptions{Disabled: true}, // the user may answer much later
+	}
+	if s.URL != "" {
+		options.KeepAlive, options.KeepAliveFailureThreshold = keepAlive, 3
+	}
+	client := sdk.NewClient(&sdk.Implementation{Name: "cortex", Version: o.Version}, options)
+	var err error
+	n.ClientSession, err = client.Connect(living, tr, &sdk.ClientSessionOptions{ProtocolVersion: revision})
+	if err != nil {
+		stop()
+		if n.program != nil {
+			n.program.end()
+			if said := n.program.stderr.tail(); said != "" {
+				err = fmt.Errorf("%w: it says: %s", err, said)
+			}
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, errors.New(s.hide(plainURL(err).Error()))
+	}
+	go func() {
+		_ = n.Wait()
+		close(n.ended)
+	}()
+	if n.program != nil {
+		go func() {
+			<-n.program.gone
+			_ = n.program.stdout.Close() // its children may hold it open
+		}()
+	}
+	return n, nil
+}
+
+// end ends the session and the server's program.
+func (n *session) end() {
+	n.once.Do(func() {
+		if n.program != nil {
+			n.program.end()
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = n.Close() // waits for calls in progress
+		}()
+		select {
+		case <-done:
+		case <-time.After(closeTimeout):
+		}
+		n.stop()
+	})
+}
+
+// tools returns at most most tools of the server; more is true if it has others.
+func (n *session) tools(ctx context.Context, most int) (all []*sdk.Tool, more bool, err error) {
+	if caps := n.InitializeResult().Capabilities; caps == nil || caps.Tools == nil {
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var p sdk.ListToolsParams
+	for range maxPages {
+		page := p
+		r, err := n.ListTools(ctx, &page)
+		if err != nil {
+			return nil, false, fmt.Errorf("list the tools: %w", err)
+		}
+		all = append(all, r.Tools...)
+		if len(all) > most {
+			return all[:most], true, nil
+		}
+		if p.Cursor = r.NextCursor; p.Cursor == "" {
+			return all, false, nil
+		}
+	}
+	return all, true, nil
+}
+
+// newHTTPClient returns a client that sends the server's headers to the server only, also after a redirect.
+func newHTTPClient(s *Server) *http.Client {
+	home, _ := url.Parse(s.URL) // check has parsed it
+	return &http.Client{
+		Transport: &headers{of: s, home: home, next: httpclient.NewTransport(0)},
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			if r.URL.Host != home.Host || r.URL.Scheme != home.Scheme || len(via) > 3 {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		},
+	}
+}
+
+// headers adds the server's headers to requests.
+type headers struct {
+	of   *Server
+	home *url.URL
+	next http.RoundTripper
+}
+
+// refusedError reports status 401 or 403: the server did not process the request.
+type refusedError struct{ status string }
+
+func (e *refusedError) Error() string {
+	return e.status + ": give the token that it wants, in the headers of the configuration or in " + TokenVar
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == h.home.Host && r.URL.Scheme == h.home.Scheme {
+		r = r.Clone(r.Context())
+		for k, v := range h.of.Headers {
+			r.Header.Set(k, v)
+		}
+	}
+	resp, err := h.next.RoundTrip(r)
+	if err == nil && (resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden) {
+		_ = resp.Body.Close()
+		return nil, &refusedError{resp.Status}
+	}
+	return resp, err
+}
+
+// isUnsent reports whether err means that the server did not start the call.
+func isUnsent(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, sdk.ErrSessionMissing) || isRefused(err) || errors.As(err, &op) && op.Op == "dial"
+}
+
+func isRefused(err error) bool {
+	var refused *refusedError
+	return errors.As(err, &refused)
+}
+
+// plainURL removes the query of the URL in an error.
+func plainURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return fmt.Errorf("%s: %w", shownURL(of.URL), of.Err)
+	}
+	return err
+}

@@ -1,0 +1,28 @@
+package conversation_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/cortex/conversation"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// TestBarsCommand has strangers choose the ids of the command that the owner copies: in a shell it does nothing else.
+func TestBarsCommand(t *testing.T) {
+	for _, test := range []struct{ contextID, from, want string }{
+		{"c1", "user:bob", "cortex conversations share c1 bob"},
+		{"$(touch x)", "user:bob;id", "cortex conversations share '$(touch x)' 'bob;id'"},
+		{"it's", "beta", `cortex conversations share 'it'\''s' agent:beta`},
+		{"--yes", "user:bob", "cortex conversations share -- --yes bob"},
+		{"c1", "user:-x", "cortex conversations share -- c1 -x"},
+	} {
+		c := &conversation.Conversation{ContextID: test.contextID, Owner: "user:ada", Seq: 1}
+		why := c.WhyRefused(&transport.Event{ContextID: test.contextID, From: test.from, Payload: &a2a.Message{Role: a2a.MessageRoleUser}})
+		if !strings.HasSuffix(why, ", who can let you in: "+test.want) {
+			t.Errorf("Bars = %q, want a command %s", why, test.want)
+		}
+	}
+}

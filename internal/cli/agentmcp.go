@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cortex-orchestrator/cortex/agents/mcp"
+	"github.com/cortex-orchestrator/cortex/internal/table"
+	"github.com/cortex-orchestrator/cortex/prompt"
+)
+
+// mcpConfig is where the servers of a project are listed, as other programs have it.
+const mcpConfig = ".mcp.json"
+
+// mcpFlags are the flags of `cortex agent mcp`.
+type mcpFlags struct {
+	agentFlags
+	config, name, url string
+}
+
+func (e *env) newAgentMCP() *cobra.Command {
+	var f mcpFlags
+	c := &cobra.Command{
+		Use:   "mcp [NAME... | --name NAME -- PROGRAM [ARGS...] | --url URL]",
+		Short: "Make agents of MCP servers",
+		Long: `Make agents of MCP servers, called mcp_NAME, with a skill for each tool. Without a NAME this lists the servers in a file and starts
+nothing. The file is that of another program, such as .mcp.json or .vscode/mcp.json; ${NAME} and ${NAME:-default} in it are replaced
+by environment variables.
+
+A server is a program or a URL. The program is restarted when it ends, and ended with the agent. A program from a file gets only the
+environment variables that programs need, and those in the file. For a URL, the bearer token is in the file's headers or, with --url, in
+MCP_TOKEN.
+
+A tool needs your yes unless its server says that it destroys nothing; the rule confirm: false in the policy waives it. A tool whose
+description or schema has changed since it was first seen needs it, too. A tool with side effects is called once per task: if the
+call is interrupted, the task fails and says that the outcome is unknown. The journal for that is in the folder mcp of --data.`,
+		Example: "  cortex agent mcp --config .mcp.json\n  cortex agent mcp fs memory --config .mcp.json\n" +
+			"  cortex agent mcp --name fs -- npx -y @modelcontextprotocol/server-filesystem .\n  cortex agent mcp --url https://example.com/mcp",
+		Args: func(cmd *cobra.Command, args []string) error { return f.check(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.name == "" && f.url == "" && len(args) == 0 {
+				return e.listServers(cmd, &f)
+			}
+			return e.runServers(cmd, args, &f)
+		},
+	}
+	c.Flags().StringVar(&f.config, "config", mcpConfig, "`FILE` that lists the servers; for settings of Cortex, CORTEX_CONFIG names one here")
+	c.Flags().StringVar(&f.name, "name", "", "`NAME` of a server that no file lists")
+	c.Flags().StringVar(&f.url, "url", "", "`URL` of a server that no file lists")
+	c.Flags().IntVar(&f.concurrency, "concurrency", 0, "`N` calls of a server at once (default 8)")
+	setting(c.Flags(), "concurrency")
+	c.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if f.name != "" || f.url != "" {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		config, err := mcp.ReadConfig(context.Background(), f.config)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []cobra.Completion
+		for _, name := range config.Names() {
+			if isPlainWord(name) && !slices.Contains(args, name) {
+				names = append(names, cobra.CompletionWithDesc(name, prompt.Clean(config.About(name), 60)))
+			}
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	return c
+}
+
+// check says what is wrong with a command line.
+func (f *mcpFlags) check(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	own := cmd.Flags().Changed("config")
+	switch {
+	case f.url != "" && len(args) > 0:
+		return usagef("a server is at --url, or is a program: give one of them")
+	case (f.url != "" || f.name != "") && own:
+		return usagef("--config lists servers by their names: give it without --name and --url")
+	case f.url != "":
+		return nil
+	case f.name != "" && len(args) == 0:
+		return usagef("which program? cortex agent mcp --name %s -- PROGRAM [ARGS...]", shellWord(f.name))
+	case f.name != "" && dash != 0:
+		return usagef("put the program behind `--`: cortex agent mcp --name %s -- %s", shellWord(f.name), shellWord(args[0]))
+	case f.name == "" && dash >= 0 && len(args) > dash:
+		return usagef("--name is missing: cortex agent mcp --name NAME -- %s", shellWord(args[dash]))
+	}
+	return nil
+}
+
+// readServers reads the file that lists servers.
+func (f *mcpFlags) readServers(cmd *cobra.Command) (*mcp.Config, error) {
+	config, err := mcp.ReadConfig(cmd.Context(), f.config)
+	switch {
+	case err != nil && cmd.Context().Err() != nil:
+		return nil, cmd.Context().Err()
+	case errors.Is(err, fs.ErrNotExist) && !cmd.Flags().Changed("config"):
+		return nil, usagef("there is no %s here: name a file with --config, or a server with --name NAME -- PROGRAM, or --url URL", mcpConfig)
+	case err != nil:
+		return nil, usagef("--config: %w", err)
+	}
+	return config, nil
+}
+
+// listServers lists what a file has, and starts nothing.
+func (e *env) listServers(cmd *cobra.Command, f *mcpFlags) error {
+	config, err := f.readServers(cmd)
+	if err != nil {
+		return err
+	}
+	names := config.Names()
+	if len(names) == 0 {
+		return fmt.Errorf("%s lists no server", f.config)
+	}
+	t := table.New("SERVER", "RUNS")
+	for _, name := range names {
+		t.Row(name, config.About(name))
+	}
+	if err := e.show(t); err != nil {
+		return err
+	}
+	own := ""
+	if cmd.Flags().Changed("config") {
+		own = " --config " + shellWord(f.config)
+	}
+	fmt.Fprintf(e.stderr, "nothing was started: cortex agent mcp %s%s\n", shellWord(names[0]), own)
+	return nil
+}
+
+// servers returns the servers that a command line names.
+func (f *mcpFlags) servers(cmd *cobra.Command, args []string) ([]*mcp.Server, error) {
+	if f.url != "" || f.name != "" {
+		if f.name == "" {
+			if u, err := url.Parse(f.url); err == nil {
+				f.name = u.Hostname()
+			}
+		}
+		s, err := mcp.FromCommand(f.name, args, f.url, os.LookupEnv)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return []*mcp.Server{s}, nil
+	}
+	config, err := f.readServers(cmd)
+	if err != nil {
+		return nil, err
+	}
+	var all []*mcp.Server
+	for i, name := range args {
+		if slices.Contains(args[:i], name) {
+			continue
+		}
+		if !slices.Contains(config.Names(), name) {
+			return nil, usagef("%s: there is no server %q: it lists %s", f.config, name, prompt.Clean(strings.Join(config.Names(), ", "), 300))
+		}
+		s, err := config.Server(name, os.LookupEnv)
+		if err != nil {
+			return nil, usagef("%s: %w", f.config, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// runServers has servers run as agents, each with a connection of its own, until it is interrupted.
+func (e *env) runServers(cmd *cobra.Command, args []string, f *mcpFlags) error {
+	servers, err := f.servers(cmd, args)
+	if err != nil {
+		return err
+	}
+	e.stderr = &oneAtATime{w: e.stderr}
+	log := e.settings.logger(e.stderr, slog.LevelWarn)
+	running, ctx := errgroup.WithContext(cmd.Context())
+	opening, _ := errgroup.WithContext(ctx)
+	all := make([]*mcp.Agent, len(servers))
+	for i, s := range servers {
+		opening.Go(func() (err error) {
+			all[i], err = mcp.Open(ctx, s, &mcp.Options{Dir: filepath.Join(e.settings.data, "mcp"), Version: buildVersion(), Logger: log})
+			return err
+		})
+	}
+	err = opening.Wait()
+	defer func() {
+		for _, a := range all {
+			if a != nil {
+				_ = a.Close() // what matters of its journal was written as it came
+			}
+		}
+	}()
+	if err != nil && cmd.Context().Err() != nil {
+		return nil // it was told to leave
+	}
+	if err != nil {
+		return err
+	}
+	for _, a := range all {
+		one := *e // the agents may have different credentials
+		running.Go(func() error { return a.Run(ctx) })
+		running.Go(func() error {
+			err := one.runAgent(ctx, a.Card(), worklog{a, prompt.Clean(a.Card().Name, 64), one.speaker()}, &f.agentFlags)
+			if err == nil && cmd.Context().Err() == nil && ctx.Err() == nil {
+				err = errors.New("the agent has ended")
+			}
+			return err
+		})
+	}
+	return running.Wait()
+}
+
+// oneAtATime is a writer for several.
+type oneAtATime struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements [io.Writer].
+func (o *oneAtATime) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(b)
+}

@@ -1,0 +1,19 @@
+package cli
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// newPassed returns a function that returns how much time has passed. Unlike Go's own clock, it counts while the machine sleeps.
+func newPassed() func() time.Duration {
+	start := time.Now()
+	return func() time.Duration {
+		var t unix.Timespec
+		if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+			return time.Since(start)
+		}
+		return time.Duration(t.Nano())
+	}
+}

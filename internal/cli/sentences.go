@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/repl"
+)
+
+// wantsLogs reports whether somebody has said how a command is to log. Else a command that speaks with a person says in sentences what it would
+// log, as all that it says.
+func (s *settings) wantsLogs() bool { return s.given["log-format"] != 0 || s.given["log-level"] != 0 }
+
+// sentencesOr returns a log of sentences for say, or that which was asked for.
+func (e *env) sentencesOr(level slog.Level, say func(line string)) *slog.Logger {
+	if e.settings.wantsLogs() {
+		return e.settings.logger(e.stderr, level)
+	}
+	return slog.New(paced(boundedLog{sentences{level: level, say: say}}))
+}
+
+// sentences is a log of sentences: "warning: what: err (key value)".
+type sentences struct {
+	level slog.Level
+	say   func(line string)
+	attrs []slog.Attr
+}
+
+// Enabled implements [slog.Handler].
+func (s sentences) Enabled(_ context.Context, level slog.Level) bool { return level >= s.level }
+
+// Handle implements [slog.Handler].
+func (s sentences) Handle(_ context.Context, r slog.Record) error {
+	text, more := r.Message, []string{}
+	attr := func(a slog.Attr) bool {
+		if a.Key == "err" {
+			text += ": " + a.Value.String()
+		} else {
+			more = append(more, strings.ReplaceAll(a.Key, "_", " ")+" "+a.Value.String())
+		}
+		return true
+	}
+	for _, a := range s.attrs {
+		attr(a)
+	}
+	r.Attrs(attr)
+	if len(more) > 0 {
+		text += " (" + strings.Join(more, ", ") + ")"
+	}
+	word := ""
+	switch {
+	case r.Level >= slog.LevelError:
+		word = "error: "
+	case r.Level >= slog.LevelWarn:
+		word = "warning: "
+	}
+	s.say(word + strings.Join(strings.Fields(repl.Sanitize(text)), " "))
+	return nil
+}
+
+// WithAttrs implements [slog.Handler].
+func (s sentences) WithAttrs(attrs []slog.Attr) slog.Handler {
+	s.attrs = append(s.attrs[:len(s.attrs):len(s.attrs)], attrs...)
+	return s
+}
+
+// WithGroup implements [slog.Handler].
+func (s sentences) WithGroup(string) slog.Handler { return s }
+
+// speaker returns what says sentences on standard error, as log lines where logs are wanted.
+func (e *env) speaker() func(format string, args ...any) {
+	if e.settings.wantsLogs() {
+		log := e.settings.logger(e.stderr, slog.LevelInfo)
+		return func(format string, args ...any) { log.Info(fmt.Sprintf(format, args...)) }
+	}
+	return func(format string, args ...any) { printText(e.stderr, format, args...) }
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/erase"
+)
+
+const (
+	clockEvery = time.Minute      // between two comparisons of the wall clock with the time that has passed
+	clockSaved = 5 * time.Minute  // between two writes of clockFile
+	clockLeast = 10 * time.Minute // a smaller difference is ignored
+	clockTold  = time.Hour        // a smaller difference is neither logged nor shown in /readyz
+
+	// unprovenFor is how long a difference between two runs of the service counts, in time that the service runs: nothing tells a machine
+	// that was off from a clock that was wrong, and a day leaves time to read the warning.
+	unprovenFor = 24 * time.Hour
+)
+
+func clockFile(data string) string { return filepath.Join(data, "clock.json") }
+
+// wallClock says how old something is that was dated by the wall clock. A clock that was behind and is set right makes what is minutes old
+// look as old as the clock was wrong, and whatever deletes by age would delete it. So wallClock compares the wall clock with the time that
+// has passed, remembers by how much the clock went forward, and takes what was dated before for as much younger. Its methods are safe for
+// concurrent use.
+type wallClock struct {
+	now    func() time.Time
+	passed func() time.Duration // since some fixed moment; it does not follow the wall clock
+	file   string               // where the steps are kept for the next run; "" for nowhere
+	retain time.Duration        // how long conversations are kept; 0 for ever
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	last  time.Time     // of the wall clock, at the last look
+	at    time.Duration // passed then
+	saved time.Duration // passed at the last write of file
+	steps []clockStep   // forward, oldest first
+	sets  int           // how often the clock was set, in either direction
+}
+
+// clockStep is how far the clock went forward beyond the time that passed.
+type clockStep struct {
+	From time.Time     `json:"from"` // what the clock showed before
+	By   time.Duration `json:"by"`
+	Left time.Duration `json:"left"` // how much longer the step counts, in time that the service runs
+	Told bool          `json:"told"` // it is shown in /readyz
+}
+
+// clockMemory is the content of clockFile.
+type clockMemory struct {
+	Last  time.Time   `json:"last"`
+	Steps []clockStep `json:"steps,omitempty"`
+}
+
+// newWallClock returns a clock that continues from file, if there is one.
+func newWallClock(now func() time.Time, passed func() time.Duration, file string, retain time.Duration, log *slog.Logger) *wallClock {
+	c := &wallClock{now: now, passed: passed, file: file, retain: retain, log: log, last: now().Round(0), at: passed()}
+	var was clockMemory
+	if b, err := readLeft(file); file != "" && err == nil && json.Unmarshal(b, &was) == nil && !was.Last.IsZero() {
+		c.steps = was.Steps
+		from := was.Last.Add(clockSaved) // the last run dated nothing later, be it after its last write
+		if by := c.last.Sub(from); by >= clockLeast {
+			step := clockStep{From: from, By: by, Left: unprovenFor, Told: retain > 0 && by >= retain/2}
+			if step.Told {
+				log.Warn("the clock is far ahead of the last run of the service: if it was wrong then, or is now, set it right, or start with a larger --retain, before old conversations are deleted",
+					"last_run", was.Last, "now", c.last, "deletes_after", unprovenFor)
+			}
+			c.steps = append(c.steps, step)
+		} else if back := c.last.Sub(was.Last); back <= -clockLeast {
+			c.step(back)
+		}
+	}
+	c.save()
+	return c
+}
+
+// read returns the time of the wall clock, after comparing it with the time that has passed.
+func (c *wallClock) read() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, at := c.now().Round(0), c.passed()
+	passed := at - c.at
+	step := now.Sub(c.last) - passed
+	c.last, c.at = now, at
+	for i := range c.steps {
+		c.steps[i].Left -= passed
+	}
+	c.steps = slices.DeleteFunc(c.steps, func(s clockStep) bool { return s.Left <= 0 })
+	if step.Abs() >= clockLeast {
+		c.sets++
+		c.step(step)
+	}
+	if step.Abs() >= clockLeast || at-c.saved >= clockSaved {
+		c.save()
+	}
+	return now
+}
+
+// step takes in that the clock went by so much further than the time that passed, or back when it is negative; c.mu is held.
+func (c *wallClock) step(by time.Duration) {
+	told := by.Abs() >= clockTold
+	if told {
+		c.log.Warn("the clock was set, or the machine slept: what was dated before is kept as if it had not been set", "by", by.Round(time.Second), "now", c.last)
+	}
+	if by > 0 {
+		// When that has passed, everything dated before the step is older than what is kept.
+		c.steps = append(c.steps, clockStep{From: c.last.Add(-by), By: by, Left: max(c.retain, erase.LooseFor) + unprovenFor, Told: told})
+		return
+	}
+	for back := -by; back > 0 && len(c.steps) > 0; { // it undoes the last steps forward
+		last := &c.steps[len(c.steps)-1]
+		undone := min(back, last.By)
+		back, last.By = back-undone, last.By-undone
+		if last.By == 0 {
+			c.steps = c.steps[:len(c.steps)-1]
+		}
+	}
+}
+
+// dated returns when something happened that is dated t, by the clock as it goes now.
+func (c *wallClock) dated(t time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.steps {
+		if !t.After(s.From) {
+			t = t.Add(s.By)
+		}
+	}
+	return t
+}
+
+// times returns how often the clock was set.
+func (c *wallClock) times() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sets
+}
+
+// trouble returns a line for each large step that still counts.
+func (c *wallClock) trouble() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var lines []string
+	for _, s := range c.steps {
+		if s.Told {
+			lines = append(lines, fmt.Sprintf("clock: it went forward by %s at %s; what was dated before is taken for as much younger for %s more",
+				s.By.Round(time.Minute), s.From.Format(time.DateTime), s.Left.Round(time.Minute)))
+		}
+	}
+	return lines
+}
+
+// save writes file; c.mu is held, or nobody else has c yet. A failure only shortens the memory.
+func (c *wallClock) save() {
+	if c.file == "" {
+		return
+	}
+	c.saved = c.at
+	if b, err := json.Marshal(clockMemory{Last: c.last, Steps: c.steps}); err == nil {
+		if err := leave(c.file, b); err != nil {
+			c.log.Debug("the time is not written down for the next run", "err", err)
+		}
+	}
+}
+
+// watch compares until ctx ends.
+func (c *wallClock) watch(ctx context.Context) {
+	tick := time.NewTicker(clockEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c.read()
+		case <-ctx.Done():
+			c.read()
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.save()
+			return
+		}
+	}
+}

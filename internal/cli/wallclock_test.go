@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/cortex/memstore"
+	"github.com/cortex-orchestrator/cortex/internal/erase"
+	"github.com/cortex-orchestrator/cortex/transport"
+	"github.com/cortex-orchestrator/cortex/transport/memory"
+)
+
+// quartz returns a wall clock that nobody sets.
+func quartz(now func() time.Time, retain time.Duration) *wallClock {
+	began := now()
+	return newWallClock(now, func() time.Duration { return now().Sub(began) }, "", retain, slog.New(slog.DiscardHandler))
+}
+
+// settable is a wall clock that a test sets, in a bubble of synctest.
+type settable struct{ ahead atomic.Int64 }
+
+func (s *settable) now() time.Time       { return time.Now().Add(time.Duration(s.ahead.Load())) }
+func (s *settable) set(by time.Duration) { s.ahead.Add(int64(by)) }
+func (s *settable) wall(file string, retain time.Duration, told *strings.Builder) *wallClock {
+	began := time.Now()
+	return newWallClock(s.now, func() time.Duration { return time.Since(began) }, file, retain, slog.New(slog.NewTextHandler(told, nil)))
+}
+
+// datedBy is a bus whose clock is that of a test.
+type datedBy struct {
+	*memory.Bus
+	of     *settable
+	stored map[transport.Object]time.Time
+}
+
+func (b *datedBy) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
+	b.stored[o] = b.of.now()
+	return b.Bus.PutChunk(ctx, o, n, sealed)
+}
+
+func (b *datedBy) Stored(ctx context.Context, o transport.Object) (time.Time, int64, error) {
+	_, bytes, err := b.Bus.Stored(ctx, o)
+	return b.stored[o], bytes, err
+}
+
+// TestClockSetRight has the clock be 40 days behind and set right while the service runs, or between two runs of it. A conversation and a file
+// that are minutes old stay. What was too old before goes all the same, and what happened goes when it is too old by the time that has passed.
+func TestClockSetRight(t *testing.T) {
+	const wrong = 40 * day
+	for name, restarted := range map[string]bool{"while it runs": false, "between two runs": true} {
+		t.Run(name, func(t *testing.T) {
+			file := ""
+			if restarted {
+				file = filepath.Join(t.TempDir(), "clock.json")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				var told strings.Builder
+				var hands settable
+				hands.set(-wrong)
+				store, bus := memstore.New(), &datedBy{memory.New(nil), &hands, map[transport.Object]time.Time{}}
+				defer bus.Close()
+				log := slog.New(slog.DiscardHandler)
+				clock := hands.wall(file, 30*day, &told)
+				run := func() (stop func()) {
+					ctx, cancel := context.WithCancel(t.Context())
+					done := make(chan struct{}, 3)
+					for _, part := range []func(){
+						func() { clock.watch(ctx) },
+						func() { keepRetained(ctx, func() bool { return true }, store, bus, "", clock, log) },
+						func() {
+							keepFiles(ctx, func() bool { return true }, func() bool { return false }, store, bus, "", clock, func([]erase.Loose) {}, log)
+						},
+					} {
+						go func() {
+							part()
+							done <- struct{}{}
+						}()
+					}
+					return func() {
+						cancel()
+						for range 3 {
+							<-done
+						}
+					}
+				}
+				stop := run()
+				time.Sleep(2 * time.Hour)
+				addTurn(t, store, "old", hands.now().Add(-31*day), true)
+				addTurn(t, store, "new", hands.now(), true)
+				ref, err := transport.PutFile(t.Context(), bus, "", "new", "user:ada", strings.NewReader("words"), 10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Minute)
+				if restarted {
+					stop()
+				}
+				hands.set(wrong)
+				if restarted {
+					clock = hands.wall(file, 30*day, &told)
+					stop = run()
+				}
+				defer func() { stop() }()
+				time.Sleep(10 * time.Minute)
+				if _, err := bus.Chunk(t.Context(), ref.Object, 0); err != nil {
+					t.Errorf("a file of minutes ago: %v, want it", err)
+				}
+				time.Sleep(2 * time.Hour)
+				if left := contextIDs(t, store); !left["new"] || left["old"] {
+					t.Errorf("two hours after the clock was set right, %v are left, want the new one", left)
+				}
+				if _, err := bus.Chunk(t.Context(), ref.Object, 0); err == nil {
+					t.Error("a file that nothing names is there after two hours")
+				}
+				if lines := clock.trouble(); len(lines) != 1 || !strings.Contains(lines[0], "clock: it went forward by 9") {
+					t.Errorf("/readyz says %q, want what was set", lines)
+				}
+				if !strings.Contains(told.String(), "level=WARN") {
+					t.Errorf("the log says %q, want a warning", told.String())
+				}
+				if restarted {
+					return // that it is not old, nobody can know for longer than a day
+				}
+				time.Sleep(27 * day)
+				if left := contextIDs(t, store); !left["new"] {
+					t.Error("the conversation is deleted after 27 days")
+				}
+				time.Sleep(5 * day)
+				if left := contextIDs(t, store); len(left) > 0 {
+					t.Errorf("after 32 days %v are left, want none", left)
+				}
+			})
+		})
+	}
+}
+
+// TestClockSetForthAndBack has somebody set the clock wrong for a moment: what happens then and before is dated as it was.
+func TestClockSetForthAndBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told strings.Builder
+		var hands settable
+		clock := hands.wall("", 30*day, &told)
+		before := clock.read()
+		time.Sleep(time.Hour)
+		hands.set(100 * day)
+		if got := clock.read().Sub(clock.dated(before)); got != time.Hour {
+			t.Errorf("when the clock was set forward, something is %v old, want an hour", got)
+		}
+		time.Sleep(time.Hour)
+		hands.set(-100 * day)
+		if got := clock.read().Sub(clock.dated(before)); got != 2*time.Hour {
+			t.Errorf("when the clock was set back, something is %v old, want two hours", got)
+		}
+		if lines := clock.trouble(); len(lines) > 0 || clock.times() != 2 {
+			t.Errorf("the clock is right, was set %d times, and /readyz says %q", clock.times(), lines)
+		}
+		time.Sleep(100 * day)
+		if got := clock.read().Sub(clock.dated(before)); got != 100*day+2*time.Hour || clock.times() != 2 {
+			t.Errorf("months later something is %v old, and the clock was set %d times", got, clock.times())
+		}
+	})
+}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/a2aproject/a2a-go/v2/a2a"
+
+	"github.com/cortex-orchestrator/cortex/agents"
+	"github.com/cortex-orchestrator/cortex/prompt"
+	"github.com/cortex-orchestrator/cortex/repl"
+	"github.com/cortex-orchestrator/cortex/transport"
+)
+
+// worklog has an agent say of each task, in a line each, what it takes and how it ends.
+type worklog struct {
+	agents.Executor
+	name string
+	say  func(format string, args ...any)
+}
+
+// Bounds of what a line says of a task and of its failure, in characters.
+const (
+	maxTaken = 60
+	maxEnded = 120
+)
+
+// Execute implements [agents.Executor].
+func (w worklog) Execute(ctx context.Context, t *agents.Task) iter.Seq2[a2a.Event, error] {
+	return func(yield func(a2a.Event, error) bool) {
+		began, id := time.Now(), fmt.Sprintf("%.8s", t.ID)
+		again := ""
+		if t.Delivery > 1 {
+			again = " again"
+		}
+		w.say("%s takes %s%s: %s, %s", w.name, id, again, bytesText(t.Message.Parts), prompt.Clean(t.Text(), maxTaken))
+		how := "stopped"
+		defer func() { w.say("%s ends %s: %.1f s, %s", w.name, id, time.Since(began).Seconds(), how) }()
+		for e, err := range w.Executor.Execute(ctx, t) {
+			switch {
+			case errors.Is(context.Cause(ctx), agents.ErrCanceled):
+				how = "canceled"
+			case errors.Is(context.Cause(ctx), agents.ErrStopping) && err != nil:
+				how = "given back"
+			case err != nil:
+				how = "failed: " + prompt.Clean(err.Error(), maxEnded)
+			default:
+				how = ended(e)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Changes returns the changes of an agent that tells some; else nil.
+func (w worklog) Changes() <-chan agents.Change {
+	if c, ok := w.Executor.(interface{ Changes() <-chan agents.Change }); ok {
+		return c.Changes()
+	}
+	return nil
+}
+
+// ended says how a task ends with e.
+func ended(e a2a.Event) string {
+	u, ok := e.(*a2a.TaskStatusUpdateEvent)
+	if !ok || u.Status.Message == nil {
+		return "completed, 0 bytes"
+	}
+	return repl.StateName(u.Status.State) + ", " + bytesText(u.Status.Message.Parts)
+}
+
+// bytesText says how much is in parts: of text and data, and of files.
+func bytesText(parts a2a.ContentParts) string {
+	n := len(transport.Text(parts))
+	text := fmt.Sprintf("%d bytes", n)
+	if n == 1 {
+		text = "1 byte"
+	}
+	switch files := len(transport.FilesOf(parts)); files {
+	case 0:
+	case 1:
+		text += " and a file"
+	default:
+		text += fmt.Sprintf(" and %d files", files)
+	}
+	return text
+}

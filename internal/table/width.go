@@ -1,0 +1,74 @@
+package table
+
+import (
+	"strings"
+
+	"github.com/rivo/uniseg"
+)
+
+// Width returns the number of columns that s takes on a terminal; s has no control characters.
+func Width(s string) int { return uniseg.StringWidth(s) }
+
+// UpTo returns the beginning of s that takes at most width columns, in whole characters as people see them: an accent or a skin colour
+// stays with what it is for.
+func UpTo(s string, width int) string {
+	rest, state, used := s, -1, 0
+	for rest != "" {
+		_, next, w, nextState := uniseg.FirstGraphemeClusterInString(rest, state)
+		if used += w; used > width {
+			break
+		}
+		rest, state = next, nextState
+	}
+	return s[:len(s)-len(rest)]
+}
+
+// Fit returns s if it takes at most width columns, else its beginning with an ellipsis: whole words, unless that leaves much of the room empty.
+func Fit(s string, width int) string {
+	if len(UpTo(s, width)) == len(s) {
+		return s
+	}
+	if width <= 0 {
+		return ""
+	}
+	part := UpTo(s, width-1)
+	if at := strings.LastIndexByte(part, ' '); at > len(part)/3 && s[len(part)] != ' ' {
+		part = part[:at]
+	}
+	return strings.TrimRight(part, " ") + "…"
+}
+
+// Pad returns s filled with spaces to width columns.
+func Pad(s string, width int) string {
+	if n := width - Width(s); n > 0 {
+		return s + strings.Repeat(" ", n)
+	}
+	return s
+}
+
+// Wrap breaks s, one line of text, at spaces so that no line is wider than width. Words that are wider are broken.
+func Wrap(s string, width int) []string {
+	width = max(width, 1)
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		if line != "" && Width(line)+1+Width(word) <= width {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for part := UpTo(word, width); len(part) < len(word); part = UpTo(word, width) {
+			if part == "" { // a character that is wider than the line
+				part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
+			}
+			lines, word = append(lines, part), word[len(part):]
+		}
+		line = word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

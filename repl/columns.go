@@ -1,0 +1,53 @@
+package repl
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
+)
+
+// columns returns words side by side, filled by columns as ls does.
+func columns(words []string, width int) string {
+	const gap = 2
+	widest := 1
+	for i, w := range words {
+		words[i] = fit(oneLine(w), max(width-1, 1))
+		widest = max(widest, textWidth(words[i]))
+	}
+	across := max(1, (width-1+gap)/(widest+gap))
+	down := (len(words) + across - 1) / across
+	var b strings.Builder
+	for row := range down {
+		var line strings.Builder
+		for i := row; i < len(words); i += down {
+			line.WriteString(table.Pad(words[i], widest+gap))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// count returns "1 line", "2 lines".
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// commonPrefix returns what all words begin with; there is at least one.
+func commonPrefix(words []string) string {
+	prefix := words[0]
+	for _, w := range words[1:] {
+		n := 0
+		for i, r := range prefix {
+			if !strings.HasPrefix(w[min(i, len(w)):], string(r)) {
+				break
+			}
+			n = i + len(string(r))
+		}
+		prefix = prefix[:n]
+	}
+	return prefix
+}

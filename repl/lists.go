@@ -1,0 +1,89 @@
+package repl
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
+)
+
+// The lists of the chat are those of the commands.
+
+// AgentTable lists agents.
+func AgentTable(list []AgentInfo) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		{Title: "AGENT", Least: 20},
+		{Title: "STATE"},
+		{Title: "INSTANCES", Rank: 3},
+		{Title: "SEEN", Rank: 1},
+		{Title: "VERSION", Least: 10, Rank: 2},
+		{Title: "CONFIDENCE"},
+		{Title: "DESCRIPTION", Least: 36},
+	}}
+	for _, a := range list {
+		instances := ""
+		if a.Instances != nil {
+			instances = fmt.Sprint(*a.Instances)
+		}
+		about := strings.TrimSuffix(strings.TrimPrefix(a.Mark+" · "+a.Description, " · "), " · ")
+		t.Row(a.ID, a.State, instances, a.LastSeen, a.Version, a.Confidence, about)
+		t.Mark(a.Mark)
+	}
+	return t
+}
+
+// TaskTable lists tasks as they are now. named returns an agent as it is shown.
+func TaskTable(list []TaskInfo, named func(string) string, now time.Time) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		{Title: "TASK", IDs: true, Least: 13},
+		{Title: "AGENT", Least: 16},
+		{Title: "STATE"},
+		{Title: "SENT", Rank: 2},
+		{Title: "TOOK", Rank: 1},
+		{Title: "TEXT", Least: 24},
+	}}
+	for _, task := range list {
+		state, took := StateName(task.State), ""
+		if task.Attempt > 1 {
+			state += fmt.Sprintf(", attempt %d", task.Attempt)
+		}
+		if !task.Started.IsZero() && !task.Ended.IsZero() {
+			took = elapsed(task.Ended.Sub(task.Started))
+		}
+		agent := named(task.Agent)
+		t.Row(string(task.ID), agent, state, table.Ago(task.Started, now), took, task.Text)
+		if agent != task.Agent {
+			t.Mark(agent)
+		}
+	}
+	return t
+}
+
+// ConversationTable lists conversations, and says which one is at.
+func ConversationTable(list []ConversationInfo, at string, now time.Time) *table.Table {
+	t := &table.Table{Columns: []table.Column{
+		{Title: "CONVERSATION", IDs: true, Least: 20},
+		{Title: "OWNER", Least: 12},
+		{Title: "UPDATED"},
+		{Title: "ENTRIES", Rank: 3},
+		{Title: "TOKENS", Rank: 2},
+		{Title: "COST", Rank: 1},
+		{Title: "TITLE", Least: 30},
+	}}
+	for _, c := range list {
+		title := c.Title
+		if c.ContextID == at {
+			title = "(this one) " + title
+		}
+		t.Row(c.ContextID, c.Owner, table.Ago(c.Updated, now), fmt.Sprint(c.Entries), c.Tokens, c.Cost, title)
+	}
+	return t
+}
+
+// Quiet returns a text as what matters less is shown on w, which has colours as [Config.Color] says.
+func Quiet(w io.Writer, color, text string) string {
+	c := Config{Color: color}
+	return c.screen(w, isTerminal(w)).style.dim(text)
+}
