@@ -18,8 +18,8 @@ const (
 	MaxArtifactBytes = 2 << 20 // of all artifacts, before base64; data counts as JSON, a stored file as its reference
 )
 
-// made is an artifact of a task, possibly unfinished.
-type made struct {
+// taskArtifact is an artifact of a task, possibly unfinished.
+type taskArtifact struct {
 	*a2a.Artifact
 	size int
 	open bool // more parts may be appended
@@ -60,7 +60,7 @@ func (t *Task) Update(u *a2a.TaskArtifactUpdateEvent) error {
 	if err := t.put(&next, u.Append, u.LastChunk); err != nil {
 		return err
 	}
-	t.alive()
+	t.noteProgress()
 	if t.live != nil {
 		t.live.publish(&a2a.TaskArtifactUpdateEvent{
 			TaskID: t.ID, ContextID: t.ContextID, Artifact: shown(&next), Append: u.Append, LastChunk: u.LastChunk, Metadata: maps.Clone(u.Metadata),
@@ -89,7 +89,7 @@ func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	name := outputName(piece)
-	at := slices.IndexFunc(t.artifacts, func(o *made) bool {
+	at := slices.IndexFunc(t.artifacts, func(o *taskArtifact) bool {
 		if piece.ID != "" {
 			return o.ID == piece.ID
 		}
@@ -127,7 +127,7 @@ func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 		t.artifacts = append(t.artifacts, nil)
 	}
 	whole.ID = piece.ID
-	t.artifacts[at] = &made{&whole, size, !last}
+	t.artifacts[at] = &taskArtifact{&whole, size, !last}
 	return nil
 }
 
@@ -135,7 +135,7 @@ func (t *Task) put(piece *a2a.Artifact, add, last bool) error {
 func (t *Task) freeID() a2a.ArtifactID {
 	for n := len(t.artifacts) + 1; ; n++ {
 		id := a2a.ArtifactID(strconv.Itoa(n))
-		if !slices.ContainsFunc(t.artifacts, func(o *made) bool { return o.ID == id }) {
+		if !slices.ContainsFunc(t.artifacts, func(o *taskArtifact) bool { return o.ID == id }) {
 			return id
 		}
 	}
@@ -153,7 +153,7 @@ func outputName(a *a2a.Artifact) string {
 func joinParts(parts, more a2a.ContentParts) a2a.ContentParts {
 	parts = slices.Clone(parts)
 	for _, p := range more {
-		if len(parts) == 0 || !goesOn(parts[len(parts)-1], p) {
+		if len(parts) == 0 || !continuesPart(parts[len(parts)-1], p) {
 			parts = append(parts, p)
 			continue
 		}
@@ -169,8 +169,8 @@ func joinParts(parts, more a2a.ContentParts) a2a.ContentParts {
 	return parts
 }
 
-// goesOn reports whether next continues the text or file of last.
-func goesOn(last, next *a2a.Part) bool {
+// continuesPart reports whether next continues the text or file of last.
+func continuesPart(last, next *a2a.Part) bool {
 	if last.Filename != next.Filename || last.MediaType != next.MediaType || len(next.Metadata) > 0 {
 		return false
 	}

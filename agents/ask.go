@@ -17,7 +17,7 @@ import (
 )
 
 // ErrAsk is wrapped by the error of [Task.Ask] when the answer reports a failure; the error's text contains the answer.
-var ErrAsk = errors.New("what was asked was not done")
+var ErrAsk = errors.New("the request failed")
 
 // Request is what a handler asks of others, see [Task.Ask].
 type Request struct {
@@ -78,7 +78,7 @@ func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 		case answer := <-answered:
 			return read(answer)
 		case <-beat.C:
-			t.alive()
+			t.noteProgress()
 		case <-again.C:
 			e.Time = time.Now()
 			if err := a.publish(ctx, transport.Inbox(t.Tenant, transport.Cortex), e); err != nil && ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (t *Task) Ask(ctx context.Context, r Request) (*a2a.Message, error) {
 			pause, e.ID = min(2*pause, askAgainMax), transport.AgainID(m.ID, a.nextID())
 		case <-ctx.Done():
 			if !errors.Is(context.Cause(ctx), ErrStopping) {
-				t.unask(m.ID)
+				t.cancelRequest(m.ID)
 			}
 			return nil, fmt.Errorf("ask: %w", context.Cause(ctx))
 		}
@@ -157,15 +157,15 @@ func read(answer *a2a.Message) (*a2a.Message, error) {
 	return answer, nil
 }
 
-// unask cancels a request whose answer is no longer needed.
-func (t *Task) unask(id string) {
+// cancelRequest cancels a request whose answer is no longer needed.
+func (t *Task) cancelRequest(id string) {
 	a := t.agent
 	ctx, cancel := context.WithTimeout(a.sending, announceTimeout)
 	defer cancel()
 	e := &transport.Event{
 		ID: id + ".cancel", Time: time.Now(), From: a.id, Tenant: t.Tenant, ContextID: t.ContextID,
 		Traceparent: t.Traceparent, Tracestate: t.Tracestate,
-		Payload: &transport.Cancel{Turn: transport.TurnID(t.Tenant, t.ContextID, a.id, id), Reason: "who asked does not wait any more"},
+		Payload: &transport.Cancel{Turn: transport.TurnID(t.Tenant, t.ContextID, a.id, id), Reason: "the agent that asked no longer waits for the answer"},
 	}
 	if err := a.tr.Publish(ctx, transport.Inbox(t.Tenant, transport.Cortex), e); err != nil {
 		a.log.Warn("request not canceled", "task_id", t.ID, "err", err)

@@ -85,7 +85,7 @@ func TestAsk(t *testing.T) {
 		}
 		b.answer(transport.Control("", "agent_x"), second, "uno", false)
 		b.answer(transport.Control("", "agent_x"), b.requests()[2], "no luck", true)
-		b.want("t1 COMPLETED: 1, uno, what was asked was not done: no luck")
+		b.want("t1 COMPLETED: 1, uno, the request failed: no luck")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

@@ -70,11 +70,11 @@ func TestExecOutputIsASignOfLife(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := &pulse{news: make(chan struct{}, 1)}
+		p := &pulse{progress: make(chan struct{}, 1)}
 		if _, err := h(t.Context(), &Task{pulse: p}); err != nil {
 			t.Fatal(err)
 		}
-		if got := len(p.news) == 1; got != want {
+		if got := len(p.progress) == 1; got != want {
 			t.Errorf("%s has given a sign of life: %v, want %v", program, got, want)
 		}
 	}

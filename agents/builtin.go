@@ -58,7 +58,7 @@ func clockCard() *a2a.AgentCard {
 
 // Clock returns a handler that tells the time in any place; now is its clock.
 func Clock(now func() time.Time) Handler {
-	return func(_ context.Context, t *Task) (*Result, error) { return said(clock.Answer(t.Text(), now())) }
+	return func(_ context.Context, t *Task) (*Result, error) { return textResult(clock.Answer(t.Text(), now())) }
 }
 
 func calcCard() *a2a.AgentCard {
@@ -78,10 +78,10 @@ func calcCard() *a2a.AgentCard {
 	})
 }
 
-func calculate(_ context.Context, t *Task) (*Result, error) { return said(calc.Answer(t.Text())) }
+func calculate(_ context.Context, t *Task) (*Result, error) { return textResult(calc.Answer(t.Text())) }
 
-// said makes a result of a text, unless there is an error.
-func said(answer string, err error) (*Result, error) {
+// textResult makes a result of a text, unless there is an error.
+func textResult(answer string, err error) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}

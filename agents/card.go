@@ -53,7 +53,7 @@ func readCard(file string, r io.Reader, read cardReader) (*a2a.AgentCard, []stri
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(b) > agentcard.MaxDocument {
-		return nil, nil, fmt.Errorf("%s: the file is over %d KiB, which no card is: as it is announced, a card has at most %d KiB", file, agentcard.MaxDocument>>10, transport.MaxCard>>10)
+		return nil, nil, fmt.Errorf("%s: the file is over %d KiB, too large for a card, which has at most %d KiB", file, agentcard.MaxDocument>>10, transport.MaxCard>>10)
 	}
 	c, warnings, err := read(file, b)
 	if err != nil {

@@ -108,7 +108,7 @@ func TestReadCardRefuses(t *testing.T) {
 		{"name: ' '", `f: card has no name`},
 		{"name: " + strings.Repeat("w", 300), `f: card: name is 300 bytes long, at most 256 are allowed`},
 		{"name: w\ndescription: " + strings.Repeat("w", transport.MaxCard), `f: card of w: too large: `},
-		{strings.Repeat("# comment\n", 1<<17), `f: the file is over 256 KiB, which no card is: as it is announced, a card has at most 64 KiB`},
+		{strings.Repeat("# comment\n", 1<<17), `f: the file is over 256 KiB, too large for a card, which has at most 64 KiB`},
 	}
 	for _, tt := range tests {
 		_, _, err := agents.ReadCard("f", strings.NewReader(tt.file))

@@ -28,8 +28,8 @@ func (c *clocks) late(sent time.Time) (late time.Duration, now time.Time) {
 	return now.Sub(sent), now
 }
 
-// heard records an event of Cortex that was received now, and returns the estimated offset of our clock.
-func (c *clocks) heard(sent time.Time) time.Duration {
+// observe records an event of Cortex that was received now, and returns the estimated offset of our clock.
+func (c *clocks) observe(sent time.Time) time.Duration {
 	late, now := c.late(sent)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *clocks) heard(sent time.Time) time.Duration {
 // not stop an agent, or Cortex gave the task up and nobody took it out of the inbox; then the work is in vain, and Cortex ignores its result.
 func (c *clocks) left(sent, deadline time.Time) time.Duration {
 	span := deadline.Sub(sent)
-	ahead := c.heard(sent)
+	ahead := c.observe(sent)
 	late, now := c.late(sent)
 	if left := min(span+ahead-late, span); left > 0 || span <= 0 {
 		return left

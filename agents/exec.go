@@ -145,7 +145,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	stdout := &limited{limit: maxOutput, each: t.alive, over: func() { end(errFlood) }}
+	stdout := &limited{limit: maxOutput, each: t.noteProgress, over: func() { end(errFlood) }}
 	stderr := &lines{each: t.Progress}
 
 	// On Linux the program dies with the thread that starts it, so the thread must live as long as the program.
@@ -168,7 +168,7 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	}
 	err = cmd.Wait()
 	if !asked.IsZero() {
-		await(asked.Add(endGrace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
+		waitUntil(asked.Add(endGrace), func() bool { return process.IsGone(cmd.Process.Pid, mark) })
 		process.KillAll(cmd.Process.Pid, mark)
 	}
 	// Kill the rest of the program's group.
@@ -195,8 +195,8 @@ func (p *program) run(ctx context.Context, t *Task) (*Result, error) {
 	return output(stdout.kept(), strings.Join(notes, "\n")), nil
 }
 
-// await returns when so() is true, or at end.
-func await(end time.Time, so func() bool) {
+// waitUntil returns when so() is true, or at end.
+func waitUntil(end time.Time, so func() bool) {
 	poll := time.NewTicker(endPoll)
 	defer poll.Stop()
 	for time.Now().Before(end) && !so() {

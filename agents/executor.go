@@ -75,7 +75,7 @@ func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 		case err != nil:
 			return nil, err
 		}
-		if end, err = t.happened(e); err != nil {
+		if end, err = t.handleEvent(e); err != nil {
 			return nil, fmt.Errorf("the agent is broken: %w", err)
 		}
 	}
@@ -88,8 +88,8 @@ func (a *agent) execute(ctx context.Context, t *Task) (end *ending, err error) {
 	return nil, errors.New("the agent is broken: it stopped without a result, a question or a failure")
 }
 
-// happened handles an event that an Executor has yielded, and returns how the task ended, or nil when it goes on.
-func (t *Task) happened(e a2a.Event) (*ending, error) {
+// handleEvent handles an event that an Executor has yielded, and returns how the task ended, or nil when it goes on.
+func (t *Task) handleEvent(e a2a.Event) (*ending, error) {
 	if e == nil {
 		return nil, errors.New("it yielded nothing")
 	}
@@ -127,5 +127,5 @@ func (t *Task) state(s a2a.TaskStatus) (*ending, error) {
 		t.Progress(transport.Text(parts))
 		return nil, nil
 	}
-	return nil, fmt.Errorf("it named the state %q, which there is not", line(string(s.State), 64))
+	return nil, fmt.Errorf("it named the state %q, which does not exist", line(string(s.State), 64))
 }

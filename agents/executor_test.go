@@ -66,7 +66,7 @@ func TestExecutorEnds(t *testing.T) {
 		"two ends":           {script{events: []a2a.Event{said("one"), said("two")}}, "FAILED: the agent is broken: it went on after it had ended the task as completed"},
 		"an error behind it": {script{events: []a2a.Event{status(a2a.TaskStateCanceled, "")}, err: errors.New("no luck")}, "FAILED: the agent is broken: it went on after it had ended the task as canceled"},
 		"no event":           {script{events: []a2a.Event{nil}}, "FAILED: the agent is broken: it yielded nothing"},
-		"another state":      {script{events: []a2a.Event{status("DONE", "")}}, `FAILED: the agent is broken: it named the state "DONE", which there is not`},
+		"another state":      {script{events: []a2a.Event{status("DONE", "")}}, `FAILED: the agent is broken: it named the state "DONE", which does not exist`},
 		"another task":       {script{events: []a2a.Event{&a2a.Message{TaskID: "t9"}}}, `FAILED: the agent is broken: it spoke of task "t9" while it worked on "t1"`},
 		"an empty artifact":  {script{events: []a2a.Event{&a2a.TaskArtifactUpdateEvent{}}}, "FAILED: the agent is broken: the artifact is missing"},
 	} {

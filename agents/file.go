@@ -60,7 +60,7 @@ func (t *Task) store() transport.Files {
 		return nil
 	}
 	if f, ok := t.agent.tr.(transport.Files); ok {
-		return patient{f, t.agent}
+		return retryingFiles{f, t.agent}
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (t *Task) AddFile(ctx context.Context, name, mediaType string, r io.Reader)
 	}
 	part := &a2a.Part{Content: a2a.Raw(head), Filename: name, MediaType: mediaType}
 	if files != nil && (n > transport.MaxInlineFile || t.inline()+n > transport.MaxInlineFiles) {
-		ref, err := transport.PutFile(ctx, files, t.Tenant, t.ContextID, t.agent.id, io.MultiReader(bytes.NewReader(head), alive{r, t}), limit)
+		ref, err := transport.PutFile(ctx, files, t.Tenant, t.ContextID, t.agent.id, io.MultiReader(bytes.NewReader(head), progressReader{r, t}), limit)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -135,26 +135,26 @@ func (t *Task) inline() int {
 	return t.bytes
 }
 
-// alive is a reader that reports each read as progress of the task.
-type alive struct {
+// progressReader is a reader that reports each read as progress of the task.
+type progressReader struct {
 	io.Reader
 	t *Task
 }
 
-func (a alive) Read(b []byte) (int, error) {
-	a.t.alive()
+func (a progressReader) Read(b []byte) (int, error) {
+	a.t.noteProgress()
 	return a.Reader.Read(b)
 }
 
-// patient is a store of files that retries to store a chunk while the transport is unavailable, until the context ends. The upload then
+// retryingFiles is a store of files that retries to store a chunk while the transport is unavailable, until the context ends. The upload then
 // continues under the same name.
-type patient struct {
+type retryingFiles struct {
 	transport.Files
 	a *agent
 }
 
 // PutChunk implements [transport.Files].
-func (p patient) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
+func (p retryingFiles) PutChunk(ctx context.Context, o transport.Object, n int, sealed []byte) error {
 	var last error
 	err := p.a.retry(ctx, "store a file", func() error {
 		err := p.Files.PutChunk(ctx, o, n, sealed)
@@ -170,7 +170,7 @@ func (p patient) PutChunk(ctx context.Context, o transport.Object, n int, sealed
 }
 
 // RemoveObject removes what was stored of a file before an error.
-func (p patient) RemoveObject(ctx context.Context, o transport.Object) error {
+func (p retryingFiles) RemoveObject(ctx context.Context, o transport.Object) error {
 	if keeper, ok := p.Files.(transport.FileKeeper); ok {
 		return keeper.RemoveObject(ctx, o)
 	}
@@ -183,7 +183,7 @@ func (a *agent) pack(ctx context.Context, contextID string, parts a2a.ContentPar
 	if !ok {
 		return parts, nil
 	}
-	return transport.PackFiles(ctx, patient{f, a}, a.o.Tenant, contextID, a.id, parts, nil)
+	return transport.PackFiles(ctx, retryingFiles{f, a}, a.o.Tenant, contextID, a.id, parts, nil)
 }
 
 // packed returns an outcome for sending, see pack.

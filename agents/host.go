@@ -37,19 +37,19 @@ type Host struct {
 	awake   chan struct{}
 
 	mu     sync.Mutex
-	guests map[string]*guest
+	agents map[string]*hostedAgent
 	watch  transport.InboxWatch // while Serve runs
 	ctx    context.Context      //nolint:containedctx // of Serve, for agents that wake up
 	wg     sync.WaitGroup       // of awake agents; grows under mu only while ctx lives
 }
 
-// guest is an agent of a host.
-type guest struct {
-	agent *agent
-	stop  context.CancelFunc // stops serving it while it is awake
-	awake bool
-	rung  bool // something may have arrived since the last check
-	gone  bool
+// hostedAgent is an agent of a host.
+type hostedAgent struct {
+	agent    *agent
+	stop     context.CancelFunc // stops serving it while it is awake
+	awake    bool
+	notified bool // something may have arrived since the last check
+	gone     bool
 }
 
 // NewHost returns a host without agents. The name becomes the id of the host's presence, like an agent's, although it is no agent. Options apply
@@ -67,7 +67,7 @@ func NewHost(tr transport.Transport, name string, o *Options) (*Host, error) {
 		return nil, err
 	}
 	self.card = nil
-	return &Host{tr: tr, watcher: watcher, o: self.o, self: self, awake: make(chan struct{}, hostedAwake), guests: map[string]*guest{}}, nil
+	return &Host{tr: tr, watcher: watcher, o: self.o, self: self, awake: make(chan struct{}, hostedAwake), agents: map[string]*hostedAgent{}}, nil
 }
 
 // Add adds an agent, which is served as by [Serve]. While Serve runs, the agent has been announced when Add returns. Add returns an error when
@@ -81,11 +81,11 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 	}
 	a.hosted, a.seq = true, h.self.seq
 	h.mu.Lock()
-	if h.guests[a.id] != nil || a.id == h.self.id {
+	if h.agents[a.id] != nil || a.id == h.self.id {
 		h.mu.Unlock()
 		return fmt.Errorf("host %s: there is an agent %s already", h.self.id, a.id)
 	}
-	h.guests[a.id] = &guest{agent: a}
+	h.agents[a.id] = &hostedAgent{agent: a}
 	watch := h.watch
 	h.mu.Unlock()
 	if watch == nil {
@@ -100,12 +100,12 @@ func (h *Host) Add(ctx context.Context, card *a2a.AgentCard, x Executor) error {
 // Remove removes an agent: it takes no more tasks, and its present ones get [Options].Grace. It has announced that it left when Remove returns.
 func (h *Host) Remove(id string) {
 	h.mu.Lock()
-	g := h.guests[id]
+	g := h.agents[id]
 	if g == nil {
 		h.mu.Unlock()
 		return
 	}
-	delete(h.guests, id)
+	delete(h.agents, id)
 	g.gone = true
 	if h.watch != nil {
 		h.watch.Remove(h.inbox(g.agent))
@@ -158,8 +158,8 @@ func (h *Host) Serve(asked context.Context) error {
 
 // all returns the agents sorted by id; h.mu is held.
 func (h *Host) all() []*agent {
-	all := make([]*agent, 0, len(h.guests))
-	for _, g := range h.guests {
+	all := make([]*agent, 0, len(h.agents))
+	for _, g := range h.agents {
 		all = append(all, g.agent)
 	}
 	slices.SortFunc(all, func(a, b *agent) int { return strings.Compare(a.id, b.id) })
@@ -172,23 +172,23 @@ func (h *Host) inbox(a *agent) transport.Topic { return transport.Inbox(a.o.Tena
 func (h *Host) wake(inbox transport.Topic) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	g := h.guests[inbox.ID]
+	g := h.agents[inbox.ID]
 	if g == nil || h.ctx.Err() != nil {
 		return
 	}
-	g.rung = true
+	g.notified = true
 	if !g.awake {
 		ctx, stop := context.WithCancel(h.ctx)
 		g.awake, g.stop = true, stop
 		h.wg.Go(func() {
 			defer stop()
-			h.attend(ctx, g)
+			h.serveUntilEmpty(ctx, g)
 		})
 	}
 }
 
-// attend serves an awake agent until its inbox stays empty.
-func (h *Host) attend(ctx context.Context, g *guest) {
+// serveUntilEmpty serves an awake agent until its inbox stays empty.
+func (h *Host) serveUntilEmpty(ctx context.Context, g *hostedAgent) {
 	select {
 	case h.awake <- struct{}{}:
 	case <-ctx.Done(): // the agent was removed, or the host ends
@@ -197,11 +197,11 @@ func (h *Host) attend(ctx context.Context, g *guest) {
 	defer func() { <-h.awake }()
 	for {
 		h.mu.Lock()
-		g.rung = false
+		g.notified = false
 		h.mu.Unlock()
 		err := g.agent.serve(ctx)
 		h.mu.Lock()
-		over := ctx.Err() != nil || errors.Is(err, transport.ErrClosed) || err == nil && !g.rung
+		over := ctx.Err() != nil || errors.Is(err, transport.ErrClosed) || err == nil && !g.notified
 		if over {
 			g.awake = false // later events wake it again
 		}
@@ -265,7 +265,7 @@ func (h *Host) announce(ctx context.Context, agents ...*agent) error {
 	for _, a := range agents {
 		g.Go(func() error {
 			h.mu.Lock()
-			there := h.guests[a.id] != nil
+			there := h.agents[a.id] != nil
 			h.mu.Unlock()
 			if !there {
 				return nil

@@ -13,29 +13,29 @@ import (
 // pulse reports to Cortex that a task is being worked on, so that its deadline moves. It reports only if the handler has shown something since
 // the last report, and as often as the deadline requires.
 type pulse struct {
-	a    *agent
-	task *transport.Event
-	run  *run
-	news chan struct{} // receives when the handler has shown something
+	a        *agent
+	task     *transport.Event
+	run      *run
+	progress chan struct{} // receives when the handler has shown something
 }
 
 func newPulse(a *agent, e *transport.Event, r *run) *pulse {
-	return &pulse{a: a, task: e, run: r, news: make(chan struct{}, 1)}
+	return &pulse{a: a, task: e, run: r, progress: make(chan struct{}, 1)}
 }
 
 // beat notes that the handler has shown something. It does not block.
 func (p *pulse) beat() {
 	select {
-	case p.news <- struct{}{}:
+	case p.progress <- struct{}{}:
 	default:
 	}
 }
 
-// tell sends reports until ctx ends.
-func (p *pulse) tell(ctx context.Context) {
+// reportLoop sends reports until ctx ends.
+func (p *pulse) reportLoop(ctx context.Context) {
 	for {
 		select {
-		case <-p.news:
+		case <-p.progress:
 		case <-ctx.Done():
 			return
 		}
@@ -43,7 +43,7 @@ func (p *pulse) tell(ctx context.Context) {
 			continue
 		}
 		select {
-		case <-p.news: // included in this report
+		case <-p.progress: // included in this report
 		default:
 		}
 		at := time.Now()

@@ -80,7 +80,7 @@ func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 		}
 		text, ok := p.Content.(a2a.Text)
 		if !ok {
-			if isThere(p.Content) {
+			if hasValue(p.Content) {
 				out = append(out, p)
 			}
 			continue
@@ -103,8 +103,8 @@ func cleanParts(parts a2a.ContentParts, maxText int) (a2a.ContentParts, int) {
 	return out, sizeOf(out)
 }
 
-// isThere reports whether content has a value.
-func isThere(c a2a.PartContent) bool {
+// hasValue reports whether content has a value.
+func hasValue(c a2a.PartContent) bool {
 	switch c := c.(type) {
 	case a2a.Raw:
 		return c != nil

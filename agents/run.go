@@ -32,9 +32,9 @@ type outcome struct {
 	artifacts []*a2a.Artifact
 }
 
-// stands reports whether the outcome also answers the later message m of its task. Completed work is not done again. Failed work is, when Cortex
+// alsoAnswers reports whether the outcome also answers the later message m of its task. Completed work is not done again. Failed work is, when Cortex
 // tries again. A question continues with another message.
-func (o *outcome) stands(m *a2a.Message) bool {
+func (o *outcome) alsoAnswers(m *a2a.Message) bool {
 	return o.messageID == m.ID || o.state == a2a.TaskStateCompleted || o.state.Terminal() && attemptOf(m) <= o.attempt
 }
 
@@ -49,7 +49,7 @@ type cancellation struct {
 func (a *agent) receive(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok {
-		return transport.Permanent(fmt.Errorf("a %T is no task for an agent", e.Payload))
+		return transport.Permanent(fmt.Errorf("a %T is not a task for an agent", e.Payload))
 	}
 	if m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex {
 		a.answered(m)
@@ -100,7 +100,7 @@ func (a *agent) begin(id a2a.TaskID, e *transport.Event, m *a2a.Message) (r *run
 		}
 		return r, false, nil
 	}
-	if f, ok := a.finished.Get(id); ok && f.stands(m) {
+	if f, ok := a.finished.Get(id); ok && f.alsoAnswers(m) {
 		return nil, false, &f
 	}
 	if c, ok := a.canceled.Get(id); ok && c.contextID == e.ContextID && !isOlder(c.sent, e, m) {
@@ -185,7 +185,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	t.live, t.pulse, t.agent, t.run = newLive(a, e, m), newPulse(a, e, r), a, r
 	telling, stop := context.WithCancel(r.ctx)
 	var teller sync.WaitGroup
-	teller.Go(func() { t.pulse.tell(telling) })
+	teller.Go(func() { t.pulse.reportLoop(telling) })
 	log.Debug("task started", "skill", t.Skill, "delivery", t.Delivery, "attempt", attemptOf(m))
 	end, err := a.execute(r.ctx, t)
 	stop()
@@ -203,7 +203,7 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 		out.state, out.parts = a2a.TaskStateCanceled, words(cause.Error())
 	case errors.As(err, new(*rejectedError)):
 		out.state, out.parts = a2a.TaskStateRejected, words(errorText(err))
-	case errors.Is(cause, context.DeadlineExceeded) && isOver(err):
+	case errors.Is(cause, context.DeadlineExceeded) && isContextError(err):
 		out.state, out.parts = a2a.TaskStateFailed, words("the agent was not done at the deadline")
 	case err != nil:
 		out.state, out.parts = a2a.TaskStateFailed, words(errorText(err))
@@ -224,15 +224,15 @@ func (a *agent) do(r *run, e *transport.Event, m *a2a.Message) (outcome, bool) {
 	return out, true
 }
 
-// isOver reports whether err only says that a context has ended.
-func isOver(err error) bool {
+// isContextError reports whether err only says that a context has ended.
+func isContextError(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // control handles one event of the agent's control topic.
 func (a *agent) control(_ context.Context, e *transport.Event) error {
 	if e.From == transport.Cortex && !e.Time.IsZero() {
-		a.clocks.heard(e.Time)
+		a.clocks.observe(e.Time)
 	}
 	if m, ok := e.Payload.(*a2a.Message); ok && m.Role == a2a.MessageRoleAgent && e.From == transport.Cortex && e.Tenant == a.o.Tenant {
 		a.answered(m)

@@ -405,7 +405,7 @@ func TestUnknownPayloadIsNotTriedAgain(t *testing.T) {
 			}
 			reasons = append(reasons, d.Reason)
 		}
-		if diff := cmp.Diff([]string{"a *transport.Deadline is no task for an agent", "the task has no id"}, reasons); diff != "" {
+		if diff := cmp.Diff([]string{"a *transport.Deadline is not a task for an agent", "the task has no id"}, reasons); diff != "" {
 			t.Errorf("dead letters (-want +got):\n%s", diff)
 		}
 		b.want()

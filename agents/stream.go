@@ -18,7 +18,7 @@ func (t *Task) Stream(text string) {
 	}
 	t.text = append(t.text, text...)
 	t.mu.Unlock()
-	t.alive()
+	t.noteProgress()
 	if t.live != nil {
 		t.live.stream(text)
 	}

@@ -37,7 +37,7 @@ type Task struct {
 	run   *run
 
 	mu        sync.Mutex
-	artifacts []*made
+	artifacts []*taskArtifact
 	bytes     int            // of artifacts
 	text      []byte         // streamed text
 	asked     map[string]int // number of equal requests, by their digest
@@ -98,14 +98,14 @@ func (t *Task) Input() any {
 // Progress shows watchers of the conversation one line about the work, and moves the deadline (see Task.Deadline). It does not
 // block. When it is called faster than people can read, some texts are left out, but never the newest.
 func (t *Task) Progress(text string) {
-	t.alive()
+	t.noteProgress()
 	if t.live != nil {
 		t.live.progress(text)
 	}
 }
 
-// alive notes progress of the handler.
-func (t *Task) alive() {
+// noteProgress notes progress of the handler.
+func (t *Task) noteProgress() {
 	if t.pulse != nil {
 		t.pulse.beat()
 	}

@@ -27,8 +27,8 @@ type Client struct {
 	// only the live answer is received, and a lost one is not recovered.
 	Log func(context.Context, Turn) (*a2a.Message, bool, error)
 
-	// Said, if not nil, is called with each message just before it is published.
-	Said func(*transport.Event)
+	// OnSend, if not nil, is called with each message just before it is published.
+	OnSend func(*transport.Event)
 
 	// Poll is how often Log is called while a turn lasts; 0 means 2 s.
 	Poll time.Duration
@@ -67,11 +67,11 @@ var ErrUnsent = errors.New("send the message")
 // Send sends m and returns the turn that it begins, as soon as the transport has stored the message. Errors wrap
 // [transport.ErrInvalid] when m is invalid, and [ErrUnsent] when publishing it fails.
 func (c *Client) Send(ctx context.Context, m *Message) (Turn, error) {
-	say, err := c.message(ctx, m)
+	msg, err := c.message(ctx, m)
 	if err != nil {
 		return Turn{}, err
 	}
-	return turnOf(say), c.send(ctx, say)
+	return turnOf(msg), c.send(ctx, msg)
 }
 
 // Reply sends a message in the conversation of a turn, as the sender of that turn: the reply to a question of Cortex or an agent. It begins a
@@ -103,11 +103,11 @@ func (c *Client) cancel(ctx context.Context, contextID, from string, x transport
 }
 
 // send publishes the event that message has made.
-func (c *Client) send(ctx context.Context, say *transport.Event) error {
-	if c.Said != nil {
-		c.Said(say)
+func (c *Client) send(ctx context.Context, msg *transport.Event) error {
+	if c.OnSend != nil {
+		c.OnSend(msg)
 	}
-	if err := c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), say); err != nil {
+	if err := c.Transport.Publish(ctx, transport.Inbox(c.Tenant, transport.Cortex), msg); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnsent, err)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (c *Client) send(ctx context.Context, say *transport.Event) error {
 // Check returns the error with which [Client.Send] would refuse m before it sends or stores anything; it wraps transport.ErrInvalid. A caller
 // that stores files for a message itself, as with [Attach], checks the message first.
 func (c *Client) Check(m *Message) error {
-	e, _, err := c.words(m)
+	e, _, err := c.buildEvent(m)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (c *Client) Check(m *Message) error {
 // message returns the event for m, or an error that wraps transport.ErrInvalid. It stores files that do not fit into the message with the
 // transport, and may return the transport's errors; for an invalid message it stores nothing.
 func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, error) {
-	e, said, err := c.words(m)
+	e, said, err := c.buildEvent(m)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +149,8 @@ func (c *Client) message(ctx context.Context, m *Message) (*transport.Event, err
 	return e, err
 }
 
-// words returns the event for m, with its files as they are, and the event's payload.
-func (c *Client) words(m *Message) (*transport.Event, *a2a.Message, error) {
+// buildEvent returns the event for m, with its files as they are, and the event's payload.
+func (c *Client) buildEvent(m *Message) (*transport.Event, *a2a.Message, error) {
 	if m.ContextID == "" {
 		return nil, nil, fmt.Errorf("%w: no conversation to speak in", transport.ErrInvalid)
 	}
@@ -191,7 +191,7 @@ func isEmpty(parts a2a.ContentParts) bool {
 }
 
 // turnOf returns the turn that an event of message begins.
-func turnOf(say *transport.Event) Turn { return Turn{say.ContextID, say.From, say.ID} }
+func turnOf(msg *transport.Event) Turn { return Turn{msg.ContextID, msg.From, msg.ID} }
 
 func (c *Client) event(contextID, from string, p transport.Payload) *transport.Event {
 	return &transport.Event{ID: c.NextID(), Time: c.Clock(), From: from, Tenant: c.Tenant, ContextID: contextID, Payload: p}

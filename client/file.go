@@ -127,7 +127,7 @@ func MakeFolder(dir string) error {
 	case lost != nil:
 		return fmt.Errorf("%s is a link that leads nowhere: remove it, or name another folder", path)
 	case !info.IsDir():
-		return fmt.Errorf("%s is there already, and no folder: name another folder", path)
+		return fmt.Errorf("%s is there already and not a folder: name another folder", path)
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func saveAs(ctx context.Context, tr transport.Transport, tenant string, root *os
 		if _, lost := os.Stat(path); lost != nil {
 			return fmt.Errorf("%s is a link that leads nowhere: nothing is written through it; remove it, or name another file", path)
 		}
-		return fmt.Errorf("%s is there already: nothing is written over", path)
+		return fmt.Errorf("%s is there already: nothing is overwritten", path)
 	}
 	if err != nil {
 		return err

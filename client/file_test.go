@@ -74,9 +74,9 @@ func TestSaveWhereALinkIs(t *testing.T) {
 	part := &a2a.Part{Content: a2a.Raw("theirs"), Filename: "link"}
 	for path, want := range map[string]string{
 		link:                              link + " is a link that leads nowhere: nothing is written through it; remove it, or name another file",
-		file:                              file + " is there already: nothing is written over",
+		file:                              file + " is there already: nothing is overwritten",
 		link + string(filepath.Separator): link + " is a link that leads nowhere: remove it, or name another folder",
-		file + string(filepath.Separator): file + " is there already, and no folder: name another folder",
+		file + string(filepath.Separator): file + " is there already and not a folder: name another folder",
 	} {
 		if _, err := client.SaveAs(t.Context(), bus, "", path, part); err == nil || err.Error() != want {
 			t.Errorf("SaveAs(%s) = %v, want %s", path, err, want)

@@ -22,7 +22,7 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 	conv, broken := storage.Load(ctx, s, tenant, t.ContextID)
 	if broken == nil {
 		if m, ok := conv.AnswerOf(t.From, t.MessageID); ok && slices.ContainsFunc(m.Parts, transport.IsForgotten) {
-			return whole(ctx, s, tenant, t, m)
+			return withFiles(ctx, s, tenant, t, m)
 		} else if ok {
 			return m, true, nil
 		}
@@ -37,8 +37,8 @@ func answer(ctx context.Context, s storage.Store, tenant string, t Turn) (*a2a.M
 	return inLog(ctx, s, tenant, t, "")
 }
 
-// whole returns an answer with the files whose bytes the conversation has dropped since; it reads them from the log.
-func whole(ctx context.Context, s storage.Store, tenant string, t Turn, m *a2a.Message) (*a2a.Message, bool, error) {
+// withFiles returns an answer with the files whose bytes the conversation has dropped since; it reads them from the log.
+func withFiles(ctx context.Context, s storage.Store, tenant string, t Turn, m *a2a.Message) (*a2a.Message, bool, error) {
 	is, ok, err := inLog(ctx, s, tenant, t, m.ID)
 	switch {
 	case errors.Is(err, conversation.ErrDamaged), err == nil && !ok: // the files are lost

@@ -22,9 +22,9 @@ import (
 // still yields an answer that arrives within Grace before it yields the error. When the consumer stops early, the turn goes on unwatched.
 func (c *Client) Ask(ctx context.Context, m *Message) iter.Seq2[*transport.Event, error] {
 	return func(yield func(*transport.Event, error) bool) {
-		say, err := c.message(ctx, m)
+		msg, err := c.message(ctx, m)
 		if err == nil {
-			err = c.follow(ctx, turnOf(say), say, func(e *transport.Event) bool { return yield(e, nil) })
+			err = c.follow(ctx, turnOf(msg), msg, func(e *transport.Event) bool { return yield(e, nil) })
 		}
 		if err != nil {
 			yield(nil, err)
@@ -60,7 +60,7 @@ func (c *Client) Answer(ctx context.Context, t Turn) (*a2a.Message, error) {
 func (c *Client) Listen(ctx context.Context, contextID string, hear func(*transport.Event)) error {
 	t := Turn{ContextID: contextID}
 	live, err := c.listen(ctx, t)
-	if err != nil && !passes(err) {
+	if err != nil && !isUnavailable(err) {
 		return err
 	}
 	return c.serve(ctx, live, t, func(_ context.Context, e *transport.Event) error {
@@ -76,9 +76,9 @@ type logged struct {
 	err     error
 }
 
-// follow returns nil when it has yielded the answer or yield has returned false. Unless say is nil, follow first sends it, and cancels the turn
+// follow returns nil when it has yielded the answer or yield has returned false. Unless msg is nil, follow first sends it, and cancels the turn
 // when ctx ends.
-func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield func(*transport.Event) bool) error {
+func (c *Client) follow(ctx context.Context, t Turn, msg *transport.Event, yield func(*transport.Event) bool) error {
 	// Watching outlives ctx: a canceled turn still gets its answer.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -96,15 +96,15 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 	live, err := c.listen(ctx, t)
 	switch {
 	case err == nil:
-	case say != nil:
+	case msg != nil:
 		return fmt.Errorf("%w: watch the conversation: %w", ErrUnsent, err)
-	case !passes(err):
+	case !isUnavailable(err):
 		return fmt.Errorf("watch the conversation: %w", err)
 	}
 	running.Go(func() { served <- c.serve(watching, live, t, hand) })
 
-	if say != nil {
-		if err := c.send(ctx, say); err != nil && ctx.Err() == nil { // if ctx has ended, the message may have been stored: the turn is canceled below
+	if msg != nil {
+		if err := c.send(ctx, msg); err != nil && ctx.Err() == nil { // if ctx has ended, the message may have been stored: the turn is canceled below
 			return err
 		}
 	}
@@ -143,7 +143,7 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 			read <- logged{m, ok && err == nil && m != nil, err}
 		})
 	}
-	if say == nil { // the turn may be answered already
+	if msg == nil { // the turn may be answered already
 		ask()
 	}
 	for {
@@ -174,7 +174,7 @@ func (c *Client) follow(ctx context.Context, t Turn, say *transport.Event, yield
 		case serveErr := <-served:
 			return fmt.Errorf("watch the conversation: %w", serveErr)
 		case <-ended:
-			if err = ctx.Err(); say == nil {
+			if err = ctx.Err(); msg == nil {
 				return err
 			}
 			ended = nil
@@ -201,8 +201,8 @@ func (c *Client) listen(ctx context.Context, t Turn) (transport.Subscription, er
 	return c.Transport.Subscribe(ctx, transport.Live(c.Tenant, t.ContextID), &transport.SubscribeOptions{Concurrency: 1})
 }
 
-// listenAgain is the pause before a new attempt at a subscription that was lost or failed.
-const listenAgain = time.Second
+// resubscribePause is the pause before a new attempt at a subscription that was lost or failed.
+const resubscribePause = time.Second
 
 // serve hands over live events until ctx ends. It renews a lost subscription unless the transport is closed.
 func (c *Client) serve(ctx context.Context, live transport.Subscription, t Turn, hand transport.Handler) error {
@@ -210,11 +210,11 @@ func (c *Client) serve(ctx context.Context, live transport.Subscription, t Turn,
 		if live != nil {
 			err := live.Serve(ctx, hand)
 			live.Close()
-			if ctx.Err() != nil || !passes(err) {
+			if ctx.Err() != nil || !isUnavailable(err) {
 				return err
 			}
 		}
-		pause := time.NewTimer(listenAgain)
+		pause := time.NewTimer(resubscribePause)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -222,14 +222,14 @@ func (c *Client) serve(ctx context.Context, live transport.Subscription, t Turn,
 			return ctx.Err()
 		}
 		var err error
-		if live, err = c.listen(ctx, t); err != nil && !passes(err) {
+		if live, err = c.listen(ctx, t); err != nil && !isUnavailable(err) {
 			return err
 		}
 	}
 }
 
-// passes reports whether a subscription that ended or failed with err may succeed later.
-func passes(err error) bool { return errors.Is(err, transport.ErrUnavailable) }
+// isUnavailable reports whether err says that the transport is unavailable, so that a later attempt may succeed.
+func isUnavailable(err error) bool { return errors.Is(err, transport.ErrUnavailable) }
 
 func orDefault(d, otherwise time.Duration) time.Duration {
 	if d > 0 {

@@ -185,7 +185,7 @@ func TestWatchClosed(t *testing.T) {
 func TestSaid(t *testing.T) {
 	var order []string
 	_, c := clienttest.New(t, func(s *clienttest.Script, e *transport.Event) { s.Answer(e, "hello") })
-	c.Said = func(e *transport.Event) { order = append(order, clienttest.Text(e)) }
+	c.OnSend = func(e *transport.Event) { order = append(order, clienttest.Text(e)) }
 	for e, err := range c.Ask(t.Context(), client.Text("ctx", "hi")) {
 		if err != nil {
 			t.Fatal(err)

@@ -72,12 +72,12 @@ func (d *departures) next() (gone []string, wait time.Duration) {
 	return gone, wait
 }
 
-// serve calls tell for each agent that is gone, until ctx ends.
-func (d *departures) serve(ctx context.Context, tell func(ctx context.Context, agent string)) {
+// serve calls publish for each agent that is gone, until ctx ends.
+func (d *departures) serve(ctx context.Context, publish func(ctx context.Context, agent string)) {
 	for {
 		gone, wait := d.next()
 		for _, agent := range gone {
-			tell(ctx, agent)
+			publish(ctx, agent)
 		}
 		var over <-chan time.Time
 		if wait >= 0 {
@@ -92,8 +92,8 @@ func (d *departures) serve(ctx context.Context, tell func(ctx context.Context, a
 	}
 }
 
-// tellGone publishes to each conversation with a task of agent that the agent is gone.
-func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
+// publishGone publishes to each conversation with a task of agent that the agent is gone.
+func (o *Orchestrator) publishGone(ctx context.Context, agent string) {
 	if _, there := catalog.Find(o.cfg.Agents(o.cfg.Tenant), agent); there { // again, or always, as well-known agents are
 		return
 	}
@@ -104,7 +104,7 @@ func (o *Orchestrator) tellGone(ctx context.Context, agent string) {
 			Payload: &transport.AgentEvent{Time: now, Kind: transport.AgentGone, AgentID: agent},
 		})
 		if err != nil && ctx.Err() == nil {
-			o.log.Warn("not told that an agent has gone", "context_id", k.ContextID, "agent", agent, "err", err)
+			o.log.Warn("cannot publish that an agent has gone", "context_id", k.ContextID, "agent", agent, "err", err)
 		}
 	}
 }

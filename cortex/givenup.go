@@ -23,7 +23,7 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 	switch {
 	case e.From == "" || e.ContextID == "": // the transport does not know its sender or conversation
 	case e.From == transport.Cortex:
-		err = o.endWithout(ctx, e, reason)
+		err = o.endWaitingTurns(ctx, e, reason)
 	default:
 		task := resultFor(e)
 		if task == "" {
@@ -34,8 +34,8 @@ func (o *Orchestrator) givenUp(ctx context.Context, e *transport.Event, reason e
 		}
 		if task != "" {
 			err = o.failTask(ctx, e, task, reason)
-		} else if e.ID != "" && asks(e) {
-			err = o.refuse(ctx, e, inWords(e, reason))
+		} else if e.ID != "" && wantsAnswer(e) {
+			err = o.refuse(ctx, e, givenUpText(e, reason))
 		}
 	}
 	if err == nil {
@@ -84,8 +84,8 @@ func (o *Orchestrator) guess(ctx context.Context, e *transport.Event) (a2a.TaskI
 	return "", nil
 }
 
-// asks reports whether e wants an answer, as far as that is known.
-func asks(e *transport.Event) bool {
+// wantsAnswer reports whether e wants an answer, as far as that is known.
+func wantsAnswer(e *transport.Event) bool {
 	if _, ok := transport.Request(e); ok {
 		return true
 	}
@@ -93,8 +93,8 @@ func asks(e *transport.Event) bool {
 	return ok && (p.Kind == "message" || !conversation.IsAgent(e.From) && !transport.KnownKind(p.Kind)) // a newer client may wait for anything
 }
 
-// inWords returns the text for the sender of e that says why e is given up. It does not quote e.
-func inWords(e *transport.Event, reason error) string {
+// givenUpText returns the text for the sender of e that says why e is given up. It does not quote e.
+func givenUpText(e *transport.Event, reason error) string {
 	var words conversation.Failure
 	p, opaque := e.Payload.(*transport.Opaque)
 	switch {
@@ -116,25 +116,25 @@ func (o *Orchestrator) failTask(ctx context.Context, e *transport.Event, task a2
 	if e.ID == "" { // the id could not be read
 		id = conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+e.From+" "+string(task)+" "+conversation.Explain(reason), 0)
 	}
-	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
+	return o.publishOrDrop(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
 		ID: id, Time: now, From: transport.Cortex, To: transport.Cortex, Tenant: o.cfg.Tenant, ContextID: e.ContextID, TaskID: task,
 		Payload: &a2a.Task{
 			ID: task, ContextID: e.ContextID,
 			Status: a2a.TaskStatus{State: a2a.TaskStateFailed, Timestamp: &now, Message: &a2a.Message{
 				ID: id, ContextID: e.ContextID, TaskID: task, Role: a2a.MessageRoleAgent,
-				Parts: a2a.ContentParts{a2a.NewTextPart("Cortex cannot take what the agent sent: " + conversation.Explain(reason))},
+				Parts: a2a.ContentParts{a2a.NewTextPart("Cortex cannot use what the agent sent: " + conversation.Explain(reason))},
 			}},
 			Metadata: map[string]any{transport.MetaAgentID: e.From},
 		},
 	})
 }
 
-// saidOfGivenUp is the answer of a turn that ends because an event of Cortex's own was given up.
-const saidOfGivenUp = "Cortex failed again and again to go on with this request, so it ends here: its log and `cortex dead` say why. Ask again."
+// textGivenUp is the answer of a turn that ends because an event of Cortex's own was given up.
+const textGivenUp = "Cortex failed repeatedly to continue this request, so it ends here: its log and `cortex dead` say why. Ask again."
 
-// endWithout ends what waits for an event of Cortex's own that is given up: a deadline arrives once, and nothing else ends a turn whose agent
+// endWaitingTurns ends what waits for an event of Cortex's own that is given up: a deadline arrives once, and nothing else ends a turn whose agent
 // is silent. The turn ends in its log, or, if the log is what fails, with an answer that is not logged.
-func (o *Orchestrator) endWithout(ctx context.Context, e *transport.Event, reason error) error {
+func (o *Orchestrator) endWaitingTurns(ctx context.Context, e *transport.Event, reason error) error {
 	switch e.Payload.(type) {
 	case *transport.Opaque: // unknown; if it was a deadline, an early one is set again
 		now := o.cfg.Now()
@@ -142,7 +142,7 @@ func (o *Orchestrator) endWithout(ctx context.Context, e *transport.Event, reaso
 	case *transport.Cancel, *transport.Share, *transport.AgentEvent:
 		return nil // the deadlines remain
 	}
-	err := transport.Call(ctx, o.log, func(ctx context.Context, e *transport.Event) error { return o.handleWith(ctx, e, saidOfGivenUp) }, e)
+	err := transport.Call(ctx, o.log, func(ctx context.Context, e *transport.Event) error { return o.handleWith(ctx, e, textGivenUp) }, e)
 	if err == nil || transport.IsTemporary(err) {
 		return err
 	}
@@ -152,7 +152,7 @@ func (o *Orchestrator) endWithout(ctx context.Context, e *transport.Event, reaso
 
 // endUnlogged answers the turns that wait for e, as far as their log can be read, and sets the next deadline that e would have led to.
 func (o *Orchestrator) endUnlogged(ctx context.Context, e *transport.Event, reason error) error {
-	conv, whole, err := o.legible(ctx, e.ContextID)
+	conv, whole, err := o.foldReadable(ctx, e.ContextID)
 	if err != nil {
 		return err
 	}
@@ -161,9 +161,9 @@ func (o *Orchestrator) endUnlogged(ctx context.Context, e *transport.Event, reas
 	if r, ok := conversation.ResultOf(e); ok && conv.Tasks[r.TaskID] != nil {
 		over = append(over, conv.Tasks[r.TaskID])
 	}
-	why := saidOfGivenUp
+	why := textGivenUp
 	if errors.Is(reason, conversation.ErrDamaged) {
-		why = saidOfDamaged
+		why = textDamaged
 	}
 	for _, turn := range conv.Turns {
 		if !turn.Open() || whole && !slices.ContainsFunc(over, func(t *conversation.Task) bool { return t.Turn == turn.ID }) {
@@ -183,8 +183,8 @@ func (o *Orchestrator) endUnlogged(ctx context.Context, e *transport.Event, reas
 	return nil
 }
 
-// legible folds the readable part of a conversation's log, and reports whether that is the whole log.
-func (o *Orchestrator) legible(ctx context.Context, contextID string) (conv *conversation.Conversation, whole bool, err error) {
+// foldReadable folds the readable part of a conversation's log, and reports whether that is the whole log.
+func (o *Orchestrator) foldReadable(ctx context.Context, contextID string) (conv *conversation.Conversation, whole bool, err error) {
 	conv = conversation.NewConversation(o.cfg.Tenant, contextID)
 	defer func() {
 		if recover() != nil { // the panic was logged when the event was handled
@@ -208,7 +208,7 @@ func (o *Orchestrator) legible(ctx context.Context, contextID string) (conv *con
 // wake sets a deadline for e's conversation, in place of e.
 func (o *Orchestrator) wake(ctx context.Context, e *transport.Event, at, due time.Time) error {
 	id := conversation.DeriveID(o.cfg.Tenant, e.ContextID, 0, "given up:"+conversation.EventKey(e)+" "+at.UTC().Format(time.RFC3339Nano), 0)
-	return o.tell(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
+	return o.publishOrDrop(ctx, transport.Inbox(o.cfg.Tenant, transport.Cortex), &transport.Event{
 		ID: id, Time: at, DeliverAt: due, From: transport.Cortex, To: transport.Cortex, Tenant: o.cfg.Tenant, ContextID: e.ContextID,
 		Payload: &transport.Deadline{At: at},
 	})

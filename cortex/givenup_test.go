@@ -32,7 +32,7 @@ func (s brittle) Append(ctx context.Context, tenant, contextID string, after con
 	return s.Store.Append(ctx, tenant, contextID, after, e)
 }
 
-const givenUp = "Cortex failed again and again to go on with this request"
+const givenUp = "Cortex failed repeatedly to continue this request"
 
 // agentsInTurn gives the first message to alpha, the next one to beta.
 var agentsInTurn = simple(func(t *llm.Turn) *llm.Decision {

@@ -252,7 +252,7 @@ func (tooSmall) Append(context.Context, string, string, conversation.Version, *c
 // TestSmallStore has a store that takes messages, but not long ones: the user is told in either case.
 func TestSmallStore(t *testing.T) {
 	for name, test := range map[string]struct{ user, say, want string }{
-		"the answer does not fit":  {"hello", strings.Repeat("x", 100<<10), "What came of this does not fit into the conversation's log."},
+		"the answer does not fit":  {"hello", strings.Repeat("x", 100<<10), "The result of this does not fit into the conversation's log."},
 		"the message does not fit": {strings.Repeat("x", 100<<10), "hello", "The message is too large to be kept."},
 	} {
 		t.Run(name, func(t *testing.T) {

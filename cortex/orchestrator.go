@@ -102,7 +102,7 @@ func New(cfg Config) (*Orchestrator, error) {
 		return nil, fmt.Errorf("cortex: Config.Budget.%w", err)
 	}
 	if _, ok := cfg.Store.(storage.SpendLog); !ok && cfg.Budget.Day != (llm.Budget{}) {
-		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store keeps no account of a day")
+		return nil, errors.New("cortex: Config.Budget.Day is set, but the Store has no spend log")
 	}
 	if cfg.TaskTimeout == 0 {
 		cfg.TaskTimeout = 5 * time.Minute
@@ -202,7 +202,7 @@ func (o *Orchestrator) run(ctx context.Context) error {
 		})
 	}
 	g.Go(func() error {
-		o.departures.serve(gctx, o.tellGone)
+		o.departures.serve(gctx, o.publishGone)
 		return nil
 	})
 	g.Go(func() error {

@@ -31,32 +31,32 @@ const (
 // outlines keeps the outlines of conversations up to date, in the background of the turns. The next orchestrator makes the outlines that were not
 // put before this one ended.
 type outlines struct {
-	store  storage.Store
-	kept   storage.Outlines // the same store; nil: it keeps no outlines
-	tenant string
-	log    *slog.Logger
+	store        storage.Store
+	outlineStore storage.Outlines // the same store; nil: it keeps no outlines
+	tenant       string
+	log          *slog.Logger
 
-	mu     sync.Mutex
-	due    map[string]storage.Outline // by context id
-	missed chan struct{}              // receives when an outline was not collected
+	mu        sync.Mutex
+	due       map[string]storage.Outline // by context id
+	searchDue chan struct{}              // receives when an outline was not collected
 }
 
 func newOutlines(cfg *Config) *outlines {
-	w := &outlines{store: cfg.Store, tenant: cfg.Tenant, log: cfg.Logger, due: map[string]storage.Outline{}, missed: make(chan struct{}, 1)}
-	w.kept, _ = cfg.Store.(storage.Outlines)
-	w.miss() // those missed before this process started
+	w := &outlines{store: cfg.Store, tenant: cfg.Tenant, log: cfg.Logger, due: map[string]storage.Outline{}, searchDue: make(chan struct{}, 1)}
+	w.outlineStore, _ = cfg.Store.(storage.Outlines)
+	w.requestSearch() // those missed before this process started
 	return w
 }
 
 // note collects the outline of conv, whose last entry is of time at.
 func (w *outlines) note(conv *conversation.Conversation, at time.Time) {
-	if w.kept == nil {
+	if w.outlineStore == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.due[conv.ContextID]; !ok && len(w.due) >= maxOutlines {
-		w.miss()
+		w.requestSearch()
 		return
 	}
 	w.due[conv.ContextID] = storage.OutlineOf(conv, "", at)
@@ -70,9 +70,9 @@ func (w *outlines) noted(contextID string) bool {
 	return ok
 }
 
-func (w *outlines) miss() {
+func (w *outlines) requestSearch() {
 	select {
-	case w.missed <- struct{}{}:
+	case w.searchDue <- struct{}{}:
 	default:
 	}
 }
@@ -86,7 +86,7 @@ func (w *outlines) forget(contextID string) {
 
 // serve puts outlines until ctx ends.
 func (w *outlines) serve(ctx context.Context) {
-	if w.kept == nil {
+	if w.outlineStore == nil {
 		return
 	}
 	var filling sync.WaitGroup
@@ -96,7 +96,7 @@ func (w *outlines) serve(ctx context.Context) {
 			select {
 			case <-ctx.Done():
 				continue
-			case <-w.missed:
+			case <-w.searchDue:
 			case <-time.After(outlineCheck):
 			}
 			w.fill(ctx)
@@ -109,7 +109,7 @@ func (w *outlines) serve(ctx context.Context) {
 		w.mu.Unlock()
 		for id, o := range due {
 			if !w.put(ctx, id, func() (storage.Outline, error) { return o, nil }) {
-				w.miss()
+				w.requestSearch()
 				break
 			}
 		}
@@ -153,7 +153,7 @@ func (w *outlines) put(ctx context.Context, contextID string, make func() (stora
 	began := time.Now()
 	o, err := make()
 	if err == nil {
-		err = w.kept.PutOutline(ctx, w.tenant, contextID, o)
+		err = w.outlineStore.PutOutline(ctx, w.tenant, contextID, o)
 	}
 	if err != nil && ctx.Err() == nil {
 		w.log.Debug("outline not put", "context_id", contextID, "err", err)

@@ -26,7 +26,7 @@ func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversat
 	if !ok || o.queue.backlog == nil {
 		return o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	}
-	at, err := o.holder(ctx, &t, out.Event.Time, transport.Queue, t.agent, transport.Cortex)
+	at, err := o.inboxHolding(ctx, &t, out.Event.Time, transport.Queue, t.agent, transport.Cortex)
 	switch {
 	case err != nil:
 		return err
@@ -38,11 +38,11 @@ func (o *Orchestrator) publish(ctx context.Context, conv *conversation.Conversat
 		return o.cfg.Transport.Publish(ctx, out.Topic, out.Event)
 	}
 	waiting := t
-	err = o.queue.book(ctx, &waiting)
+	err = o.queue.reserve(ctx, &waiting)
 	switch {
 	case err == nil:
 		if err = o.enqueue(ctx, &waiting, out.Event); err != nil {
-			o.queue.unbook(&waiting)
+			o.queue.unreserve(&waiting)
 		}
 		return err
 	case o.cfg.Authenticated:
@@ -81,9 +81,9 @@ func (o *Orchestrator) enqueue(ctx context.Context, t *queuedTask, sends *transp
 	return o.cfg.Transport.Publish(ctx, transport.Inbox(o.cfg.Tenant, transport.Queue), &e)
 }
 
-// holder returns the first of inboxes that has task t, or "". It only searches if t may have been sent so long ago that inboxes have forgotten its
+// inboxHolding returns the first of inboxes that has task t, or "". It only searches if t may have been sent so long ago that inboxes have forgotten its
 // id. The inboxes are in the order in which a task passes through them; the orchestrator's counts when it has an event of the agent about t.
-func (o *Orchestrator) holder(ctx context.Context, t *queuedTask, sent time.Time, inboxes ...string) (string, error) {
+func (o *Orchestrator) inboxHolding(ctx context.Context, t *queuedTask, sent time.Time, inboxes ...string) (string, error) {
 	search, ok := o.cfg.Transport.(transport.InboxSearch)
 	if !ok || o.cfg.Now().Sub(sent) < sentLongAgo {
 		return "", nil
@@ -104,7 +104,7 @@ func (o *Orchestrator) holder(ctx context.Context, t *queuedTask, sent time.Time
 func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	m, ok := e.Payload.(*a2a.Message)
 	if !ok || e.From != transport.Cortex || e.TaskID == "" {
-		return transport.Permanent(errors.New("it is no task"))
+		return transport.Permanent(errors.New("it is not a task"))
 	}
 	due, err := time.Parse(time.RFC3339Nano, transport.MetaString(m, transport.MetaDeadline))
 	t := &queuedTask{
@@ -115,7 +115,7 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 		return transport.Permanent(errors.New("the task has no agent, or no deadline"))
 	}
 	t.due = due
-	switch end, err := o.queue.wait(ctx, t, lastCall(e.Time, due)); {
+	switch end, err := o.queue.wait(ctx, t, releaseUntil(e.Time, due)); {
 	case err != nil:
 		return transport.Temporary(err)
 	case end == withdrawn:
@@ -123,11 +123,11 @@ func (o *Orchestrator) queued(ctx context.Context, e *transport.Event) error {
 	case end == late:
 		return o.overdue(ctx, t)
 	}
-	switch at, err := o.holder(ctx, t, e.Time, t.agent, transport.Cortex); {
+	switch at, err := o.inboxHolding(ctx, t, e.Time, t.agent, transport.Cortex); {
 	case err != nil:
 		return transport.Temporary(err)
 	case at == transport.Cortex:
-		return transport.Temporary(fmt.Errorf("task %s: what %s says of it is not in the log yet", t.task, t.agent))
+		return transport.Temporary(fmt.Errorf("task %s: the report of %s about it is not in the log yet", t.task, t.agent))
 	case at != "":
 		return nil
 	}
@@ -152,7 +152,7 @@ func (o *Orchestrator) overdue(ctx context.Context, t *queuedTask) error {
 	if err != nil || handed {
 		return transport.Temporary(err)
 	}
-	return transport.Temporary(fmt.Errorf("task %s: that its time is over is not in the log yet", t.task))
+	return transport.Temporary(fmt.Errorf("task %s: its deadline has passed, but the log does not have its end yet", t.task))
 }
 
 // markWaited records in the entry for a deadline which of the overdue tasks are still in the queue, and which wait in their agent's inbox
@@ -212,9 +212,9 @@ func workOf(conv *conversation.Conversation, t *conversation.Task) *transport.Ev
 	return &transport.Event{ID: conv.WorkID(t), From: transport.Cortex, ContextID: conv.ContextID, TaskID: t.ID}
 }
 
-// lastCall returns the time until which the queue may send a task: before its deadline by an eighth of its time, at most a second, so that at the
+// releaseUntil returns the time until which the queue may send a task: before its deadline by an eighth of its time, at most a second, so that at the
 // deadline it is certain whether the agent's inbox has the task.
-func lastCall(given, due time.Time) time.Time {
+func releaseUntil(given, due time.Time) time.Time {
 	return due.Add(-max(0, min(due.Sub(given)/8, time.Second)))
 }
 

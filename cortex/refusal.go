@@ -27,7 +27,7 @@ func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, a
 		}
 	}
 	for _, out := range answer {
-		err := o.tell(ctx, out.Topic, out.Event)
+		err := o.publishOrDrop(ctx, out.Topic, out.Event)
 		if err != nil && out.Topic.Kind != transport.KindLive {
 			return err
 		}
@@ -35,14 +35,14 @@ func (o *Orchestrator) answerUnlogged(ctx context.Context, e *transport.Event, a
 	return nil
 }
 
-// tell publishes an event about one that is given up or refused. It logs and drops what can never be published.
-func (o *Orchestrator) tell(ctx context.Context, t transport.Topic, e *transport.Event) error {
+// publishOrDrop publishes an event about one that is given up or refused. It logs and drops what can never be published.
+func (o *Orchestrator) publishOrDrop(ctx context.Context, t transport.Topic, e *transport.Event) error {
 	err := o.cfg.Transport.Publish(ctx, t, e)
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, transport.ErrInvalid), errors.Is(err, transport.ErrFull):
-		o.log.Warn("nobody could be told", "context_id", e.ContextID, "to", t.ID, "err", err)
+		o.log.Warn("answer dropped: it cannot be published", "context_id", e.ContextID, "to", t.ID, "err", err)
 		return nil
 	}
 	return transport.Temporary(fmt.Errorf("tell %s: %w", t.ID, err))
@@ -66,11 +66,11 @@ func (o *Orchestrator) bar(ctx context.Context, conv *cache.Fold, e *transport.E
 // unreadable makes the error of loading a conversation permanent if its log is damaged.
 func unreadable(err error) error {
 	if errors.Is(err, conversation.ErrDamaged) {
-		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(saidOfDamaged))) // it can be replayed when the store is repaired
+		return transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure(textDamaged))) // it can be replayed when the store is repaired
 	}
 	return err
 }
 
-// saidOfDamaged is the answer in a conversation that cannot be read.
-const saidOfDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
+// textDamaged is the answer in a conversation that cannot be read.
+const textDamaged = "The record of this conversation is damaged, so that it cannot go on. Begin another one with /new, and say it again there. " +
 	"`cortex doctor` tells whoever runs Cortex what is lost, and repairs the rest."

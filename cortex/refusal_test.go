@@ -27,7 +27,7 @@ func unreadable(id, from, kind string, task a2a.TaskID) *transport.Event {
 	}
 }
 
-const cannotTake = "Cortex cannot take what the agent sent: it cannot be read: "
+const cannotTake = "Cortex cannot use what the agent sent: it cannot be read: "
 
 // deadLetters returns the reasons of the dead letters.
 func (w *world) deadLetters() []string {
@@ -93,7 +93,7 @@ func TestResultWithoutItsID(t *testing.T) {
 			}
 		}
 		pass(time.Second)
-		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: it has no id") {
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot use what the agent sent: it has no id") {
 			t.Errorf("answer %q", got)
 		}
 		if n := len(entries(t, w.store)); n != 2 {
@@ -337,7 +337,7 @@ func TestPanicIsGivenUp(t *testing.T) {
 		if n := s.tries.Load(); n != transport.MaxFailures {
 			t.Errorf("handled %d times, want %d", n, transport.MaxFailures)
 		}
-		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: it failed 8 times, at last: panic: cannot bear bad") {
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot use what the agent sent: it failed 8 times, at last: panic: cannot bear bad") {
 			t.Errorf("answer %q", got)
 		}
 		if got := w.deadLetters(); len(got) != 1 || !strings.Contains(got[0], "panic: cannot bear bad") {
@@ -353,7 +353,7 @@ func TestResultTooLargeToKeep(t *testing.T) {
 		w.restart(cortex.Config{Decider: once(toAlpha), Store: &fragile{Store: w.store, notes: w.store.(storage.Notes)}})
 		w.say("m1", "go")
 		w.publish(resultEvent("large", "alpha", w.onlyTask("alpha"), a2a.TaskStateCompleted, "A"))
-		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot take what the agent sent: ") || !strings.Contains(got, "too large to be kept") {
+		if got := w.answers()["m1"]; !strings.HasPrefix(got, "alpha FAILED Cortex cannot use what the agent sent: ") || !strings.Contains(got, "too large to be kept") {
 			t.Errorf("answer %q", got)
 		}
 	})

@@ -36,15 +36,15 @@ const (
 	maxQueued     = 1536
 	queueHandlers = 2 * maxQueued
 
-	// comingFor is how long a task counts that was put into the queue's inbox and has not arrived here: another replica may have it.
-	comingFor = time.Second
+	// enqueuedFor is how long a task counts that was put into the queue's inbox and has not arrived here: another replica may have it.
+	enqueuedFor = time.Second
 
 	// lateFor is how long an overdue task waits for being withdrawn before the log is read.
 	lateFor = 2 * time.Second
 
-	// ownShare bounds the share of one requester and of one agent, as a multiple of what is free: three quarters when nobody else has tasks.
+	// freeShare bounds the share of one requester and of one agent, as a multiple of what is free: three quarters when nobody else has tasks.
 	// Within an agent's share it bounds each requester in the same way.
-	ownShare = 3
+	freeShare = 3
 )
 
 // taskQueue holds the tasks of agents that have more to do than they can take, and releases them in rotation among their requesters. A task stays
@@ -59,12 +59,12 @@ type taskQueue struct {
 	wake    chan struct{} // receives when a task begins to wait
 	looks   chan struct{} // holds one element for each look in progress
 
-	mu     sync.Mutex
-	agents map[string]*agentQueue
-	by     map[string]int // tasks by requester, of all agents
-	all    int            // tasks that wait here or are coming
-	coming map[string]*queuedTask
-	late   map[string]*queuedTask // overdue tasks, which are not released any more and wait until the log has their end
+	mu       sync.Mutex
+	agents   map[string]*agentQueue
+	by       map[string]int // tasks by requester, of all agents
+	all      int            // tasks that wait here or are enqueued
+	enqueued map[string]*queuedTask
+	late     map[string]*queuedTask // overdue tasks, which are not released any more and wait until the log has their end
 
 	inbox    int // tasks in the queue's inbox at the last count, and those put there since
 	counted  time.Time
@@ -73,15 +73,15 @@ type taskQueue struct {
 
 // agentQueue is what waits for one agent.
 type agentQueue struct {
-	window  int
-	untaken int  // tasks not fetched at the last look, and those released since
-	sent    int  // tasks marked as sent at the last look
-	spent   bool // a task had to wait for room since the last look
-	looked  time.Time
-	looking bool
-	tended  bool // a goroutine releases its tasks
+	window    int
+	untaken   int  // tasks not fetched at the last look, and those released since
+	sent      int  // tasks marked as sent at the last look
+	hadToWait bool // a task had to wait for room since the last look
+	looked    time.Time
+	looking   bool
+	releasing bool // a goroutine releases its tasks
 
-	tasks   int // tasks that wait or are coming
+	tasks   int // tasks that wait or are enqueued
 	by      map[string]int
 	waiting map[string][]*queuedTask // by requester, in the order of arrival
 	order   []string                 // requesters, the next one first
@@ -104,7 +104,7 @@ func newTaskQueue(cfg *Config, maker *decide.Maker) *taskQueue {
 	depth, _ := cfg.Transport.(transport.InboxDepth)
 	return &taskQueue{
 		backlog: backlog, depth: depth, tenant: cfg.Tenant, maker: maker, now: cfg.Now, wake: make(chan struct{}, 1), looks: make(chan struct{}, maxLooks),
-		agents: map[string]*agentQueue{}, by: map[string]int{}, coming: map[string]*queuedTask{}, late: map[string]*queuedTask{},
+		agents: map[string]*agentQueue{}, by: map[string]int{}, enqueued: map[string]*queuedTask{}, late: map[string]*queuedTask{},
 	}
 }
 
@@ -118,8 +118,8 @@ func (q *taskQueue) admits(ctx context.Context, t queuedTask) bool {
 	defer q.mu.Unlock()
 	a := q.of(t.agent)
 	if len(a.order) == 0 {
-		a.spent = a.spent || q.room(t.agent, a) <= 0
-		if a.spent || time.Since(a.looked) > lookHolds {
+		a.hadToWait = a.hadToWait || q.room(t.agent, a) <= 0
+		if a.hadToWait || time.Since(a.looked) > lookHolds {
 			q.look(ctx, t.agent, a)
 		}
 	}
@@ -135,7 +135,7 @@ func (q *taskQueue) of(agent string) *agentQueue {
 	if a == nil {
 		if len(q.agents) >= maxWindows {
 			for id, a := range q.agents {
-				if a.tasks == 0 && !a.looking && !a.tended {
+				if a.tasks == 0 && !a.looking && !a.releasing {
 					delete(q.agents, id)
 				}
 			}
@@ -168,12 +168,12 @@ func (q *taskQueue) look(ctx context.Context, agent string, a *agentQueue) {
 			a.untaken, a.sent = a.window-1, sent
 		}
 		return
-	case n == 0 && a.spent:
+	case n == 0 && a.hadToWait:
 		a.window = min(2*a.window, maxWindow)
 	case n > a.window/2:
 		a.window = max(a.window/2, minWindow)
 	}
-	a.untaken, a.sent, a.spent = n, sent, false
+	a.untaken, a.sent, a.hadToWait = n, sent, false
 }
 
 func (q *taskQueue) untaken(ctx context.Context, agent string) (int, error) {
@@ -188,40 +188,40 @@ func (q *taskQueue) untaken(ctx context.Context, agent string) (int, error) {
 	return q.backlog.Untaken(ctx, transport.Inbox(q.tenant, agent))
 }
 
-// book counts t as waiting, or returns why it may not wait. It is called before t is put into the queue's inbox.
-func (q *taskQueue) book(ctx context.Context, t *queuedTask) error {
+// reserve counts t as waiting, or returns why it may not wait. It is called before t is put into the queue's inbox.
+func (q *taskQueue) reserve(ctx context.Context, t *queuedTask) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.count(ctx)
 	a := q.of(t.agent)
-	most := ownShare * (maxQueued - max(q.inbox, q.all))
+	most := freeShare * (maxQueued - max(q.inbox, q.all))
 	agent, requester := prompt.Clean(t.agent, 64), prompt.Clean(t.requester, 64)
 	switch {
 	case a.tasks >= most:
 		return fmt.Errorf("%w: %s has more to do than it can take, %d tasks wait for it, and %d for all agents: ask again when some are done",
 			transport.ErrFull, agent, a.tasks, q.all)
-	case q.by[t.requester] >= most, a.by[t.requester] >= ownShare*(most-a.tasks):
+	case q.by[t.requester] >= most, a.by[t.requester] >= freeShare*(most-a.tasks):
 		return fmt.Errorf("%w: %s has more to do than it can take, and %d tasks of %s wait for agents like that: ask again when some are done",
 			transport.ErrFull, agent, q.by[t.requester], requester)
 	}
 	t.since = time.Now()
-	q.coming[t.id] = t
+	q.enqueued[t.id] = t
 	q.add(t, 1)
 	q.inbox++
 	return nil
 }
 
-// unbook reverts book for a task that was not put into the queue's inbox.
-func (q *taskQueue) unbook(t *queuedTask) {
+// unreserve reverts reserve for a task that was not put into the queue's inbox.
+func (q *taskQueue) unreserve(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.came(t.id)
+	q.arrived(t.id)
 }
 
-// came removes a task from those that are coming.
-func (q *taskQueue) came(id string) {
-	if t := q.coming[id]; t != nil {
-		delete(q.coming, id)
+// arrived removes a task from those that are enqueued.
+func (q *taskQueue) arrived(id string) {
+	if t := q.enqueued[id]; t != nil {
+		delete(q.enqueued, id)
 		q.add(t, -1)
 	}
 }
@@ -257,9 +257,9 @@ func (q *taskQueue) count(ctx context.Context) {
 	if q.inbox = n; err != nil { // putting a task there will report the error
 		q.inbox = q.all
 	}
-	for id, t := range q.coming {
-		if time.Since(t.since) > comingFor {
-			q.came(id)
+	for id, t := range q.enqueued {
+		if time.Since(t.since) > enqueuedFor {
+			q.arrived(id)
 		}
 	}
 }
@@ -268,7 +268,7 @@ func (q *taskQueue) count(ctx context.Context) {
 type waitEnd int
 
 const (
-	mayGo waitEnd = iota // it may be sent
+	released waitEnd = iota // it may be sent
 	withdrawn
 	late // it is overdue, and is not released any more
 )
@@ -290,7 +290,7 @@ func (q *taskQueue) wait(ctx context.Context, t *queuedTask, last time.Time) (wa
 			if t.withdrawn {
 				return withdrawn, nil
 			}
-			return mayGo, nil
+			return released, nil
 		case <-timer.C:
 			if expired {
 				return late, nil
@@ -317,7 +317,7 @@ func (q *taskQueue) expire(t *queuedTask) bool {
 func (q *taskQueue) join(t *queuedTask) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.came(t.id)
+	q.arrived(t.id)
 	q.add(t, 1)
 	a := q.of(t.agent)
 	if len(a.waiting[t.requester]) == 0 {
@@ -387,35 +387,35 @@ func (q *taskQueue) end(t *queuedTask) {
 
 // serve releases tasks until ctx ends, with a goroutine for each agent that has some.
 func (q *taskQueue) serve(ctx context.Context) {
-	var tending sync.WaitGroup
-	defer tending.Wait()
+	var releasing sync.WaitGroup
+	defer releasing.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-q.wake:
 		}
-		for _, agent := range q.untended() {
-			tending.Go(func() { q.tend(ctx, agent) })
+		for _, agent := range q.startReleasing() {
+			releasing.Go(func() { q.releaseLoop(ctx, agent) })
 		}
 	}
 }
 
-// untended returns the agents with waiting tasks but without a goroutine, and marks them as tended.
-func (q *taskQueue) untended() (agents []string) {
+// startReleasing returns the agents with waiting tasks but without a goroutine, and marks them as releasing.
+func (q *taskQueue) startReleasing() (agents []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for id, a := range q.agents {
-		if len(a.order) > 0 && !a.tended {
-			a.tended = true
+		if len(a.order) > 0 && !a.releasing {
+			a.releasing = true
 			agents = append(agents, id)
 		}
 	}
 	return agents
 }
 
-// tend releases the tasks of an agent until none waits.
-func (q *taskQueue) tend(ctx context.Context, agent string) {
+// releaseLoop releases the tasks of an agent until none waits.
+func (q *taskQueue) releaseLoop(ctx context.Context, agent string) {
 	for pause := lookEvery; ; pause = min(2*pause, lookSeldom) {
 		gone, more := q.advance(ctx, agent)
 		if !more {
@@ -447,7 +447,7 @@ func (q *taskQueue) advance(ctx context.Context, agent string) (gone int, more b
 		a.untaken++
 	}
 	more = len(a.order) > 0
-	a.spent, a.tended = a.spent || more, more
+	a.hadToWait, a.releasing = a.hadToWait || more, more
 	return gone, more
 }
 

@@ -21,12 +21,12 @@ const maxRounds = 16
 
 // delivery is the state of handling one delivery of an event.
 type delivery struct {
-	event      *transport.Event
-	instead    string               // the answer of the turn in place of a decision; "": decide
-	conflictAt conversation.Version // the version after which an entry for the event could not be appended; 0: no conflict yet
-	lost       *decide.Lost         // the entry that came second then; its decision is kept if it still fits
-	spent      llm.Usage            // on decisions of entries that were not stored
-	unstored   cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
+	event        *transport.Event
+	forcedAnswer string               // the answer of the turn in place of a decision; "": decide
+	conflictAt   conversation.Version // the version after which an entry for the event could not be appended; 0: no conflict yet
+	lost         *decide.Lost         // the entry that came second then; its decision is kept if it still fits
+	spent        llm.Usage            // on decisions of entries that were not stored
+	unstored     cache.EventKey       // the key in o.unstored for an entry of an earlier delivery
 }
 
 // handle handles one event: load the conversation, plan what the event does, apply the event (Begin), decide
@@ -36,13 +36,13 @@ func (o *Orchestrator) handle(ctx context.Context, e *transport.Event) error {
 	return o.handleWith(ctx, e, "")
 }
 
-// handleWith is handle. If instead is not empty, it is the turn's answer, and nothing is decided.
-func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, instead string) error {
+// handleWith is handle. If forcedAnswer is not empty, it is the turn's answer, and nothing is decided.
+func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, forcedAnswer string) error {
 	if err := transport.ForCortex(e); err != nil {
 		return transport.Permanent(err) // see givenUp
 	}
 	e = original(e)
-	d := &delivery{event: e, instead: instead, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
+	d := &delivery{event: e, forcedAnswer: forcedAnswer, unstored: cache.EventKey{Tenant: o.cfg.Tenant, ContextID: e.ContextID, Event: conversation.EventKey(e)}}
 	for range maxRounds {
 		if done, err := o.round(ctx, d); done {
 			return err
@@ -55,7 +55,7 @@ func (o *Orchestrator) handleWith(ctx context.Context, e *transport.Event, inste
 }
 
 // round takes the event once from load to dispatch. It returns false to start over: another entry was appended, or the turn must end with
-// d.instead, since its decision cannot be used.
+// d.forcedAnswer, since its decision cannot be used.
 func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err error) {
 	e := d.event
 	conv, err := o.load(ctx, e)
@@ -92,15 +92,15 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		o.unstored.Take(d.unstored)
 		return true, o.ignore(ctx, conv, e, plan.Why, now)
 	}
-	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: d.instead, Usage: d.spent}
+	entry := &conversation.Entry{Seq: conv.Seq + 1, Time: now, Turn: plan.Turn, Cause: e, Failure: d.forcedAnswer, Usage: d.spent}
 	if entry.Seq == 1 {
 		entry.Life = transport.TurnID(o.cfg.Tenant, e.ContextID, e.From, e.ID)
 	}
-	if kept := o.unstored.Take(d.unstored); kept != nil && kept.After == conv.Version && d.instead == "" {
+	if kept := o.unstored.Take(d.unstored); kept != nil && kept.After == conv.Version && d.forcedAnswer == "" {
 		entry = kept.Entry // only to be stored
 	} else if kept != nil {
 		entry.Usage = entry.Usage.Add(kept.Entry.Spent())
-	} else if d.lost == nil && d.instead == "" { // else it was admitted before
+	} else if d.lost == nil && d.forcedAnswer == "" { // else it was admitted before
 		if why := o.maker.OverRate(conv.Conversation, e); why != "" {
 			return true, o.bar(ctx, conv, e, why, now)
 		}
@@ -124,11 +124,11 @@ func (o *Orchestrator) round(ctx context.Context, d *delivery) (done bool, err e
 		d.conflictAt, d.lost = after, &decide.Lost{Entry: entry, Conv: conv.Conversation}
 		return false, nil // conv is not in the cache: the next round loads it
 	case errors.As(err, &left):
-		d.instead = left.Text
+		d.forcedAnswer = left.Text
 		return false, nil // the abandoned decision may still use conv, so start over with another
-	case errors.Is(err, errUnstorable) && d.instead == "":
+	case errors.Is(err, errUnstorable) && d.forcedAnswer == "":
 		o.log.Error("entry not stored", "context_id", e.ContextID, "err", err)
-		d.instead = "What came of this does not fit into the conversation's log."
+		d.forcedAnswer = "The result of this does not fit into the conversation's log."
 		return false, nil
 	case errors.Is(err, errUnstorable):
 		return true, transport.Permanent(fmt.Errorf("%w: %w", err, conversation.Failure("The message is too large to be kept."))) // it will not fit the next time either

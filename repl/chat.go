@@ -294,10 +294,10 @@ func (c *chat) turn(ctx context.Context, text string) {
 	said, failed := c.Message(ctx, c.contextID, text)
 	var answer *a2a.Message
 	sent, asker := false, *c.Client
-	asker.Said = func(e *transport.Event) {
+	asker.OnSend = func(e *transport.Event) {
 		c.others.mine(e)
-		if sent = true; c.Client.Said != nil {
-			c.Client.Said(e)
+		if sent = true; c.Client.OnSend != nil {
+			c.Client.OnSend(e)
 		}
 	}
 	ask := asker.Ask(ctx, said)

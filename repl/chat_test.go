@@ -467,7 +467,7 @@ func TestChatFiles(t *testing.T) {
 	term.prompts("")
 	out := filepath.Join(dir, "out.txt")
 	run("/save 2 "+out, "wrote ")
-	run("/save 2 "+out, "is there already: nothing is written over")
+	run("/save 2 "+out, "is there already: nothing is overwritten")
 	run("/save 1 "+dir, "dot-2.png")
 	run("/save 3", "error: /save: which one? the files are numbered from 1 to 2: /save 1")
 	for path, want := range map[string][]byte{out: large, filepath.Join(dir, "dot-2.png"): dot.Bytes(), filepath.Join(dir, "dot.png"): dot.Bytes()} {

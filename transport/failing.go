@@ -141,10 +141,10 @@ func (f *Failing) tell(ctx context.Context, reason error, read func() (*Event, e
 	e, _ := read() // what is wrong with it is in the reason
 	err := Call(ctx, f.log, func(ctx context.Context, e *Event) error { return f.givenUp(ctx, e, reason) }, e)
 	if IsTemporary(err) {
-		return fmt.Errorf("it is given up (%v), and nobody can be told now: %w", reason, err) //nolint:errorlint // it would be permanent
+		return fmt.Errorf("it is given up (%v), but its sender cannot be notified now: %w", reason, err) //nolint:errorlint // it would be permanent
 	}
 	if err != nil {
-		f.log.Warn("nobody was told that an event is given up", "inbox", f.inbox, "context_id", e.ContextID, "id", e.ID, "err", err)
+		f.log.Warn("sender not notified that an event is given up", "inbox", f.inbox, "context_id", e.ContextID, "id", e.ID, "err", err)
 	}
 	return nil
 }

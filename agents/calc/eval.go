@@ -33,7 +33,7 @@ func evaluate(s string) (*big.Rat, error) {
 	}
 	tree, err := parser.Parse(source)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no complete expression", shorten(s))
+		return nil, fmt.Errorf("%q is not a complete expression", shorten(s))
 	}
 	return (&evaluator{numbers}).eval(tree.Node)
 }

@@ -58,14 +58,14 @@ func (a *account) left(now llm.Usage) (left llm.Budget, ok bool) {
 func (all Accounts) Allowance(now llm.Usage) (left llm.Budget, why string) {
 	left, used := all.least(now)
 	if used != nil {
-		return llm.Budget{}, used.words(now, "is used up")
+		return llm.Budget{}, used.exhaustedText(now, "is used up")
 	}
 	return left, ""
 }
 
 // TooLittle returns the text for the user when the account with the least left has not enough for a decision that has spent now.
 func (all Accounts) TooLittle(now llm.Usage) string {
-	return all.tightest(now).words(now, "has not enough left for a decision")
+	return all.tightest(now).exhaustedText(now, "has not enough left for a decision")
 }
 
 // least returns what the tightest account has left, or an account that is used up.
@@ -101,8 +101,8 @@ func tighter[T int | float64](a, b T) T {
 	return a
 }
 
-// words returns the text for the user about an account that has nothing left, or not enough.
-func (a *account) words(now llm.Usage, what string) string {
+// exhaustedText returns the text for the user about an account that has nothing left, or not enough.
+func (a *account) exhaustedText(now llm.Usage, what string) string {
 	spent := a.spent.Add(now)
 	var of []string
 	if a.budget.Tokens > 0 {

@@ -31,15 +31,15 @@ type Spending struct {
 	cfg  Config
 	wake chan struct{} // holds one element when a write is due
 
-	mu     sync.Mutex
-	owed   map[string]llm.Usage // not written yet, by day
-	due    *write               // the next write, which takes all of owed; nil when none is due
-	failed bool                 // the last write failed: its amounts are in owed again
+	mu        sync.Mutex
+	unwritten map[string]llm.Usage // not written yet, by day
+	nextWrite *write               // the next write, which takes all of unwritten; nil when none is due
+	failed    bool                 // the last write failed: its amounts are in unwritten again
 }
 
 // New returns a Spending. It writes only while Serve runs.
 func New(cfg Config) *Spending {
-	return &Spending{cfg: cfg, wake: make(chan struct{}, 1), owed: map[string]llm.Usage{}}
+	return &Spending{cfg: cfg, wake: make(chan struct{}, 1), unwritten: map[string]llm.Usage{}}
 }
 
 // day formats the day of a time for a [storage.SpendLog].
@@ -77,7 +77,7 @@ func (s *Spending) today(ctx context.Context, at time.Time) (u llm.Usage, err er
 	limit := min(logTimeout, s.cfg.Timeout/2) // so that the decision's own timeout is not reached, which would be blamed on the model
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v", limit))
 	defer cancel()
-	if err = s.settle(ctx); err == nil {
+	if err = s.retryFailed(ctx); err == nil {
 		u, err = s.cfg.Log.Spent(ctx, s.cfg.Tenant, day(at))
 	}
 	if err != nil && ctx.Err() != nil {
@@ -106,34 +106,34 @@ type write struct {
 	err  error // set before done is closed
 }
 
-// add adds u to owed, and returns the write that will include it.
+// add adds u to unwritten, and returns the write that will include it.
 func (s *Spending) add(day string, u llm.Usage) *write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.owed[day] = s.owed[day].Add(u)
-	return s.order()
+	s.unwritten[day] = s.unwritten[day].Add(u)
+	return s.scheduleWrite()
 }
 
-// order returns the next write, and makes it due. s.mu is held.
-func (s *Spending) order() *write {
-	if s.due == nil {
-		s.due = &write{done: make(chan struct{})}
+// scheduleWrite returns the next write, and makes it due. s.mu is held.
+func (s *Spending) scheduleWrite() *write {
+	if s.nextWrite == nil {
+		s.nextWrite = &write{done: make(chan struct{})}
 		select {
 		case s.wake <- struct{}{}:
 		default:
 		}
 	}
-	return s.due
+	return s.nextWrite
 }
 
-// settle writes what the last write could not, if anything.
-func (s *Spending) settle(ctx context.Context) error {
+// retryFailed writes what the last write could not, if anything.
+func (s *Spending) retryFailed(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.failed {
 		s.mu.Unlock()
 		return nil
 	}
-	w := s.order()
+	w := s.scheduleWrite()
 	s.mu.Unlock()
 	return w.wait(ctx)
 }
@@ -162,8 +162,8 @@ func (s *Spending) Serve(ctx context.Context, last <-chan struct{}) {
 
 func (s *Spending) write(ctx context.Context) {
 	s.mu.Lock()
-	w, owed := s.due, s.owed
-	s.due, s.owed = nil, map[string]llm.Usage{}
+	w, owed := s.nextWrite, s.unwritten
+	s.nextWrite, s.unwritten = nil, map[string]llm.Usage{}
 	s.mu.Unlock()
 	var failed error
 	for day, u := range owed {
@@ -172,9 +172,9 @@ func (s *Spending) write(ctx context.Context) {
 		cancel()
 		if err != nil {
 			failed = err
-			s.cfg.Logger.Error("what was spent is not in the account of the day yet", "day", day, "tokens", u.Tokens(), "cost", u.Cost, "err", err)
+			s.cfg.Logger.Error("what was spent is not in the spend log yet", "day", day, "tokens", u.Tokens(), "cost", u.Cost, "err", err)
 			s.mu.Lock()
-			s.owed[day] = s.owed[day].Add(u)
+			s.unwritten[day] = s.unwritten[day].Add(u)
 			s.mu.Unlock()
 		}
 	}

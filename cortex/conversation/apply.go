@@ -28,7 +28,7 @@ func (c *Conversation) Begin(e *Entry) error {
 	if e.Cause == nil {
 		return fmt.Errorf("%w: conversation %s: entry %d has no cause", ErrDamaged, c.ContextID, e.Seq)
 	}
-	c.forget()
+	c.dropSettledTasks()
 	c.Seq, c.at = e.Seq, e.Time
 	if e.Seq == 1 {
 		c.Life, c.Owner = e.Life, e.Cause.From
@@ -36,7 +36,7 @@ func (c *Conversation) Begin(e *Entry) error {
 	c.remember(EventKey(e.Cause), e.Seq)
 	if m, ok := transport.Request(e.Cause); ok {
 		turn := newTurn(e, m)
-		c.number(turn.Files)
+		c.assignKeys(turn.Files)
 		c.join(turn, e.Cause, m)
 		c.Turns = append(c.Turns, turn)
 		c.reply(e, turn)
@@ -58,13 +58,13 @@ func (c *Conversation) Begin(e *Entry) error {
 			case Asking:
 				c.settle(e, t, Canceled, "nobody replied in time", nil)
 			case Held:
-				c.settle(e, t, Canceled, noYes, nil)
+				c.settle(e, t, Canceled, resultNotConfirmed, nil)
 			default:
-				c.lapse(e, t, e.Missing(t), nil)
+				c.retryOrFail(e, t, e.Missing(t), nil)
 			}
 		}
 	case *transport.AgentEvent:
-		c.gone(e, p.AgentID)
+		c.expireTasksOf(e, p.AgentID)
 	case *transport.Cancel:
 		c.cancel(e, p)
 	case *transport.Share:
@@ -162,8 +162,8 @@ func (c *Conversation) answer(e *Entry, turn *Turn, text string) {
 	}
 	turn.Out = c.results(turn)
 	c.trimFiles()
-	c.unchain(turn.Root)
+	c.dropChain(turn.Root)
 	turn.Past = &prompt.Turn{User: turn.User, Files: promptFiles(turn.Files), Steps: c.promptSteps(turn), Kind: string(turn.Kind), Answer: text}
-	c.passed(turn)
-	c.shrink()
+	c.appendToHistory(turn)
+	c.cutWindow()
 }

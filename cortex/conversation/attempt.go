@@ -61,24 +61,24 @@ func (t *Task) TriedBy(agent string) *Attempt {
 	return nil
 }
 
-// again returns the attempt that entry seq replaced by the present one, or nil.
-func (t *Task) again(seq uint64) *Attempt {
+// attemptEndedBy returns the attempt that entry seq replaced by the present one, or nil.
+func (t *Task) attemptEndedBy(seq uint64) *Attempt {
 	if n := len(t.Tried); n > 0 && t.Tried[n-1].EndedSeq == seq {
 		return &t.Tried[n-1]
 	}
 	return nil
 }
 
-// notFrom says why a result from an agent that does not have the task is ignored.
-func (t *Task) notFrom(agent string) string {
+// whyIgnored says why a result from an agent that does not have the task is ignored.
+func (t *Task) whyIgnored(agent string) string {
 	if a := t.TriedBy(agent); a != nil {
 		return "too late: the task was given to " + t.Agent + " instead (" + a.Why + ")"
 	}
 	return "the task was given to " + t.Agent
 }
 
-// gaveUp reports whether result e belongs to an attempt that was given up, although the same agent has the task again.
-func (c *Conversation) gaveUp(t *Task, e *transport.Event) bool {
+// isOfGivenUpAttempt reports whether result e belongs to an attempt that was given up, although the same agent has the task again.
+func (c *Conversation) isOfGivenUpAttempt(t *Task, e *transport.Event) bool {
 	message := ""
 	switch p := e.Payload.(type) {
 	case *a2a.Task:
@@ -99,9 +99,9 @@ func (t *Task) extended(now time.Time) time.Time {
 	return t.Latest
 }
 
-// moves reports whether progress at time now moves t's deadline by at least a quarter of its timeout, or to its end. Smaller moves get no
+// movesDeadline reports whether progress at time now changes t's deadline by at least a quarter of its timeout, or to its end. Smaller moves get no
 // entry, which bounds a task to a dozen of them, however often its agent reports.
-func (t *Task) moves(now time.Time) bool {
+func (t *Task) movesDeadline(now time.Time) bool {
 	at := t.extended(now)
 	by := at.Sub(t.Deadline)
 	return by > 0 && (by >= t.Timeout/4 || at.Equal(t.Latest))
@@ -137,14 +137,14 @@ func (c *Conversation) result(e *Entry, t *Task, r result) {
 	case e.Rejected != "":
 		c.settle(e, t, Failed, t.explained(e.Rejected), nil)
 	case r.State == a2a.TaskStateFailed:
-		c.lapse(e, t, r.Text, r.Artifacts)
+		c.retryOrFail(e, t, r.Text, r.Artifacts)
 	default:
 		c.settle(e, t, phaseOf(r.State), r.Text, r.Artifacts)
 	}
 }
 
-// lapse tries t again if the entry says so, and fails it otherwise.
-func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.Artifact) {
+// retryOrFail tries t again if the entry says so, and fails it otherwise.
+func (c *Conversation) retryOrFail(e *Entry, t *Task, why string, artifacts []prompt.Artifact) {
 	r, ok := e.Retries[t.ID]
 	if !ok || !t.Running() {
 		to := Failed
@@ -155,7 +155,7 @@ func (c *Conversation) lapse(e *Entry, t *Task, why string, artifacts []prompt.A
 		return
 	}
 	if turn := c.Turn(t.Turn); turn != nil && r.Agent != t.Agent && t.TriedBy(r.Agent) == nil {
-		c.give(turn, r.Agent)
+		c.countTask(turn, r.Agent)
 	}
 	t.Tried = append(t.Tried, Attempt{Agent: t.Agent, SentSeq: t.SentSeq, SentIndex: t.SentIndex, EndedSeq: e.Seq, Why: r.Why, Waited: e.HasWaited(t)})
 	t.Agent, t.Terms = r.Agent, r.Terms
@@ -175,15 +175,15 @@ func (t *Task) explained(why string) string {
 	return why + " (tried before: " + strings.Join(before, "; ") + ")"
 }
 
-// left returns the tasks that an agent has and that are not marked Gone yet.
-func (c *Conversation) left(agent string) []*Task {
+// runningAt returns the tasks that an agent has and that are not marked Gone yet.
+func (c *Conversation) runningAt(agent string) []*Task {
 	return slices.DeleteFunc(c.Running(), func(t *Task) bool { return t.Agent != agent || t.Gone })
 }
 
-// gone moves the deadlines of an agent's tasks to now. What becomes of the tasks is decided when the timer fires, which it does at once,
+// expireTasksOf moves the deadlines of an agent's tasks to now. What becomes of the tasks is decided when the timer fires, which it does at once,
 // separately for each turn.
-func (c *Conversation) gone(e *Entry, agent string) {
-	for _, t := range c.left(agent) {
+func (c *Conversation) expireTasksOf(e *Entry, agent string) {
+	for _, t := range c.runningAt(agent) {
 		t.Gone, t.TimedSeq = true, e.Seq
 		if t.Deadline.IsZero() || t.Deadline.After(e.Time) {
 			t.Deadline = e.Time

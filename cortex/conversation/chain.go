@@ -91,8 +91,8 @@ func (c *Conversation) counts(turn *Turn) *Chain {
 	return c.Chains[turn.Root]
 }
 
-// give counts a task that agent got in the course of turn.
-func (c *Conversation) give(turn *Turn, agent string) {
+// countTask counts a task that agent got in the course of turn.
+func (c *Conversation) countTask(turn *Turn, agent string) {
 	chain := c.counts(turn)
 	if chain.PerAgent == nil {
 		chain.PerAgent = map[string]int{}
@@ -100,15 +100,15 @@ func (c *Conversation) give(turn *Turn, agent string) {
 	chain.PerAgent[agent]++
 }
 
-// unchain deletes a chain without open turns: nothing can descend from it any more.
-func (c *Conversation) unchain(root string) {
+// dropChain deletes a chain without open turns: nothing can descend from it any more.
+func (c *Conversation) dropChain(root string) {
 	if !slices.ContainsFunc(c.Turns, func(t *Turn) bool { return t.Open() && t.Root == root }) {
 		delete(c.Chains, root)
 	}
 }
 
-// overrun returns why the chain that an agent's message e would continue has no room for it, or "".
-func (c *Conversation) overrun(e *transport.Event) string {
+// whyChainFull returns why the chain that an agent's message e would continue has no room for it, or "".
+func (c *Conversation) whyChainFull(e *transport.Event) string {
 	m, ok := transport.Request(e)
 	if !ok {
 		return ""

@@ -37,7 +37,7 @@ func (c *Conversation) Effects(seq uint64, shown ...a2a.TaskID) []Effect {
 	}
 	for _, t := range c.Running() {
 		if t.SentSeq == seq {
-			if a := t.again(seq); a != nil {
+			if a := t.attemptEndedBy(seq); a != nil {
 				o.again(t, a)
 			}
 			o.task(t)
@@ -156,7 +156,7 @@ func (o effects) task(t *Task) {
 	if len(t.Input) > 0 {
 		m.Parts = append(m.Parts, a2a.NewDataPart(t.Input))
 	}
-	files := carried(o.c.filesFor(t))
+	files := fitIntoMessage(o.c.filesFor(t))
 	asked := slices.Clip(m.Parts) // what people see: files without their bytes
 	for _, p := range files {
 		asked = append(asked, transport.ForgottenFile(p))
@@ -182,7 +182,7 @@ func (o effects) task(t *Task) {
 			}
 		}
 	}
-	if t.again(o.seq) == nil { // else again has shown it
+	if t.attemptEndedBy(o.seq) == nil { // else again has shown it
 		o.add(turn, o.live(), transport.Event{
 			ID: o.id("given", t.SentIndex), Time: t.Sent, TaskID: t.ID,
 			Payload: &a2a.Task{
@@ -344,7 +344,7 @@ func (c *Conversation) Withdrawals(seq uint64) []Withdrawal {
 		if t.SettledSeq == seq && t.Stopped {
 			add(t.Agent, t.SentSeq, t.SentIndex)
 		}
-		if a := t.again(seq); a != nil {
+		if a := t.attemptEndedBy(seq); a != nil {
 			add(a.Agent, a.SentSeq, a.SentIndex)
 		}
 	}

@@ -72,7 +72,7 @@ func Brought(e *transport.Event) []*a2a.Part {
 		}
 	}
 	said := func(s a2a.TaskStatus) bool {
-		if s.State != a2a.TaskStateCompleted && asQuestion(s.State) != a2a.TaskStateInputRequired {
+		if s.State != a2a.TaskStateCompleted && authAsInput(s.State) != a2a.TaskStateInputRequired {
 			return false
 		}
 		if s.Message != nil {
@@ -121,11 +121,11 @@ func (c *Conversation) results(turn *Turn) []*a2a.Part {
 			files = append(files, t.Files...)
 		}
 	}
-	return slices.Clip(carried(files))
+	return slices.Clip(fitIntoMessage(files))
 }
 
-// carried returns files for one message: each once, and a line of text in place of each that exceeds the limits of a message.
-func carried(files []*a2a.Part) []*a2a.Part {
+// fitIntoMessage returns files for one message: each once, and a line of text in place of each that exceeds the limits of a message.
+func fitIntoMessage(files []*a2a.Part) []*a2a.Part {
 	var out []*a2a.Part
 	room, n := maxCarried, 0
 	for _, p := range files {
@@ -166,7 +166,7 @@ func (c *Conversation) trimFiles() {
 			for j, p := range files {
 				raw, inline := p.Content.(a2a.Raw)
 				if room -= len(raw); inline && room < 0 && turn.AnswerSeq != c.Seq {
-					files[j] = keyed(transport.ForgottenFile(p), FileKey(p))
+					files[j] = withKey(transport.ForgottenFile(p), FileKey(p))
 				}
 			}
 		}
@@ -193,15 +193,15 @@ func (c *Conversation) Restore(then *Conversation) (undo func()) {
 	}
 }
 
-// number gives each file the next key of the conversation, and ignores keys that it had before.
-func (c *Conversation) number(files []*a2a.Part) {
+// assignKeys gives each file the next key of the conversation, and ignores keys that it had before.
+func (c *Conversation) assignKeys(files []*a2a.Part) {
 	for i, p := range files {
 		c.Numbered++
-		files[i] = keyed(p, "f"+strconv.Itoa(c.Numbered))
+		files[i] = withKey(p, "f"+strconv.Itoa(c.Numbered))
 	}
 }
 
-func keyed(p *a2a.Part, key string) *a2a.Part {
+func withKey(p *a2a.Part, key string) *a2a.Part {
 	named := *p
 	named.Metadata = maps.Clone(p.Metadata)
 	named.SetMeta(transport.MetaFile, key)

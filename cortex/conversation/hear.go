@@ -37,7 +37,7 @@ func (c *Conversation) Hear(e *transport.Event) string {
 	if asked, _ := c.question(e.From); asked == nil {
 		return ""
 	}
-	word := wordOf(wordsOf(m.Parts))
+	word := replyWord(wordsOf(m.Parts))
 	bare := strings.TrimRight(word, questionMarks)
 	switch {
 	case slices.Contains(laterYes, word):

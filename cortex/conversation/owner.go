@@ -24,11 +24,11 @@ const MaxShared = 256
 
 // Admits reports whether an authenticated sender may speak in the conversation.
 func (c *Conversation) Admits(from string) bool {
-	return c.Seq == 0 || c.letsIn(from) || IsAgent(from) && c.works(from)
+	return c.Seq == 0 || c.ownsOrShares(from) || IsAgent(from) && c.hasTask(from)
 }
 
-// works reports whether an agent has a task that is sent and not over.
-func (c *Conversation) works(agent string) bool {
+// hasTask reports whether an agent has a task that is sent and not over.
+func (c *Conversation) hasTask(agent string) bool {
 	for _, t := range c.Tasks {
 		if t.Agent == agent && t.SentSeq != 0 && !t.Phase.Over() {
 			return true
@@ -37,16 +37,16 @@ func (c *Conversation) works(agent string) bool {
 	return false
 }
 
-// letsIn reports whether a sender is the owner or the operator, or the conversation is shared with them.
-func (c *Conversation) letsIn(from string) bool {
+// ownsOrShares reports whether a sender is the owner or the operator, or the conversation is shared with them.
+func (c *Conversation) ownsOrShares(from string) bool {
 	return from == c.Owner || from == transport.Cortex || slices.Contains(c.Shared, from)
 }
 
-// Bars returns why the authenticated sender of e may not say it in the conversation, or "".
-func (c *Conversation) Bars(e *transport.Event) string {
+// WhyRefused returns why the authenticated sender of e may not say it in the conversation, or "".
+func (c *Conversation) WhyRefused(e *transport.Event) string {
 	switch p := e.Payload.(type) {
 	case *transport.Cancel:
-		if IsAgent(e.From) || c.letsIn(e.From) || c.Seq == 0 {
+		if IsAgent(e.From) || c.ownsOrShares(e.From) || c.Seq == 0 {
 			return "" // an agent can cancel only its own turns anyway (MayCancel)
 		}
 		id := p.Turn
@@ -60,16 +60,16 @@ func (c *Conversation) Bars(e *transport.Event) string {
 		if e.From == c.Owner || e.From == transport.Cortex {
 			return ""
 		}
-		return c.belongs() + "."
+		return c.ownerText() + "."
 	default:
 		if _, ok := transport.Request(e); !ok || c.Admits(e.From) {
 			return ""
 		}
 	}
-	return c.belongs() + ", who can let you in: " + shareCommand(c.ContextID, e.From)
+	return c.ownerText() + ", who can let you in: " + shareCommand(c.ContextID, e.From)
 }
 
-func (c *Conversation) belongs() string {
+func (c *Conversation) ownerText() string {
 	return fmt.Sprintf("The conversation %s belongs to %s", prompt.Clean(c.ContextID, maxIDShown), prompt.Clean(c.Owner, maxIDShown))
 }
 

@@ -20,7 +20,7 @@ func TestBarsCommand(t *testing.T) {
 		{"c1", "user:-x", "cortex conversations share -- c1 -x"},
 	} {
 		c := &conversation.Conversation{ContextID: test.contextID, Owner: "user:ada", Seq: 1}
-		why := c.Bars(&transport.Event{ContextID: test.contextID, From: test.from, Payload: &a2a.Message{Role: a2a.MessageRoleUser}})
+		why := c.WhyRefused(&transport.Event{ContextID: test.contextID, From: test.from, Payload: &a2a.Message{Role: a2a.MessageRoleUser}})
 		if !strings.HasSuffix(why, ", who can let you in: "+test.want) {
 			t.Errorf("Bars = %q, want a command %s", why, test.want)
 		}

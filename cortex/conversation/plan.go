@@ -11,21 +11,21 @@ import (
 
 // Plan is what an event means to a conversation at a time.
 type Plan struct {
-	Do   Deed
+	Do   Action
 	Seq  uint64 // Repeat: the entry that the event led to
 	Why  string // Full, Refuse and Ignore: the reason, for people
 	Turn string // Work: the turn that the event belongs to; "" when it belongs to none or several
 }
 
-// Deed is what to do with an event.
-type Deed int
+// Action is what to do with an event.
+type Action int
 
 const (
-	Work   Deed = iota // it changes the conversation: an entry is appended for it
-	Repeat             // it came before: its effects are sent again
-	Ignore             // it changes nothing
-	Refuse             // its sender may not send it, or it is invalid: it is not logged
-	Full               // the log has no room for it
+	Work   Action = iota // it changes the conversation: an entry is appended for it
+	Repeat               // it came before: its effects are sent again
+	Ignore               // it changes nothing
+	Refuse               // its sender may not send it, or it is invalid: it is not logged
+	Full                 // the log has no room for it
 )
 
 // Passive reports whether the event is acknowledged without an entry, based on the present state of the conversation.
@@ -42,11 +42,11 @@ func (c *Conversation) Plan(e *transport.Event, now time.Time, authenticated boo
 		return Plan{Do: Full, Why: "This conversation is full. Begin another one with /new, and say it again there."}
 	}
 	if authenticated {
-		if why := c.Bars(e); why != "" {
+		if why := c.WhyRefused(e); why != "" {
 			return Plan{Do: Refuse, Why: why}
 		}
 	}
-	if why := c.overrun(e); why != "" {
+	if why := c.whyChainFull(e); why != "" {
 		return Plan{Do: Refuse, Why: why}
 	}
 	if ok {
@@ -89,7 +89,7 @@ func (c *Conversation) meaning(e *transport.Event, now time.Time) (turn, why str
 			return "", "it is shared so already"
 		}
 	case *transport.AgentEvent:
-		if len(c.left(p.AgentID)) == 0 {
+		if len(c.runningAt(p.AgentID)) == 0 {
 			return "", "the agent that has gone had no task"
 		}
 	}
@@ -102,19 +102,19 @@ func (c *Conversation) meaningOfResult(e *transport.Event, r result, now time.Ti
 	case t == nil:
 		return "", "unknown or finished task"
 	case t.Agent != e.From && e.From != transport.Cortex: // Cortex says that a task cannot be sent
-		return "", t.notFrom(e.From)
-	case speaksFor(e) != "" && speaksFor(e) != t.Agent:
-		return "", t.notFrom(speaksFor(e))
+		return "", t.whyIgnored(e.From)
+	case agentOfReport(e) != "" && agentOfReport(e) != t.Agent:
+		return "", t.whyIgnored(agentOfReport(e))
 	case t.Phase == Held:
 		return "", "the task waits for the user's yes"
 	case t.Phase == Blocked:
 		return "", "the task was not sent yet"
 	case t.Phase.Over():
 		return "", "second result"
-	case r.State == a2a.TaskStateWorking && t.Running() && t.moves(now):
+	case r.State == a2a.TaskStateWorking && t.Running() && t.movesDeadline(now):
 	case !r.Settles():
 		return "", "progress that moves no deadline belongs on the live topic"
-	case r.State.Terminal() && r.State != a2a.TaskStateCompleted && c.gaveUp(t, e):
+	case r.State.Terminal() && r.State != a2a.TaskStateCompleted && c.isOfGivenUpAttempt(t, e):
 		return "", "an attempt at the task failed that was given up before"
 	case t.Phase == Asking && r.State == a2a.TaskStateInputRequired:
 		return "", "the question was asked already"
@@ -149,8 +149,8 @@ func MayCancel(sender, owner string) bool {
 	return !IsAgent(sender) || sender == transport.Cortex || sender == owner
 }
 
-// speaksFor returns the agent whose task ended according to an event of Cortex, or "".
-func speaksFor(e *transport.Event) string {
+// agentOfReport returns the agent whose task ended according to an event of Cortex, or "".
+func agentOfReport(e *transport.Event) string {
 	if t, ok := e.Payload.(*a2a.Task); ok && e.From == transport.Cortex {
 		return transport.MetaString(t, transport.MetaAgentID)
 	}

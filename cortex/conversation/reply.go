@@ -64,10 +64,10 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	for _, t := range tasks {
 		r.Tasks = append(r.Tasks, t.ID)
 	}
-	word := wordOf(turn.User)
+	word := replyWord(turn.User)
 	switch {
 	case !tasks[0].Deadline.After(e.Time):
-		c.cancelHeld(e, tasks, noYes)
+		c.cancelHeld(e, tasks, resultNotConfirmed)
 	case turn.Direct != nil: // addressed to an agent
 		c.cancelHeld(e, tasks, "not confirmed")
 	case slices.Contains(yesWords, word), e.Heard == heardYes, e.Heard == heardAgain:
@@ -83,8 +83,8 @@ func (c *Conversation) reply(e *Entry, turn *Turn) {
 	}
 }
 
-// noYes is the result of a task whose question was not answered before its deadline.
-const noYes = "nobody said yes in time"
+// resultNotConfirmed is the result of a task whose question was not answered before its deadline.
+const resultNotConfirmed = "nobody said yes in time"
 
 // unclear reports whether a yes may have been meant for something else than the question of turn asked.
 func (c *Conversation) unclear(asked *Turn) bool {
@@ -111,8 +111,8 @@ func (c *Conversation) deliveredID(turn *Turn) string {
 	return c.ID(turn.AnswerSeq, "told:"+turn.ID, 0)
 }
 
-// wordOf returns a short text in lower case without surrounding punctuation. A question mark stays, since "ok?" is no yes.
-func wordOf(text string) string {
+// replyWord returns a short text in lower case without surrounding punctuation. A question mark stays, since "ok?" is no yes.
+func replyWord(text string) string {
 	if len(text) > 64 {
 		return ""
 	}
@@ -173,8 +173,8 @@ func (c *Conversation) closeReply(e *Entry, turn *Turn) {
 	}
 }
 
-// amend updates the history of an answered turn with the end of a task that waited for a yes.
-func (c *Conversation) amend(t *Task) {
+// amendHistory updates the history of an answered turn with the end of a task that waited for a yes.
+func (c *Conversation) amendHistory(t *Task) {
 	turn := c.Turn(t.Turn)
 	if turn == nil || turn.Past == nil {
 		return
@@ -188,7 +188,7 @@ func (c *Conversation) amend(t *Task) {
 			past.Steps[i].Tasks[at] = PromptTask(t)
 		}
 	}
-	turn.Past, c.past = &past, nil
+	turn.Past, c.historyCache = &past, nil
 }
 
 // Request returns what the user asked for. For a turn that began with a reply, that is the request which the question was about.

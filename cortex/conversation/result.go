@@ -44,18 +44,18 @@ func ResultOf(e *transport.Event) (result, bool) {
 			r.Artifacts = append(r.Artifacts, prompt.Artifact{Name: Truncate(a.Name, 256), Text: text})
 			room -= len(text)
 		}
-		r.State = asQuestion(r.State)
+		r.State = authAsInput(r.State)
 		return r, true
 	case *a2a.TaskStatusUpdateEvent:
-		return result{TaskID: task, State: asQuestion(p.Status.State), Text: messageText(p.Status.Message), Files: resultFiles(p.Status.Message, nil)}, true
+		return result{TaskID: task, State: authAsInput(p.Status.State), Text: messageText(p.Status.Message), Files: resultFiles(p.Status.Message, nil)}, true
 	case *a2a.Message:
 		return result{TaskID: task, State: a2a.TaskStateCompleted, Text: messageText(p), Files: resultFiles(p, nil)}, true
 	}
 	return result{}, false
 }
 
-// asQuestion treats a task that wants the user to log in somewhere (auth-required) as one that asks the user a question.
-func asQuestion(s a2a.TaskState) a2a.TaskState {
+// authAsInput treats a task that wants the user to log in somewhere (auth-required) as one that asks the user a question.
+func authAsInput(s a2a.TaskState) a2a.TaskState {
 	if s == a2a.TaskStateAuthRequired {
 		return a2a.TaskStateInputRequired
 	}

@@ -33,7 +33,7 @@ type Change struct {
 func (u Change) Size() int { return len(u.Joined) + len(u.Left) }
 
 // ShareList replaces Listed by an equal list that all conversations share.
-func (c *Conversation) ShareList(agents []prompt.Agent) { c.Listed, c.listed = agents, 0 }
+func (c *Conversation) ShareList(agents []prompt.Agent) { c.Listed, c.rosterWeight = agents, 0 }
 
 // applyRoster records what the entry's decision saw of the agents.
 func (c *Conversation) applyRoster(e *Entry) {
@@ -55,10 +55,10 @@ func (c *Conversation) applyRoster(e *Entry) {
 
 // weighRoster sums up the memory of the list and its changes.
 func (c *Conversation) weighRoster() {
-	c.listed = 0
+	c.rosterWeight = 0
 	weigh := func(agents []prompt.Agent) {
 		for i := range agents {
-			c.listed += 512 + AgentWeight(&agents[i])
+			c.rosterWeight += 512 + AgentWeight(&agents[i])
 		}
 	}
 	weigh(c.Listed)

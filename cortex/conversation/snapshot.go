@@ -37,7 +37,7 @@ func ReadSnapshot(b []byte) (*Conversation, error) {
 	c.seen = make(map[string]uint64, len(c.Seen))
 	for _, e := range c.Seen {
 		c.seen[e.ID] = e.Seq
-		c.named += len(e.ID)
+		c.seenBytes += len(e.ID)
 	}
 	return c, nil
 }

@@ -46,13 +46,13 @@ type Conversation struct {
 	Seen       []SeenEvent       // the newest events, a ring that begins at SeenAt once full
 	SeenAt     int
 
-	ids    idNames
-	seen   map[string]uint64
-	named  int           // bytes of the ids in seen
-	at     time.Time     // Time of the last entry applied; zero when unknown, as after a snapshot
-	listed int           // weight of Listed and Changes
-	past   []*Turn       // cache of History; nil when stale
-	shown  []prompt.Turn // the same turns, as prompts show them
+	ids           idNames
+	seen          map[string]uint64
+	seenBytes     int           // bytes of the ids in seen
+	at            time.Time     // Time of the last entry applied; zero when unknown, as after a snapshot
+	rosterWeight  int           // weight of Listed and Changes
+	historyCache  []*Turn       // cache of History; nil when stale
+	promptHistory []prompt.Turn // the same turns, as prompts show them
 }
 
 // SeenEvent says which entry an event led to.
@@ -86,12 +86,12 @@ func (c *Conversation) remember(eventID string, seq uint64) {
 		c.Seen = append(c.Seen, SeenEvent{eventID, seq})
 	} else {
 		delete(c.seen, c.Seen[c.SeenAt].ID)
-		c.named -= len(c.Seen[c.SeenAt].ID)
+		c.seenBytes -= len(c.Seen[c.SeenAt].ID)
 		c.Seen[c.SeenAt] = SeenEvent{eventID, seq}
 		c.SeenAt = (c.SeenAt + 1) % maxSeen
 	}
 	c.seen[eventID] = seq
-	c.named += len(eventID)
+	c.seenBytes += len(eventID)
 }
 
 // Updated returns the time of the last entry; the zero time when it is unknown, as after a snapshot.

@@ -36,7 +36,7 @@ func (c *Conversation) delegate(e *Entry, turn *Turn, d *llm.Decision) {
 			t.DependsOn = append(t.DependsOn, ids[dep])
 		}
 		step.Tasks = append(step.Tasks, id)
-		c.give(turn, t.Agent)
+		c.countTask(turn, t.Agent)
 		if e.Consent != "" {
 			t.hold(e)
 			continue
@@ -79,15 +79,15 @@ func (c *Conversation) send(e *Entry, t *Task) {
 	if turn := c.Turn(t.Turn); turn != nil {
 		until = turn.Until
 	}
-	t.Deadline = notAfter(t.Deadline, until)
+	t.Deadline = earlier(t.Deadline, until)
 	t.Gone, t.Timeout, t.Latest = false, max(t.Deadline.Sub(t.Sent), 0), time.Time{}
 	if t.Timeout > 0 {
-		t.Latest = notAfter(t.Sent.Add(MaxExtension*t.Timeout), until)
+		t.Latest = earlier(t.Sent.Add(MaxExtension*t.Timeout), until)
 	}
 }
 
-// notAfter returns the earlier of at and until; a zero until means never.
-func notAfter(at, until time.Time) time.Time {
+// earlier returns the earlier of at and until; a zero until means never.
+func earlier(at, until time.Time) time.Time {
 	if !until.IsZero() && until.Before(at) {
 		return until
 	}
@@ -103,17 +103,17 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	r, ok := ResultOf(e.Cause)
 	if own := ok && r.TaskID == t.ID; own && e.Rejected == "" {
 		t.Files = r.Files
-		c.number(t.Files)
+		c.assignKeys(t.Files)
 	} else if !own && to != Completed {
 		t.Stopped = t.SentSeq != 0
 	}
 	t.Result, t.Artifacts, t.SettledSeq, t.Settled = result, artifacts, e.Seq, e.Time
 	if asked {
-		c.amend(t)
+		c.amendHistory(t)
 	}
 	if to == Asking {
 		t.Deadline = e.ReplyBy
-		if oldest := c.tooMany(c.Waiting(), t); oldest != nil {
+		if oldest := c.taskToCancel(c.Waiting(), t); oldest != nil {
 			c.settle(e, oldest, Canceled, "too many questions wait for an answer", nil)
 		}
 		return
@@ -142,10 +142,10 @@ func (c *Conversation) settle(e *Entry, t *Task, to Phase, result string, artifa
 	}
 }
 
-// tooMany returns the task to cancel when t, the newest task that waits for a reply, is one too many; nil when there is room. It is the oldest
+// taskToCancel returns the task to cancel when t, the newest task that waits for a reply, is one too many; nil when there is room. It is the oldest
 // task of all when the conversation has too many, or else the oldest of the same asker, so that the questions for one person or agent do not
 // push out those for others.
-func (c *Conversation) tooMany(waiting []*Task, t *Task) *Task {
+func (c *Conversation) taskToCancel(waiting []*Task, t *Task) *Task {
 	if len(waiting) > maxAsked {
 		return waiting[0]
 	}

@@ -15,7 +15,7 @@ func (c *Conversation) View(turn *Turn, now time.Time) *llm.Turn {
 	t.Summary, t.Omitted, t.User, t.Now = c.Summary, c.Omitted, turn.User, now
 	t.Files = promptFiles(turn.Files)
 	c.History()
-	t.History = slices.Clip(c.shown)
+	t.History = slices.Clip(c.promptHistory)
 	t.Steps = c.promptSteps(turn)
 	for _, w := range c.Waiting() {
 		t.Waiting = append(t.Waiting, PromptTask(w))

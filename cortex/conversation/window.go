@@ -6,8 +6,8 @@ import (
 	"github.com/cortex-orchestrator/cortex/prompt"
 )
 
-// forget drops the settled tasks of turns that the previous entry answered: nothing refers to them any more.
-func (c *Conversation) forget() {
+// dropSettledTasks drops the settled tasks of turns that the previous entry answered: nothing refers to them any more.
+func (c *Conversation) dropSettledTasks() {
 	for _, turn := range c.Turns {
 		if !turn.Open() && turn.AnswerSeq == c.Seq {
 			for _, t := range c.TasksOf(turn) {
@@ -35,27 +35,27 @@ func (c *Conversation) answered() []*Turn {
 
 // History returns the answered turns of the window, which prompts show. The caller must not change it.
 func (c *Conversation) History() []*Turn {
-	if c.past == nil {
-		c.past, c.shown = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
-		for _, t := range c.past {
-			c.shown = append(c.shown, *t.Past)
+	if c.historyCache == nil {
+		c.historyCache, c.promptHistory = slices.DeleteFunc(c.answered(), func(t *Turn) bool { return t.Past == nil }), nil
+		for _, t := range c.historyCache {
+			c.promptHistory = append(c.promptHistory, *t.Past)
 		}
 	}
-	return c.past
+	return c.historyCache
 }
 
-// passed adds a turn that was just answered, usually the newest, to History.
-func (c *Conversation) passed(t *Turn) {
-	if n := len(c.past); n == 0 || c.past[n-1].AnswerSeq >= t.AnswerSeq {
-		c.past = nil
+// appendToHistory adds a turn that was just answered, usually the newest, to History.
+func (c *Conversation) appendToHistory(t *Turn) {
+	if n := len(c.historyCache); n == 0 || c.historyCache[n-1].AnswerSeq >= t.AnswerSeq {
+		c.historyCache = nil
 		return
 	}
-	c.past, c.shown = append(c.past, t), append(c.shown, *t.Past)
+	c.historyCache, c.promptHistory = append(c.historyCache, t), append(c.promptHistory, *t.Past)
 }
 
-// shrink drops the older half of the window when it has too many turns or they are too long. The length of the newest turn does not count
+// cutWindow drops the older half of the window when it has too many turns or they are too long. The length of the newest turn does not count
 // yet, so that the next decision can have the older ones summarised.
-func (c *Conversation) shrink() {
+func (c *Conversation) cutWindow() {
 	turns := c.History()
 	n := len(turns)
 	if n < 2 || (n <= maxWindow && weightOf(turns[:n-1]) <= maxWeight) {
@@ -65,7 +65,7 @@ func (c *Conversation) shrink() {
 	c.Omitted += n / 2
 }
 
-// NearlyFull reports whether the window should be summarised now, before shrink drops turns. The first summarised turns of the window have a
+// NearlyFull reports whether the window should be summarised now, before cutWindow drops turns. The first summarised turns of the window have a
 // summary already and do not count. It is true when the newest turn has filled another eighth of the window, from the sixth on, and only at
 // the first decision of turn, unless another turn was answered since. So a failing summary is not retried at every decision.
 func (c *Conversation) NearlyFull(turn *Turn, summarised int) bool {
@@ -79,7 +79,7 @@ func (c *Conversation) NearlyFull(turn *Turn, summarised int) bool {
 }
 
 // eighths returns how many eighths of the window turns fill. The newest turn, which the next question is most likely about, has no weight
-// as long as shrink would keep it.
+// as long as cutWindow would keep it.
 func eighths(turns []*Turn) int {
 	n := len(turns)
 	if n == 0 {
@@ -123,7 +123,7 @@ func (c *Conversation) drop(turns []*Turn) {
 	for _, t := range turns {
 		t.Past = nil
 	}
-	c.past = nil
+	c.historyCache = nil
 	answered := c.answered()
 	c.Turns = slices.DeleteFunc(c.Turns, func(t *Turn) bool {
 		return !t.Open() && t.Past == nil && t.AnswerSeq != answered[len(answered)-1].AnswerSeq && len(c.askedIn(t.ID)) == 0
@@ -133,7 +133,7 @@ func (c *Conversation) drop(turns []*Turn) {
 
 // Weight estimates the memory that c takes, in bytes.
 func (c *Conversation) Weight() int {
-	n := 1024 + 100*len(c.Seen) + c.named + len(c.Summary) + c.listed
+	n := 1024 + 100*len(c.Seen) + c.seenBytes + len(c.Summary) + c.rosterWeight
 	for _, t := range c.Turns {
 		n += 512 + turnWeight(t) + filesWeight(t.Files) + filesWeight(t.Out)
 	}

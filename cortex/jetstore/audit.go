@@ -145,7 +145,7 @@ func conversationOf(subj string) (tenant, contextID string, err error) {
 	rest, ok := strings.CutPrefix(subj, subject)
 	first, second, both := strings.Cut(rest, ".")
 	if !ok || !both {
-		return "", "", errors.New("no subject of a conversation")
+		return "", "", errors.New("it is not the subject of a conversation")
 	}
 	if tenant, err = transport.Unescape(first); err == nil {
 		contextID, err = transport.Unescape(second)

@@ -23,7 +23,7 @@ const (
 	retryPause     = 50 * time.Millisecond
 )
 
-var errOvertaken = errors.New("the server did not answer, and the conversation has gone on: whether the entry is in it, loading it tells")
+var errOvertaken = errors.New("the server did not answer, and the conversation has gone on: load it to see whether it has the entry")
 
 // commit publishes m if after is still the last sequence of its subject, and returns the new sequence.
 //

@@ -166,7 +166,7 @@ func (s *Store) Repair(ctx context.Context, tenant, contextID string, keep func(
 		err = kept()
 	}
 	if err == nil {
-		err = s.sayErased(ctx, rest...)
+		err = s.recordErased(ctx, rest...)
 	}
 	for _, seq := range slices.Backward(rest) {
 		if err == nil {
@@ -192,8 +192,8 @@ const erasedSubject = subject + "erased"
 // maxErased bounds the sequences in one message.
 const maxErased = 50_000
 
-// sayErased records in the log's stream that messages are about to be erased.
-func (s *Store) sayErased(ctx context.Context, all ...uint64) error {
+// recordErased records in the log's stream that messages are about to be erased.
+func (s *Store) recordErased(ctx context.Context, all ...uint64) error {
 	for some := range slices.Chunk(all, maxErased) {
 		m := nats.NewMsg(erasedSubject)
 		m.Data = formatErased(some)

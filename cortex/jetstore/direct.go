@@ -59,7 +59,7 @@ type stored struct {
 	data    []byte
 	key     string      // keyHeader of a first entry; set by get
 	sum     string      // sumHeader of an entry
-	header  []byte      // as the server stores it; set by look
+	header  []byte      // as the server stores it; set by getFromLeader
 	headers nats.Header // likewise, with the server's own headers; set by a reader
 }
 
@@ -299,11 +299,11 @@ func (s *Store) lastOf(ctx context.Context, subject string) (uint64, error) {
 // last asks the stream's leader for the last message of a subject; its sequence is 0 when there is none. Unlike a direct get, which any replica may
 // answer, the leader's answer includes every acknowledged append.
 func (s *Store) last(ctx context.Context, subject string) (stored, error) {
-	return s.look(ctx, Stream, msgGet{Last: subject})
+	return s.getFromLeader(ctx, Stream, msgGet{Last: subject})
 }
 
-// look asks a stream's leader for a message; its sequence is 0 when there is none.
-func (s *Store) look(ctx context.Context, stream string, what msgGet) (stored, error) {
+// getFromLeader asks a stream's leader for a message; its sequence is 0 when there is none.
+func (s *Store) getFromLeader(ctx context.Context, stream string, what msgGet) (stored, error) {
 	req, err := json.Marshal(what)
 	if err != nil {
 		return stored{}, err

@@ -54,11 +54,11 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.sayErased(ctx, all...); err != nil {
+	if err := s.recordErased(ctx, all...); err != nil {
 		return err
 	}
 	if s.stream.CachedInfo().Config.DenyDelete {
-		s.log.Warn("stream denies deleting: the server's files keep what was said for a while", "stream", Stream)
+		s.log.Warn("stream denies deleting: the server's files keep erased messages for a while", "stream", Stream)
 		return s.purge(ctx, Stream, subject)
 	}
 	// The newest first: concurrent appends then conflict, and what is left after an interruption is the beginning of a log.
@@ -76,7 +76,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 			return err
 		}
 		if last > end {
-			first, err := s.look(ctx, Stream, msgGet{Seq: 1, Next: subject})
+			first, err := s.getFromLeader(ctx, Stream, msgGet{Seq: 1, Next: subject})
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ func (s *Store) erase(ctx context.Context, subject string) error {
 			for i := range some {
 				some[i] = last + uint64(i)
 			}
-			if err := s.sayErased(ctx, some...); err != nil {
+			if err := s.recordErased(ctx, some...); err != nil {
 				return err
 			}
 			said = some[len(some)-1]
@@ -126,7 +126,7 @@ func (s *Store) eraseMessage(ctx context.Context, stream string, seq uint64) err
 	if resp.Error == nil {
 		return nil
 	}
-	if m, err := s.look(ctx, stream, msgGet{Seq: seq}); err == nil && m.seq == 0 {
+	if m, err := s.getFromLeader(ctx, stream, msgGet{Seq: seq}); err == nil && m.seq == 0 {
 		return nil // another process erased it; the server has several errors for that
 	}
 	return resp.Error

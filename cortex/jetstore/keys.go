@@ -61,33 +61,33 @@ type secret struct {
 type keyring struct {
 	mu    sync.Mutex
 	epoch uint64
-	notes map[string]ringed
+	notes map[string]cachedKey
 }
 
-type ringed struct {
+type cachedKey struct {
 	revision uint64 // of the note that is sealed with secret
 	secret   secret
 }
 
 // find returns the cached key of the note at a place.
-func (k *keyring) find(at string, epoch uint64) (ringed, bool) {
+func (k *keyring) find(at string, epoch uint64) (cachedKey, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.epoch != epoch {
-		return ringed{}, false
+		return cachedKey{}, false
 	}
 	r, ok := k.notes[at]
 	return r, ok
 }
 
-func (k *keyring) keep(at string, epoch uint64, r ringed) {
+func (k *keyring) keep(at string, epoch uint64, r cachedKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.epoch > epoch || k.epoch == epoch && k.notes[at].revision > r.revision {
 		return
 	}
 	if k.epoch < epoch || k.notes == nil || len(k.notes) >= ringSize {
-		k.epoch, k.notes = epoch, map[string]ringed{}
+		k.epoch, k.notes = epoch, map[string]cachedKey{}
 	}
 	k.notes[at] = r
 }
@@ -136,7 +136,7 @@ func (s *Store) newSecret(ctx context.Context, at string) (secret, error) {
 
 // secretAt returns the key with a sequence; the zero secret, without an error, when it was erased.
 func (s *Store) secretAt(ctx context.Context, at string, seq uint64) (secret, error) {
-	m, err := s.look(ctx, Keys, msgGet{Seq: seq})
+	m, err := s.getFromLeader(ctx, Keys, msgGet{Seq: seq})
 	if err != nil || m.seq != seq || m.subject != keySubject+at {
 		return secret{}, err
 	}
@@ -156,7 +156,7 @@ func (s *Store) secrets(ctx context.Context, shelf string) (map[string][]secret,
 // eraseSecrets overwrites the keys of the note at a place that are below a sequence.
 func (s *Store) eraseSecrets(ctx context.Context, at string, below uint64) error {
 	for from := uint64(1); ; {
-		m, err := s.look(ctx, Keys, msgGet{Seq: from, Next: keySubject + at})
+		m, err := s.getFromLeader(ctx, Keys, msgGet{Seq: from, Next: keySubject + at})
 		if err != nil || m.seq == 0 || m.seq >= below {
 			return err
 		}

@@ -165,7 +165,7 @@ func (s *Store) readNotes(ctx context.Context, shelf string, each func(at string
 		if !s.replicated {
 			return nil
 		}
-		last, err := s.look(ctx, notesStream, msgGet{Last: filter})
+		last, err := s.getFromLeader(ctx, notesStream, msgGet{Last: filter})
 		if err != nil || last.seq < r.next {
 			return err
 		}
@@ -206,7 +206,7 @@ func (s *Store) unseal(ctx context.Context, at string, n note, known ...secret) 
 		if known[i].seq == seq {
 			if value, err := known[i].open(at, n.value); err == nil {
 				n.value, n.secret = value, known[i]
-				s.ring.keep(at, epoch, ringed{n.revision, n.secret})
+				s.ring.keep(at, epoch, cachedKey{n.revision, n.secret})
 				return n, nil
 			}
 		}
@@ -243,7 +243,7 @@ func opened(kind, at string, n note, known []secret) (note, error) {
 
 // noteAt asks the leader of the stream of notes for the content of a place. It does not unseal it.
 func (s *Store) noteAt(ctx context.Context, at string) (note, error) {
-	m, err := s.look(ctx, notesStream, msgGet{Last: notesSubject + at})
+	m, err := s.getFromLeader(ctx, notesStream, msgGet{Last: notesSubject + at})
 	if err != nil || m.seq == 0 {
 		return note{}, err
 	}
@@ -319,7 +319,7 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 		if is.version() != n.Version {
 			return 0, fmt.Errorf("%w: its version is %d", storage.ErrConflict, is.version())
 		}
-		known = ringed{is.revision, is.secret}
+		known = cachedKey{is.revision, is.secret}
 	}
 	if known.secret.seq == 0 || erase {
 		var err error
@@ -340,10 +340,10 @@ func (s *Store) putSealed(ctx context.Context, at string, n storage.Note, erase 
 		}
 		return 0, err
 	}
-	s.ring.keep(at, epoch, ringed{ack.Sequence, known.secret})
+	s.ring.keep(at, epoch, cachedKey{ack.Sequence, known.secret})
 	if erase {
 		if err := s.eraseSecrets(ctx, at, known.secret.seq); err != nil {
-			return 0, fmt.Errorf("it is replaced, but what it was can still be read: %w", err)
+			return 0, fmt.Errorf("it is replaced, but its old value can still be read: %w", err)
 		}
 	}
 	return conversation.Version(ack.Sequence), nil
@@ -378,7 +378,7 @@ func (s *Store) deleteSealed(ctx context.Context, at string) error {
 		if err != nil {
 			return err
 		}
-		newest, err := s.look(ctx, Keys, msgGet{Last: keySubject + at})
+		newest, err := s.getFromLeader(ctx, Keys, msgGet{Last: keySubject + at})
 		if err != nil {
 			return err
 		}
@@ -413,7 +413,7 @@ func (s *Store) tidy(ctx context.Context, places []string) {
 			}
 		}
 		if err != nil {
-			s.log.Warn("keys of notes that are no more are not erased", "err", err)
+			s.log.Warn("keys of deleted notes are not erased", "err", err)
 			return
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Store) putOutline(ctx context.Context, tenant, contextID string, o stor
 		return err
 	}
 	// Erase deletes the outline after the log. If it did so before this put, the entry is gone by now.
-	m, err := s.look(ctx, Stream, msgGet{Seq: uint64(o.Version)})
+	m, err := s.getFromLeader(ctx, Stream, msgGet{Seq: uint64(o.Version)})
 	if err != nil || m.seq == uint64(o.Version) && m.subject == subjectOf(tenant, contextID) {
 		return err
 	}

@@ -83,7 +83,7 @@ func (s *Store) Snapshot(ctx context.Context, tenant, contextID string) (convers
 		return 0, nil, nil // not written by PutSnapshot; the log has everything
 	}
 	version, data := b[:8], b[8:]
-	if ok, err := s.stands(ctx, tenant, contextID, kv); err != nil || !ok {
+	if ok, err := s.logHasVersion(ctx, tenant, contextID, kv); err != nil || !ok {
 		return 0, nil, err
 	}
 	if seal != nil {
@@ -135,9 +135,9 @@ func (s *Store) sealOf(ctx context.Context, tenant, contextID string) (seal ciph
 	return seal, conversation.Version(m.seq), err
 }
 
-// stands reports whether the log has the last entry that a snapshot covers. After a power cut the log may end before that entry, and the server
-// gives its sequence to another one: stands removes the snapshot before that can happen.
-func (s *Store) stands(ctx context.Context, tenant, contextID string, snap jetstream.KeyValueEntry) (bool, error) {
+// logHasVersion reports whether the log has the last entry that a snapshot covers. After a power cut the log may end before that entry, and the server
+// gives its sequence to another one: logHasVersion removes the snapshot before that can happen.
+func (s *Store) logHasVersion(ctx context.Context, tenant, contextID string, snap jetstream.KeyValueEntry) (bool, error) {
 	subject, version := subjectOf(tenant, contextID), binary.BigEndian.Uint64(snap.Value())
 	switch m, err := s.get(ctx, subject, version); {
 	case err == nil && m.seq == version:

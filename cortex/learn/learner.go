@@ -262,7 +262,7 @@ func (s *Learner) tell(ctx context.Context, agent string, v conversation.Version
 		ID: noticeID(s.tenant, agent, v), Time: s.now(), From: transport.Cortex, Tenant: s.tenant, Payload: &transport.Forget{AgentID: agent},
 	})
 	if err != nil {
-		return fmt.Errorf("learned, but others could not be told: %w", err)
+		return fmt.Errorf("learned, but other processes could not be notified: %w", err)
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func (e *env) ask(ctx context.Context, a *asking, args []string) error {
 		}
 		var said client.Turn
 		for {
-			cfg.Client.Said = func(event *transport.Event) {
+			cfg.Client.OnSend = func(event *transport.Event) {
 				said = client.Turn{ContextID: event.ContextID, From: event.From, MessageID: event.ID}
 			}
 			if a.asJSON {
@@ -322,8 +322,8 @@ type fileJSON struct {
 // askJSON prints the events of one turn as they come, and the answer.
 func (e *env) askJSON(ctx context.Context, cfg repl.Config, text string) error {
 	out := newJSON(e.stdout)
-	printed, noted := false, cfg.Client.Said
-	cfg.Client.Said = func(event *transport.Event) {
+	printed, noted := false, cfg.Client.OnSend
+	cfg.Client.OnSend = func(event *transport.Event) {
 		noted(event)
 		if !printed { // it may be tried again
 			printed = true

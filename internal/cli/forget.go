@@ -52,7 +52,7 @@ on; cortex serve --learning=false learns nothing.`,
 				if n.Version == 0 {
 					return forgetError(err)
 				}
-				return fmt.Errorf("it is forgotten in the store, but the Cortex that runs could not be told: %w", err)
+				return fmt.Errorf("it is forgotten in the store, but the running Cortex could not be notified: %w", err)
 			}
 			var learned []router.Evidence
 			if err := json.Unmarshal(n.Value, &learned); err != nil || len(learned) == 0 {

@@ -88,7 +88,7 @@ func (delegating) Decide(context.Context, *llm.Turn, func(string)) (*llm.Decisio
 // though the log says that the turn is open.
 func TestTurnEndsBesideItsLog(t *testing.T) {
 	l := newListening(t)
-	refuse(t, l, l, cortex.Config{Store: untimed{l.store.(*jetstore.Store)}, Decider: delegating{}, TaskTimeout: time.Millisecond}, "failed again and again")
+	refuse(t, l, l, cortex.Config{Store: untimed{l.store.(*jetstore.Store)}, Decider: delegating{}, TaskTimeout: time.Millisecond}, "failed repeatedly")
 }
 
 // refuse has a person's message refused by an orchestrator, which has the rest from cfg.

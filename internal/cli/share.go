@@ -94,7 +94,7 @@ func (e *env) share(ctx context.Context, l *link, contextID string, p *transport
 	event := &transport.Event{
 		ID: uuid.NewString(), Time: time.Now(), From: c.User, To: transport.Cortex, Tenant: l.tenant, ContextID: contextID, Payload: p,
 	}
-	if why := conv.Bars(event); why != "" {
+	if why := conv.WhyRefused(event); why != "" {
 		return errors.New(inside(why) + " Only they let others in")
 	}
 	if err := l.bus.Publish(ctx, transport.Inbox(l.tenant, transport.Cortex), event); err != nil {

@@ -169,7 +169,7 @@ func (e *env) cancelTask(ctx context.Context, l *link, given string) error {
 		if err != nil {
 			return err
 		}
-		if why := conv.Bars(&transport.Event{From: c.User, Payload: &x}); why != "" {
+		if why := conv.WhyRefused(&transport.Event{From: c.User, Payload: &x}); why != "" {
 			return errors.New(inside(why))
 		}
 	}

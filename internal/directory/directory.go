@@ -16,15 +16,15 @@ type Directory struct {
 	Registry *registry.Registry
 	Index    *router.Index
 
-	told departures
+	orchestrator presence
 
 	mu       sync.Mutex
 	snapshot *registry.Snapshot // the snapshot from which list was made
 	list     []prompt.Agent
 }
 
-// departures is notified when agents go and come back. The orchestrator implements it.
-type departures interface {
+// presence is notified when agents go and come back. The orchestrator implements it.
+type presence interface {
 	AgentGone(id string)
 	AgentBack(id string)
 }
@@ -36,11 +36,11 @@ func New(cfg registry.Config) *Directory {
 	cfg.OnEvent = func(e registry.Event) {
 		d.update(e.Record)
 		switch {
-		case d.told == nil: // well-known agents, registered before Tell
+		case d.orchestrator == nil: // well-known agents, registered before Tell
 		case e.Kind == registry.EventDeregistered:
-			d.told.AgentGone(e.AgentID)
+			d.orchestrator.AgentGone(e.AgentID)
 		case e.Record.Routable():
-			d.told.AgentBack(e.AgentID)
+			d.orchestrator.AgentBack(e.AgentID)
 		}
 		if then != nil {
 			then(e)
@@ -54,7 +54,7 @@ func New(cfg registry.Config) *Directory {
 }
 
 // Tell sets the orchestrator that is notified when agents go and come back. It must be called before the registry runs.
-func (d *Directory) Tell(orchestrator departures) { d.told = orchestrator }
+func (d *Directory) Tell(orchestrator presence) { d.orchestrator = orchestrator }
 
 // update updates the index for an agent.
 func (d *Directory) update(r *registry.Record) {

@@ -88,15 +88,15 @@ func TestIndexFollows(t *testing.T) {
 	}
 }
 
-// told is an orchestrator that records its calls.
-type told []string
+// recorder is an orchestrator that records its calls.
+type recorder []string
 
-func (o *told) AgentGone(id string) { *o = append(*o, "gone "+id) }
-func (o *told) AgentBack(id string) { *o = append(*o, "back "+id) }
+func (o *recorder) AgentGone(id string) { *o = append(*o, "gone "+id) }
+func (o *recorder) AgentBack(id string) { *o = append(*o, "back "+id) }
 
 // TestOrchestratorIsTold checks that the orchestrator learns before others which agents are gone and which are routable again.
 func TestOrchestratorIsTold(t *testing.T) {
-	var heard told
+	var heard recorder
 	d := directory.New(registry.Config{
 		WellKnown: []registry.WellKnown{{ID: "dora", Card: &a2a.AgentCard{Name: "dora"}}},
 		OnEvent:   func(e registry.Event) { heard = append(heard, string(e.Kind)+" "+e.AgentID) },
@@ -110,7 +110,7 @@ func TestOrchestratorIsTold(t *testing.T) {
 	} {
 		d.Registry.Apply(&transport.Event{Payload: c})
 	}
-	want := told{"back anna", "registered anna", "draining anna", "gone anna", "deregistered anna"}
+	want := recorder{"back anna", "registered anna", "draining anna", "gone anna", "deregistered anna"}
 	if diff := cmp.Diff(want, heard); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}

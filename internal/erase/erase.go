@@ -77,7 +77,7 @@ func Conversation(ctx context.Context, store Store, bus Bus, tenant, contextID s
 	if err := bus.Publish(ctx, transport.Control(tenant, transport.Cortex), &transport.Event{
 		ID: uuid.NewString(), Time: time.Now(), From: "user", Tenant: tenant, ContextID: contextID, Payload: &transport.Forget{},
 	}); err != nil {
-		return done, fmt.Errorf("the Cortex that runs could not be told: %w", err)
+		return done, fmt.Errorf("the running Cortex could not be notified: %w", err)
 	}
 	return done, nil
 }

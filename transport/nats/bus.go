@@ -94,8 +94,8 @@ type Bus struct {
 	changed  chan struct{}   // closed and replaced when up changes
 	conn     context.Context // of no caller; it ends when the connection is lost
 	drop     context.CancelFunc
-	look     *time.Timer // for lookAround; nil before there is a connection
-	looking  sync.WaitGroup
+	askTimer *time.Timer // for askPeers; nil before there is a connection
+	checks   sync.WaitGroup
 }
 
 var (
@@ -121,7 +121,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 	}
 	b := &Bus{server: o.Server, log: o.Logger, onConn: o.OnConn, maxFile: o.MaxFile, done: make(chan struct{}), changed: make(chan struct{}), up: true}
 	b.gateways = map[string]*gateway{}
-	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, told: map[string]bool{}}
+	b.peers = peers{heard: make(chan struct{}, 1), known: map[string]peer{}, reported: map[string]bool{}}
 	b.gauge.max = cmp.Or(max(o.MaxInbox, 0), defaultMaxInbox)
 	b.backlogs.most = max(b.gauge.max/agentPart, 1)
 	b.conn, b.drop = context.WithCancel(context.Background())
@@ -153,7 +153,7 @@ func Dial(ctx context.Context, o *Options) (*Bus, error) {
 		return natsgo.Connect(url, append(b.sideOptions(name+" ("+what+")"), how...)...)
 	}
 	b.mu.Lock()
-	b.look = time.AfterFunc(peersEvery, b.lookAround)
+	b.askTimer = time.AfterFunc(peersEvery, b.askPeers)
 	b.mu.Unlock()
 	expecting, expected := b.nc.expect(ctx, func(subject string) bool { return subject != peersSubject })
 	defer expected()
@@ -207,23 +207,23 @@ func (b *Bus) connOptions(ctx context.Context, o *Options) []natsgo.Option {
 		natsgo.ReconnectHandler(func(nc *natsgo.Conn) {
 			b.nc.failed.Store(nil)
 			b.setUp(true, nil)
-			b.tellOld(nc.ConnectedServerName(), checkConnected(nc))
-			b.lookIn(0)
+			b.logOldServer(nc.ConnectedServerName(), checkConnected(nc))
+			b.askPeersIn(0)
 		}),
-		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.lookIn(peersSoon) }),
+		natsgo.DiscoveredServersHandler(func(*natsgo.Conn) { b.askPeersIn(peersSoon) }),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, s *natsgo.Subscription, err error) {
 			if errors.Is(err, errUnasked) { // expectQuestion has logged it
 				return
 			}
 			if refusesLogin(err) {
 				if b.nc.failed.Swap(&err) == nil && b.dialed.Load() { // log once, not at each attempt; Dial returns its own error
-					b.log.Warn("nats server does not let this in", "err", b.notLetIn(err))
-					b.barred()
+					b.log.Warn("nats server does not let this in", "err", b.loginError(err))
+					b.reportRefused()
 				}
 				return
 			}
 			if subject, _ := refusal(err); subject == peersSubject {
-				b.muted()
+				b.stopAskingPeers()
 			}
 			if b.nc.refused(err) {
 				b.log.Warn("nats server refuses", "err", oneLine(err.Error(), 300))
@@ -332,8 +332,8 @@ func (b *Bus) Close() error {
 	close(b.done)
 	b.drop()
 	b.nc.lost()
-	if b.look != nil {
-		b.look.Stop()
+	if b.askTimer != nil {
+		b.askTimer.Stop()
 	}
 	if b.serving == 0 {
 		b.hangUp()
@@ -343,7 +343,7 @@ func (b *Bus) Close() error {
 	for _, g := range gateways {
 		g.close()
 	}
-	b.looking.Wait()
+	b.checks.Wait()
 	return nil
 }
 
@@ -413,10 +413,10 @@ func (b *Bus) setUp(up bool, err error) {
 	}
 }
 
-// barred reports through OnConn that the server is running but refuses the connection.
-func (b *Bus) barred() {
+// reportRefused reports through OnConn that the server is running but refuses the connection.
+func (b *Bus) reportRefused() {
 	if b.onConn != nil && !b.isClosed() {
-		b.onConn(false, b.whyBarred(*b.nc.failed.Load()))
+		b.onConn(false, b.refusedError(*b.nc.failed.Load()))
 	}
 }
 

@@ -53,20 +53,20 @@ const (
 // caller is an agent or a person that uses a gateway. Its messages are handled one after the other in its own goroutine, so that a caller's flood
 // delays only itself.
 type caller struct {
-	who      *auth.Identity
-	prefix   string // of its subjects
-	replies  string // of its reply subjects
-	room     int    // number of messages that may wait
-	liveCost int    // requests that a live event costs
-	asked    *rate.Limiter
-	work     *rate.Limiter // requests for work
-	bytes    *rate.Limiter
-	tells    *rate.Limiter // events of an agent about tasks
-	trusted  *rate.Limiter // those that are admitted without looking whether the task is the agent's
-	stray    *rate.Limiter // those about tasks that are not
-	cards    *rate.Limiter // cards of an agent
-	shed     *rate.Limiter // refusals of messages above the limits
-	warned   rate.Sometimes
+	who        *auth.Identity
+	prefix     string // of its subjects
+	replies    string // of its reply subjects
+	room       int    // number of messages that may wait
+	liveCost   int    // requests that a live event costs
+	requests   *rate.Limiter
+	work       *rate.Limiter // requests for work
+	bytes      *rate.Limiter
+	taskEvents *rate.Limiter // events of an agent about tasks
+	trusted    *rate.Limiter // those that are admitted without looking whether the task is the agent's
+	stray      *rate.Limiter // those about tasks that are not
+	cards      *rate.Limiter // cards of an agent
+	shed       *rate.Limiter // refusals of messages above the limits
+	warned     rate.Sometimes
 
 	// Used by its goroutine only.
 	instances map[string]int           // of an agent, those that have cards: the bytes of each card, 0 when unknown
@@ -108,9 +108,9 @@ func (g *gateway) caller(subject string) *caller {
 	}
 	c := &caller{
 		who: who, prefix: strings.Clone(subject[:end]), replies: auth.Replies(who) + ".", room: pace, liveCost: live, warned: rate.Sometimes{Interval: time.Second},
-		tells: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
-		cards: rate.NewLimiter(agentCards, agentCardsBurst),
-		asked: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
+		taskEvents: rate.NewLimiter(agentTells, agentTells), trusted: rate.NewLimiter(agentTrusted, trustedBurst), stray: rate.NewLimiter(agentStray, strayBurst),
+		cards:    rate.NewLimiter(agentCards, agentCardsBurst),
+		requests: rate.NewLimiter(rate.Limit(pace), pace/2), work: work, bytes: rate.NewLimiter(bytePace, bytePace/2), shed: rate.NewLimiter(shedPace, shedPace),
 	}
 	g.callers[c.prefix] = c
 	return c
@@ -132,7 +132,7 @@ func (g *gateway) queue(c *caller, m *natsgo.Msg) bool {
 	c.queuedBytes += m.Size()
 	if !c.busy {
 		c.busy = true
-		g.all.Go(func() { g.attend(c) })
+		g.all.Go(func() { g.drain(c) })
 	}
 	return true
 }
@@ -152,8 +152,8 @@ func (g *gateway) next(c *caller) *natsgo.Msg {
 	return m
 }
 
-// attend handles the caller's messages until its queue is empty.
-func (g *gateway) attend(c *caller) {
+// drain handles the caller's messages until its queue is empty.
+func (g *gateway) drain(c *caller) {
 	for m := g.next(c); m != nil; m = g.next(c) {
 		subject := m.Subject[len(c.prefix):]
 		bytes := m.Size()
@@ -173,8 +173,8 @@ func (g *gateway) attend(c *caller) {
 // charge waits until the caller's limits admit so many requests and bytes.
 func (g *gateway) charge(c *caller, requests, bytes int) error {
 	for requests > 0 {
-		n := min(requests, c.asked.Burst())
-		if err := c.asked.WaitN(g.ctx, n); err != nil {
+		n := min(requests, c.requests.Burst())
+		if err := c.requests.WaitN(g.ctx, n); err != nil {
 			return err
 		}
 		requests -= n
@@ -189,27 +189,27 @@ func asksForWork(who *auth.Identity, e *transport.Event) bool {
 	return who.Role == auth.Person || cancel || request
 }
 
-// begin counts an event that asks for work, or returns errTooMuch. It does not wait, since the caller's other messages are queued behind it.
-func (c *caller) begin() error {
+// chargeWork counts an event that asks for work, or returns errTooMuch. It does not wait, since the caller's other messages are queued behind it.
+func (c *caller) chargeWork() error {
 	if c.work.Allow() {
 		return nil
 	}
 	return fmt.Errorf("%w: %s may ask Cortex for %g things a second, and for %d at once: ask again later", errTooMuch, c.who, c.work.Limit(), c.work.Burst())
 }
 
-// tell counts an event of an agent about a task: it waits, or returns errTooMuch. Cortex reads each such event, even about an unknown task, and
+// chargeTaskEvent counts an event of an agent about a task: it waits, or returns errTooMuch. Cortex reads each such event, even about an unknown task, and
 // other events wait meanwhile.
-func (g *gateway) tell(c *caller, contextID string, task a2a.TaskID) error {
-	if err := c.tells.Wait(g.ctx); err != nil {
+func (g *gateway) chargeTaskEvent(c *caller, contextID string, task a2a.TaskID) error {
+	if err := c.taskEvents.Wait(g.ctx); err != nil {
 		return err
 	}
-	if !c.of(contextID, task).Allow() {
+	if !c.taskLimiter(contextID, task).Allow() {
 		return fmt.Errorf("%w: %s may tell of one task %d times a second, and %d times at once: tell it later", errTooMuch, c.who, taskTells, taskBurst)
 	}
 	if c.trusted.Allow() {
 		return nil
 	}
-	open, err := g.waits(c, contextID, task)
+	open, err := g.isOpenTask(c, contextID, task)
 	if err != nil || open || c.stray.Allow() {
 		return err
 	}
@@ -217,9 +217,9 @@ func (g *gateway) tell(c *caller, contextID string, task a2a.TaskID) error {
 		errTooMuch, task, contextID, c.who)
 }
 
-// of returns the limiter of an agent's events about one task. There is one for each task, because the events of a conversation are handled one
+// taskLimiter returns the limiter of an agent's events about one task. There is one for each task, because the events of a conversation are handled one
 // after the other: a flood about one task delays everybody else in that conversation.
-func (c *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
+func (c *caller) taskLimiter(contextID string, task a2a.TaskID) *rate.Limiter {
 	name := contextID + "\x00" + string(task)
 	l := c.tasks[name]
 	if l == nil {
@@ -232,8 +232,8 @@ func (c *caller) of(contextID string, task a2a.TaskID) *rate.Limiter {
 	return l
 }
 
-// waits reports whether a task is in the inbox of an agent. A task that the agent works on stays there until its result is stored.
-func (g *gateway) waits(c *caller, contextID string, task a2a.TaskID) (bool, error) {
+// isOpenTask reports whether a task is in the inbox of an agent. A task that the agent works on stays there until its result is stored.
+func (g *gateway) isOpenTask(c *caller, contextID string, task a2a.TaskID) (bool, error) {
 	subject := inboxSubject(inboxAddress{tenant: g.tenant, to: c.who.ID, context: contextID, from: transport.Cortex})
 	for seq, n := uint64(1), 0; n < maxOpen && task != ""; n++ {
 		m, err := g.bus.message(g.ctx, inboxStream, subject, seq)

@@ -141,9 +141,9 @@ func TestCallerTellsOfOneTask(t *testing.T) {
 		body := fmt.Sprintf(`{"taskId":%q,"contextId":"c1","status":{"state":"TASK_STATE_WORKING"}}`, task)
 		return in.says(t, own, "status-update", body, headerID, fmt.Sprint(n), headerTask, task)
 	}
-	v.of("c1", "t1").SetLimit(1e-9) // no refill during the test
-	for v.of("c1", "t1").Tokens() > 3.5 {
-		v.of("c1", "t1").Allow()
+	v.taskLimiter("c1", "t1").SetLimit(1e-9) // no refill during the test
+	for v.taskLimiter("c1", "t1").Tokens() > 3.5 {
+		v.taskLimiter("c1", "t1").Allow()
 	}
 	for i := range 6 {
 		code, why := say("t1")
@@ -177,14 +177,14 @@ func TestLiveEventsCostWhatTheyAre(t *testing.T) {
 	w := newTown(t)
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
 	v := w.cortex.gateways[""].caller(auth.Gateway(in.who) + "x")
-	v.asked, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // no refill during the test
+	v.requests, v.bytes = rate.NewLimiter(1e-9, 1000), rate.NewLimiter(1e-9, 16<<20) // no refill during the test
 	m := event("message", words)
 	m.Subject = auth.Gateway(in.who) + liveSubject(transport.Live("", "c1"), in.who.ID)
 	if err := in.PublishMsg(m); err != nil {
 		t.Fatal(err)
 	}
 	receive(t, w.heard)
-	if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+personLive {
+	if paid := 1000 - int(math.Round(v.requests.Tokens())); paid != 1+personLive {
 		t.Errorf("it costs %d requests, want %d", paid, 1+personLive)
 	}
 	if paid, want := 16<<20-int(math.Round(v.bytes.Tokens())), liveCopies*len(words); paid < want {
@@ -200,7 +200,7 @@ func TestAgentAsksOneAfterTheOther(t *testing.T) {
 	d := w.cortex.gateways[""]
 	v := d.caller(auth.Gateway(in.who) + "x")
 	for _, request := range []string{"CONSUMER.INFO." + inboxStream + "." + consumerName(transport.Inbox("", "victim")), "STREAM.INFO." + inboxStream} {
-		v.asked = rate.NewLimiter(1e-9, 1000) // no refill during the test
+		v.requests = rate.NewLimiter(1e-9, 1000) // no refill during the test
 		before := d.counts.Stats().OutMsgs
 		m, err := in.Request(auth.Gateway(in.who)+jsAPI+request, nil, patience)
 		if err != nil || strings.Contains(string(m.Data), `"error"`) {
@@ -209,7 +209,7 @@ func TestAgentAsksOneAfterTheOther(t *testing.T) {
 		if n := d.counts.Stats().OutMsgs - before; n != 1 {
 			t.Errorf("%s is asked %d times on the other connection, want once", request, n)
 		}
-		if paid := 1000 - int(math.Round(v.asked.Tokens())); paid != 1+infoCost {
+		if paid := 1000 - int(math.Round(v.requests.Tokens())); paid != 1+infoCost {
 			t.Errorf("%s costs %d, want %d", request, paid, 1+infoCost)
 		}
 	}
@@ -243,7 +243,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	in := w.intruder(t, userCreds(t, w.dir, "", "eve"))
 	d := w.cortex.gateways[""]
 	v := d.caller(auth.Gateway(in.who) + "x")
-	v.asked = rate.NewLimiter(1e-9, conversations) // no refill during the test
+	v.requests = rate.NewLimiter(1e-9, conversations) // no refill during the test
 	asks := func(request, body string) (answer struct {
 		Error *jetstream.APIError   `json:"error"`
 		Total int                   `json:"total"`
@@ -270,7 +270,7 @@ func TestCountsCostWhatThereIs(t *testing.T) {
 	}
 	asks("STREAM.INFO."+logStream, ``) // its answer comes after the count is charged
 	const want = 1 + countCost + conversations/messagesEach + 1 + infoCost
-	if paid := conversations - int(math.Round(v.asked.Tokens())); paid != want {
+	if paid := conversations - int(math.Round(v.requests.Tokens())); paid != want {
 		t.Errorf("it costs %d requests, want %d", paid, want)
 	}
 }

@@ -56,7 +56,7 @@ type watch struct {
 
 func (b *Bus) subscribeCards(ctx context.Context, s *subscription, t transport.Topic) error {
 	c := &cards{bus: b, tenant: t.Tenant, known: map[string]term{}, news: make(chan struct{}, 1)}
-	told, err := b.listen(t.Tenant)
+	told, err := b.subscribeAgentEvents(t.Tenant)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (c *cards) watch(ctx context.Context) (*watch, error) {
 		Replicas:          1,
 		InactiveThreshold: 3 * pullHeartbeat,
 	})
-	if isCrowded(err) {
+	if isConsumerLimit(err) {
 		c.bus.log.Warn("cards are read once a second: others use all consumers of the stream", "stream", agentsStream)
 		w.consumer, err = nil, nil
 	}

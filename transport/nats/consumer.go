@@ -92,7 +92,7 @@ func (b *Bus) putConsumer(ctx context.Context, s partitionID, counts string) (*j
 		}
 		made, err = b.js.CreateOrUpdateConsumer(ctx, inboxStream, c)
 	}
-	if isCrowded(err) && transport.IsReserved(s.topic.ID) && !b.who.Limited() {
+	if isConsumerLimit(err) && transport.IsReserved(s.topic.ID) && !b.who.Limited() {
 		if err := b.makeRoom(ctx); err != nil {
 			return nil, err
 		}

@@ -33,8 +33,8 @@ func (b *Bus) copies(nc *natsgo.Conn) func(subject string) int {
 // copied returns the cost in bytes of an answer, which every subscription of its subject receives.
 func (g *gateway) copied(reply string, bytes int) int { return bytes * max(1, g.copies(reply)) }
 
-// once returns errTooMuch when more than maxCopies subscriptions would receive an answer, and charges a request for each copy of that refusal.
-func (g *gateway) once(c *caller, reply string) error {
+// limitCopies returns errTooMuch when more than maxCopies subscriptions would receive an answer, and charges a request for each copy of that refusal.
+func (g *gateway) limitCopies(c *caller, reply string) error {
 	if reply == "" {
 		return nil
 	}

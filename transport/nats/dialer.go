@@ -62,22 +62,22 @@ func (b *Bus) dialer(ctx context.Context, locate func() (Place, error), timeout 
 		if at.Server == "" {
 			return c, nil
 		}
-		heard, err := recognise(c, at.Server, timeout)
+		checked, err := recognise(c, at.Server, timeout)
 		if err != nil {
 			c.Close()
 			return nil, fmt.Errorf("%s: %w", redact(at.URL), err)
 		}
-		return heard, nil
+		return checked, nil
 	}
 }
 
-// heard is a connection whose INFO line was already read.
-type heard struct {
+// preReadConn is a connection whose INFO line was already read.
+type preReadConn struct {
 	net.Conn
-	said io.Reader
+	reader io.Reader
 }
 
-func (h *heard) Read(b []byte) (int, error) { return h.said.Read(b) }
+func (h *preReadConn) Read(b []byte) (int, error) { return h.reader.Read(b) }
 
 // recognise returns a connection to the server with this ID. It reads the server's INFO line before anything is sent: another program may listen at
 // the address of a server that was killed, and must not receive credentials.
@@ -103,5 +103,5 @@ func recognise(c net.Conn, id string, timeout time.Duration) (net.Conn, error) {
 	if err := c.SetReadDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	return &heard{c, io.MultiReader(bytes.NewReader(bytes.Clone(line)), r)}, nil
+	return &preReadConn{c, io.MultiReader(bytes.NewReader(bytes.Clone(line)), r)}, nil
 }

@@ -52,14 +52,14 @@ func (b *Bus) Erase(ctx context.Context, tenant, contextID string) error {
 	if err := b.removeFiles(ctx, filePrefix+t+"."+c+".>"); err != nil {
 		return fmt.Errorf("erase %s: %w", contextID, err)
 	}
-	if err := b.roll(ctx); err != nil {
+	if err := b.beginNewBlock(ctx); err != nil {
 		return fmt.Errorf("erase %s: %w", contextID, err)
 	}
 	return nil
 }
 
-// roll makes the server begin a new file for the inbox, since it never rewrites the last one.
-func (b *Bus) roll(ctx context.Context) error {
+// beginNewBlock makes the server begin a new file for the inbox, since it never rewrites the last one.
+func (b *Bus) beginNewBlock(ctx context.Context) error {
 	size := min(rollBytes, int(b.nc.MaxPayload())-1024)
 	for left := rollBytes; left > 0; left -= size {
 		// Each message replaces the previous one.

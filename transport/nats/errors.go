@@ -23,7 +23,7 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", transport.ErrClosed, err)
 	case errors.Is(err, natsgo.ErrMaxPayload), errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
 		return fmt.Errorf("%w: %w: the server's limit is lower than Cortex's; raise its max_payload to 8MB: %w", transport.ErrInvalid, transport.ErrTooLarge, err)
-	case away(err):
+	case isUnavailable(err):
 		return fmt.Errorf("%w: %w", transport.ErrUnavailable, err)
 	case errors.As(err, &api) && (api.Code == codeForbidden || api.ErrorCode == 0 && kindOf(api.Code) != nil):
 		return fmt.Errorf("%w: %s", kindOf(api.Code), oneLine(api.Description, 500))
@@ -92,13 +92,13 @@ func kindOf(code int) error {
 	return nil
 }
 
-// whyAway replaces err, the absence of an answer, by a clearer error where the cause is known.
-func (b *Bus) whyAway(err error) error {
+// explainAbsence replaces err, the absence of an answer, by a clearer error where the cause is known.
+func (b *Bus) explainAbsence(err error) error {
 	none := errors.Is(err, natsgo.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrJetStreamNotEnabled)
 	failed := b.nc.failed.Load()
 	switch {
 	case !b.nc.IsConnected() && failed != nil:
-		return b.whyBarred(*failed)
+		return b.refusedError(*failed)
 	case errors.Is(err, natsgo.ErrReconnectBufExceeded): // the client's error for a lost connection
 		return fmt.Errorf("the connection to the NATS server is lost: %w", natsgo.ErrDisconnected)
 	case none && b.who.Limited():
@@ -107,16 +107,16 @@ func (b *Bus) whyAway(err error) error {
 	return err
 }
 
-// whyBarred returns the reason why the bus does not reconnect to a server that is running.
-func (b *Bus) whyBarred(err error) error {
+// refusedError returns the reason why the bus does not reconnect to a server that is running.
+func (b *Bus) refusedError(err error) error {
 	if errors.Is(err, errUnasked) {
 		return fmt.Errorf("%w: the NATS server that answers now is not gone on with: %w, so it is not the one that there are keys for", transport.ErrForbidden, err)
 	}
-	return b.notLetIn(err)
+	return b.loginError(err)
 }
 
-// notLetIn returns the error for a running server that refuses the login, with advice.
-func (b *Bus) notLetIn(err error) error {
+// loginError returns the error for a running server that refuses the login, with advice.
+func (b *Bus) loginError(err error) error {
 	if b.anonymous {
 		return fmt.Errorf("%w: the NATS server came back with keys, as with --auth, and wants to know who this is, which has joined without credentials: start it again with --creds (`cortex auth` makes them): %w",
 			transport.ErrForbidden, err)
@@ -124,9 +124,9 @@ func (b *Bus) notLetIn(err error) error {
 	return fmt.Errorf("%w: the NATS server does not accept the credentials any more: make new ones, and start it again: %w", transport.ErrForbidden, err)
 }
 
-// mayBe returns ErrForbidden when the credentials are for another tenant, or for another id than id, unless id is empty. The gateway would refuse
+// checkSender returns ErrForbidden when the credentials are for another tenant, or for another id than id, unless id is empty. The gateway would refuse
 // such events, and live ones would be lost silently.
-func (b *Bus) mayBe(id, tenant string) error {
+func (b *Bus) checkSender(id, tenant string) error {
 	switch {
 	case !b.who.Limited():
 		return nil
@@ -165,8 +165,8 @@ func hasNoRoom(err error) bool {
 	return errors.As(err, &api) && slices.Contains(exhausted, api.ErrorCode)
 }
 
-// away reports whether err says that the server did not answer, or cannot yet; a later attempt may succeed.
-func away(err error) bool {
+// isUnavailable reports whether err says that the server did not answer, or cannot yet; a later attempt may succeed.
+func isUnavailable(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && slices.Contains(passing, api.ErrorCode) {
 		return true

@@ -71,7 +71,7 @@ func (b *Bus) PutChunk(ctx context.Context, o transport.Object, n int, sealed []
 	if err := transport.ValidateChunk(o, n, sealed); err != nil {
 		return err
 	}
-	if err := b.mayBe(o.From, o.Tenant); err != nil {
+	if err := b.checkSender(o.From, o.Tenant); err != nil {
 		return err
 	}
 	err := b.store(ctx, chunkMessage(o, n, sealed))

@@ -24,9 +24,9 @@ func (a *FileAudit) Inspect(stream string) func(*storecheck.Record) {
 		return a.chunk
 	case logStream:
 		a.logged = true
-		return a.speaks
+		return a.recordReferences
 	case inboxStream, deadStream:
-		return a.speaks
+		return a.recordReferences
 	}
 	return nil
 }
@@ -42,8 +42,8 @@ func (a *FileAudit) chunk(r *storecheck.Record) {
 	a.stored[o][n] = len(r.Data)
 }
 
-// speaks records the files that a message refers to. The fourth token of its subject is the tenant.
-func (a *FileAudit) speaks(r *storecheck.Record) {
+// recordReferences records the files that a message refers to. The fourth token of its subject is the tenant.
+func (a *FileAudit) recordReferences(r *storecheck.Record) {
 	token := strings.SplitN(r.Subject, ".", 5)
 	if r.Gone || len(token) < 5 {
 		return

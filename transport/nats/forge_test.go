@@ -166,7 +166,7 @@ func targets() []string {
 		inboxSubject(inboxAddress{tenant: "acme", to: transport.Cortex, context: "c1", from: "user:eve"}),
 		inboxPrefix + "_.cortex.0.c1.thief.more", inboxPrefix + "_.cortex.64.c1.thief", inboxPrefix + "_.cortex.64.c1.user=3Aeve",
 		timerPrefix + "_.cortex.c1", sentinelSubject,
-		cardSubject("", "victim", "1"), cardSubject("acme", "thief", "1"), cardSubject("", transport.Cortex, "1"), toldSubject("", "victim"),
+		cardSubject("", "victim", "1"), cardSubject("acme", "thief", "1"), cardSubject("", transport.Cortex, "1"), agentEventSubject("", "victim"),
 		liveSubject(transport.Live("", "c1"), transport.Cortex), liveSubject(transport.Live("", "c1"), "victim"),
 		liveSubject(transport.Control("", "victim"), transport.Cortex), liveSubject(transport.Control("", "victim"), "thief"),
 		liveSubject(transport.Control("", "victim"), "user:eve"), liveSubject(transport.Live("acme", "c1"), "thief"),

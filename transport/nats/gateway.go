@@ -45,9 +45,9 @@ type gateway struct {
 	ctx    context.Context          //nolint:containedctx // of the callers' requests, until close
 	end    context.CancelFunc
 
-	strange   rate.Sometimes // limits the log of messages of no caller
-	ownChunks int            // chunks of files that one caller may store
-	room      fileSpace
+	unknownLog rate.Sometimes // limits the log of messages of no caller
+	ownChunks  int            // chunks of files that one caller may store
+	room       fileSpace
 
 	mu      sync.Mutex
 	callers map[string]*caller // by the prefix of their subjects
@@ -79,7 +79,7 @@ func (b *Bus) serveGateway(ctx context.Context, tenant string) error {
 		nc.Close()
 		return err
 	}
-	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), strange: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks}
+	g := &gateway{bus: b, tenant: tenant, begin: len(auth.GatewayOf(tenant)), nc: &conn{Conn: nc}, counts: &conn{Conn: counts}, copies: b.copies(nc), unknownLog: rate.Sometimes{Interval: time.Second}, callers: map[string]*caller{}, ownChunks: maxOwnChunks}
 	g.ctx, g.end = context.WithCancel(context.Background())
 	sub, err := nc.QueueSubscribe(auth.GatewayOf(tenant)+">", gatewayQueue, g.authorize)
 	if err == nil {
@@ -122,7 +122,7 @@ func (g *gateway) authorize(m *natsgo.Msg) {
 	c := g.caller(m.Subject)
 	switch {
 	case c == nil:
-		g.strange.Do(func() { g.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
+		g.unknownLog.Do(func() { g.bus.log.Warn("not let in: it is nobody's", "subject", oneLine(m.Subject, 200)) })
 	case m.Reply != "" && !strings.HasPrefix(m.Reply, c.replies):
 		c.warn(g.bus.log, "not let in: no answer can be given", "subject", oneLine(m.Subject, 200), "reply", oneLine(m.Reply, 200))
 	case !g.queue(c, m) && c.shed.Allow(): // bounded, since other callers' messages wait behind a refusal
@@ -164,7 +164,7 @@ func (g *gateway) admit(c *caller, subject string, m *natsgo.Msg) error {
 	var out *natsgo.Msg
 	var err error
 	who := c.who
-	if err := g.once(c, m.Reply); err != nil {
+	if err := g.limitCopies(c, m.Reply); err != nil {
 		return err
 	}
 	if api := strings.HasPrefix(subject, "$JS."); api && len(m.Data) > maxRequest {
@@ -227,8 +227,8 @@ func rewritten(subject string, m *natsgo.Msg) *natsgo.Msg {
 	return out
 }
 
-// says checks the kind of an event, and that it has an id: decodeHeader would only report it as too short.
-func says(who *auth.Identity, m *natsgo.Msg) error {
+// checkKind checks the kind of an event, and that it has an id: decodeHeader would only report it as too short.
+func checkKind(who *auth.Identity, m *natsgo.Msg) error {
 	kinds, kind := personKinds, m.Header.Get(headerKind)
 	if who.Role == auth.Agent {
 		kinds = agentKinds
@@ -267,7 +267,7 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 		}
 		return nil, forbidden(who, "publish to "+subject)
 	}
-	if err := says(who, m); err != nil {
+	if err := checkKind(who, m); err != nil {
 		return nil, err
 	}
 	out := rewritten(subject, m)
@@ -288,10 +288,10 @@ func (g *gateway) event(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, 
 		}
 	}
 	if asksForWork(who, e) {
-		err = c.begin()
+		err = c.chargeWork()
 	} else {
 		task, _ := transport.ResultTask(e)
-		err = g.tell(c, a.context, cmp.Or(task, e.TaskID))
+		err = g.chargeTaskEvent(c, a.context, cmp.Or(task, e.TaskID))
 	}
 	if err != nil {
 		return nil, err
@@ -312,10 +312,10 @@ func (g *gateway) unreadable(c *caller, a inboxAddress, m *natsgo.Msg, why error
 	if kind := m.Header.Get(headerKind); c.who.Role != auth.Agent || kind == "cancel" || transport.CheckID(string(task)) != nil {
 		return why
 	}
-	if !c.of(a.context, task).Allow() {
+	if !c.taskLimiter(a.context, task).Allow() {
 		return why
 	}
-	if own, err := g.waits(c, a.context, task); err != nil || !own {
+	if own, err := g.isOpenTask(c, a.context, task); err != nil || !own {
 		return why
 	}
 	text := a2a.NewTextPart(fmt.Sprintf("%s sent a result that cannot be read: %s", c.who.ID, oneLine(why.Error(), 300)))
@@ -351,7 +351,7 @@ func (g *gateway) live(c *caller, subject string, m *natsgo.Msg) (*natsgo.Msg, e
 	if err != nil || a.tenant != g.tenant || a.from != who.ID || owner != "" && owner != transport.Cortex {
 		return nil, forbidden(who, "publish to "+subject)
 	}
-	if err := says(who, m); err != nil {
+	if err := checkKind(who, m); err != nil {
 		return nil, err
 	}
 	out := rewritten(subject, m)

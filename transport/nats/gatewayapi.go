@@ -344,7 +344,7 @@ func (g *gateway) passOne(c *caller, request string, body []byte, reply string) 
 	if err := g.charge(c, 0, g.copied(reply, m.Size())); err != nil {
 		return err
 	}
-	if err := g.once(c, reply); err != nil { // subscriptions may have been added meanwhile
+	if err := g.limitCopies(c, reply); err != nil { // subscriptions may have been added meanwhile
 		return err
 	}
 	return g.nc.PublishMsg(&natsgo.Msg{Subject: reply, Header: m.Header, Data: m.Data})

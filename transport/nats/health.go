@@ -21,9 +21,9 @@ func (b *Bus) Healthy(ctx context.Context) error {
 		return transport.ErrClosed
 	}
 	if s := b.nc.Status(); s != natsgo.CONNECTED {
-		return b.whyAway(fmt.Errorf("%w: connection to the NATS server is %s", transport.ErrUnavailable, strings.ToLower(s.String())))
+		return b.explainAbsence(fmt.Errorf("%w: connection to the NATS server is %s", transport.ErrUnavailable, strings.ToLower(s.String())))
 	}
-	b.lookNow()
+	b.askPeersNow()
 	if err := b.tooOld(); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (b *Bus) Healthy(ctx context.Context) error {
 	defer cancel()
 	s, err := b.js.Stream(ctx, inboxStream)
 	switch {
-	case err != nil && away(err) && b.nc.ConnectedClusterName() != "":
+	case err != nil && isUnavailable(err) && b.nc.ConnectedClusterName() != "":
 		return fmt.Errorf("%w: %s (stream %s: %w)", transport.ErrUnavailable, noMajority, inboxStream, err)
 	case err != nil:
 		return streamError(inboxStream, err)
@@ -68,7 +68,7 @@ func (b *Bus) unwritten(ctx context.Context, err error) string {
 	if openfiles.None(err) {
 		return "the NATS server has as many files open as it may: allow it more with `ulimit -n` and start it again"
 	}
-	if !away(err) || errors.As(err, &api) && api.ErrorCode == errNoResources || b.nc.ConnectedClusterName() == "" {
+	if !isUnavailable(err) || errors.As(err, &api) && api.ErrorCode == errNoResources || b.nc.ConnectedClusterName() == "" {
 		return takesNoWrite("the NATS server")
 	}
 	s, err := lookUp(ctx, b.js, inboxStream)

@@ -71,7 +71,7 @@ func TestCloseWaitsForTheGateway(t *testing.T) {
 		}
 	}
 	receive(t, answered)
-	runs := []string{method((*gateway).attend), method((*gateway).sweep)}
+	runs := []string{method((*gateway).drain), method((*gateway).sweep)}
 	if len(running(t, runs...)) == 0 {
 		t.Fatal("no goroutine of the gateway is seen before Close")
 	}

@@ -22,7 +22,7 @@ type listener struct {
 	most int
 	open []syscall.RawConn // may include closed ones
 	came chan<- struct{}   // receives a value for a new connection, without blocking
-	all  *visits           // nil: the server has no keys
+	all  *pacedConns       // nil: the server has no keys
 }
 
 // Accept implements [net.Listener]. One goroutine at a time may call it.
@@ -71,8 +71,8 @@ func (l *listener) forget() {
 // listenBounded makes a server that was started without a listener accept at most most connections. The server has no option for a listener: it
 // makes one when it begins to accept, unless its field is set, as its own tests do. listenBounded returns an error for a version without such a
 // field, so that an upgrade cannot lose the bound unnoticed.
-func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}, all *visits) error {
-	if err := knowsServed(); err != nil {
+func listenBounded(ctx context.Context, ns *server.Server, addr string, most int, came chan<- struct{}, all *pacedConns) error {
+	if err := checkConnState(); err != nil {
 		return err
 	}
 	field := reflect.ValueOf(ns).Elem().FieldByName("listener")

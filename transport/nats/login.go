@@ -69,7 +69,7 @@ func (b *Bus) expectQuestion(o *natsgo.Options) error {
 		err := errUnasked
 		if b.nc.failed.Swap(&err) == nil && b.dialed.Load() {
 			b.log.Warn("nats server is not connected to", "err", errUnasked)
-			b.barred()
+			b.reportRefused()
 		}
 		return nil, errUnasked
 	}

@@ -33,11 +33,11 @@ func ofOldBuild(a inboxAddress, subject string) bool {
 // refuseOldBuilds answers programs that publish to partitions that only older builds had, until the bus is closed. No stream stores such events,
 // and the programs would repeat them for ever. On a server with keys, the gateway answers them.
 func (b *Bus) refuseOldBuilds(ctx context.Context) error {
-	if b.who != nil || !b.begin() {
+	if b.who != nil || !b.beginAskingPeers() {
 		return nil
 	}
 	if !b.refusing.CompareAndSwap(false, true) {
-		b.looking.Done()
+		b.checks.Done()
 		return nil
 	}
 	sent := make(chan *natsgo.Msg, maxOldWaiting)
@@ -50,7 +50,7 @@ func (b *Bus) refuseOldBuilds(ctx context.Context) error {
 		err = b.nc.flush(ctx, last)
 	}
 	go func() {
-		defer b.looking.Done()
+		defer b.checks.Done()
 		told := map[string]bool{}
 		for {
 			select {

@@ -35,7 +35,7 @@ func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 	if err := e.Validate(t); err != nil {
 		return err
 	}
-	if err := b.mayBe(e.From, e.Tenant); err != nil {
+	if err := b.checkSender(e.From, e.Tenant); err != nil {
 		return err
 	}
 	switch t.Kind {
@@ -43,7 +43,7 @@ func (b *Bus) Publish(ctx context.Context, t transport.Topic, e *transport.Event
 		return b.publishInbox(ctx, t, e)
 	case transport.KindCards:
 		if told, ok := e.Payload.(*transport.AgentEvent); ok {
-			return b.publishTold(e, told)
+			return b.publishAgentEvent(e, told)
 		}
 		return b.publishCard(ctx, e)
 	default:
@@ -118,9 +118,9 @@ func lifetime(m *natsgo.Msg, c *transport.Card) {
 	}
 }
 
-// publishTold publishes Cortex's event about an agent to those who listen now.
-func (b *Bus) publishTold(e *transport.Event, told *transport.AgentEvent) error {
-	m, err := encode(toldSubject(e.Tenant, told.AgentID), e, false)
+// publishAgentEvent publishes Cortex's event about an agent to those who listen now.
+func (b *Bus) publishAgentEvent(e *transport.Event, told *transport.AgentEvent) error {
+	m, err := encode(agentEventSubject(e.Tenant, told.AgentID), e, false)
 	if err != nil {
 		return err
 	}
@@ -143,10 +143,10 @@ func (b *Bus) store(ctx context.Context, m *natsgo.Msg) error {
 	end := time.Now().Add(publishTimeout)
 	for {
 		err := b.nc.store(ctx, m)
-		if err == nil || !away(err) {
+		if err == nil || !isUnavailable(err) {
 			return translate(err)
 		}
-		err = b.whyAway(err)
+		err = b.explainAbsence(err)
 		if errors.Is(err, transport.ErrForbidden) {
 			return err
 		}

@@ -29,16 +29,16 @@ const (
 // those that a user has beyond a quarter of all connections; in each group the longest silent first. Connections of agents and chats have
 // subscriptions and send messages. It always closes connections beyond a user's share, see shares. came receives a value when somebody has
 // connected.
-func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visits, log *slog.Logger) {
+func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *pacedConns, log *slog.Logger) {
 	told := rate.Sometimes{First: 1, Interval: roomTold}
 	of := &shares{
 		keyed: all != nil,
 		pend: func(cid uint64, most int) {
-			if is := servedBy(ns, cid); is != nil {
-				is.keep(most)
+			if is := connStateOf(ns, cid); is != nil {
+				is.setMaxPending(most)
 			}
 		},
-		pace: func(c *server.ConnInfo, is *pace) { all.of(c.IP, c.Port, servedBy(ns, c.Cid), is) },
+		pace: func(c *server.ConnInfo, is *pace) { all.setPace(c.IP, c.Port, connStateOf(ns, c.Cid), is) },
 	}
 	due := time.Now().Add(roomPause)
 	next := time.NewTimer(roomPause)
@@ -58,7 +58,7 @@ func keepRoom(done, came <-chan struct{}, ns *server.Server, most int, all *visi
 		began := time.Now()
 		over := ns.NumClients() - most*3/4
 		quiet, greedy, unread := of.closeSome(ns, over, most/4)
-		all.keep(ns, of.own)
+		all.setOwn(ns, of.own)
 		pause := roomPause
 		switch {
 		case unread > maxEachUnread/4:

@@ -61,7 +61,7 @@ type Server struct {
 	auth string // the folder of its keys; empty: none
 	log  *serverLog
 
-	visits *visits       // nil when it does not listen or has no keys
+	visits *pacedConns   // nil when it does not listen or has no keys
 	memory *memory       // nil when the server was started from a configuration file
 	files  *fileWatch    // likewise
 	room   *diskRoom     // likewise
@@ -131,7 +131,7 @@ func StartServer(ctx context.Context, o *ServerOptions) (*Server, error) {
 	if o.Listen != "" {
 		came := make(chan struct{}, 1)
 		if o.Auth != "" {
-			s.visits = &visits{}
+			s.visits = &pacedConns{}
 		}
 		if err := listenBounded(ctx, ns, net.JoinHostPort(opts.Host, strconv.Itoa(max(opts.Port, 0))), opts.MaxConn+turnedAway, came, s.visits); err != nil {
 			ns.Shutdown()

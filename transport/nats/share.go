@@ -52,7 +52,7 @@ func (s *shares) tooMuch(conns []*server.ConnInfo, now time.Time) (cids []uint64
 	was, paces := s.seen, s.paces
 	s.seen, s.own, s.paces = map[uint64]int{}, nil, map[string]*pace{}
 	for name, is := range paces {
-		if is.bytes.TokensAt(now) < eachBurst || is.crowded.TokensAt(now) < crowdBurst {
+		if is.bytes.TokensAt(now) < eachBurst || is.behind.TokensAt(now) < behindBurst {
 			s.paces[name] = is
 		}
 	}

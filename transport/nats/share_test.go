@@ -281,7 +281,7 @@ func TestAnswersAreHeardOnce(t *testing.T) {
 			if spent := bytePace/2 - d.caller(auth.Gateway(eve.who)+"x").bytes.Tokens() + bytePace*time.Since(asked).Seconds(); strings.Contains(request, "batch") && !test.refused && spent < paid {
 				t.Errorf("%d copies of an answer cost %.0f bytes, want at least %.0f", test.listens, spent, paid)
 			}
-			if spent := personPace/2 - d.caller(auth.Gateway(eve.who)+"x").asked.Tokens() + personPace*time.Since(asked).Seconds(); test.refused && spent < float64(test.listens) {
+			if spent := personPace/2 - d.caller(auth.Gateway(eve.who)+"x").requests.Tokens() + personPace*time.Since(asked).Seconds(); test.refused && spent < float64(test.listens) {
 				t.Errorf("%d copies of a refusal cost as much as %.0f requests", test.listens, spent)
 			}
 			if status := m.Header.Get("Status"); (status == fmt.Sprint(codeTooMuch)) != test.refused {

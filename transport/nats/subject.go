@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	inboxPrefix = "cortex.v1.inbox."
-	timerPrefix = "cortex.v1.timer."
-	deadPrefix  = "cortex.v1.dead."
-	livePrefix  = "cortex.v1.live."
-	peerPrefix  = "cortex.v1.peer."
-	leasePrefix = "$KV." + leaseBucket + "."
-	cardPrefix  = "$KV." + agentsBucket + "."
-	toldPrefix  = "cortex.v1.cards." // core NATS: Cortex's events about agents, not in the bucket
+	inboxPrefix      = "cortex.v1.inbox."
+	timerPrefix      = "cortex.v1.timer."
+	deadPrefix       = "cortex.v1.dead."
+	livePrefix       = "cortex.v1.live."
+	peerPrefix       = "cortex.v1.peer."
+	leasePrefix      = "$KV." + leaseBucket + "."
+	cardPrefix       = "$KV." + agentsBucket + "."
+	agentEventPrefix = "cortex.v1.cards." // core NATS: Cortex's events about agents, not in the bucket
 
 	// sentinelSubject is the subject of the message that keeps the work queue from becoming empty. It has fewer tokens than a timer's subject, and
 	// consumers filter on inboxPrefix only.
@@ -154,15 +154,17 @@ func parseCardSubject(subject string) (agent, instance string, err error) {
 	return agent, instance, err
 }
 
-func toldSubject(tenant, agent string) string {
-	return toldPrefix + transport.Escape(tenant) + "." + transport.Escape(agent)
+func agentEventSubject(tenant, agent string) string {
+	return agentEventPrefix + transport.Escape(tenant) + "." + transport.Escape(agent)
 }
 
-func toldFilter(tenant string) string { return toldPrefix + transport.Escape(tenant) + ".*" }
+func agentEventFilter(tenant string) string {
+	return agentEventPrefix + transport.Escape(tenant) + ".*"
+}
 
-func parseToldSubject(subject string) (agent string, err error) {
+func parseAgentEventSubject(subject string) (agent string, err error) {
 	var token [2]string
-	if err := splitSubject(subject, toldPrefix, token[:]); err != nil {
+	if err := splitSubject(subject, agentEventPrefix, token[:]); err != nil {
 		return "", err
 	}
 	err = unescapeAll(field{&agent, token[1], false})

@@ -47,7 +47,7 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = transport.DefaultConcurrency
 	}
-	if err := b.mayBe(whose(t), t.Tenant); err != nil {
+	if err := b.checkSender(whose(t), t.Tenant); err != nil {
 		return nil, err
 	}
 	s := &subscription{bus: b, done: make(chan struct{})}
@@ -56,8 +56,8 @@ func (b *Bus) Subscribe(ctx context.Context, t transport.Topic, o *transport.Sub
 		switch {
 		case err == nil:
 			return s, nil
-		case ctx.Err() != nil || b.isClosed() || !b.nc.IsConnected() || !away(err) || b.who.Limited() || time.Now().After(end):
-			return nil, translate(b.whyAway(err))
+		case ctx.Err() != nil || b.isClosed() || !b.nc.IsConnected() || !isUnavailable(err) || b.who.Limited() || time.Now().After(end):
+			return nil, translate(b.explainAbsence(err))
 		}
 		b.pause(ctx, retryPause) // a cluster elects a leader, or the server is very busy
 	}

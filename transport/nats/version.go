@@ -73,13 +73,13 @@ func checkLeader(c jetstream.StreamConfig) error {
 type peers struct {
 	heard chan struct{} // holds one after an answer
 
-	mu    sync.Mutex
-	sub   *natsgo.Subscription // to the answers; nil before the first request
-	mute  bool                 // these credentials may not ask, or no server answers
-	asked time.Time
-	round int
-	known map[string]peer // by name
-	told  map[string]bool // names of servers that were reported as too old
+	mu       sync.Mutex
+	sub      *natsgo.Subscription // to the answers; nil before the first request
+	silent   bool                 // these credentials may not ask, or no server answers
+	asked    time.Time
+	round    int
+	known    map[string]peer // by name
+	reported map[string]bool // names of servers that were reported as too old
 }
 
 // peer is a server of the cluster.
@@ -105,12 +105,12 @@ const (
 	peersGone  = 2                      // requests without an answer after which a server is forgotten
 )
 
-// lookAround asks the servers of the cluster for their versions, and schedules the next request.
-func (b *Bus) lookAround() {
-	if !b.begin() {
+// askPeers asks the servers of the cluster for their versions, and schedules the next request.
+func (b *Bus) askPeers() {
+	if !b.beginAskingPeers() {
 		return
 	}
-	defer b.looking.Done()
+	defer b.checks.Done()
 	if b.who.Limited() || b.nc.ConnectedClusterName() == "" {
 		return
 	}
@@ -120,7 +120,7 @@ func (b *Bus) lookAround() {
 	}
 	var err error
 	if to == nil {
-		if to, err = b.nc.Subscribe(b.nc.NewInbox(), b.met); err == nil {
+		if to, err = b.nc.Subscribe(b.nc.NewInbox(), b.recordPeer); err == nil {
 			to = b.peers.listen(to)
 		}
 	}
@@ -130,17 +130,17 @@ func (b *Bus) lookAround() {
 	if err != nil {
 		b.log.Debug("servers of the cluster not asked", "err", err)
 	}
-	b.lookIn(peersEvery)
+	b.askPeersIn(peersEvery)
 }
 
-// begin counts a lookAround, for which Close waits; it returns false when the bus is closed.
-func (b *Bus) begin() bool {
+// beginAskingPeers counts an askPeers, for which Close waits; it returns false when the bus is closed.
+func (b *Bus) beginAskingPeers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return false
 	}
-	b.looking.Add(1)
+	b.checks.Add(1)
 	return true
 }
 
@@ -148,7 +148,7 @@ func (b *Bus) begin() bool {
 func (p *peers) ask() (to *natsgo.Subscription, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mute {
+	if p.silent {
 		return nil, false
 	}
 	p.asked = time.Now()
@@ -168,29 +168,29 @@ func (p *peers) listen(sub *natsgo.Subscription) *natsgo.Subscription {
 	return p.sub
 }
 
-// lookIn schedules lookAround after d.
-func (b *Bus) lookIn(d time.Duration) {
+// askPeersIn schedules askPeers after d.
+func (b *Bus) askPeersIn(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.look != nil && !b.closed {
-		b.look.Reset(d)
+	if b.askTimer != nil && !b.closed {
+		b.askTimer.Reset(d)
 	}
 }
 
-// lookNow schedules lookAround at once, unless it ran less than peersAgain ago.
-func (b *Bus) lookNow() {
+// askPeersNow schedules askPeers at once, unless it ran less than peersAgain ago.
+func (b *Bus) askPeersNow() {
 	b.peers.mu.Lock()
 	due := b.peers.sub != nil && time.Since(b.peers.asked) >= peersAgain
 	b.peers.mu.Unlock()
 	if due {
-		b.lookIn(0)
+		b.askPeersIn(0)
 	}
 }
 
-// met records a server's answer.
-func (b *Bus) met(m *natsgo.Msg) {
+// recordPeer records a server's answer.
+func (b *Bus) recordPeer(m *natsgo.Msg) {
 	if m.Header.Get("Status") != "" { // no responders: the servers have no system account
-		b.muted()
+		b.stopAskingPeers()
 		return
 	}
 	var answer struct {
@@ -207,17 +207,17 @@ func (b *Bus) met(m *natsgo.Msg) {
 	s.round = p.round
 	p.known[s.Name] = s
 	p.mu.Unlock()
-	b.tellOld(s.Name, checkVersion(s.Name, s.Host, s.Version))
+	b.logOldServer(s.Name, checkVersion(s.Name, s.Host, s.Version))
 	p.wake()
 }
 
-// tellOld logs once that a server is too old, unless Dial is going to return that error. A nil why says that it is not.
-func (b *Bus) tellOld(name string, why error) {
+// logOldServer logs once that a server is too old, unless Dial is going to return that error. A nil why says that it is not.
+func (b *Bus) logOldServer(name string, why error) {
 	p := &b.peers
 	p.mu.Lock()
-	tell := why != nil && !p.told[name] && b.dialed.Load()
+	tell := why != nil && !p.reported[name] && b.dialed.Load()
 	if tell || why == nil {
-		p.told[name] = tell
+		p.reported[name] = tell
 	}
 	p.mu.Unlock()
 	if tell {
@@ -225,10 +225,10 @@ func (b *Bus) tellOld(name string, why error) {
 	}
 }
 
-// muted ends the requests to the servers.
-func (b *Bus) muted() {
+// stopAskingPeers ends the requests to the servers.
+func (b *Bus) stopAskingPeers() {
 	b.peers.mu.Lock()
-	b.peers.mute = true
+	b.peers.silent = true
 	b.peers.mu.Unlock()
 	b.peers.wake()
 }
@@ -243,7 +243,7 @@ func (p *peers) wake() {
 // checkPeers asks the servers of the cluster, waits until as many have answered as are known or no more answers come, and refuses those that are
 // too old.
 func (b *Bus) checkPeers(ctx context.Context) error {
-	b.lookAround()
+	b.askPeers()
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	for b.peers.missing(max(len(b.nc.Servers()), 2)) { // a cluster that hides its addresses may have more than the one known
@@ -264,7 +264,7 @@ func (b *Bus) checkPeers(ctx context.Context) error {
 func (p *peers) missing(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sub != nil && !p.mute && len(p.known) < n
+	return p.sub != nil && !p.silent && len(p.known) < n
 }
 
 // tooOld returns an error when a server that the last requests have found is too old.

@@ -253,34 +253,34 @@ func TestOldPeerComesLater(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"asked now and then", b.lookAround},
+		{"asked now and then", b.askPeers},
 	} {
-		b.lookIn(time.Hour) // by itself
+		b.askPeersIn(time.Hour) // by itself
 		version.Store("2.12.3")
 		way.look()
 		eventually(t, "the log tells when "+way.name, func() bool { return strings.Count(log.String(), told) == i+1 })
 		wantRefusal(t, "Healthy", b.Healthy(t.Context()), transport.ErrIncompatible, "server b (10.0.0.2) is nats-server 2.12.3; "+needed)
-		b.lookAround()
+		b.askPeers()
 		topic := transport.Inbox("", "worker")
 		publish(t, b, topic, "c1", "hello")
 		if got := strings.Count(log.String(), told); got != i+1 {
 			t.Errorf("the log says %d times that the server is too old, want %d:\n%s", got, i+1, log.String())
 		}
 		version.Store("2.15.2")
-		b.lookAround()
+		b.askPeers()
 		eventually(t, "healthy after the upgrade", func() bool { return b.Healthy(t.Context()) == nil })
 	}
-	b.look.Stop()
-	b.lookAround()
-	if !b.look.Stop() {
+	b.askTimer.Stop()
+	b.askPeers()
+	if !b.askTimer.Stop() {
 		t.Error("the servers are not asked again by themselves")
 	}
 	version.Store("2.12.3")
-	b.lookAround()
+	b.askPeers()
 	eventually(t, "not healthy", func() bool { return errors.Is(b.Healthy(t.Context()), transport.ErrIncompatible) })
 	version.Store("") // it is gone
 	for range peersGone + 1 {
-		b.lookAround()
+		b.askPeers()
 	}
 	eventually(t, "healthy without it", func() bool { return b.Healthy(t.Context()) == nil })
 }
@@ -333,7 +333,7 @@ func TestPeersMayNotBeAsked(t *testing.T) {
 	defer func() { _ = b.Close() }()
 	const refused = "nats server refuses"
 	eventually(t, "the refusal is in the log", func() bool { return strings.Contains(log.String(), refused) })
-	b.lookAround()
+	b.askPeers()
 	if err := b.Healthy(t.Context()); err != nil { // a second refusal would have come by then
 		t.Errorf("Healthy = %v", err)
 	}

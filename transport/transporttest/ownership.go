@@ -12,9 +12,9 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// deeds records what the ordered subscribers of the orchestrator's inbox report as owned, and what they handle: at any time a partition has one
+// ownershipLog records what the ordered subscribers of the orchestrator's inbox report as owned, and what they handle: at any time a partition has one
 // owner, and a conversation one handler.
-type deeds struct {
+type ownershipLog struct {
 	e *env
 
 	mu      sync.Mutex
@@ -28,30 +28,30 @@ type deeds struct {
 	moved   int                 // conversations that changed their handler
 }
 
-func newDeeds(e *env) *deeds {
-	return &deeds{
+func newOwnershipLog(e *env) *ownershipLog {
+	return &ownershipLog{
 		e: e, owned: map[string][]int{}, running: map[string]string{}, next: map[string]int{}, last: map[string]string{},
 		epochs: map[string]uint64{}, used: map[string][]uint64{},
 	}
 }
 
-// deed is a subscriber.
-type deed struct {
+// orderedSubscriber is a subscriber.
+type orderedSubscriber struct {
 	*server
 	tr    transport.Transport
 	label string
 }
 
 // join makes another client serve the inbox.
-func (d *deeds) join(label string) *deed {
+func (d *ownershipLog) join(label string) *orderedSubscriber {
 	d.e.Helper()
 	tr := d.e.dial()
 	sub := d.e.subscribe(tr, orchestrator, &transport.SubscribeOptions{Label: label, OnOwned: func(parts []int) { d.tell(label, parts) }})
-	return &deed{d.e.serve(sub, func(_ context.Context, ev *transport.Event) error { return d.handle(label, ev) }), tr, label}
+	return &orderedSubscriber{d.e.serve(sub, func(_ context.Context, ev *transport.Event) error { return d.handle(label, ev) }), tr, label}
 }
 
 // tell is the OnOwned of a subscriber.
-func (d *deeds) tell(label string, parts []int) {
+func (d *ownershipLog) tell(label string, parts []int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !slices.IsSorted(parts) || len(parts) > 0 && (parts[0] < 0 || parts[len(parts)-1] >= transport.Partitions) {
@@ -68,13 +68,13 @@ func (d *deeds) tell(label string, parts []int) {
 }
 
 // forget removes a subscriber that cannot report any more.
-func (d *deeds) forget(label string) {
+func (d *ownershipLog) forget(label string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.owned, label)
 }
 
-func (d *deeds) handle(label string, ev *transport.Event) error {
+func (d *ownershipLog) handle(label string, ev *transport.Event) error {
 	c := ev.ContextID
 	d.mu.Lock()
 	if other, ok := d.running[c]; ok {
@@ -110,14 +110,14 @@ func (d *deeds) handle(label string, ev *transport.Event) error {
 }
 
 // quiet sets whether no subscriber joins or leaves.
-func (d *deeds) quiet(calm bool) {
+func (d *ownershipLog) quiet(calm bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calm = calm
 }
 
 // shared waits until these subscribers own all partitions, each at least one.
-func (d *deeds) shared(labels ...string) {
+func (d *ownershipLog) shared(labels ...string) {
 	d.e.Helper()
 	d.e.eventually(fmt.Sprintf("%v own everything", labels), func() bool {
 		d.mu.Lock()
@@ -134,7 +134,7 @@ func (d *deeds) shared(labels ...string) {
 }
 
 // done waits until the first n events of these conversations were handled.
-func (d *deeds) done(contexts []string, n int) {
+func (d *ownershipLog) done(contexts []string, n int) {
 	d.e.Helper()
 	d.e.eventually("all events are handled", func() bool {
 		d.mu.Lock()
@@ -144,7 +144,7 @@ func (d *deeds) done(contexts []string, n int) {
 }
 
 // asked checks that Owners reports the same as OnOwned.
-func (d *deeds) asked() {
+func (d *ownershipLog) asked() {
 	d.e.Helper()
 	o, ok := d.e.tr.(transport.Owners)
 	if !ok {
@@ -191,7 +191,7 @@ func conversations(each int) []string {
 
 var ownershipCases = []testCase{
 	{name: "ownership is shared", run: func(e *env) {
-		d := newDeeds(e)
+		d := newOwnershipLog(e)
 		all := conversations(16)
 		n := 0
 		say := func() {
@@ -233,7 +233,7 @@ var ownershipCases = []testCase{
 		name:  "ownership after a death",
 		needs: func(n Node, _ transport.Transport) bool { _, ok := n.(Killer); return ok },
 		run: func(e *env) {
-			d := newDeeds(e)
+			d := newOwnershipLog(e)
 			all := conversations(16)
 			a := d.join("a")
 			d.shared("a")
@@ -254,7 +254,7 @@ var ownershipCases = []testCase{
 		},
 	},
 	{name: "ownership while others come and go", run: func(e *env) {
-		d := newDeeds(e)
+		d := newOwnershipLog(e)
 		all := conversations(6)
 		const each = 40
 		d.join("stays")

@@ -24,7 +24,7 @@ func (s *checking) usable() error {
 	for _, dir := range foldersOf(s.root) {
 		path := filepath.Join(s.root, filepath.FromSlash(dir))
 		entries, err := readFolder(path)
-		if ours(err) {
+		if isLocal(err) {
 			return err
 		}
 		if err != nil {
@@ -64,7 +64,7 @@ func tryFile(dir string) error {
 // foreign one that is encrypted or about to lose all its messages.
 func (s *checking) strays() (leave bool, err error) {
 	mine := Ours(s.name)
-	if there(filepath.Join(s.root, metaKey)) {
+	if exists(filepath.Join(s.root, metaKey)) {
 		switch {
 		case mine && s.encrypted():
 			return true, errEncrypted
@@ -78,7 +78,7 @@ func (s *checking) strays() (leave bool, err error) {
 		s.found(Made, metaKey, kept, "it says that the stream is encrypted, which it is not: a server would delete the stream")
 	}
 	for _, dir := range []string{purgedDir, removedDir} {
-		if !there(filepath.Join(s.root, dir)) {
+		if !exists(filepath.Join(s.root, dir)) {
 			continue
 		}
 		if !mine {
@@ -92,7 +92,7 @@ func (s *checking) strays() (leave bool, err error) {
 	}
 	for _, dir := range foldersOf(s.root)[1:] {
 		entries, err := readFolder(filepath.Join(s.root, filepath.FromSlash(dir)))
-		if ours(err) {
+		if isLocal(err) {
 			return true, err
 		}
 		for _, e := range entries {

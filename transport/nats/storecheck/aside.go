@@ -17,11 +17,11 @@ func (s *checking) aside(file string) string {
 // without cannot be moved, putAside removes it.
 func (s *checking) putAside(file string) (string, error) {
 	from := filepath.Join(s.root, filepath.FromSlash(file))
-	if s.o.Aside == "" || !there(from) {
+	if s.o.Aside == "" || !exists(from) {
 		return "", nil
 	}
 	to := s.aside(file)
-	if !s.sets {
+	if !s.mayMove {
 		return to, nil
 	}
 	err := os.MkdirAll(filepath.Dir(to), 0o700)
@@ -40,7 +40,7 @@ func (s *checking) keepAside(file string, b []byte) (string, error) {
 		return "", nil
 	}
 	to := s.aside(file)
-	if !s.sets {
+	if !s.mayMove {
 		return to, nil
 	}
 	err := os.MkdirAll(filepath.Dir(to), 0o700)

@@ -89,10 +89,10 @@ type Report struct {
 
 // check is one pass over the store.
 type check struct {
-	dir  string
-	o    Options
-	rep  Report
-	sets bool // move damaged parts aside; the findings were noted before
+	dir     string
+	o       Options
+	rep     Report
+	mayMove bool // move damaged parts aside; the findings were noted before
 }
 
 // Check reads the store in dir, which no server may have open. Missing permissions of this process are no damage: Check then returns an error and
@@ -109,7 +109,7 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 	err := c.run(ctx)
 	if err == nil && o.Aside != "" && len(c.rep.Findings) > 0 {
 		if err = c.note(); err == nil {
-			c = &check{dir: dir, o: o, sets: true}
+			c = &check{dir: dir, o: o, mayMove: true}
 			err = c.run(ctx)
 		}
 	}
@@ -117,7 +117,7 @@ func Check(ctx context.Context, dir string, o Options) (*Report, error) {
 		return nil, err
 	}
 	c.rep.Took = o.Now().Sub(began)
-	c.rep.Memory.Found = told(o.Memory, c.rep.Findings)
+	c.rep.Memory.Found = findingsToRemember(o.Memory, c.rep.Findings)
 	return &c.rep, nil
 }
 
@@ -127,7 +127,7 @@ func (c *check) note() error {
 		return nil
 	}
 	m := *c.o.Memory
-	m.Found, m.Unfinished = told(c.o.Memory, c.rep.Findings), true
+	m.Found, m.Unfinished = findingsToRemember(c.o.Memory, c.rep.Findings), true
 	if err := c.o.Note(&m); err != nil {
 		return fmt.Errorf("what is damaged in %s cannot be written down, so it is left as it is: %w", c.dir, err)
 	}
@@ -156,9 +156,9 @@ func (c *check) run(ctx context.Context) error {
 // maxFound bounds the remembered findings of earlier checks.
 const maxFound = 100
 
-// told returns the findings to remember: those of earlier checks that this one cannot see any more, because a check removes the damage from the
+// findingsToRemember returns the findings to remember: those of earlier checks that this one cannot see any more, because a check removes the damage from the
 // files, and then its own. Of the earlier ones it keeps what was lost and, after a check that did not finish, what was recent as well.
-func told(before *Memory, now []Finding) []Finding {
+func findingsToRemember(before *Memory, now []Finding) []Finding {
 	all := slices.DeleteFunc(slices.Clone(before.Found), func(f Finding) bool {
 		return f.Running || f.Level != Lost && !(before.Unfinished && f.Level == Recent) || slices.ContainsFunc(now, func(g Finding) bool {
 			return f.Account == g.Account && f.Stream == g.Stream && f.File == g.File && f.What == g.What
@@ -180,7 +180,7 @@ func (c *check) streams() ([]string, error) {
 	for _, account := range accounts {
 		dir := filepath.Join(root, account.Name(), "streams")
 		streams, err := readFolder(dir)
-		if ours(err) {
+		if isLocal(err) {
 			return nil, err
 		}
 		folders = append(folders, filepath.Dir(dir), dir)
@@ -210,23 +210,23 @@ type checking struct {
 	account, name string
 	remembered    *Remembered // nil: there is no memory of it
 
-	root  string
-	clean bool // a proper shutdown has left its files
-	each  func(*Record)
-	last  uint64 // sequence
-	gap   bool   // a sequence before last is missing
-	index uint32 // of the last block
-	mend  bool   // its blocks are not those that the server's index describes
-	lists *index // the server's index of its blocks
-	queue bool   // it is a work queue: an acknowledgement removes the message
-	tally tally  // of its blocks, if there is something to compare with
+	root       string
+	clean      bool // a proper shutdown has left its files
+	each       func(*Record)
+	last       uint64 // sequence
+	gap        bool   // a sequence before last is missing
+	index      uint32 // of the last block
+	indexStale bool   // its blocks are not those that the server's index describes
+	lists      *index // the server's index of its blocks
+	queue      bool   // it is a work queue: an acknowledgement removes the message
+	tally      tally  // of its blocks, if there is something to compare with
 
 	sequel *sequel // nil: it is unknown what the server had of it
 	bounds bounds
 
-	erases  bool     // removed messages of it are erased
-	removed []uint64 // sequences
-	works   *works   // nil: no work queue, or a proper shutdown has left its files
+	erases   bool           // removed messages of it are erased
+	removed  []uint64       // sequences
+	delivery *queueProgress // nil: no work queue, or a proper shutdown has left its files
 }
 
 func (s *checking) run(ctx context.Context) error {
@@ -241,7 +241,7 @@ func (s *checking) run(ctx context.Context) error {
 		return err
 	}
 	if _, err := readFolder(s.root); unlessGone(err) != nil {
-		if ours(err) {
+		if isLocal(err) {
 			return err
 		}
 		kept, perr := s.putAside("")
@@ -292,7 +292,7 @@ func (s *checking) run(ctx context.Context) error {
 		}
 		if s.remembered != nil {
 			r.Durable = min(s.remembered.Durable, s.last)
-			if !s.mend {
+			if !s.indexStale {
 				r.Had = s.remembered.Had // until the server reports what it has
 			}
 		}
@@ -304,7 +304,7 @@ func (s *checking) run(ctx context.Context) error {
 	return nil
 }
 
-func there(path string) bool {
+func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
@@ -344,10 +344,10 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 	file := filepath.ToSlash(filepath.Join(rel, metaFile))
 	conf, err := readBounded(filepath.Join(dir, metaFile))
 	sum, serr := readBounded(filepath.Join(dir, metaSum))
-	if ours(err) || ours(serr) {
+	if isLocal(err) || isLocal(serr) {
 		return false, cmp.Or(err, serr)
 	}
-	if err != nil && serr != nil && !there(dir) { // the whole stream is missing, see end
+	if err != nil && serr != nil && !exists(dir) { // the whole stream is missing, see end
 		return false, nil
 	}
 	h, herr := newHash(name)
@@ -363,7 +363,7 @@ func (s *checking) meta(dir, name string) (whole bool, err error) {
 	}
 	if err == nil && errors.Is(serr, fs.ErrNotExist) && !s.clean && json.Valid(conf) { // the server writes one after the other
 		s.found(Unfinished, file, "", "its checksum was not written: it is made again")
-		if s.sets {
+		if s.mayMove {
 			err = replace(filepath.Join(dir, metaSum), []byte(hex.EncodeToString(h.Sum(nil))))
 		}
 		if err == nil && rel == "." {
@@ -397,7 +397,7 @@ func (s *checking) configured(conf []byte) (err error) {
 	s.erases = c.Retention == "limits"
 	s.queue = c.Retention == "workqueue"
 	if s.queue && !s.clean {
-		s.works, err = s.delivered()
+		s.delivery, err = s.delivered()
 	}
 	return err
 }
@@ -408,7 +408,7 @@ func (s *checking) consumers() error {
 	switch {
 	case gone(err):
 		return nil
-	case ours(err):
+	case isLocal(err):
 		return err
 	case err != nil:
 		kept, perr := s.putAside(consumersDir)
@@ -424,7 +424,7 @@ func (s *checking) consumers() error {
 			continue
 		}
 		if _, err := readFolder(dir); err != nil {
-			if ours(err) {
+			if isLocal(err) {
 				return err
 			}
 			kept, perr := s.putAside(consumersDir + "/" + e.Name())
@@ -434,7 +434,7 @@ func (s *checking) consumers() error {
 			s.found(Made, consumersDir+"/"+e.Name(), kept, "the consumer cannot be read: it is made again: %v", plain(err))
 			continue
 		}
-		if there(filepath.Join(dir, metaKey)) {
+		if exists(filepath.Join(dir, metaKey)) {
 			continue // a foreign one, see strays
 		}
 		if _, err := s.meta(dir, s.name+"/"+e.Name()); err != nil {
@@ -444,7 +444,7 @@ func (s *checking) consumers() error {
 		b, err := readBounded(filepath.Join(dir, consumerState))
 		why, level := "is damaged", Made
 		switch {
-		case ours(err):
+		case isLocal(err):
 			return err
 		case gone(err):
 			continue
@@ -452,7 +452,7 @@ func (s *checking) consumers() error {
 			if _, ok := parseState(b, s.last, s.o.Now()); !ok {
 				break
 			}
-			seq := s.works.forgotten(e.Name())
+			seq := s.delivery.forgotten(e.Name())
 			if seq == 0 {
 				continue
 			}
@@ -484,9 +484,9 @@ func (s *checking) derived() error {
 		file := messagesDir + "/" + name
 		path := filepath.Join(s.root, messagesDir, name)
 		sum, size, err := sumOf(path)
-		lossless := name != indexState && !s.mend // removing it hides no loss
+		lossless := name != indexState && !s.indexStale // removing it hides no loss
 		switch {
-		case ours(err):
+		case isLocal(err):
 			return err
 		case gone(err) && (!s.clean || name == timerState || s.remembered.Files[file].Size == 0):
 			continue
@@ -504,10 +504,10 @@ func (s *checking) derived() error {
 			s.found(Made, file, "", "it is damaged: it is made again from the messages")
 		case name == indexState && !s.lists.intact:
 			s.found(Unfinished, file, "", "it was not written to its end: it is made again from the messages")
-		case name == indexState && !s.mend, s.clean && !s.mend:
+		case name == indexState && !s.indexStale, s.clean && !s.indexStale:
 			continue
 		}
-		if s.sets || lossless && s.o.Aside != "" {
+		if s.mayMove || lossless && s.o.Aside != "" {
 			if err := wipe(path); err != nil {
 				return err
 			}

@@ -85,26 +85,26 @@ func parseState(b []byte, last uint64, now time.Time) (s progress, ok bool) {
 	return s, ok && len(b) == 0
 }
 
-// works is what the consumers of a work queue have delivered. An acknowledgement removes the message from such a stream. A message that exists, was
+// queueProgress is what the consumers of a work queue have delivered. An acknowledgement removes the message from such a stream. A message that exists, was
 // delivered and is not pending contradicts that: it would never be delivered again, and the server removes it.
-type works struct {
+type queueProgress struct {
 	consumers *gsl.GenericSublist[string] // names, by their filter subjects
 	states    map[string]progress
 	open      map[uint64]string // sequences of such messages, with the consumer, as far as the stream was read
 }
 
 // delivered reads the states of the stream's consumers, as far as they can be read.
-func (s *checking) delivered() (*works, error) {
+func (s *checking) delivered() (*queueProgress, error) {
 	entries, err := readFolder(filepath.Join(s.root, consumersDir))
-	if ours(err) {
+	if isLocal(err) {
 		return nil, err
 	}
-	w := &works{gsl.NewSublist[string](), map[string]progress{}, map[uint64]string{}}
+	w := &queueProgress{gsl.NewSublist[string](), map[string]progress{}, map[uint64]string{}}
 	for _, e := range entries {
 		dir := filepath.Join(s.root, consumersDir, e.Name())
 		conf, err := readBounded(filepath.Join(dir, metaFile))
 		b, serr := readBounded(filepath.Join(dir, consumerState))
-		if ours(err) || ours(serr) {
+		if isLocal(err) || isLocal(serr) {
 			return nil, cmp.Or(err, serr)
 		}
 		var c struct {
@@ -127,7 +127,7 @@ func (s *checking) delivered() (*works, error) {
 }
 
 // see adds a record of the stream; records come in order.
-func (w *works) see(r *Record) {
+func (w *queueProgress) see(r *Record) {
 	switch {
 	case w == nil:
 	case r.Gone:
@@ -143,7 +143,7 @@ func (w *works) see(r *Record) {
 }
 
 // forgotten returns the first message that a consumer has marked as acknowledged although it exists; 0 when there is none.
-func (w *works) forgotten(consumer string) uint64 {
+func (w *queueProgress) forgotten(consumer string) uint64 {
 	if w == nil {
 		return 0
 	}

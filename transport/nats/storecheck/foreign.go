@@ -9,7 +9,7 @@ import (
 // belong to a stream of this name. The content is kept, since it may be the only copy.
 func (s *checking) unopened() (bool, error) {
 	conf, err := readBounded(filepath.Join(s.root, metaFile))
-	if ours(err) {
+	if isLocal(err) {
 		return true, err
 	}
 	if err == nil && (s.sealed(conf) || s.unsealed(conf)) {
@@ -32,5 +32,5 @@ func (s *checking) unsealed(conf []byte) bool {
 	var c struct {
 		Name string `json:"name"`
 	}
-	return !there(filepath.Join(s.root, metaSum)) && json.Unmarshal(conf, &c) == nil && c.Name == s.name
+	return !exists(filepath.Join(s.root, metaSum)) && json.Unmarshal(conf, &c) == nil && c.Name == s.name
 }

@@ -46,7 +46,7 @@ func TestCopiedStream(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(found[0].Archive, block)); err != nil || string(got) != string(want) {
 		t.Errorf("the copy is not as it was: %d bytes, %v, want %d", len(got), err, len(want))
 	}
-	if found = check(aside); len(found) > 0 || there(to) {
+	if found = check(aside); len(found) > 0 || exists(to) {
 		t.Errorf("found %+v after the copy is set aside", found)
 	}
 }

@@ -85,7 +85,7 @@ func isEmpty(path string) bool {
 func putBack(held, root string) (put bool, err error) {
 	files := heldFiles(held)
 	for _, file := range files {
-		if strings.HasSuffix(file, blockSuffix) && there(filepath.Join(root, file)) {
+		if strings.HasSuffix(file, blockSuffix) && exists(filepath.Join(root, file)) {
 			return false, nil
 		}
 	}

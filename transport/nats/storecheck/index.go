@@ -32,7 +32,7 @@ type listed struct {
 // readIndex reads an index. A missing or unusable one is not intact.
 func readIndex(path, stream string) (*index, error) {
 	f, size, err := open(path)
-	if ours(err) {
+	if isLocal(err) {
 		return nil, err
 	}
 	if err != nil {

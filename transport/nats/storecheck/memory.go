@@ -77,7 +77,7 @@ func ReadMemory(path string) (*Memory, error) {
 	switch {
 	case gone(err):
 		return nil, nil
-	case ours(err):
+	case isLocal(err):
 		return nil, advised(err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrForgotten, path, plain(err))
@@ -161,7 +161,7 @@ func filesIn(root string) (map[string]File, error) {
 	all := map[string]File{}
 	for _, dir := range foldersOf(root) {
 		entries, err := readFolder(filepath.Join(root, filepath.FromSlash(dir)))
-		if ours(err) {
+		if isLocal(err) {
 			return nil, err
 		}
 		for _, e := range entries {

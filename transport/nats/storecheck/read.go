@@ -75,7 +75,7 @@ func readPages(f io.ReaderAt, size int) (b []byte, unreadable error) {
 // readFolder returns the entries of a folder.
 func readFolder(path string) ([]fs.DirEntry, error) {
 	info, err := os.Stat(path)
-	if err == nil && !info.IsDir() || gone(err) && there(path) {
+	if err == nil && !info.IsDir() || gone(err) && exists(path) {
 		return nil, errNoFolder // or a dangling link
 	}
 	if err != nil {
@@ -95,8 +95,8 @@ func unlessGone(err error) error {
 	return err
 }
 
-// ours reports whether err concerns this process (its permissions or open files) and not the file.
-func ours(err error) bool {
+// isLocal reports whether err concerns this process (its permissions or open files) and not the file.
+func isLocal(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, errLink) ||
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }

@@ -45,7 +45,7 @@ func (s *checking) tombstones(ctx context.Context, indices []uint32) error {
 			return err
 		}
 		b, err := readBounded(filepath.Join(s.root, filepath.FromSlash(blockFileOf(index))))
-		if ours(err) {
+		if isLocal(err) {
 			return err
 		}
 		if compressed(b) {
@@ -81,7 +81,7 @@ func blockIndex(file string) (index uint32, ok bool) {
 // indices returns the indices of the blocks in the store and in its memory.
 func (s *checking) indices() ([]uint32, error) {
 	entries, err := readFolder(filepath.Join(s.root, messagesDir))
-	if ours(err) {
+	if isLocal(err) {
 		return nil, err
 	}
 	if unlessGone(err) != nil {
@@ -132,11 +132,11 @@ func (s *checking) block(index uint32, isLast bool) error {
 	}
 	b, unreadable := readBounded(path)
 	switch {
-	case ours(unreadable):
+	case isLocal(unreadable):
 		return unreadable
 	case gone(unreadable):
 		if was.Size > 0 {
-			s.mend = true
+			s.indexStale = true
 			s.found(Lost, file, "", "the file is gone: it had %d bytes", was.Size)
 		}
 		return nil
@@ -164,7 +164,7 @@ func (s *checking) block(index uint32, isLast bool) error {
 		}
 		s.gap = s.gap || m.Seq > s.last+1
 		s.last = max(s.last, m.Seq)
-		s.works.see(m)
+		s.delivery.see(m)
 		if s.clean || s.sequel != nil {
 			s.tally.see(m)
 		}
@@ -189,7 +189,7 @@ func (s *checking) block(index uint32, isLast bool) error {
 	case len(holes) > 0 || info.Size() > int64(len(b)):
 		return s.cut(file, b, holes, isLast, before)
 	case known && info.Size() != was.Size:
-		s.mend = true
+		s.indexStale = true
 		s.found(Lost, file, "", "the file has %d bytes, it had %d", info.Size(), was.Size)
 	}
 	if erased && s.o.Aside != "" {
@@ -200,14 +200,14 @@ func (s *checking) block(index uint32, isLast bool) error {
 
 // salvage moves an unreadable block aside and writes its readable records in its place.
 func (s *checking) salvage(file string, b []byte, holes []hole, unreadable error) error {
-	s.mend = true
+	s.indexStale = true
 	kept, err := s.putAside(file)
 	if err != nil {
 		return err
 	}
 	good, _ := without(b, holes)
 	s.found(Lost, file, kept, "it cannot be read, but for %d bytes: %v", len(good), plain(unreadable))
-	if !s.sets || len(good) == 0 {
+	if !s.mayMove || len(good) == 0 {
 		return nil
 	}
 	return replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
@@ -227,7 +227,7 @@ func without(b []byte, holes []hole) (good, bad []byte) {
 
 // cut writes a block without its holes, and keeps those aside.
 func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before uint64) error {
-	s.mend = true
+	s.indexStale = true
 	good, bad := without(b, holes)
 	level, end := Lost, hole{}
 	if len(holes) > 0 {
@@ -238,7 +238,7 @@ func (s *checking) cut(file string, b []byte, holes []hole, isLast bool, before 
 		bad = bad[:len(bad)-(end.to-end.from)] // no sender was told that it was stored
 	}
 	kept, err := s.keepAside(file, bad)
-	if s.sets && err == nil {
+	if s.mayMove && err == nil {
 		err = replace(filepath.Join(s.root, filepath.FromSlash(file)), good)
 	}
 	if err != nil {
@@ -329,12 +329,12 @@ func (s *checking) end() error {
 	}
 	was, level := s.remembered.Last, Lost
 	// The index is the server's state at its shutdown, unless an older index was put in its place: then only the end of the stream is compared.
-	if s.clean && !s.mend && s.lists.last >= was && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum {
+	if s.clean && !s.indexStale && s.lists.last >= was && s.lists.sum == s.remembered.Files[messagesDir+"/"+indexState].Sum {
 		lacks := s.tally.lacks(s.lists.messages, s.lists.first, s.lists.last, s.queue)
 		if lacks == "" {
 			return nil
 		}
-		s.mend = true
+		s.indexStale = true
 		s.found(Lost, "", "", "%s are gone, which the server had when it ended", lacks)
 		if s.last >= was {
 			return nil
@@ -347,7 +347,7 @@ func (s *checking) end() error {
 			lacks, why = s.killed(was), "the server had them when it was last looked at, before it was killed"
 		}
 		if lacks != "" {
-			s.mend = true
+			s.indexStale = true
 			s.found(Lost, "", "", "%s are gone: %s", lacks, why)
 		}
 	}
@@ -367,11 +367,11 @@ func (s *checking) end() error {
 
 // goOn makes the stream continue after the sequence at which it ended: lost sequences are not used again, since others may refer to them.
 func (s *checking) goOn(was uint64) error {
-	s.last, s.mend = was+1, true
+	s.last, s.indexStale = was+1, true
 	if s.each != nil {
 		s.each(&Record{Seq: s.last, Gone: true})
 	}
-	if !s.sets {
+	if !s.mayMove {
 		return nil
 	}
 	b, err := newBlock(s.name, s.index+1)

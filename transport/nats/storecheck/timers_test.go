@@ -20,7 +20,7 @@ func TestWipe(t *testing.T) {
 		if err := wipe(file); err != nil {
 			t.Error(err)
 		}
-		if there(file) {
+		if exists(file) {
 			t.Errorf("%s is there", file)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 	errMaxConsumers jetstream.ErrorCode = 10026
 )
 
-func isCrowded(err error) bool {
+func isConsumerLimit(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == errMaxConsumers
 }

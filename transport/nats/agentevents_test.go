@@ -25,9 +25,9 @@ func tellAgent(t *testing.T, b *Bus, subject, kind, body string) {
 	}
 }
 
-// TestToldIsNoCard checks that no message on the subjects beside the bucket is taken for a card or for an event about another agent, and that its
+// TestAgentEventIsNoCard checks that no message on the subjects beside the bucket is taken for a card or for an event about another agent, and that its
 // sender is Cortex, whatever it claims.
-func TestToldIsNoCard(t *testing.T) {
+func TestAgentEventIsNoCard(t *testing.T) {
 	n := newNode(t, ServerOptions{})
 	var mu sync.Mutex
 	var log bytes.Buffer
@@ -44,13 +44,13 @@ func TestToldIsNoCard(t *testing.T) {
 	if _, ok := receive(t, events).Payload.(*transport.Synced); !ok {
 		t.Fatal("want Synced first")
 	}
-	subject := toldSubject("acme", "a b*")
+	subject := agentEventSubject("acme", "a b*")
 	tellAgent(t, b, subject, "card", `{"agentId":"a b*","instance":"1","card":{"name":"a"}}`)
-	tellAgent(t, b, toldSubject("acme", "a"), "agent-event", `{"event":"deregistered","agentId":"b"}`)
-	tellAgent(t, b, toldSubject("acme", "a"), "agent-event", `{"event":"deregistered"}`)
-	tellAgent(t, b, toldSubject("acme", "a")+".1", "agent-event", `{"event":"deregistered","agentId":"a"}`)
-	tellAgent(t, b, toldSubject("other", "a"), "agent-event", `{"event":"deregistered","agentId":"a"}`)
-	tellAgent(t, b, toldSubject("acme", "a"), "agent-event", `{"event":"registered","agentId":"a","from":"a"}`)
+	tellAgent(t, b, agentEventSubject("acme", "a"), "agent-event", `{"event":"deregistered","agentId":"b"}`)
+	tellAgent(t, b, agentEventSubject("acme", "a"), "agent-event", `{"event":"deregistered"}`)
+	tellAgent(t, b, agentEventSubject("acme", "a")+".1", "agent-event", `{"event":"deregistered","agentId":"a"}`)
+	tellAgent(t, b, agentEventSubject("other", "a"), "agent-event", `{"event":"deregistered","agentId":"a"}`)
+	tellAgent(t, b, agentEventSubject("acme", "a"), "agent-event", `{"event":"registered","agentId":"a","from":"a"}`)
 	e := receive(t, events)
 	if p, ok := e.Payload.(*transport.AgentEvent); !ok || p.AgentID != "a" || p.Kind != "registered" || e.From != transport.Cortex || e.Tenant != "acme" {
 		t.Errorf("%+v came, want only what is told of a", e)
@@ -69,14 +69,14 @@ func (w writer) Write(p []byte) (int, error) { return w(p) }
 // TestSlowReaderOfTold checks that events that nobody handles are lost rather than accumulated.
 func TestSlowReaderOfTold(t *testing.T) {
 	b := newNode(t, ServerOptions{}).dial(t, nil)
-	l, err := b.listen("")
+	l, err := b.subscribeAgentEvents("")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.end()
-	const sent = 2 * toldPending
+	const sent = 2 * maxPendingAgentEvents
 	for i := range sent {
-		tellAgent(t, b, toldSubject("", "a"), "agent-event", fmt.Sprintf(`{"event":"e%d","agentId":"a"}`, i))
+		tellAgent(t, b, agentEventSubject("", "a"), "agent-event", fmt.Sprintf(`{"event":"e%d","agentId":"a"}`, i))
 	}
 	eventually(t, "all are delivered", func() bool {
 		n, err := l.sub.Delivered()
@@ -85,8 +85,8 @@ func TestSlowReaderOfTold(t *testing.T) {
 		}
 		return n == sent
 	})
-	if got := len(l.msgs); got > toldPending {
-		t.Errorf("%d events wait, want at most %d", got, toldPending)
+	if got := len(l.msgs); got > maxPendingAgentEvents {
+		t.Errorf("%d events wait, want at most %d", got, maxPendingAgentEvents)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

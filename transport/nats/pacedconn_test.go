@@ -40,8 +40,8 @@ func join(t *testing.T, n *node, creds string) *guest {
 	eventually(t, "it is known who it is", func() bool {
 		n.srv.visits.mu.Lock()
 		defer n.srv.visits.mu.Unlock()
-		if v := n.srv.visits.open[g.raw.LocalAddr().String()]; v != nil && v.let.Load().is != nil {
-			g.pace = v.let.Load().pace
+		if v := n.srv.visits.open[g.raw.LocalAddr().String()]; v != nil && v.limit.Load().is != nil {
+			g.pace = v.limit.Load().pace
 		}
 		return g.pace != nil
 	})
@@ -114,9 +114,9 @@ func TestSendersWaitForThisProcess(t *testing.T) {
 		}
 		return v.SlowConsumers
 	}
-	eventually(t, "who sends waits", func() bool { return guests[0].pace.crowded.Tokens() < 0 || slow() > 0 })
+	eventually(t, "who sends waits", func() bool { return guests[0].pace.behind.Tokens() < 0 || slow() > 0 })
 	ada.says(t, 1<<20)
-	if spare := ada.pace.crowded.Tokens(); spare < 0 {
+	if spare := ada.pace.behind.Tokens(); spare < 0 {
 		t.Errorf("another person waits for %v bytes", -spare)
 	}
 	close(end)
@@ -179,10 +179,10 @@ func TestHalfMessagesEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, part, p := &visits{}, make([]byte, 0, 4<<20), newEach(personMessage)
+	all, part, p := &pacedConns{}, make([]byte, 0, 4<<20), newEach(personMessage)
 	p.silence = time.Millisecond
-	v := all.add(c.(*net.TCPConn)).(*visit)
-	all.of(client.LocalAddr().(*net.TCPAddr).IP.String(), client.LocalAddr().(*net.TCPAddr).Port, &served{msgs: new(int64), part: &part}, p)
+	v := all.add(c.(*net.TCPConn)).(*pacedConn)
+	all.setPace(client.LocalAddr().(*net.TCPAddr).IP.String(), client.LocalAddr().(*net.TCPAddr).Port, &connState{msgs: new(int64), part: &part}, p)
 	read := func(want error) {
 		t.Helper()
 		if _, err := v.Read(make([]byte, 16)); !errors.Is(err, want) {

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// served is the server's internal state of a connection. The server's API reports most of it too late or not at all.
-type served struct {
+// connState is the server's internal state of a connection. The server's API reports most of it too late or not at all.
+type connState struct {
 	mu   *sync.RWMutex
 	most *int64  // limit of the bytes that wait to be sent to it, guarded by mu
 	wait *int64  // bytes that wait, guarded by mu
@@ -18,8 +18,8 @@ type served struct {
 	part *[]byte // buffer of a partly received message, of the goroutine that reads
 }
 
-// knowsServed returns an error for a version of the server in which [servedBy] would not find these fields.
-func knowsServed() error {
+// checkConnState returns an error for a version of the server in which [connStateOf] would not find these fields.
+func checkConnState() error {
 	c := reflect.TypeOf((*server.Server).GetClient).Out(0).Elem()
 	for _, field := range []struct {
 		in, name string
@@ -46,15 +46,15 @@ func knowsServed() error {
 	return nil
 }
 
-// servedBy returns a connection of a server; nil when it is closed.
-func servedBy(ns *server.Server, cid uint64) *served {
+// connStateOf returns a connection of a server; nil when it is closed.
+func connStateOf(ns *server.Server, cid uint64) *connState {
 	c := reflect.ValueOf(ns.GetClient(cid))
 	if c.IsNil() {
 		return nil
 	}
 	c = c.Elem()
 	out := c.FieldByName("out")
-	return &served{
+	return &connState{
 		mu:   (*sync.RWMutex)(c.FieldByName("mu").Addr().UnsafePointer()),
 		most: (*int64)(out.FieldByName("mp").Addr().UnsafePointer()),
 		wait: (*int64)(out.FieldByName("pb").Addr().UnsafePointer()),
@@ -63,23 +63,23 @@ func servedBy(ns *server.Server, cid uint64) *served {
 	}
 }
 
-// keep sets how many bytes may wait for the connection before the server closes it. The server's option is the same for all connections, while the
+// setMaxPending sets how many bytes may wait for the connection before the server closes it. The server's option is the same for all connections, while the
 // field is per connection: what an orchestrator needs would be too much for every connection of a stranger.
-func (s *served) keep(most int) {
+func (s *connState) setMaxPending(most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*s.most = int64(most)
 }
 
 // waiting returns how many bytes wait to be sent to the connection.
-func (s *served) waiting() int64 {
+func (s *connState) waiting() int64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return *s.wait
 }
 
 // sent returns how many messages the connection has sent.
-func (s *served) sent() int64 { return atomic.LoadInt64(s.msgs) }
+func (s *connState) sent() int64 { return atomic.LoadInt64(s.msgs) }
 
-// begun returns the bytes reserved for a partly received message. Only the goroutine that reads the connection may call it.
-func (s *served) begun() int { return cap(*s.part) }
+// partialBytes returns the bytes reserved for a partly received message. Only the goroutine that reads the connection may call it.
+func (s *connState) partialBytes() int { return cap(*s.part) }

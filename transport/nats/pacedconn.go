@@ -17,10 +17,10 @@ const (
 	newBurst = 16 << 10
 
 	// While this many bytes wait for one of this process's own connections, others are read more slowly.
-	crowd      = 8 << 20
-	crowdPace  = 4 << 20 // bytes a second of each agent or person
-	crowdBurst = 4 << 20
-	crowdLook  = 2 * time.Millisecond
+	maxOwnWaiting = 8 << 20
+	behindPace    = 4 << 20 // bytes a second of each agent or person
+	behindBurst   = 4 << 20
+	behindPoll    = 2 * time.Millisecond
 
 	fewBytes = 2 << 10 // read at once from senders of small messages, each of which is charged after it was read
 
@@ -32,7 +32,7 @@ const (
 // pace bounds how fast the messages of an agent or a person are read, over all its connections.
 type pace struct {
 	bytes   *rate.Limiter
-	crowded *rate.Limiter // the same, while this process is behind
+	behind  *rate.Limiter // the same, while this process is behind
 	message int           // additional bytes that each message counts for
 	parts   chan struct{} // holds one for each large message that is being received
 	silence time.Duration // a connection that stops for so long within a large message is closed
@@ -40,31 +40,31 @@ type pace struct {
 
 func newEach(message int) *pace {
 	return &pace{
-		bytes: rate.NewLimiter(eachPace, eachBurst), crowded: rate.NewLimiter(crowdPace, crowdBurst), message: message,
+		bytes: rate.NewLimiter(eachPace, eachBurst), behind: rate.NewLimiter(behindPace, behindBurst), message: message,
 		parts: make(chan struct{}, largeParts), silence: partSilence,
 	}
 }
 
-// visits are the connections of others to a server with keys. They are read no faster than their users may send: the server passes what it has read
+// pacedConns are the connections of others to a server with keys. They are read no faster than their users may send: the server passes what it has read
 // on at once, and closes the receiving connection, the orchestrator's, when that does not keep up.
-type visits struct {
-	own atomic.Pointer[map[uint64]*served] // connections of this process
+type pacedConns struct {
+	own atomic.Pointer[map[uint64]*connState] // connections of this process
 
 	mu   sync.Mutex
-	open map[string]*visit // by remote address
+	open map[string]*pacedConn // by remote address
 }
 
-// visit is one of these connections. It embeds a TCP connection because the server uses vectored writes only for that type.
-type visit struct {
+// pacedConn is one of these connections. It embeds a TCP connection because the server uses vectored writes only for that type.
+type pacedConn struct {
 	*net.TCPConn
-	all  *visits
-	from string
-	let  atomic.Pointer[admission]
-	part atomic.Pointer[pace] // the pace that counts its large message in parts; nil: none
-	met  sync.Once
-	know chan struct{} // closed when its user is known
-	once sync.Once
-	done chan struct{}
+	all      *pacedConns
+	from     string
+	limit    atomic.Pointer[readLimit]
+	part     atomic.Pointer[pace] // the pace that counts its large message in parts; nil: none
+	knowOnce sync.Once
+	known    chan struct{} // closed when its user is known
+	once     sync.Once
+	done     chan struct{}
 
 	// For the goroutine that reads.
 	got   int   // bytes of the last read
@@ -73,50 +73,50 @@ type visit struct {
 	timed bool  // it has a read deadline
 }
 
-// admission is how a visit is read.
-type admission struct {
-	pace *pace   // nil: unlimited
-	is   *served // nil: not known yet
+// readLimit is how a pacedConn is read.
+type readLimit struct {
+	pace *pace      // nil: unlimited
+	is   *connState // nil: not known yet
 }
 
-func (v *visits) add(c *net.TCPConn) net.Conn {
-	is := &visit{TCPConn: c, all: v, from: c.RemoteAddr().String(), know: make(chan struct{}), done: make(chan struct{})}
-	is.let.Store(&admission{pace: &pace{bytes: rate.NewLimiter(newPace, newBurst)}})
+func (v *pacedConns) add(c *net.TCPConn) net.Conn {
+	is := &pacedConn{TCPConn: c, all: v, from: c.RemoteAddr().String(), known: make(chan struct{}), done: make(chan struct{})}
+	is.limit.Store(&readLimit{pace: &pace{bytes: rate.NewLimiter(newPace, newBurst)}})
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.open == nil {
-		v.open = map[string]*visit{}
+		v.open = map[string]*pacedConn{}
 	}
 	v.open[is.from] = is
 	return is
 }
 
-// of sets the pace of the connection from an address; nil is unlimited.
-func (v *visits) of(ip string, port int, is *served, p *pace) {
+// setPace sets the pace of the connection from an address; nil is unlimited.
+func (v *pacedConns) setPace(ip string, port int, is *connState, p *pace) {
 	if v == nil {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if c := v.open[net.JoinHostPort(ip, strconv.Itoa(port))]; c != nil {
-		c.let.Store(&admission{p, is})
-		c.met.Do(func() { close(c.know) })
+		c.limit.Store(&readLimit{p, is})
+		c.knowOnce.Do(func() { close(c.known) })
 	}
 }
 
-// keep records which connections are this process's own.
-func (v *visits) keep(ns *server.Server, own []uint64) {
+// setOwn records which connections are this process's own.
+func (v *pacedConns) setOwn(ns *server.Server, own []uint64) {
 	if v == nil {
 		return
 	}
-	was, is := v.own.Load(), make(map[uint64]*served, len(own))
+	was, is := v.own.Load(), make(map[uint64]*connState, len(own))
 	for _, cid := range own {
-		var c *served
+		var c *connState
 		if was != nil {
 			c = (*was)[cid]
 		}
 		if c == nil {
-			c = servedBy(ns, cid)
+			c = connStateOf(ns, cid)
 		}
 		if c != nil {
 			is[cid] = c
@@ -125,14 +125,14 @@ func (v *visits) keep(ns *server.Server, own []uint64) {
 	v.own.Store(&is)
 }
 
-// crowded reports whether much waits to be read by this process.
-func (v *visits) crowded() bool {
+// isBehind reports whether much waits to be read by this process.
+func (v *pacedConns) isBehind() bool {
 	own := v.own.Load()
 	if own == nil {
 		return false
 	}
 	for _, c := range *own {
-		if c.waiting() > crowd {
+		if c.waiting() > maxOwnWaiting {
 			return true
 		}
 	}
@@ -140,40 +140,40 @@ func (v *visits) crowded() bool {
 }
 
 // Read implements [net.Conn]. It returns data when the pace allows it, so that TCP slows the sender down.
-func (c *visit) Read(b []byte) (int, error) {
-	c.settle(c.let.Load())
+func (c *pacedConn) Read(b []byte) (int, error) {
+	c.charge(c.limit.Load())
 	if c.few {
 		b = b[:min(len(b), fewBytes)]
 	}
 	n, err := c.TCPConn.Read(b)
 	c.got = n
-	if a := c.let.Load(); a.is == nil && a.pace != nil {
-		c.pause(spend(a.pace.bytes, time.Now(), n), c.know)
+	if a := c.limit.Load(); a.is == nil && a.pace != nil {
+		c.pause(spend(a.pace.bytes, time.Now(), n), c.known)
 	}
-	p := c.let.Load().pace // the user may be known by now
+	p := c.limit.Load().pace // the user may be known by now
 	if p == nil || n == 0 || p.parts == nil {
 		return n, err
 	}
-	if c.pause(spend(p.bytes, time.Now(), n), nil) && c.begin(p) && c.all.crowded() {
-		for end := time.Now().Add(spend(p.crowded, time.Now(), n)); time.Now().Before(end) && c.all.crowded() && c.pause(crowdLook, nil); {
+	if c.pause(spend(p.bytes, time.Now(), n), nil) && c.beginPart(p) && c.all.isBehind() {
+		for end := time.Now().Add(spend(p.behind, time.Now(), n)); time.Now().Before(end) && c.all.isBehind() && c.pause(behindPoll, nil); {
 		}
 	}
 	return n, err
 }
 
-// settle charges the messages that the server has found in the last read, all of which it has parsed.
-func (c *visit) settle(a *admission) {
+// charge charges the messages that the server has found in the last read, all of which it has parsed.
+func (c *pacedConn) charge(a *readLimit) {
 	if a.pace == nil || a.is == nil {
-		c.end()
+		c.endPart()
 		return
 	}
 	sent := a.is.sent()
 	cost := int(sent-c.sent) * a.pace.message
 	spend(a.pace.bytes, time.Now(), cost)
 	c.sent, c.few = sent, cost > c.got
-	large := a.is.begun() > largePart
+	large := a.is.partialBytes() > largePart
 	if !large {
-		c.end()
+		c.endPart()
 	}
 	if large || c.timed {
 		var by time.Time
@@ -185,8 +185,8 @@ func (c *visit) settle(a *admission) {
 	}
 }
 
-// begin waits until a large message may be received. It returns false when the visit ends.
-func (c *visit) begin(p *pace) bool {
+// beginPart waits until a large message may be received. It returns false when the connection ends.
+func (c *pacedConn) beginPart(p *pace) bool {
 	if c.part.Load() != nil {
 		return true
 	}
@@ -198,22 +198,22 @@ func (c *visit) begin(p *pace) bool {
 	c.part.Store(p)
 	select {
 	case <-c.done: // Close may have missed the part
-		c.end()
+		c.endPart()
 		return false
 	default:
 		return true
 	}
 }
 
-// end lets another large message begin.
-func (c *visit) end() {
+// endPart lets another large message begin.
+func (c *pacedConn) endPart() {
 	if p := c.part.Swap(nil); p != nil {
 		<-p.parts
 	}
 }
 
-// pause waits for d or until over is closed; it returns false when the visit ends.
-func (c *visit) pause(d time.Duration, over <-chan struct{}) bool {
+// pause waits for d or until over is closed; it returns false when the connection ends.
+func (c *pacedConn) pause(d time.Duration, over <-chan struct{}) bool {
 	if d <= 0 {
 		return true
 	}
@@ -230,10 +230,10 @@ func (c *visit) pause(d time.Duration, over <-chan struct{}) bool {
 }
 
 // Close implements [net.Conn].
-func (c *visit) Close() error {
+func (c *pacedConn) Close() error {
 	c.once.Do(func() {
 		close(c.done)
-		c.end()
+		c.endPart()
 		c.all.mu.Lock()
 		defer c.all.mu.Unlock()
 		if c.all.open[c.from] == c {

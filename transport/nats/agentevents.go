@@ -9,21 +9,21 @@ import (
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
-// toldPending bounds the events about agents that wait for a slow handler; further ones are lost.
-const toldPending = 1024
+// maxPendingAgentEvents bounds the events about agents that wait for a slow handler; further ones are lost.
+const maxPendingAgentEvents = 1024
 
-// told is a subscription to Cortex's events about a tenant's agents. They are not in the bucket, and none of them is a card.
-type told struct {
+// agentEvents is a subscription to Cortex's events about a tenant's agents. They are not in the bucket, and none of them is a card.
+type agentEvents struct {
 	bus   *Bus
 	topic transport.Topic
 	sub   *natsgo.Subscription
 	msgs  chan *natsgo.Msg
 }
 
-func (b *Bus) listen(tenant string) (*told, error) {
-	l := &told{bus: b, topic: transport.Cards(tenant), msgs: make(chan *natsgo.Msg, toldPending)}
+func (b *Bus) subscribeAgentEvents(tenant string) (*agentEvents, error) {
+	l := &agentEvents{bus: b, topic: transport.Cards(tenant), msgs: make(chan *natsgo.Msg, maxPendingAgentEvents)}
 	var err error
-	l.sub, err = b.nc.Subscribe(toldFilter(tenant), func(m *natsgo.Msg) {
+	l.sub, err = b.nc.Subscribe(agentEventFilter(tenant), func(m *natsgo.Msg) {
 		select {
 		case l.msgs <- m:
 		default:
@@ -33,17 +33,17 @@ func (b *Bus) listen(tenant string) (*told, error) {
 }
 
 // end removes the subscription.
-func (l *told) end() { _ = l.sub.Unsubscribe() }
+func (l *agentEvents) end() { _ = l.sub.Unsubscribe() }
 
 // run passes events to handle until ctx ends.
-func (l *told) run(ctx context.Context, handle func(*transport.Event)) {
+func (l *agentEvents) run(ctx context.Context, handle func(*transport.Event)) {
 	defer l.end()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case m := <-l.msgs:
-			e, err := decodeTold(m, l.topic)
+			e, err := decodeAgentEvent(m, l.topic)
 			if err != nil {
 				l.bus.log.Warn("event of an agent cannot be read", "subject", oneLine(m.Subject, 200), "err", err)
 				continue
@@ -53,9 +53,9 @@ func (l *told) run(ctx context.Context, handle func(*transport.Event)) {
 	}
 }
 
-// decodeTold decodes an event about an agent. Its sender is Cortex: the server's permissions reserve the subject for it.
-func decodeTold(m *natsgo.Msg, t transport.Topic) (*transport.Event, error) {
-	agent, err := parseToldSubject(m.Subject)
+// decodeAgentEvent decodes an event about an agent. Its sender is Cortex: the server's permissions reserve the subject for it.
+func decodeAgentEvent(m *natsgo.Msg, t transport.Topic) (*transport.Event, error) {
+	agent, err := parseAgentEventSubject(m.Subject)
 	if err != nil {
 		return nil, err
 	}
