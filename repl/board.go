@@ -8,6 +8,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/client"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -110,7 +111,7 @@ func (b *board) retried(u *a2a.TaskStatusUpdateEvent, width int, s style) string
 	if u.Status.Message == nil {
 		return ""
 	}
-	return s.yellow("↻") + " " + s.dim(fit(oneLine(transport.Text(u.Status.Message.Parts)), max(width-3, 1)))
+	return s.yellow("↻") + " " + s.dim(table.Fit(oneLine(transport.Text(u.Status.Message.Parts)), max(width-3, 1)))
 }
 
 // settled removes a delegation and returns the line that says how it went, or that it goes on with another attempt.
@@ -164,23 +165,23 @@ func (d *delegation) line(now time.Time, width int, s style) string {
 // layout returns "agent  text  time" in at most width-1 columns; text gives way. A terminal whose last column is
 // written to may wrap, which would break repainting.
 func layout(agent, text, took string, width int) string {
-	agent = fit(agent, max(width/3, 8))
-	used := textWidth(agent)
+	agent = table.Fit(agent, max(width/3, 8))
+	used := table.Width(agent)
 	if took != "" {
 		took = "  " + took
-		used += textWidth(took)
+		used += table.Width(took)
 	}
 	if room := width - 1 - used - 2; text != "" && room >= 4 {
-		text = "  " + fit(text, room)
+		text = "  " + table.Fit(text, room)
 	} else {
 		text = ""
 	}
-	return fit(agent+text+took, max(width-1, 1))
+	return table.Fit(agent+text+took, max(width-1, 1))
 }
 
 // failedLayout is a layout with the reason at the end: it matters more than what was asked.
 func failedLayout(d *delegation, took, reason string, width int) string {
-	reason = fit(reason, max(width/2, 8))
+	reason = table.Fit(reason, max(width/2, 8))
 	return layout(d.agent, d.text, strings.TrimLeft(took+"  "+reason, " "), width)
 }
 

@@ -12,8 +12,8 @@ func columns(words []string, width int) string {
 	const gap = 2
 	widest := 1
 	for i, w := range words {
-		words[i] = fit(oneLine(w), max(width-1, 1))
-		widest = max(widest, textWidth(words[i]))
+		words[i] = table.Fit(oneLine(w), max(width-1, 1))
+		widest = max(widest, table.Width(words[i]))
 	}
 	across := max(1, (width-1+gap)/(widest+gap))
 	down := (len(words) + across - 1) / across

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"github.com/agnivade/levenshtein"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -133,7 +135,7 @@ func (c *chat) command(ctx context.Context, name, args string) (quit bool) {
 	if near := nearest(name); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	c.warn(fmt.Sprintf("no command %s; %s (a message may begin with a space)", fit(oneLine(name), 30), hint))
+	c.warn(fmt.Sprintf("no command %s; %s (a message may begin with a space)", table.Fit(oneLine(name), 30), hint))
 	return false
 }
 

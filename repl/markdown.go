@@ -11,6 +11,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // What parts of a text look like, as parameters of a colour sequence.
@@ -64,7 +66,7 @@ func (u *unit) layout(width int, hard bool, s style) []string {
 	if u.gap {
 		lines = append(lines, strings.TrimRight(s.paintAll(u.above), " "))
 	}
-	room := width - 1 - textWidth(plainText(u.rest))
+	room := width - 1 - table.Width(plainText(u.rest))
 	for i, line := range u.body(max(room, 1), hard) {
 		before := u.rest
 		if i == 0 {
@@ -166,7 +168,7 @@ func (w *walker) within(prefix, first []span, f func()) {
 		first = prefix
 	}
 	outer := w.rest
-	deep := textWidth(plainText(outer))+textWidth(plainText(prefix)) > w.width/2
+	deep := table.Width(plainText(outer))+table.Width(plainText(prefix)) > w.width/2
 	if !deep {
 		w.first = append(w.first[:len(w.first):len(w.first)], first...)
 		w.rest = append(outer[:len(outer):len(outer)], prefix...)
@@ -190,7 +192,7 @@ func (w *walker) list(n *ast.List) {
 			mark = strconv.Itoa(number) + string(n.Marker) + " "
 			number++
 		}
-		w.within([]span{{strings.Repeat(" ", textWidth(mark)), w.look}}, []span{{mark, w.look}}, func() { w.blocks(item) })
+		w.within([]span{{strings.Repeat(" ", table.Width(mark)), w.look}}, []span{{mark, w.look}}, func() { w.blocks(item) })
 	}
 }
 
@@ -219,7 +221,7 @@ func (w *walker) code(n ast.Node) {
 				return [][]span{nil}
 			}
 			spans := []span{{indent + line, look}}
-			if !hard || textWidth(indent+line) <= width {
+			if !hard || table.Width(indent+line) <= width {
 				return [][]span{spans}
 			}
 			return wrapSpans(spans, width, true)
@@ -280,7 +282,7 @@ func expandTabs(line string) string {
 			at += stop - at%stop
 		}
 		b.WriteString(cell)
-		at += textWidth(cell)
+		at += table.Width(cell)
 	}
 	return b.String()
 }

@@ -34,7 +34,7 @@ func (w *walker) table(n *extast.Table) func(int, bool) [][]span {
 		for _, row := range rows {
 			for i, cell := range row {
 				for line := range strings.SplitSeq(plainText(cell), "\n") {
-					widths[i] = max(widths[i], textWidth(line), 1)
+					widths[i] = max(widths[i], table.Width(line), 1)
 				}
 			}
 		}
@@ -76,7 +76,7 @@ func tableRow(row [][]span, widths []int, align []extast.Alignment, gap int) [][
 			if y < len(cell) {
 				text = cell[y]
 			}
-			left, free := 0, max(widths[i]-textWidth(plainText(text)), 0)
+			left, free := 0, max(widths[i]-table.Width(plainText(text)), 0)
 			switch align[i] {
 			case extast.AlignRight:
 				left = free

@@ -13,6 +13,7 @@ import (
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
 	"github.com/cortex-orchestrator/cortex/internal/lookalike"
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -282,7 +283,7 @@ func changeText(c change) (text, look string) {
 			return fmt.Sprintf("%s %s: it %s", c.agent, c.kind, c.mark), lookYellow
 		}
 		if c.text != "" {
-			return fmt.Sprintf("%s %s (%s)", c.agent, c.kind, fit(c.text, maxDescribed)), lookDim
+			return fmt.Sprintf("%s %s (%s)", c.agent, c.kind, table.Fit(c.text, maxDescribed)), lookDim
 		}
 	}
 	return c.agent + " " + string(c.kind), lookDim

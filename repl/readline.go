@@ -11,6 +11,8 @@ import (
 
 	"github.com/chzyer/readline"
 	"github.com/rivo/uniseg"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // lineEditor is the editor on a terminal that understands cursor movements.
@@ -109,7 +111,7 @@ func newLineEditor(in io.Reader, s screen, history []string, take func() string,
 
 func (e *lineEditor) readLine(prompt string) (string, error) {
 	e.rl.SetPrompt(prompt)
-	e.prompt = textWidth(prompt)
+	e.prompt = table.Width(prompt)
 	_, _ = io.WriteString(e.out, pasteOn)
 	line, err := e.rl.Readline()
 	_, _ = io.WriteString(e.out, pasteOff)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -64,7 +65,7 @@ func (c *chat) recap(ctx context.Context, id string) error {
 		if line.Kind == LineUser {
 			c.last, c.lastFiles = line.Text, nil
 		}
-		text := c.ui.style.dim(fit(speaker(line)+": "+oneLine(line.Text), width-1))
+		text := c.ui.style.dim(table.Fit(speaker(line)+": "+oneLine(line.Text), width-1))
 		if whole := Sanitize(speaker(line) + ": " + line.Text); i == len(last)-1 && strings.Count(whole, "\n") < height/2 && len(whole) < height/2*width {
 			text = render(whole, width, c.ui.style, lookDim)
 		}

@@ -26,7 +26,7 @@ func (c *chat) help() {
 	}
 	text := t.Render(width-1, nil)
 	for _, note := range notes {
-		text += strings.Join(Wrap(note, width-1), "\n") + "\n"
+		text += strings.Join(table.Wrap(note, width-1), "\n") + "\n"
 	}
 	c.ui.Print(text)
 }
@@ -79,7 +79,7 @@ func (c *chat) showWhy(ctx context.Context, _ string) error {
 // say shows a text that may be anybody's, broken between its words.
 func (c *chat) say(text string) {
 	width, _ := c.ui.size()
-	c.ui.Print(wrapText(Sanitize(text), width-1))
+	c.ui.Print(WrapText(Sanitize(text), width-1))
 }
 
 func (c *chat) showUsage(ctx context.Context, _ string) error {
@@ -127,7 +127,7 @@ func (c *chat) explain(ctx context.Context) {
 		return
 	}
 	width, _ := c.ui.size()
-	for line := range strings.SplitSeq(strings.TrimSuffix(wrapText(Sanitize(text), width-1), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSuffix(WrapText(Sanitize(text), width-1), "\n"), "\n") {
 		c.ui.Print(c.ui.style.dim(line))
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // span is a piece of text that looks the same all over: look has the parameters of its colours, "" is none.
@@ -58,22 +60,22 @@ func wrapSpans(spans []span, width int, hard bool) [][]span {
 		end += begin
 		from, at, used := begin, begin, 0
 		for _, word := range words(text[begin:end]) {
-			w := textWidth(strings.TrimRight(word, " "))
+			w := table.Width(strings.TrimRight(word, " "))
 			if used > 0 && used+w > width {
 				cut(from, at)
 				from, used = at, 0
 			}
 			for hard && w > width {
-				part := upTo(word, width)
+				part := table.UpTo(word, width)
 				if part == "" {
 					part, _, _, _ = uniseg.FirstGraphemeClusterInString(word, -1)
 				}
 				at += len(part)
 				cut(from, at)
-				word, from, w = word[len(part):], at, w-textWidth(part)
+				word, from, w = word[len(part):], at, w-table.Width(part)
 			}
 			at += len(word)
-			used += textWidth(word)
+			used += table.Width(word)
 		}
 		cut(from, end)
 		begin = end + 1
@@ -99,12 +101,12 @@ func words(line string) []string {
 
 func wideLast(s string) bool {
 	r, _ := utf8.DecodeLastRuneInString(s)
-	return textWidth(string(r)) > 1
+	return table.Width(string(r)) > 1
 }
 
 func wideFirst(s string) bool {
 	r, _ := utf8.DecodeRuneInString(s)
-	return textWidth(string(r)) > 1
+	return table.Width(string(r)) > 1
 }
 
 // cutSpans returns spans, and those wider than width cut, with an ellipsis. What takes no width is bounded as well.
@@ -115,7 +117,7 @@ func cutSpans(spans []span, width int) []span {
 	for end < len(text) && !utf8.RuneStart(text[end]) {
 		end--
 	}
-	if end = len(upTo(text[:end], width)); end == len(text) {
+	if end = len(table.UpTo(text[:end], width)); end == len(text) {
 		return spans
 	}
 	rest := slicer{spans: merged(spans)}
@@ -161,8 +163,8 @@ func merged(spans []span) []span {
 	return all
 }
 
-// wrapText returns a text of lines, each broken between its words; what goes on stands below the beginning of its line.
-func wrapText(text string, width int) string {
+// WrapText breaks the lines of text that are wider than width between words. Continuation lines have the indentation of their line.
+func WrapText(text string, width int) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		line = strings.ReplaceAll(line, "\t", "    ")

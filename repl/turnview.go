@@ -7,6 +7,7 @@ import (
 
 	"github.com/a2aproject/a2a-go/v2/a2a"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -183,14 +184,14 @@ func (v *turnView) paint() {
 	room := max(min(height-3, 12), 1)
 	for i, d := range v.board.open {
 		if i == room-1 && len(v.board.open) > room {
-			lines = append(lines, s.dim(fit("… and "+count(len(v.board.open)-i, "more task"), width-1)))
+			lines = append(lines, s.dim(table.Fit("… and "+count(len(v.board.open)-i, "more task"), width-1)))
 			break
 		}
 		lines = append(lines, d.line(now, width, s))
 	}
 	idle := len(lines) == 0
 	if v.typed != "" {
-		lines = append(lines, s.dim("> "+fit(v.typed, width-3)))
+		lines = append(lines, s.dim("> "+table.Fit(v.typed, width-3)))
 	}
 	if v.out != nil {
 		if now.Sub(v.drawn) < v.pause {
@@ -206,7 +207,7 @@ func (v *turnView) paint() {
 		return
 	}
 	if waited := now.Sub(v.start); idle && waited >= redraw {
-		lines = append([]string{s.dim(fit(waiting(waited), width-1))}, lines...)
+		lines = append([]string{s.dim(table.Fit(waiting(waited), width-1))}, lines...)
 	}
 	v.ui.Live(lines)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/cortex-orchestrator/cortex/internal/table"
 )
 
 // editor reads lines that a person types.
@@ -258,7 +260,7 @@ func (u *ui) liveRows() int {
 	width, _ := u.size()
 	rows := 0
 	for _, line := range u.live {
-		rows += max((textWidth(Sanitize(line))+width-1)/width, 1)
+		rows += max((table.Width(Sanitize(line))+width-1)/width, 1)
 	}
 	return rows
 }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/cortex-orchestrator/cortex/internal/table"
 	"github.com/cortex-orchestrator/cortex/repl"
 )
 
@@ -121,7 +122,7 @@ func (e *env) put(format string, args ...any) {
 			width = w
 		}
 	}
-	fmt.Fprint(e.stdout, strings.Join(repl.Wrap(fmt.Sprintf(format, args...), width-3), "\n")+" ")
+	fmt.Fprint(e.stdout, strings.Join(table.Wrap(fmt.Sprintf(format, args...), width-3), "\n")+" ")
 }
 
 // offerModel asks whether a model is to decide. It is not answered at the end of the input.
