@@ -19,17 +19,16 @@ const (
 	clockLeast = 10 * time.Minute // a smaller difference is ignored
 	clockTold  = time.Hour        // a smaller difference is neither logged nor shown in /readyz
 
-	// unprovenFor is how long a difference between two runs of the service counts, in time that the service runs: nothing tells a machine
-	// that was off from a clock that was wrong, and a day leaves time to read the warning.
+	// unprovenFor is how long a difference between two runs of the service counts, in running time of the service. A machine that was off
+	// cannot be told from a clock that was wrong, and a day leaves time to read the warning.
 	unprovenFor = 24 * time.Hour
 )
 
 func clockFile(data string) string { return filepath.Join(data, "clock.json") }
 
-// wallClock says how old something is that was dated by the wall clock. A clock that was behind and is set right makes what is minutes old
-// look as old as the clock was wrong, and whatever deletes by age would delete it. So wallClock compares the wall clock with the time that
-// has passed, remembers by how much the clock went forward, and takes what was dated before for as much younger. Its methods are safe for
-// concurrent use.
+// wallClock corrects timestamps of the wall clock. When a clock that was slow is set forward, records that are minutes old look as old as the
+// clock was wrong, and everything that deletes by age would delete them. So wallClock compares the wall clock with the time that has passed,
+// remembers each step forward, and moves earlier timestamps forward by as much. Its methods are safe for concurrent use.
 type wallClock struct {
 	now    func() time.Time
 	passed func() time.Duration // since some fixed moment; it does not follow the wall clock
@@ -45,7 +44,7 @@ type wallClock struct {
 	sets  int           // how often the clock was set, in either direction
 }
 
-// clockStep is how far the clock went forward beyond the time that passed.
+// clockStep is a step of the clock forward, beyond the time that passed.
 type clockStep struct {
 	From time.Time     `json:"from"` // what the clock showed before
 	By   time.Duration `json:"by"`
@@ -103,18 +102,18 @@ func (c *wallClock) read() time.Time {
 	return now
 }
 
-// step takes in that the clock went by so much further than the time that passed, or back when it is negative; c.mu is held.
+// step records that the clock went further than the time that passed, by so much; a negative step went back. The caller holds c.mu.
 func (c *wallClock) step(by time.Duration) {
 	told := by.Abs() >= clockTold
 	if told {
 		c.log.Warn("the clock was set, or the machine slept: what was dated before is kept as if it had not been set", "by", by.Round(time.Second), "now", c.last)
 	}
 	if by > 0 {
-		// When that has passed, everything dated before the step is older than what is kept.
+		// After that time, everything dated before the step is older than --retain keeps it.
 		c.steps = append(c.steps, clockStep{From: c.last.Add(-by), By: by, Left: max(c.retain, erase.LooseFor) + unprovenFor, Told: told})
 		return
 	}
-	for back := -by; back > 0 && len(c.steps) > 0; { // it undoes the last steps forward
+	for back := -by; back > 0 && len(c.steps) > 0; { // a step back undoes the last steps forward
 		last := &c.steps[len(c.steps)-1]
 		undone := min(back, last.By)
 		back, last.By = back-undone, last.By-undone
@@ -124,7 +123,7 @@ func (c *wallClock) step(by time.Duration) {
 	}
 }
 
-// dated returns when something happened that is dated t, by the clock as it goes now.
+// dated corrects the timestamp t: it returns the time by the clock as it is now.
 func (c *wallClock) dated(t time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +156,7 @@ func (c *wallClock) trouble() []string {
 	return lines
 }
 
-// save writes file; c.mu is held, or nobody else has c yet. A failure only shortens the memory.
+// save writes file. The caller holds c.mu, or is the only user of c. A failure is harmless: the next run remembers fewer steps.
 func (c *wallClock) save() {
 	if c.file == "" {
 		return
@@ -170,7 +169,7 @@ func (c *wallClock) save() {
 	}
 }
 
-// watch compares until ctx ends.
+// watch reads the clock once a minute until ctx ends.
 func (c *wallClock) watch(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
