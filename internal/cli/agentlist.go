@@ -30,7 +30,7 @@ func (l *listFlags) add(f *pflag.FlagSet) {
 	l.limit.add(f)
 }
 
-// filter returns what the flags ask for.
+// filter returns the query that the flags describe.
 func (l *listFlags) filter() (registry.Query, error) {
 	q := l.query
 	for _, s := range l.states {
@@ -49,7 +49,7 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 		return err
 	}
 	offers := registry.Offers(records, q.Ability)
-	for i := range offers { // as many, in their own order
+	for i := range offers { // the same number, in the order of the offers
 		records[i] = offers[i].Record
 	}
 	if len(records) == 0 {
@@ -75,7 +75,7 @@ func (e *env) listAgents(b *backend, q registry.Query, l limit, asJSON bool) err
 	return nil
 }
 
-// agentInfos returns agents as they are listed.
+// agentInfos converts records to the rows of a list.
 func agentInfos(records []*registry.Record, alike *lookalikes) []repl.AgentInfo {
 	now := time.Now()
 	list := make([]repl.AgentInfo, len(records))
@@ -92,7 +92,7 @@ func agentInfos(records []*registry.Record, alike *lookalikes) []repl.AgentInfo 
 	return list
 }
 
-// sayNone says that nobody fits, of all that are known: those that are online, and those that are listed also while they are not.
+// sayNone prints that no agent matches, and how many agents are known: online, and offline but listed.
 func (e *env) sayNone(known []*registry.Record) {
 	online := 0
 	for _, r := range known {

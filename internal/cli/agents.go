@@ -75,7 +75,7 @@ func (e *env) newAbilities(asJSON *bool) *cobra.Command {
 	return c
 }
 
-// withBackend calls f with what the running Cortex knows.
+// withBackend joins the running Cortex and calls f with a backend on it.
 func (e *env) withBackend(ctx context.Context, f func(context.Context, *backend) error) error {
 	log := e.settings.logger(e.stderr, slog.LevelError)
 	l, err := e.settings.mustJoin(ctx, "look", log, nil)

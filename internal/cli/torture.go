@@ -76,7 +76,7 @@ status is 1 when anything is wrong; then everything that was written is kept.`,
 	return c
 }
 
-// newTortured is a command that a run starts as a process of its own.
+// newTortured returns a hidden command that a torture run starts as a separate process.
 func (e *env) newTortured(use, short string, args []string, do func(ctx context.Context, args []string, log *slog.Logger) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: "  cortex torture " + use, Hidden: true, Args: exactArgs(args...),
@@ -86,7 +86,7 @@ func (e *env) newTortured(use, short string, args []string, do func(ctx context.
 	}
 }
 
-// torture makes a run in a folder that is removed when nothing is wrong, unless it is to be kept.
+// torture runs the torture test in a folder, which it removes after a run without errors unless keep is given.
 func (e *env) torture(ctx context.Context, cfg torture.Config, keep string, asJSON bool) error {
 	var err error
 	if cfg.Program, err = os.Executable(); err != nil {
@@ -96,7 +96,7 @@ func (e *env) torture(ctx context.Context, cfg torture.Config, keep string, asJS
 		if cfg.Folder, err = os.MkdirTemp("", "cortex-torture-"); err != nil {
 			return err
 		}
-	} else if cfg.Folder, err = filepath.Abs(keep); err != nil { // its processes run in it
+	} else if cfg.Folder, err = filepath.Abs(keep); err != nil { // absolute: the processes run in it
 		return err
 	}
 	cfg.Long = min(2, cfg.Conversations)
