@@ -49,7 +49,7 @@ const maxInline = 512
 // keyboard reads a terminal for the line editor. It converts a paste to text on one line, so that pasted newlines do not submit it; it drops keys
 // that the editor misinterprets; and it can insert wakeMark between two keys.
 //
-//	It reads only on request: what is typed between two lines stays in the terminal.
+// It reads only on request: what is typed between two lines stays in the terminal.
 type keyboard struct {
 	source io.Reader
 	empty  func() bool // reports whether the line is empty

@@ -15,7 +15,9 @@ import (
 
 // lineEditor is the editor for a terminal with cursor movements.
 //
-//	The library is not safe for concurrent use at every moment: it redraws the prompt when nobody reads, and changes its buffer without a lock when a line is submitted. So only the library's own goroutine draws on the screen: notices reach it as a key, see keyboard.wake, and are shown in the input filter, which runs only while a line is being read.
+// The library is not safe for concurrent use at every moment: it redraws the prompt when nobody reads, and changes its buffer without a lock when a
+// line is submitted. So only the library's own goroutine draws on the screen: notices reach it as a key, see keyboard.wake, and are shown in the
+// input filter, which runs only while a line is being read.
 type lineEditor struct {
 	rl   *readline.Instance
 	fd   int

@@ -39,7 +39,7 @@ var errEdit = errors.New("edit")
 // whole lines appear above it. Otherwise it is busy: text is streamed, and while the cursor is at the beginning of a line, the live lines below the
 // text are repainted.
 //
-//	Notices come from other goroutines at any time. Each is shown as a whole, as soon as it does not disturb other output.
+// Notices come from other goroutines at any time. Each is shown as a whole, as soon as it does not disturb other output.
 type ui struct {
 	screen
 	interrupts <-chan os.Signal
