@@ -31,25 +31,25 @@ func clockFile(data string) string { return filepath.Join(data, "clock.json") }
 // remembers each step forward, and moves earlier timestamps forward by as much. Its methods are safe for concurrent use.
 type wallClock struct {
 	now    func() time.Time
-	passed func() time.Duration // since some fixed moment; it does not follow the wall clock
-	file   string               // where the steps are kept for the next run; "" for nowhere
-	retain time.Duration        // how long conversations are kept; 0 for ever
+	passed func() time.Duration // since a fixed moment; it does not follow the wall clock
+	file   string               // stores the steps for the next run; "" for no file
+	retain time.Duration        // how long conversations are kept; 0 is unlimited
 	log    *slog.Logger
 
 	mu    sync.Mutex
-	last  time.Time     // of the wall clock, at the last look
-	at    time.Duration // passed then
-	saved time.Duration // passed at the last write of file
+	last  time.Time     // the wall clock at the last comparison
+	at    time.Duration // the time passed at the last comparison
+	saved time.Duration // the time passed at the last write of file
 	steps []clockStep   // forward, oldest first
 	sets  int           // how often the clock was set, in either direction
 }
 
 // clockStep is a step of the clock forward, beyond the time that passed.
 type clockStep struct {
-	From time.Time     `json:"from"` // what the clock showed before
+	From time.Time     `json:"from"` // the clock before the step
 	By   time.Duration `json:"by"`
-	Left time.Duration `json:"left"` // how much longer the step counts, in time that the service runs
-	Told bool          `json:"told"` // it is shown in /readyz
+	Left time.Duration `json:"left"` // the remaining time that the step counts, in running time of the service
+	Told bool          `json:"told"` // shown in /readyz
 }
 
 // clockMemory is the content of clockFile.
@@ -64,7 +64,7 @@ func newWallClock(now func() time.Time, passed func() time.Duration, file string
 	var was clockMemory
 	if b, err := readLeft(file); file != "" && err == nil && json.Unmarshal(b, &was) == nil && !was.Last.IsZero() {
 		c.steps = was.Steps
-		from := was.Last.Add(clockSaved) // the last run dated nothing later, be it after its last write
+		from := was.Last.Add(clockSaved) // the last run dated nothing later, even after its last write
 		if by := c.last.Sub(from); by >= clockLeast {
 			step := clockStep{From: from, By: by, Left: unprovenFor, Told: retain > 0 && by >= retain/2}
 			if step.Told {
