@@ -47,7 +47,7 @@ func (x *exchange) ask(ctx context.Context, r *Request) (reply, model string, er
 			return reply, "", err
 		case !x.again && (errors.Is(err, ErrEmpty) || (text != "" && brokeOff(err))):
 			x.again = true // without any text, a Client that wraps this one has retried
-		case x.blind(r, err): // the retry has no images
+		case x.dropImages(r, err): // the retry has no images
 		case !x.longer && errors.Is(err, ErrLength) && x.lengthen(r):
 			x.longer = true
 		case errors.Is(err, ErrLength) && tight:

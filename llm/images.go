@@ -103,9 +103,9 @@ func openImage(ctx context.Context, t *Turn, f *prompt.File, room int) (image *I
 	return &Image{Name: f.Name, Type: kind, Data: data}, ""
 }
 
-// blind removes the images from r when err means that the endpoint rejects the request: an invalid image from an external source would otherwise make
+// dropImages removes the images from r when err means that the endpoint rejects the request: an invalid image from an external source would otherwise make
 // every later decision of the conversation fail, too. It reports whether there were images.
-func (x *exchange) blind(r *Request, err error) bool {
+func (x *exchange) dropImages(r *Request, err error) bool {
 	if _, images := r.Size(); images == 0 || !errors.Is(err, ErrBadRequest) && !errors.Is(err, ErrTooLong) {
 		return false
 	}

@@ -95,7 +95,7 @@ func (c *chat) run(ctx context.Context) (err error) {
 		}
 	})
 	running.Go(func() {
-		h := herald{tell: c.ui.Notice}
+		h := changePrinter{tell: c.ui.Notice}
 		h.run(inner, changes)
 	})
 

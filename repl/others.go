@@ -137,7 +137,7 @@ func (c *chat) tell(ctx context.Context, contextID string, turns []Turn, told ma
 			continue
 		}
 		text := Sanitize(t.Answer.Text)
-		c.ui.notify(func(width int, s style) string { return overheard(transport.Cortex+whose+":", text, width, s) })
+		c.ui.notify(func(width int, s style) string { return othersAnswer(transport.Cortex+whose+":", text, width, s) })
 		for _, line := range c.number(ctx, contextID, t.Answer.ID, t.Answer.Files) {
 			c.ui.Notice(line, lookDim)
 		}
@@ -166,8 +166,8 @@ func (c *chat) asked(ctx context.Context) bool {
 // maxOverheard bounds how many lines of an answer to others are shown.
 const maxOverheard = 20
 
-// overheard formats an answer to others.
-func overheard(who, text string, width int, s style) string {
+// othersAnswer formats an answer to others.
+func othersAnswer(who, text string, width int, s style) string {
 	gap := " "
 	if strings.Contains(strings.TrimSpace(text), "\n") {
 		gap = "\n"

@@ -185,8 +185,8 @@ func describe(c *a2a.AgentCard) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// herald prints changes as lines: individually when they are few, as counts when they are many.
-type herald struct {
+// changePrinter prints changes as lines: individually when they are few, as counts when they are many.
+type changePrinter struct {
 	tell func(text, look string)
 
 	batch []change
@@ -203,7 +203,7 @@ const (
 )
 
 // run prints changes until ctx ends.
-func (h *herald) run(ctx context.Context, changes <-chan change) {
+func (h *changePrinter) run(ctx context.Context, changes <-chan change) {
 	pause, window := time.NewTimer(0), time.NewTimer(0)
 	pause.Stop()
 	window.Stop()
@@ -242,7 +242,7 @@ func (h *herald) run(ctx context.Context, changes <-chan change) {
 	}
 }
 
-func (h *herald) flush() {
+func (h *changePrinter) flush() {
 	for _, c := range h.batch {
 		h.tell(changeText(c))
 		h.told++
@@ -250,7 +250,7 @@ func (h *herald) flush() {
 	h.batch = nil
 }
 
-func (h *herald) count() {
+func (h *changePrinter) count() {
 	var parts []string
 	for _, kind := range []changeKind{joined, left, expired, changed, conflicted} {
 		if n := h.more[kind]; n > 0 {

@@ -100,7 +100,7 @@ func TestHerald(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
 				var got []string
-				h := herald{tell: func(text, _ string) { got = append(got, time.Since(start).String()+" "+text) }}
+				h := changePrinter{tell: func(text, _ string) { got = append(got, time.Since(start).String()+" "+text) }}
 				ctx, stop := context.WithCancel(t.Context())
 				changes, done := make(chan change), make(chan struct{})
 				go func() {

@@ -48,7 +48,7 @@ func (c *chat) theme(_ context.Context, name string) error {
 	case !slices.Contains(Themes, name):
 		return fmt.Errorf("no theme %s; there are %s", oneLine(name), strings.Join(Themes, ", "))
 	}
-	c.ui.dress(themed(name))
+	c.ui.setStyle(themed(name))
 	text := fmt.Sprintf("the colours are those of %s in this chat", c.ui.style)
 	if name != ThemeAuto {
 		text += "; `theme: " + name + "` in the config file keeps them"

@@ -177,8 +177,8 @@ func (u *ui) Say(text, look string) {
 	u.Print(u.style.lines(text, look, width))
 }
 
-// dress changes the style.
-func (u *ui) dress(s style) {
+// setStyle changes the style.
+func (u *ui) setStyle(s style) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.style = s

@@ -264,11 +264,11 @@ func (w *writer) any(value any, depth int) {
 			return
 		}
 	}
-	w.foreign(value)
+	w.viaEncodingJSON(value)
 }
 
-// foreign encodes other values, and cyclic ones, with encoding/json.
-func (w *writer) foreign(v any) {
+// viaEncodingJSON encodes other values, and cyclic ones, with encoding/json.
+func (w *writer) viaEncodingJSON(v any) {
 	b, err := EncodeValue(v)
 	w.b = append(w.b, b...)
 	if w.err == nil {
@@ -279,7 +279,7 @@ func (w *writer) foreign(v any) {
 func (w *writer) text(s string) {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			w.foreign(s)
+			w.viaEncodingJSON(s)
 			return
 		}
 	}
@@ -302,7 +302,7 @@ func (w *writer) time(t time.Time) {
 	w.byte('"')
 	b, err := t.AppendText(w.b)
 	if err != nil {
-		w.foreign(t) // returns the error
+		w.viaEncodingJSON(t) // returns the error
 		return
 	}
 	w.b = b

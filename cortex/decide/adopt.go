@@ -25,7 +25,7 @@ func (d *decision) adopt(lost *Lost) bool {
 	if before == nil {
 		return false
 	}
-	then, now := ground(lost.Conv, before), ground(d.conv, d.turn)
+	then, now := basis(lost.Conv, before), basis(d.conv, d.turn)
 	if then == nil || !bytes.Equal(then, now) {
 		return false
 	}
@@ -46,8 +46,8 @@ func (d *decision) adopt(lost *Lost) bool {
 	return true
 }
 
-// ground returns what a decision about turn is based on, for comparison; nil when it cannot be compared.
-func ground(c *conversation.Conversation, turn *conversation.Turn) []byte {
+// basis returns what a decision about turn is based on, for comparison; nil when it cannot be compared.
+func basis(c *conversation.Conversation, turn *conversation.Turn) []byte {
 	shown := c.View(turn, time.Time{})
 	g := struct {
 		User, Summary string

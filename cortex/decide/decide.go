@@ -163,7 +163,7 @@ func (d *decision) make(ctx context.Context) (*llm.Decision, error) {
 			return decided, conversation.Failure("Nothing was done, since agents have no room for it now (" + reasons(full) + "). Ask again in a while.")
 		}
 		d.pay(decided.Usage)
-		d.shut(full)
+		d.markUnavailable(full)
 	}
 }
 

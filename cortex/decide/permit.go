@@ -140,7 +140,7 @@ func (d *decision) forbids(agent, skill string) string {
 	switch {
 	case !d.policy.Allows(d.turn.From, agent, skill):
 		return "it may not be asked for"
-	case conversation.IsAgent(d.turn.From) && d.sure(agent, skill):
+	case conversation.IsAgent(d.turn.From) && d.needsConsent(agent, skill):
 		return "a person has to agree to, and none asks"
 	}
 	return ""
@@ -168,11 +168,11 @@ func (d *decision) veto(agent, skill string) string {
 
 // confirms reports whether a delegation needs the user's consent.
 func (d *decision) confirms(agent, skill string) bool {
-	return d.sure(agent, skill) || skill == "" && slices.ContainsFunc(d.skillsOf(agent), func(skill string) bool { return d.sure(agent, skill) })
+	return d.needsConsent(agent, skill) || skill == "" && slices.ContainsFunc(d.skillsOf(agent), func(skill string) bool { return d.needsConsent(agent, skill) })
 }
 
-// sure reports whether a skill needs the user's consent: a rule requires it, or the agent's card does and no rule waives that.
-func (d *decision) sure(agent, skill string) bool {
+// needsConsent reports whether a skill needs the user's consent: a rule requires it, or the agent's card does and no rule waives that.
+func (d *decision) needsConsent(agent, skill string) bool {
 	if d.policy.Confirms(d.turn.From, agent, skill) {
 		return true
 	}
@@ -238,8 +238,8 @@ func (d *decision) admit(decided *llm.Decision, sent bool) map[string]string {
 	return d.m.taskLimits.admit(d.conv.Key(), d.conv.Requester(d.turn), tasks, until, now, d.policy.AtOnce)
 }
 
-// shut marks agents as unavailable.
-func (d *decision) shut(full map[string]string) {
+// markUnavailable marks agents as unavailable.
+func (d *decision) markUnavailable(full map[string]string) {
 	d.agents = keep(d.agents, func(a *prompt.Agent) bool {
 		why, ok := full[a.ID]
 		if ok {

@@ -53,8 +53,8 @@ func (x *Index) Search(text string, o *SearchOptions) []Hit {
 	cands := x.candidates(q, sc, o.Keep, x.addressed(text))
 	x.compare(q, cands, sc, now)
 	x.solve(cands, sc)
-	lend(cands)
-	expect(cands)
+	compensateExamples(cands)
+	compensateEvidence(cands)
 	x.rank(q, cands)
 	hits := make([]Hit, min(len(cands), cmp.Or(max(0, o.Limit), usualLimit)))
 	for i := range hits {
@@ -235,9 +235,9 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// lend compensates for missing examples on an agent's card when other candidates have some: the agent is treated as if it had one as similar to the
+// compensateExamples compensates for missing examples on an agent's card when other candidates have some: the agent is treated as if it had one as similar to the
 // request as its description suggests, but at most as similar as the best of the others.
-func lend(cands []candidate) {
+func compensateExamples(cands []candidate) {
 	best := 0.0
 	for i := range cands {
 		if !cands[i].late {
@@ -252,10 +252,10 @@ func lend(cands []candidate) {
 	}
 }
 
-// expect compensates for missing evidence of an agent when other candidates have some: requests that it never got must not count against it. It is
+// compensateEvidence compensates for missing evidence of an agent when other candidates have some: requests that it never got must not count against it. It is
 // treated as if it gained what an agent that fits gains, times its likelihood by the cards alone, but at most as much as the best of the others; the
 // more evidence the skill in question has, the less.
-func expect(cands []candidate) {
+func compensateEvidence(cands []candidate) {
 	most, all := 0.0, 0.0
 	for i := range cands {
 		most = max(most, cands[i].gained)

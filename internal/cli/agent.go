@@ -268,7 +268,7 @@ func (e *env) runAgent(ctx context.Context, card *a2a.AgentCard, x agents.Execut
 	defer l.Close()
 	conn.Transport = l.bus
 	conn.joins = func() { say("%s joins %s · %s · Ctrl-C to leave", name, l.url, skillNames(card)) }
-	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(untold{log.Handler()})}
+	o := &agents.Options{Tenant: e.settings.tenant, Concurrency: f.concurrency, Once: f.once, Logger: slog.New(quietUnavailable{log.Handler()})}
 	if c, ok := x.(interface{ Changes() <-chan agents.Change }); ok {
 		o.Changes = c.Changes()
 	}

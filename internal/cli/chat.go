@@ -178,7 +178,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 		joining, end := context.WithCancel(ctx)
 		defer end()
 		in := &entrance{end: end}
-		l, err := s.enter(joining, in, log, func(up bool, err error) {
+		l, err := s.joinEntering(joining, in, log, func(up bool, err error) {
 			conn.onConn(up, err)
 			if onConn != nil {
 				onConn(up, err)
@@ -202,7 +202,7 @@ func (e *env) attach(ctx context.Context, log *slog.Logger, onConn func(up bool,
 				l.Close()
 				return fail(err)
 			}
-			abdicate := s.succeed(ctx, log)
+			abdicate := s.prepareTakeover(ctx, log)
 			b, unwatch, err := s.watch(joining, l, log)
 			if err = in.settle(err); err != nil {
 				if b != nil {
@@ -252,9 +252,9 @@ type entrance struct {
 	lost, settled atomic.Bool
 }
 
-// enter joins the running Cortex, as join does. When the Cortex of the data folder ends before the entrance is settled, enter cancels the waiting: no
+// joinEntering joins the running Cortex, as join does. When the Cortex of the data folder ends before the entrance is settled, joinEntering cancels the waiting: no
 // process may come back to that address before this one does. After that, onConn receives changes of the connection.
-func (s *settings) enter(ctx context.Context, in *entrance, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
+func (s *settings) joinEntering(ctx context.Context, in *entrance, log *slog.Logger, onConn func(up bool, err error)) (*link, error) {
 	l, err := s.join(ctx, "chat", log, func(up bool, err error) {
 		switch {
 		case in.settled.Load() || !s.inFolder():
@@ -300,7 +300,7 @@ func (s *settings) whoDecides(ctx context.Context) (text, warning string) {
 	case s.describeLLM() == a.LLM:
 		warning = ""
 	case warning != "" && a.Passing:
-		warning += untilSucceeded
+		warning += untilTakeover
 	}
 	if a.LLM != "fake" || warning != "" {
 		text = ", which decides with " + a.LLM
@@ -334,21 +334,21 @@ func (s *settings) decidesHere(ctx context.Context) string {
 	return text
 }
 
-// untilSucceeded limits a warning about unused settings: they take effect when this process takes over.
-const untilSucceeded = " until this one takes over"
+// untilTakeover limits a warning about unused settings: they take effect when this process takes over.
+const untilTakeover = " until this one takes over"
 
-// succeed prepares this process to run the Cortex of the data folder when the chat that runs it ends first. The new server has the address of the old
+// prepareTakeover prepares this process to run the Cortex of the data folder when the chat that runs it ends first. The new server has the address of the old
 // one, so that others find it again, and its settings, except those given to this process. A service that ends is restarted by others and not
-// succeeded; but by that time a chat may run the Cortex. The function that succeed returns ends the preparation.
-func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func() error) {
+// succeeded; but by that time a chat may run the Cortex. The function that prepareTakeover returns ends the preparation.
+func (s *settings) prepareTakeover(ctx context.Context, log *slog.Logger) (abdicate func() error) {
 	if !s.inFolder() {
 		return func() error { return nil }
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
-	enter, leave := inherit(s.data)
+	enter, leave := announceTakeover(s.data)
 	enter()
-	go func() { done <- s.reign(ctx, log, enter) }()
+	go func() { done <- s.takeOver(ctx, log, enter) }()
 	return func() error {
 		defer leave()
 		stop()
@@ -356,10 +356,10 @@ func (s *settings) succeed(ctx context.Context, log *slog.Logger) (abdicate func
 	}
 }
 
-// reign waits until the data folder is free, then runs a node with the settings of the previous one until ctx ends. It keeps waiting when the
+// takeOver waits until the data folder is free, then runs a node with the settings of the previous one until ctx ends. It keeps waiting when the
 // previous one was a service, which is about to be restarted, and when no node can be started, since the user may remove the cause. It calls enter
 // repeatedly.
-func (s *settings) reign(ctx context.Context, log *slog.Logger, enter func()) error {
+func (s *settings) takeOver(ctx context.Context, log *slog.Logger, enter func()) error {
 	var told string
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
@@ -388,11 +388,11 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger, enter func()) er
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			if line := cannotReign(err); line != told && s.node.tell != nil {
+			if line := takeoverNotice(err); line != told && s.node.tell != nil {
 				s.node.tell(line)
 				told = line
 			}
-			if err := rest(ctx, reignPause); err != nil {
+			if err := rest(ctx, takeoverPause); err != nil {
 				return nil //nolint:nilerr // the chat ends
 			}
 			continue
@@ -405,11 +405,11 @@ func (s *settings) reign(ctx context.Context, log *slog.Logger, enter func()) er
 	}
 }
 
-// reignPause is the pause after a failed takeover, which may have started a server.
-const reignPause = time.Second
+// takeoverPause is the pause after a failed takeover, which may have started a server.
+const takeoverPause = time.Second
 
-// cannotReign is the notice to the user of a chat that cannot take over.
-func cannotReign(err error) string {
+// takeoverNotice is the notice to the user of a chat that cannot take over.
+func takeoverNotice(err error) string {
 	what := "mend that"
 	if errors.Is(err, fs.ErrNotExist) {
 		what = "put it back"

@@ -126,7 +126,7 @@ func TestEntrance(t *testing.T) {
 		joining, end := context.WithCancel(t.Context())
 		defer end()
 		in, told := &entrance{end: end}, make(chan bool, 10)
-		l, err := s.enter(joining, in, slog.New(slog.DiscardHandler), func(up bool, _ error) { told <- up })
+		l, err := s.joinEntering(joining, in, slog.New(slog.DiscardHandler), func(up bool, _ error) { told <- up })
 		if err != nil || l == nil {
 			t.Fatalf("enter() = %v, %v", l, err)
 		}

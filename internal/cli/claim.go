@@ -59,14 +59,14 @@ func claimData(ctx context.Context, data string) (*claim, error) {
 		c.close()
 		return nil, err
 	}
-	awaitSilence(ctx, data)
+	awaitPreviousOwner(ctx, data)
 	withdrawAddress(data) // left by a process that was killed
 	return c, nil
 }
 
-// awaitSilence waits while a process still answers although its lock is free: somebody removed the lock file, and that process ends, and stops
+// awaitPreviousOwner waits while a process still answers although its lock is free: somebody removed the lock file, and that process ends, and stops
 // writing, as soon as it notices.
-func awaitSilence(ctx context.Context, data string) {
+func awaitPreviousOwner(ctx context.Context, data string) {
 	at, err := whereNow(data)
 	u, perr := url.Parse(at.URL)
 	if err != nil || perr != nil {

@@ -77,7 +77,7 @@ func (s *settings) unused(ctx context.Context, own *handover) (string, error) {
 			return "", s.errNoKeys(a)
 		}
 		if a.Passing {
-			until = untilSucceeded
+			until = untilTakeover
 		}
 	}
 	var names, said []string

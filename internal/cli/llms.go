@@ -129,7 +129,7 @@ func (s *settings) openDecider(ctx context.Context, templates *prompt.Templates,
 		if closer, ok := c.(io.Closer); ok {
 			closers = append(closers, closer)
 		}
-		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.guarded(c, chain[0], ep.silence(s.node.llmTimeout, len(chain)))})
+		clients = append(clients, middleware.Named{Name: ep.Name, Client: ep.withRetries(c, chain[0], ep.silence(s.node.llmTimeout, len(chain)))})
 	}
 	client := clients[0].Client
 	if len(clients) > 1 {
@@ -156,9 +156,9 @@ func (ep *endpoint) open(ctx context.Context) (llm.Client, error) {
 	return ep.by.open(ctx, r, key)
 }
 
-// guarded wraps a client with the rate limits and retries of its settings. first is the first endpoint of the chain.
-func (ep *endpoint) guarded(c llm.Client, first *endpoint, silence time.Duration) llm.Client {
-	c = ep.measured(tempered{c, ep, first}, silence)
+// withRetries wraps a client with the rate limits and retries of its settings. first is the first endpoint of the chain.
+func (ep *endpoint) withRetries(c llm.Client, first *endpoint, silence time.Duration) llm.Client {
+	c = ep.withPrices(withOwnSettings{c, ep, first}, silence)
 	c = middleware.RateLimit(c, middleware.Rate{Requests: ep.RequestsPerMinute, Tokens: ep.TokensPerMinute})
 	o := &middleware.RetryOptions{}
 	if ep.Retries != nil {
@@ -167,21 +167,21 @@ func (ep *endpoint) guarded(c llm.Client, first *endpoint, silence time.Duration
 	return middleware.Retry(c, o)
 }
 
-// measured wraps a client with what each single call needs: prices and a timeout.
-func (ep *endpoint) measured(c llm.Client, silence time.Duration) llm.Client {
+// withPrices wraps a client with what each single call needs: prices and a timeout.
+func (ep *endpoint) withPrices(c llm.Client, silence time.Duration) llm.Client {
 	if ep.Price != nil {
 		c = middleware.Prices(c, *ep.Price)
 	}
 	return middleware.Timeout(c, silence)
 }
 
-// tempered replaces the settings in requests that were made for the first endpoint of a chain by those of this endpoint.
-type tempered struct {
+// withOwnSettings replaces the settings in requests that were made for the first endpoint of a chain by those of this endpoint.
+type withOwnSettings struct {
 	llm.Client
 	ep, first *endpoint
 }
 
-func (t tempered) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
+func (t withOwnSettings) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Chunk, error] {
 	own := *r
 	own.Temperature = t.ep.Temperature
 	if t.ep != t.first {
@@ -192,7 +192,7 @@ func (t tempered) Generate(ctx context.Context, r *llm.Request) iter.Seq2[llm.Ch
 
 // most returns the limit of an answer in tokens for a fallback, where the request asks for n: at most the fallback's own limit. A request for more
 // than the first endpoint's limit is a retry after an answer that was too long; then the fallback may also use twice its limit.
-func (t tempered) most(n int) int {
+func (t withOwnSettings) most(n int) int {
 	own := t.ep.MaxTokens
 	if t.first.MaxTokens > 0 && n > t.first.MaxTokens {
 		own *= 2

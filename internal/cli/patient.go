@@ -93,11 +93,11 @@ func (p *patient) connected(up bool) {
 	p.down = !up
 }
 
-// untold is a handler that lowers records about an unavailable server to debug, since patient has reported it already.
-type untold struct{ slog.Handler }
+// quietUnavailable is a handler that lowers records about an unavailable server to debug, since patient has reported it already.
+type quietUnavailable struct{ slog.Handler }
 
 // Handle implements [slog.Handler].
-func (u untold) Handle(ctx context.Context, r slog.Record) error {
+func (u quietUnavailable) Handle(ctx context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		if err, ok := a.Value.Any().(error); ok && errors.Is(err, transport.ErrUnavailable) {
 			r.Level = slog.LevelDebug
@@ -111,7 +111,7 @@ func (u untold) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // WithAttrs implements [slog.Handler].
-func (u untold) WithAttrs(attrs []slog.Attr) slog.Handler { return untold{u.Handler.WithAttrs(attrs)} }
+func (u quietUnavailable) WithAttrs(attrs []slog.Attr) slog.Handler { return quietUnavailable{u.Handler.WithAttrs(attrs)} }
 
 // WithGroup implements [slog.Handler].
-func (u untold) WithGroup(name string) slog.Handler { return untold{u.Handler.WithGroup(name)} }
+func (u quietUnavailable) WithGroup(name string) slog.Handler { return quietUnavailable{u.Handler.WithGroup(name)} }

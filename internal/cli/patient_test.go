@@ -75,7 +75,7 @@ func TestUntold(t *testing.T) {
 			}
 			return a
 		}})
-		log := slog.New(untold{h}).With("a", "b").WithGroup("g")
+		log := slog.New(quietUnavailable{h}).With("a", "b").WithGroup("g")
 		log.Warn("away", "err", transport.ErrUnavailable)
 		log.Warn("other", "err", errors.New("else"))
 		log.Warn("none")

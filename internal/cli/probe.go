@@ -40,7 +40,7 @@ func probe(ctx context.Context, ep *endpoint) (p probed, err error) {
 	if closer, ok := client.(io.Closer); ok {
 		defer closer.Close()
 	}
-	c := ep.measured(tempered{client, ep, ep}, ep.silence(checkTimeout, 1))
+	c := ep.withPrices(withOwnSettings{client, ep, ep}, ep.silence(checkTimeout, 1))
 	r := &llm.Request{
 		System:    `You are being checked. Reply with exactly one JSON object of the form {"kind": "respond", "say": "..."} and nothing else.`,
 		Messages:  []llm.Message{llm.User(`Let "say" be the numbers from one to ten, in words.`)},

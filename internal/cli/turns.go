@@ -27,13 +27,13 @@ func queue(data string) (leave func()) {
 	return func() { f.Close() }
 }
 
-// heirsFile has a shared lock of all chats that would take over.
-func heirsFile(data string) string { return filepath.Join(data, "heirs") }
+// takeoverFile has a shared lock of all chats that would take over.
+func takeoverFile(data string) string { return filepath.Join(data, "heirs") }
 
-// inherit tells other processes that this one would take over, from a call of enter until leave. enter is called repeatedly, since a process that
+// announceTakeover tells other processes that this one would take over, from a call of enter until leave. enter is called repeatedly, since a process that
 // looks at the lock may have it for a moment.
-func inherit(data string) (enter func(), leave func()) {
-	f, err := os.OpenFile(heirsFile(data), os.O_RDWR|os.O_CREATE, 0o600)
+func announceTakeover(data string) (enter func(), leave func()) {
+	f, err := os.OpenFile(takeoverFile(data), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return func() {}, func() {} // it takes over all the same, unless another process is faster
 	}
@@ -62,7 +62,7 @@ func (t *turn) await(ctx context.Context) error {
 		keyless := runs && s.node.auth != "" && a.Node.of("auth") == ""
 		first := ""
 		if !runs {
-			first = goesFirst(s.data)
+			first = precedence(s.data)
 		}
 		switch {
 		case keyless && !a.Passing:
@@ -84,13 +84,13 @@ func (t *turn) await(ctx context.Context) error {
 	}
 }
 
-// goesFirst returns which process has precedence over a new chat or question on a free data folder, or "".
-func goesFirst(data string) string {
+// precedence returns which process has precedence over a new chat or question on a free data folder, or "".
+func precedence(data string) string {
 	last, ok := lastAddress(data)
 	switch {
 	case locked(queueFile(data)):
 		return "a service that waits for it"
-	case ok && last.Passing && locked(heirsFile(data)):
+	case ok && last.Passing && locked(takeoverFile(data)):
 		return "a chat that is open and was to go on as the last one"
 	}
 	return ""

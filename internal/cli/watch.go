@@ -74,9 +74,9 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 	cfg := registry.Config{
 		Tenant: l.tenant, WellKnown: wellKnown, Logger: log, Seen: seen, StrictAbilities: e.settings.node.strict, OnEvent: show,
 	}
-	var o *opening
+	var o *untilSynced
 	if cfg.StrictAbilities {
-		o = &opening{show: show, held: map[string][]registry.Event{}}
+		o = &untilSynced{show: show, held: map[string][]registry.Event{}}
 		cfg.OnEvent, cfg.Keep = o.hear, l.recollection()
 	}
 	r := registry.New(cfg)
@@ -101,8 +101,8 @@ func (e *env) watchAgents(ctx context.Context, asJSON, seen bool) error {
 	return err
 }
 
-// opening delays events until all present agents are known: only then is it known which agent came first, and so has an exclusive ability.
-type opening struct {
+// untilSynced delays events until all present agents are known: only then is it known which agent came first, and so has an exclusive ability.
+type untilSynced struct {
 	show   func(registry.Event)
 	synced <-chan struct{}
 
@@ -111,7 +111,7 @@ type opening struct {
 }
 
 // hear receives the events of the registry, one at a time.
-func (o *opening) hear(e registry.Event) {
+func (o *untilSynced) hear(e registry.Event) {
 	select {
 	case <-o.synced:
 		o.end()
@@ -124,7 +124,7 @@ func (o *opening) hear(e registry.Event) {
 }
 
 // end shows the agents that are present.
-func (o *opening) end() {
+func (o *untilSynced) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, id := range slices.Sorted(maps.Keys(o.held)) {

@@ -64,7 +64,7 @@ func TestPrintEvent(t *testing.T) {
 func TestOpening(t *testing.T) {
 	var shown []string
 	synced := make(chan struct{})
-	o := &opening{synced: synced, held: map[string][]registry.Event{}, show: func(e registry.Event) {
+	o := &untilSynced{synced: synced, held: map[string][]registry.Event{}, show: func(e registry.Event) {
 		shown = append(shown, strings.TrimSpace(fmt.Sprint(e.Kind, " ", e.AgentID, " ", e.Reason)))
 	}}
 	tell := func(kind registry.EventKind, id string, r registry.Record) {

@@ -27,8 +27,8 @@ type deadLetter struct {
 	deliveries int
 }
 
-// bury makes it a dead letter, and drops the oldest when there are too many.
-func (w *world) bury(it *item, reason error) {
+// addDeadLetter makes it a dead letter, and drops the oldest when there are too many.
+func (w *world) addDeadLetter(it *item, reason error) {
 	t := it.in.topic
 	w.seq++
 	dead := append(w.dead[t.Tenant], &deadLetter{

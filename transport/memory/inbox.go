@@ -206,7 +206,7 @@ func (in *inbox) settle(it *item, err error, now bool) {
 		in.size--
 	case transport.IsPermanent(err):
 		in.size--
-		in.w.bury(it, err)
+		in.w.addDeadLetter(it, err)
 	case now:
 		heap.Push(&c.waiting, it)
 		it.ready = in.ready.PushFront(it)
