@@ -87,6 +87,7 @@ var allowed = map[string][]string{
 	"agents/mcp":                               {"agents", "agentcard", "transport", "internal/document", "internal/httpclient", "internal/process", "internal/shorten"},
 	"agents/clock":                             {},
 	"client":                                   {"internal/document", "internal/size", "transport", "cortex/conversation", "cortex/storage"},
+	"bridge/mcp":                               {"agentcard", "client", "prompt", "transport", "cortex/conversation", "cortex/storage", "internal/shorten"},
 	"client/clienttest":                        {"client", "transport", "transport/memory"},
 	"repl":                                     {"client", "transport", "internal/lookalike", "internal/shorten", "internal/table"},
 }
@@ -104,7 +105,7 @@ var vendors = map[string][]string{
 	"github.com/yuin/goldmark":          {"repl"},
 	"github.com/expr-lang/expr":         {"agents/calc"},
 	"github.com/google/jsonschema-go":   {"agents"},
-	"github.com/modelcontextprotocol":   {"agents/mcp"},
+	"github.com/modelcontextprotocol":   {"agents/mcp", "bridge/mcp"},
 	"github.com/sashabaranov/go-openai": {"llm/openai"},
 	"cloud.google.com/go/vertexai":      {"llm/vertex"},
 	"cloud.google.com/go/aiplatform":    {"llm/vertex", "llm/vertex/vertextest"},

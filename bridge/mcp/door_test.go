@@ -1,0 +1,558 @@
+package mcp_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// call calls a tool; args has JSON.
+func (w *world) call(s *sdk.ClientSession, tool, args string) *result {
+	w.t.Helper()
+	r, err := w.try(w.t.Context(), s, &sdk.CallToolParams{Name: tool, Arguments: json.RawMessage(args)})
+	must(w.t, err)
+	return r
+}
+
+func (w *world) try(ctx context.Context, s *sdk.ClientSession, p *sdk.CallToolParams) (*result, error) {
+	res, err := s.CallTool(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	r := &result{failed: res.IsError}
+	for _, c := range res.Content {
+		if text, ok := c.(*sdk.TextContent); ok {
+			r.text += text.Text
+		}
+	}
+	if res.StructuredContent != nil {
+		b, err := json.Marshal(res.StructuredContent)
+		if err == nil {
+			err = json.Unmarshal(b, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// until polls cond, which has to come true.
+func (w *world) until(what string, cond func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(10 * time.Second); !cond(); <-time.After(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("%s: it does not happen", what)
+		}
+	}
+}
+
+func TestTools(t *testing.T) {
+	w := newWorld(t, false)
+	for _, way := range ways() {
+		t.Run(way, func(t *testing.T) {
+			w.t = t
+			s := w.join(way, w.door(0), "", nil)
+			var names []string
+			for tool, err := range s.Tools(t.Context(), nil) {
+				must(t, err)
+				names = append(names, tool.Name)
+				if tool.InputSchema == nil || tool.OutputSchema == nil || tool.Description == "" {
+					t.Errorf("%s has no schemas or no description", tool.Name)
+				}
+			}
+			slices.Sort(names)
+			if got := strings.Join(names, " "); got != "ask ask_agent cancel get_turn list_agents reply" {
+				t.Errorf("tools: %s", got)
+			}
+			r := w.call(s, "ask", `{"text":"hello"}`)
+			if r.State != "completed" || r.Answer != "done: hello" || r.text != r.Answer || len(r.Tasks) != 1 || r.Tasks[0].Agent != "worker" || r.Tasks[0].State != "completed" {
+				t.Errorf("ask = %+v", r)
+			}
+			again := w.call(s, "get_turn", `{"turn_id":"`+r.Turn+`"}`)
+			if again.Answer != r.Answer || again.Turn != r.Turn {
+				t.Errorf("get_turn = %+v, want %+v", again, r)
+			}
+			if r := w.call(s, "ask_agent", `{"agent":"worker","text":"it","context_id":"`+r.Context+`"}`); r.Answer != "done: it" {
+				t.Errorf("ask_agent = %+v", r)
+			}
+			if r := w.call(s, "ask_agent", `{"agent":"nobody","text":"it"}`); r.State != "failed" || !r.failed || !strings.Contains(r.Answer, "nobody") {
+				t.Errorf("ask_agent of nobody = %+v", r)
+			}
+			if r := w.call(s, "list_agents", `{}`); !strings.Contains(r.text, "danger: Does what cannot be undone") || strings.Contains(r.text, "input_schema") {
+				t.Errorf("list_agents = %+v", r)
+			}
+			if r := w.call(s, "list_agents", `{"query":"told"}`); !strings.Contains(r.text, `input_schema: {"properties":{"n":{"type":"integer"}}`) || strings.Contains(r.text, "danger") {
+				t.Errorf("list_agents of told = %s", r.text)
+			}
+			if r := w.call(s, "list_agents", `{"limit":1}`); !strings.Contains(r.text, "cursor danger") {
+				t.Errorf("list_agents of one = %s", r.text)
+			}
+			if r := w.call(s, "list_agents", `{"cursor":"danger"}`); !strings.HasPrefix(r.text, "worker") {
+				t.Errorf("list_agents behind danger = %s", r.text)
+			}
+		})
+	}
+}
+
+// TestHostLimit cuts calls, and lets others wait for long: each turn goes on, and is begun once.
+func TestHostLimit(t *testing.T) {
+	for _, way := range ways() {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false)
+			heard := make(chan string, 100)
+			s := w.join(way, w.door(time.Second), "", &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, p *sdk.ProgressNotificationClientRequest) {
+				heard <- p.Params.Message
+			}})
+			p := &sdk.CallToolParams{Name: "ask", Arguments: json.RawMessage(`{"text":"slow"}`)}
+			p.SetProgressToken("p")
+			short, cancel := context.WithCancel(t.Context())
+			go func() {
+				defer cancel()
+				if text := <-heard; !strings.Contains(text, "worker") {
+					t.Errorf("progress: %s", text)
+				}
+			}()
+			if r, err := w.try(short, s, p); err == nil {
+				t.Fatalf("the call that was cut = %+v", r)
+			}
+			w.until("the work begins", func() bool { return w.times("slow") == 1 })
+			r, err := w.try(t.Context(), s, p)
+			must(t, err)
+			if r.State != "working" || !strings.Contains(r.text, "Call get_turn with turn_id "+r.Turn) {
+				t.Fatalf("the same call again = %+v", r)
+			}
+			if same := w.call(s, "ask", `{"text":"slow"}`); same.Turn != r.Turn {
+				t.Errorf("and again = %+v, want turn %s", same, r.Turn)
+			}
+			if r := w.call(s, "get_turn", `{"turn_id":"`+r.Turn+`"}`); r.State != "working" || len(r.Tasks) != 1 || r.Tasks[0].Agent != "worker" {
+				t.Errorf("get_turn meanwhile = %+v", r)
+			}
+			if r := w.call(s, "get_turn", `{"turn_id":"nowhere#nothing"}`); r.State != "unknown" {
+				t.Errorf("get_turn of nothing = %+v", r)
+			}
+			close(w.gate)
+			w.until("the answer", func() bool { r = w.call(s, "get_turn", `{"turn_id":"`+r.Turn+`"}`); return r.State != "working" })
+			if r.Answer != "done: slow" || w.times("slow") != 1 {
+				t.Errorf("get_turn = %+v, done %d times", r, w.times("slow"))
+			}
+			if other := w.call(s, "ask", `{"text":"slow"}`); other.Turn == r.Turn || other.Answer != "done: slow" || w.times("slow") != 2 {
+				t.Errorf("asked anew = %+v, done %d times", other, w.times("slow"))
+			}
+		})
+	}
+}
+
+func TestKey(t *testing.T) {
+	w := newWorld(t, false)
+	var turns []string
+	for _, way := range ways() {
+		w.t = t
+		s := w.join(way, w.door(0), "", nil) // each is another process
+		r := w.call(s, "ask", `{"text":"once","key":"k1"}`)
+		turns = append(turns, r.Turn)
+		if r.Answer != "done: once" {
+			t.Errorf("%s: %+v", way, r)
+		}
+	}
+	if slices.Sort(turns); turns[0] != turns[len(turns)-1] || w.times("once") != 1 {
+		t.Errorf("turns %q, done %d times", turns, w.times("once"))
+	}
+	s := w.join("stdio 2026-07-28", w.door(0), "", nil)
+	if r := w.call(s, "ask", `{"text":"otherwise","key":"k1"}`); r.Turn == turns[0] || r.Answer != "done: otherwise" {
+		t.Errorf("other words with the key = %+v", r)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	w := newWorld(t, false)
+	s := w.join("stdio 2026-07-28", w.door(200*time.Millisecond), "", nil)
+	r := w.call(s, "ask", `{"text":"slow"}`)
+	if len(r.Tasks) != 1 {
+		t.Fatalf("ask = %+v", r)
+	}
+	if x := w.call(s, "cancel", `{"turn_id":"`+r.Turn+`","task_id":"other"}`); !x.failed {
+		t.Errorf("cancel of another task = %+v", x)
+	}
+	w.call(s, "cancel", `{"turn_id":"`+r.Turn+`"}`)
+	w.until("the end", func() bool { r = w.call(s, "get_turn", `{"turn_id":"`+r.Turn+`"}`); return r.State != "working" })
+	if w.call(s, "cancel", `{"turn_id":"`+r.Turn+`"}`); r.Tasks[0].State != "canceled" {
+		t.Errorf("canceled = %+v", r)
+	}
+}
+
+// form answers forms, one after the other.
+func form(t *testing.T, replies ...string) func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	n := 0
+	return func(_ context.Context, r *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+		if n == len(replies) {
+			t.Errorf("another question: %s", r.Params.Message)
+			return &sdk.ElicitResult{Action: "cancel"}, nil
+		}
+		n++
+		if reply := replies[n-1]; reply == "decline" || reply == "cancel" {
+			return &sdk.ElicitResult{Action: reply}, nil
+		}
+		return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"reply": replies[n-1]}}, nil
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	for _, way := range ways() {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false)
+			d := w.door(0)
+			plain := w.join(way, d, "", nil)
+			r := w.call(plain, "ask", `{"text":"paint"}`)
+			if r.State != "input_required" || !strings.Contains(r.Question, "Which colour?") || !strings.Contains(r.text, "reply with turn_id "+r.Turn) {
+				t.Fatalf("ask = %+v", r)
+			}
+			if again := w.call(plain, "get_turn", `{"turn_id":"`+r.Turn+`"}`); again.State != "input_required" {
+				t.Errorf("get_turn = %+v", again)
+			}
+			for range 2 { // the second is the same
+				if said := w.call(plain, "reply", `{"turn_id":"`+r.Turn+`","text":"blue"}`); said.State != "completed" || said.Answer != "done: blue" {
+					t.Errorf("reply = %+v", said)
+				}
+			}
+			if w.times("blue") != 1 {
+				t.Errorf("the reply was heard %d times", w.times("blue"))
+			}
+			asks := w.join(way, d, "", &sdk.ClientOptions{ElicitationHandler: form(t, "red", "dark")})
+			if r := w.call(asks, "ask", `{"text":"paint"}`); r.State != "completed" || r.Answer != "done: dark" {
+				t.Errorf("ask with forms = %+v", r)
+			}
+			asks = w.join(way, d, "", &sdk.ClientOptions{ElicitationHandler: form(t, "cancel")})
+			if r := w.call(asks, "ask", `{"text":"paint"}`); r.State != "input_required" {
+				t.Errorf("ask with a form that is put away = %+v", r)
+			}
+		})
+	}
+}
+
+func TestConsent(t *testing.T) {
+	for _, way := range ways() {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false)
+			d := w.door(0)
+			plain := w.join(way, d, "", nil)
+			r := w.call(plain, "ask", `{"text":"danger one"}`)
+			if r.State != "input_required" || r.Tasks[0].State != "auth_required" {
+				t.Fatalf("ask = %+v", r)
+			}
+			if r := w.call(plain, "reply", `{"turn_id":"`+r.Turn+`","text":"yes"}`); r.Answer != "done: danger one" {
+				t.Errorf("yes = %+v", r)
+			}
+			if r := w.call(w.join(way, d, "", &sdk.ClientOptions{ElicitationHandler: form(t, "yes")}), "ask", `{"text":"danger two"}`); r.Answer != "done: danger two" {
+				t.Errorf("yes in a form = %+v", r)
+			}
+			for _, no := range []string{"no", "decline"} {
+				r = w.call(w.join(way, d, "", &sdk.ClientOptions{ElicitationHandler: form(t, no)}), "ask", `{"text":"danger three"}`)
+				if r.State == "input_required" || w.times("danger three") > 0 {
+					t.Errorf("%s in a form = %+v, done %d times", no, r, w.times("danger three"))
+				}
+			}
+			// A model cannot say yes in place of a user who can be asked.
+			asks := w.join(way, d, "", &sdk.ClientOptions{ElicitationHandler: form(t, "cancel", "no")})
+			if r = w.call(asks, "ask", `{"text":"danger four"}`); r.State != "input_required" {
+				t.Errorf("a form that is put away = %+v", r)
+			}
+			if w.call(asks, "reply", `{"turn_id":"`+r.Turn+`","text":"yes"}`); w.times("danger four") > 0 {
+				t.Error("the model's yes counted")
+			}
+		})
+	}
+}
+
+func TestResources(t *testing.T) {
+	w := newWorld(t, false)
+	for _, way := range ways() {
+		t.Run(way, func(t *testing.T) {
+			w.t = t
+			s := w.join(way, w.door(0), "", nil)
+			read := func(uri string) (string, error) {
+				r, err := s.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri})
+				if err != nil {
+					return "", err
+				}
+				return r.Contents[0].Text + string(r.Contents[0].Blob), nil
+			}
+			r := w.call(s, "ask", `{"text":"file","context_id":"a/b%é`+strings.ReplaceAll(way, " ", "-")+`"}`)
+			r = w.call(s, "ask_agent", `{"agent":"worker","text":"file","context_id":"`+r.Context+`"}`)
+			if len(r.Files) != 1 || r.Files[0].Name != "t able.csv" {
+				t.Fatalf("ask = %+v", r)
+			}
+			for uri, want := range map[string]string{
+				r.Files[0].URI:           "a,b\n1,2\n",
+				"cortex://agents":        `"id": "danger"`,
+				"cortex://agents/worker": "Does what it is told",
+				"cortex://conversations": `"context_id": "` + r.Context + `"`,
+			} {
+				if got, err := read(uri); err != nil || !strings.Contains(got, want) {
+					t.Errorf("%s = %s, %v, want %s", uri, got, err, want)
+				}
+			}
+			var list []struct{ URI, Context_ID string }
+			all, err := read("cortex://conversations")
+			must(t, err)
+			must(t, json.Unmarshal([]byte(all), &list))
+			if got, err := read(list[0].URI); err != nil || !strings.Contains(got, "**user**: file") || !strings.Contains(got, "t able.csv") {
+				t.Errorf("%s = %s, %v", list[0].URI, got, err)
+			}
+			for _, uri := range []string{"cortex://agents/nobody", "cortex://conversations/none", "cortex://artifacts/a/b/1", "cortex://artifacts/a/b/-1", "cortex://conversations/%00", "cortex://x", strings.TrimSuffix(r.Files[0].URI, "1") + "2"} {
+				if got, err := read(uri); err == nil {
+					t.Errorf("%s = %s, want an error", uri, got)
+				}
+			}
+		})
+	}
+}
+
+// TestOthers has two people ask: neither sees or changes what is the other's.
+func TestOthers(t *testing.T) {
+	w := newWorld(t, true)
+	srv := httptest.NewServer(w.door(300 * time.Millisecond).Handler(func(token string) (string, error) {
+		if !strings.HasPrefix(token, "of-") {
+			return "", errors.New("that is no token")
+		}
+		return "user:" + token[3:], nil
+	}))
+	defer srv.Close()
+	for _, era := range eras {
+		as := func(who string) *sdk.ClientSession {
+			return w.connect(&sdk.StreamableClientTransport{Endpoint: srv.URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer("of-" + who)}}, era, nil)
+		}
+		ada, bob := as("ada"), as("bob")
+		r := w.call(ada, "ask", `{"text":"danger","key":"k"}`)
+		file := w.call(ada, "ask_agent", `{"agent":"worker","text":"file","context_id":"`+r.Context+`"}`)
+		id := `"turn_id":"` + r.Turn + `"`
+		if x := w.call(bob, "get_turn", "{"+id+"}"); x.State != "unknown" || strings.Contains(x.text, "danger") {
+			t.Errorf("%s: get_turn of another's = %+v", era, x)
+		}
+		if x := w.call(bob, "reply", "{"+id+`,"text":"yes"}`); !x.failed || w.times("danger") > 0 {
+			t.Errorf("%s: reply to another's = %+v", era, x)
+		}
+		if x := w.call(bob, "cancel", "{"+id+`}`); x.State != "unknown" {
+			t.Errorf("%s: cancel of another's = %+v", era, x)
+		}
+		if x := w.call(bob, "ask", `{"text":"danger","key":"k"}`); x.Turn == r.Turn {
+			t.Errorf("%s: ask with another's key = %+v", era, x)
+		}
+		if x := w.call(bob, "ask", `{"text":"what was said?","context_id":"`+r.Context+`"}`); x.State != "failed" {
+			t.Errorf("%s: ask in another's conversation = %+v", era, x)
+		}
+		for _, uri := range []string{file.Files[0].URI, "cortex://conversations/" + r.Context} {
+			if x, err := bob.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
+				t.Errorf("%s: %s = %v", era, uri, x.Contents[0])
+			}
+		}
+		if x, err := bob.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "cortex://conversations"}); err != nil || strings.Contains(x.Contents[0].Text, r.Context) {
+			t.Errorf("%s: another's conversations = %v, %v", era, x, err)
+		}
+		if x := w.call(ada, "get_turn", "{"+id+"}"); x.State != "completed" && x.State != "input_required" {
+			t.Errorf("%s: get_turn of one's own = %+v", era, x)
+		}
+	}
+}
+
+// post sends a message to a door as any program can.
+func post(t *testing.T, url, body string, header ...string) (int, http.Header, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	must(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(header); i += 2 {
+		if r.Header.Set(header[i], header[i+1]); header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	res, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	must(t, err)
+	return res.StatusCode, res.Header, string(b)
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// begin begins a session of before 2026-07-28.
+func begin(t *testing.T, url string) string {
+	t.Helper()
+	_, h, _ := post(t, url, initialize)
+	id := h.Get("Mcp-Session-Id")
+	if id == "" {
+		t.Fatal("there is no session")
+	}
+	post(t, url, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, "Mcp-Session-Id", id)
+	return id
+}
+
+// TestSentAgain sends the same request twice, as a program does whose connection was lost.
+func TestSentAgain(t *testing.T) {
+	w := newWorld(t, false)
+	srv := httptest.NewServer(w.door(0).Handler(nil))
+	defer srv.Close()
+	for i, session := range []string{begin(t, srv.URL), begin(t, srv.URL)} {
+		for range 2 {
+			code, _, body := post(t, srv.URL, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"ask","arguments":{"text":"order"}}}`,
+				"Mcp-Session-Id", session, "Cortex-Mcp-Call", "of my own")
+			if code != http.StatusOK || !strings.Contains(body, "done: order") {
+				t.Fatalf("ask = %d %s", code, body)
+			}
+		}
+		if n := w.times("order"); n != i+1 {
+			t.Errorf("session %d: done %d times", i, n)
+		}
+	}
+}
+
+func TestWhoIsLetIn(t *testing.T) {
+	w := newWorld(t, false)
+	open := httptest.NewServer(w.door(0).Handler(nil))
+	defer open.Close()
+	locked := httptest.NewServer(w.door(0).Handler(func(token string) (string, error) {
+		if token == "good" {
+			return "user:ada", nil
+		}
+		return "", errors.New("that is no token")
+	}))
+	defer locked.Close()
+	far := w.door(0).Handler(nil)
+	for name, test := range map[string]struct {
+		url    string
+		header []string
+		want   int
+	}{
+		"a program here":     {open.URL, nil, 200},
+		"by way of a proxy":  {open.URL, []string{"X-Forwarded-For", "10.0.0.1"}, 403},
+		"a page elsewhere":   {open.URL, []string{"Origin", "https://evil.example"}, 403},
+		"a page, by its DNS": {open.URL, []string{"Host", "evil.example"}, 403},
+		"no token":           {locked.URL, nil, 401},
+		"a wrong token":      {locked.URL, []string{"Authorization", "Bearer bad"}, 401},
+		"another kind":       {locked.URL, []string{"Authorization", "Basic good"}, 401},
+		"a token":            {locked.URL, []string{"Authorization", "Bearer good"}, 200},
+		"no such session":    {open.URL, []string{"Mcp-Session-Id", "none"}, 404},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, _, body := post(t, test.url, initialize, test.header...); code != test.want {
+				t.Errorf("%d %s, want %d", code, body, test.want)
+			}
+		})
+	}
+	r := httptest.NewRequest(http.MethodPost, "http://cortex/mcp", strings.NewReader(initialize))
+	r.RemoteAddr = "192.0.2.1:1234"
+	rec := httptest.NewRecorder()
+	if far.ServeHTTP(rec, r); rec.Code != http.StatusForbidden {
+		t.Errorf("from elsewhere: %d %s", rec.Code, rec.Body)
+	}
+	// A session is its owner's.
+	_, h, _ := post(t, locked.URL, initialize, "Authorization", "Bearer good")
+	if code, _, _ := post(t, locked.URL, initialize, "Mcp-Session-Id", h.Get("Mcp-Session-Id")); code != http.StatusUnauthorized {
+		t.Errorf("another's session: %d", code)
+	}
+}
+
+// TestHostile sends what no host sends. None of it is processed, and the door goes on.
+func TestHostile(t *testing.T) {
+	w := newWorld(t, false)
+	srv := httptest.NewServer(w.door(0).Handler(nil))
+	defer srv.Close()
+	huge := strings.Repeat("x", 2<<20)
+	if code, _, _ := post(t, srv.URL, `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"`+huge+`"}}`); code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a huge message: %d", code)
+	}
+	for _, body := range []string{"", "null", "[]", "{", strings.Repeat("[", 10000), `{"jsonrpc":"2.0","id":{},"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask"}}`} {
+		if code, _, b := post(t, srv.URL, body); code == http.StatusOK && !strings.Contains(b, "error") {
+			t.Errorf("%.50s: %d %s", body, code, b)
+		}
+	}
+	for _, way := range []string{"stdio 2025-11-25", "stdio 2026-07-28"} {
+		s := w.join(way, w.door(0), "", nil)
+		for tool, args := range map[string]any{
+			"ask":         map[string]any{"text": huge},
+			"ask_agent":   map[string]any{"agent": huge[:1000], "text": "x"},
+			"get_turn":    map[string]any{"turn_id": "a b#c"},
+			"reply":       map[string]any{"turn_id": "none#none", "text": "yes"},
+			"cancel":      map[string]any{"turn_id": "#"},
+			"list_agents": map[string]any{"limit": "many"},
+		} {
+			r, err := w.try(t.Context(), s, &sdk.CallToolParams{Name: tool, Arguments: args})
+			must(t, err)
+			if !r.failed || len(r.text) > 2000 {
+				t.Errorf("%s: %s(…) = %.300s, want a short error", way, tool, r.text)
+			}
+		}
+		for _, args := range []string{`{"text":" "}`, `{"text":"x","context_id":"a b"}`, `{"text":"x","context_id":"agent:worker"}`, `{"text":"x","key":"` + huge[:300] + `"}`, `{"text":"x","other":1}`, `{}`} {
+			if r := w.call(s, "ask", args); !r.failed {
+				t.Errorf("%s: ask %.50s = %+v", way, args, r)
+			}
+		}
+		forged := &sdk.CallToolParams{Name: "ask", Arguments: json.RawMessage(`{"text":"x"}`), RequestState: "a#b c#d", InputResponses: sdk.InputResponseMap{"reply": &sdk.ElicitResult{Action: "accept", Content: map[string]any{"reply": "yes"}}}}
+		if r, err := w.try(t.Context(), s, forged); err != nil || !r.failed {
+			t.Errorf("%s: a forged state = %+v, %v", way, r, err)
+		}
+		if r := w.call(s, "ask", `{"text":"hello"}`); r.Answer != "done: hello" {
+			t.Errorf("%s: afterwards = %+v", way, r)
+		}
+	}
+}
+
+// TestSessionsAreBounded begins more sessions than a caller may have: the one that was used least recently ends.
+func TestSessionsAreBounded(t *testing.T) {
+	w := newWorld(t, false)
+	srv := httptest.NewServer(w.door(0).Handler(nil))
+	defer srv.Close()
+	alive := func(id string) bool {
+		code, _, _ := post(t, srv.URL, `{"jsonrpc":"2.0","id":2,"method":"ping"}`, "Mcp-Session-Id", id)
+		return code == http.StatusOK
+	}
+	var ids []string
+	for range 64 {
+		ids = append(ids, begin(t, srv.URL))
+	}
+	if !alive(ids[0]) {
+		t.Fatal("the first session ended early")
+	}
+	newest := begin(t, srv.URL)
+	if !alive(ids[0]) || alive(ids[1]) || !alive(newest) {
+		t.Error("another session has ended than the one that was used least recently")
+	}
+}
+
+// TestOnlyTheProtocol looks at what comes on standard output: messages, a line each.
+func TestOnlyTheProtocol(t *testing.T) {
+	w := newWorld(t, false)
+	in, host := io.Pipe()
+	out, door := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- w.door(0).Serve(t.Context(), in, door) }()
+	go fmt.Fprint(host, initialize+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"text":"hello"}}}`+"\n")
+	var lines []string
+	for r := bufio.NewScanner(out); len(lines) < 2 && r.Scan(); {
+		lines = append(lines, r.Text())
+	}
+	host.Close()
+	must(t, <-ended)
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) || !strings.Contains(line, `"jsonrpc":"2.0"`) {
+			t.Errorf("%s", line)
+		}
+	}
+}
