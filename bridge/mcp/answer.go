@@ -130,7 +130,7 @@ func (a *answer) result() *sdk.CallToolResult {
 		}
 		text += fmt.Sprintf(". Call get_turn with turn_id %s for the answer; do not ask again.", a.TurnID)
 	case unknown:
-		text = fmt.Sprintf("Cortex knows no turn %s of yours. If it was asked just now, call get_turn again.", a.TurnID)
+		text = fmt.Sprintf("Cortex knows no turn %s of yours, or not yet. If it was asked just now, call get_turn again; if that does not help, make the call again that began it: nothing is asked twice.", a.TurnID)
 	case inputRequired:
 		text = fmt.Sprintf("%s\n\nThat is for the user: ask them, then call reply with turn_id %s and what they say.", a.Question, a.TurnID)
 	}

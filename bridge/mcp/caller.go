@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -42,8 +43,13 @@ func (c *caller) user() string {
 	return c.User
 }
 
+// loadTime bounds how long the store and the transport may take when a call does not wait for an answer: with Config.Wait, less than a minute.
+const loadTime = 10 * time.Second
+
 // load returns a conversation, or nil if it does not exist or is not the caller's.
 func (d *Door) load(ctx context.Context, c *caller, contextID string) (*conversation.Conversation, error) {
+	ctx, end := context.WithTimeout(ctx, loadTime)
+	defer end()
 	conv, err := storage.Load(ctx, d.cfg.Store, c.Tenant, contextID)
 	if err != nil || conv.Seq == 0 || !conv.Admits(c.user()) {
 		return nil, err

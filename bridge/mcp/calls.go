@@ -6,15 +6,17 @@ import (
 )
 
 const (
-	maxCalls = 1024
-	repeatIn = 10 * time.Minute
+	maxCalls   = 1024
+	repeatIn   = 10 * time.Minute
+	maxRunning = 64 // of a caller
 )
 
 // calls remembers the turns of calls whose answer the host did not get, so that the same call finds its turn again. A host may have cut a call
 // and not said so: a call that still runs counts, too.
 type calls struct {
-	mu sync.Mutex
-	of map[string]*call // by a digest of what was asked, and by whom
+	mu      sync.Mutex
+	of      map[string]*call // by a digest of what was asked, and by whom
+	running map[string]int   // calls that wait, by caller
 }
 
 type call struct {
@@ -63,4 +65,26 @@ func (c *calls) drop() {
 		}
 	}
 	delete(c.of, oldest)
+}
+
+// enter reports whether a caller may have one more call that waits; leave is called when it is over.
+func (c *calls) enter(user string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running[user] >= maxRunning {
+		return false
+	}
+	if c.running == nil {
+		c.running = make(map[string]int)
+	}
+	c.running[user]++
+	return true
+}
+
+func (c *calls) leave(user string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running[user]--; c.running[user] == 0 {
+		delete(c.running, user)
+	}
 }

@@ -228,6 +228,9 @@ func TestQuestions(t *testing.T) {
 					t.Errorf("reply = %+v", said)
 				}
 			}
+			if late := w.call(plain, "reply", `{"turn_id":"`+r.Turn+`","text":"green"}`); !late.failed || w.times("green") != 0 {
+				t.Errorf("a reply to what is answered = %+v", late)
+			}
 			if w.times("blue") != 1 {
 				t.Errorf("the reply was heard %d times", w.times("blue"))
 			}
@@ -509,6 +512,31 @@ func TestHostile(t *testing.T) {
 		}
 		if r := w.call(s, "ask", `{"text":"hello"}`); r.Answer != "done: hello" {
 			t.Errorf("%s: afterwards = %+v", way, r)
+		}
+	}
+}
+
+// TestCallsAreBounded has a caller wait for more than one may.
+func TestCallsAreBounded(t *testing.T) {
+	w := newWorld(t, false)
+	s := w.join("stdio 2026-07-28", w.door(0), "", nil)
+	said := make(chan *result, 100)
+	for i := range 65 {
+		go func() {
+			r, err := w.try(t.Context(), s, &sdk.CallToolParams{Name: "ask", Arguments: json.RawMessage(fmt.Sprintf(`{"text":"slow %d"}`, i))})
+			if err != nil {
+				r = &result{text: err.Error()}
+			}
+			said <- r
+		}()
+	}
+	if r := <-said; !r.failed || !strings.Contains(r.text, "too many calls") {
+		t.Errorf("one call too many = %+v", r)
+	}
+	close(w.gate)
+	for range 64 {
+		if r := <-said; r.State != "completed" {
+			t.Errorf("ask = %+v", r)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -27,16 +28,23 @@ type talk struct {
 // run sends m, unless it is nil, and returns what has become of turn t when it is answered, or when the call has waited long enough. A question
 // is put to the user of a host that can do that, and what comes of the reply is returned.
 func (k *talk) run(ctx context.Context, m *client.Message, t client.Turn) (*sdk.CallToolResult, *answer, error) {
+	if !k.calls.enter(k.c.user()) {
+		return nil, nil, errors.New("too many calls of yours are waiting: make it again when some have ended")
+	}
+	defer k.calls.leave(k.c.user())
 	for {
 		said, err := k.await(ctx, m, t)
 		if err != nil {
 			return nil, nil, err
 		}
 		conv, err := k.load(ctx, k.c, t.ContextID)
-		if err != nil && said == nil {
+		if err != nil && said == nil && transport.IsPermanent(err) {
 			return nil, nil, err
 		}
 		a := k.answerOf(conv, t, said)
+		if err != nil && said == nil { // the store is away
+			a.State = working
+		}
 		if a.State != inputRequired || k.quiet || !canElicit(k.req) {
 			return k.give(ctx, a)
 		}
@@ -81,22 +89,35 @@ func (k *talk) goOn(ctx context.Context) (*sdk.CallToolResult, *answer, error) {
 	if t, err = k.c.turnOf(asked); err != nil {
 		return nil, nil, err
 	}
+	return k.reply(ctx, t, func(held bool) (string, bool) {
+		r, _ := k.req.Params.InputResponses[replyKey].(*sdk.ElicitResult)
+		text, ok := replyOf(r, held)
+		k.quiet = !ok // the question stays open
+		return text, ok
+	})
+}
+
+// reply sends the reply to the question of turn t, and returns what comes of it. What is told whether the question is for a yes, and returns the
+// reply; false when there is none.
+func (k *talk) reply(ctx context.Context, t client.Turn, what func(held bool) (string, bool)) (*sdk.CallToolResult, *answer, error) {
 	conv, err := k.load(ctx, k.c, t.ContextID)
 	if err != nil {
 		return nil, nil, err
 	}
-	if conv == nil {
-		return nil, nil, errNoTurn(asked)
+	if conv == nil || conv.Turn(k.c.ID(t)) == nil {
+		return nil, nil, errNoTurn(handleOf(t))
 	}
 	w := waits(conv, k.c.ID(t))
-	r, _ := k.req.Params.InputResponses[replyKey].(*sdk.ElicitResult)
-	text, ok := replyOf(r, w != nil && w.Phase == conversation.Held)
-	if !ok { // the question stays open
-		k.quiet = true
+	text, ok := what(w != nil && w.Phase == conversation.Held)
+	if !ok {
 		return k.run(ctx, nil, t)
 	}
 	m := k.replyTo(t, text)
-	return k.run(ctx, m, client.Turn{ContextID: m.ContextID, From: m.From, MessageID: m.ID})
+	next := client.Turn{ContextID: m.ContextID, From: m.From, MessageID: m.ID}
+	if w == nil && conv.Turn(k.c.ID(next)) == nil { // nor was this reply given before
+		return nil, nil, fmt.Errorf("the turn %s has no question that waits for a reply", handleOf(t))
+	}
+	return k.run(ctx, m, next)
 }
 
 // replyTo returns the message that replies to the question of a turn. The same reply again is the same message.

@@ -11,7 +11,6 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/cortex-orchestrator/cortex/client"
-	"github.com/cortex-orchestrator/cortex/cortex/conversation"
 	"github.com/cortex-orchestrator/cortex/transport"
 )
 
@@ -158,18 +157,9 @@ func (d *Door) reply(ctx context.Context, req *sdk.CallToolRequest, in replyInpu
 	if k.first, err = k.c.turnOf(in.TurnID); err != nil {
 		return nil, nil, err
 	}
-	conv, err := d.load(ctx, k.c, k.first.ContextID)
-	if err != nil {
-		return nil, nil, err
-	}
-	if conv == nil {
-		return nil, nil, errNoTurn(in.TurnID)
-	}
-	if w := waits(conv, k.c.ID(k.first)); w != nil && w.Phase == conversation.Held && canElicit(req) {
-		return k.run(ctx, nil, k.first) // a yes is the user's, who is asked
-	}
-	m := k.replyTo(k.first, in.Text)
-	return k.run(ctx, m, client.Turn{ContextID: m.ContextID, From: m.From, MessageID: m.ID})
+	return k.reply(ctx, k.first, func(held bool) (string, bool) {
+		return in.Text, !held || !canElicit(req) // a yes is the user's, who is asked
+	})
 }
 
 // cancelWait is how long cancel waits for the end of the turn.
@@ -192,7 +182,9 @@ func (d *Door) cancel(ctx context.Context, req *sdk.CallToolRequest, in cancelIn
 		}
 		x = transport.Cancel{TaskID: a2a.TaskID(in.TaskID), Reason: x.Reason}
 	}
-	if err := k.c.Cancel(ctx, k.first.ContextID, x); err != nil {
+	bounded, end := context.WithTimeout(ctx, loadTime)
+	defer end()
+	if err := k.c.Cancel(bounded, k.first.ContextID, x); err != nil {
 		return nil, nil, err
 	}
 	return k.run(ctx, nil, k.first)
@@ -211,4 +203,4 @@ func errNoTurn(handle string) error {
 }
 
 // errUnsent is for a message that Cortex did not get in time.
-var errUnsent = errors.New("Cortex cannot be reached now, and was not asked: make the same call again later")
+var errUnsent = errors.New("there is no connection to Cortex now, and it was not asked: make the same call again later")
