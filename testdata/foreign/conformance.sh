@@ -9,7 +9,9 @@ missing() {
 	test -z "${CI:-}" && exit 0
 	exit 1
 }
-command -v npm >/dev/null 2>&1 || missing 'there is no npm on this machine, so that the conformance of /mcp is not tried'
+for tool in npm curl; do
+	command -v "$tool" >/dev/null 2>&1 || missing "there is no $tool on this machine, so that the conformance of /mcp is not tried"
+done
 work=$(mktemp -d)
 serve=
 trap 'test -z "$serve" || kill "$serve" 2>/dev/null; wait; rm -rf "$work"' EXIT
