@@ -337,7 +337,7 @@ func TestOthers(t *testing.T) {
 	defer srv.Close()
 	for _, era := range eras {
 		as := func(who string) *sdk.ClientSession {
-			return w.connect(&sdk.StreamableClientTransport{Endpoint: srv.URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: bearer("of-" + who)}}, era, nil)
+			return w.connect(&sdk.StreamableClientTransport{Endpoint: srv.URL, DisableStandaloneSSE: true, MaxRetries: -1, HTTPClient: &http.Client{Transport: header{"Authorization", "Bearer of-" + who}}}, era, nil)
 		}
 		ada, bob := as("ada"), as("bob")
 		r := w.call(ada, "ask", `{"text":"danger","key":"k"}`)
@@ -422,6 +422,14 @@ func TestSentAgain(t *testing.T) {
 		if n := w.times("order"); n != i+1 {
 			t.Errorf("session %d: done %d times", i, n)
 		}
+	}
+	// What names a call is not taken from outside.
+	s := w.connect(&sdk.StreamableClientTransport{Endpoint: srv.URL, HTTPClient: &http.Client{Transport: header{"Cortex-Mcp-Call", "mine"}}}, "2026-07-28", nil)
+	for range 2 {
+		w.call(s, "ask", `{"text":"book"}`)
+	}
+	if n := w.times("book"); n != 2 {
+		t.Errorf("two calls: done %d times", n)
 	}
 }
 

@@ -58,8 +58,5 @@ func replyOf(r *sdk.ElicitResult, held bool) (string, bool) {
 		return "", false
 	}
 	text, _ := r.Content[replyKey].(string)
-	if held && text != "yes" {
-		text = "no"
-	}
 	return text, text != ""
 }

@@ -199,10 +199,11 @@ func must(t testing.TB, err error) {
 	}
 }
 
-type bearer string
+// header is an http.RoundTripper that adds a header.
+type header struct{ name, value string }
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h header) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+string(b))
+	r.Header.Set(h.name, h.value)
 	return http.DefaultTransport.RoundTrip(r)
 }
