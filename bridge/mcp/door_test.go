@@ -106,6 +106,23 @@ func TestTools(t *testing.T) {
 	}
 }
 
+// TestTrace has the trace of a call go to the agent.
+func TestTrace(t *testing.T) {
+	w := newWorld(t, false)
+	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, way := range ways() {
+		s := w.join(way, w.door(0), "", nil)
+		for _, said := range []string{trace, "none"} {
+			p := &sdk.CallToolParams{Name: "ask", Arguments: json.RawMessage(`{"text":"trace"}`), Meta: sdk.Meta{"traceparent": said}}
+			r, err := w.try(t.Context(), s, p)
+			must(t, err)
+			if ok := strings.HasSuffix(r.Answer, ": "+trace[:35]); ok != (said == trace) {
+				t.Errorf("%s, %s: the agent has %s", way, said, r.Answer)
+			}
+		}
+	}
+}
+
 // TestHostLimit cuts calls, and lets others wait for long: each turn goes on, and is begun once.
 func TestHostLimit(t *testing.T) {
 	for _, way := range ways() {
@@ -452,6 +469,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	}{
 		"a program here":     {open.URL, nil, 200},
 		"by way of a proxy":  {open.URL, []string{"X-Forwarded-For", "10.0.0.1"}, 403},
+		"by way of a mesh":   {open.URL, []string{"X-Forwarded-Proto", "http"}, 403},
 		"a page elsewhere":   {open.URL, []string{"Origin", "https://evil.example"}, 403},
 		"a page, by its DNS": {open.URL, []string{"Host", "evil.example"}, 403},
 		"no token":           {locked.URL, nil, 401},

@@ -96,10 +96,10 @@ func admit(h http.Handler, identify Identify) http.Handler {
 	})
 }
 
-// isLocal reports whether a request comes from this machine, and not by way of a proxy.
+// isLocal reports whether a request comes from this machine, and not by way of a proxy that says so.
 func isLocal(r *http.Request) bool {
-	for _, by := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
-		if r.Header.Get(by) != "" {
+	for name := range r.Header {
+		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Envoy-") {
 			return false
 		}
 	}

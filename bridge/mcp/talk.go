@@ -25,6 +25,21 @@ type talk struct {
 	quiet bool // asks the user nothing
 }
 
+// talk returns the talk of a call that asks to wait for so many seconds. What it asks has the trace of the call.
+func (d *Door) talk(req *sdk.CallToolRequest, seconds int) *talk {
+	k := &talk{Door: d, req: req, c: d.callerOf(req.Extra, req.Session, req.ClientInfo()), wait: d.cfg.Wait}
+	if seconds > 0 && seconds < int(d.cfg.Wait/time.Second) {
+		k.wait = time.Duration(seconds) * time.Second
+	}
+	meta := req.Params.GetMeta()
+	k.c.OnSend = func(e *transport.Event) {
+		e.Traceparent, _ = meta["traceparent"].(string)
+		e.Tracestate, _ = meta["tracestate"].(string)
+		e.Traceparent, e.Tracestate = e.Trace() // if it is one
+	}
+	return k
+}
+
 // run sends m, unless it is nil, and returns what has become of turn t when it is answered, or when the call has waited long enough. A question
 // is put to the user of a host that can do that, and what comes of the reply is returned.
 func (k *talk) run(ctx context.Context, m *client.Message, t client.Turn) (*sdk.CallToolResult, *answer, error) {

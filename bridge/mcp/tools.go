@@ -102,8 +102,8 @@ func (d *Door) askAgent(ctx context.Context, req *sdk.CallToolRequest, in askAge
 
 // begin begins a turn with m, unless the same call has begun it before.
 func (d *Door) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.Message, key string, wait int) (*sdk.CallToolResult, *answer, error) {
-	c := d.callerOf(req.Extra, req.Session, req.ClientInfo())
-	k := &talk{Door: d, req: req, c: c, wait: d.waitOf(wait)}
+	k := d.talk(req, wait)
+	c := k.c
 	if req.Params.RequestState != "" {
 		return k.goOn(ctx)
 	}
@@ -137,7 +137,7 @@ func (d *Door) begin(ctx context.Context, req *sdk.CallToolRequest, m *client.Me
 }
 
 func (d *Door) getTurn(ctx context.Context, req *sdk.CallToolRequest, in getTurnInput) (*sdk.CallToolResult, *answer, error) {
-	k := &talk{Door: d, req: req, c: d.callerOf(req.Extra, req.Session, req.ClientInfo()), wait: d.waitOf(in.WaitSeconds)}
+	k := d.talk(req, in.WaitSeconds)
 	if req.Params.RequestState != "" {
 		return k.goOn(ctx)
 	}
@@ -149,7 +149,7 @@ func (d *Door) getTurn(ctx context.Context, req *sdk.CallToolRequest, in getTurn
 }
 
 func (d *Door) reply(ctx context.Context, req *sdk.CallToolRequest, in replyInput) (*sdk.CallToolResult, *answer, error) {
-	k := &talk{Door: d, req: req, c: d.callerOf(req.Extra, req.Session, req.ClientInfo()), wait: d.waitOf(in.WaitSeconds)}
+	k := d.talk(req, in.WaitSeconds)
 	if req.Params.RequestState != "" {
 		return k.goOn(ctx)
 	}
@@ -166,7 +166,8 @@ func (d *Door) reply(ctx context.Context, req *sdk.CallToolRequest, in replyInpu
 const cancelWait = 5 * time.Second
 
 func (d *Door) cancel(ctx context.Context, req *sdk.CallToolRequest, in cancelInput) (*sdk.CallToolResult, *answer, error) {
-	k := &talk{Door: d, req: req, c: d.callerOf(req.Extra, req.Session, req.ClientInfo()), wait: min(cancelWait, d.cfg.Wait), quiet: true}
+	k := d.talk(req, 0)
+	k.wait, k.quiet = min(cancelWait, k.wait), true
 	var err error
 	if k.first, err = k.c.turnOf(in.TurnID); err != nil {
 		return nil, nil, err
@@ -188,14 +189,6 @@ func (d *Door) cancel(ctx context.Context, req *sdk.CallToolRequest, in cancelIn
 		return nil, nil, err
 	}
 	return k.run(ctx, nil, k.first)
-}
-
-// waitOf returns how long a call may wait that asks for so many seconds.
-func (d *Door) waitOf(seconds int) time.Duration {
-	if seconds <= 0 || seconds > int(d.cfg.Wait/time.Second) {
-		return d.cfg.Wait
-	}
-	return time.Duration(seconds) * time.Second
 }
 
 func errNoTurn(handle string) error {

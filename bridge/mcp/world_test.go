@@ -104,6 +104,8 @@ func (w *world) work(ctx context.Context, task *agents.Task) (*agents.Result, er
 		return agents.InputRequired("Dark red?"), nil
 	case strings.HasPrefix(text, "file"):
 		return &agents.Result{Parts: a2a.ContentParts{a2a.NewTextPart("here"), {Content: a2a.Raw("a,b\n1,2\n"), Filename: "t able.csv", MediaType: "text/csv"}}}, nil
+	case text == "trace":
+		return agents.Text("trace: " + task.Traceparent[:min(35, len(task.Traceparent))]), nil
 	case text == "fail":
 		return nil, agents.Rejected(fmt.Errorf("no"))
 	}

@@ -21,15 +21,15 @@ func (e *env) newMCP() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Be a tool of Claude Code, VS Code, Codex and other MCP hosts",
-		Long: `Speak MCP on standard input and output, for a program that has MCP servers as tools: it starts this command itself. The
-tools are those of the Cortex that runs, or of one of your own if none runs on the data folder; with --nats of the one that runs on that server.
+		Short: "Make Cortex a tool of Claude Code, VS Code, Codex and other MCP hosts",
+		Long: `Run an MCP server on standard input and output. MCP hosts such as Claude Code start this command themselves. It joins the Cortex
+that runs, or starts one if none runs on the data folder; with --nats it joins the one on that server.
 
-A program that ends a call after its own time limit loses nothing: the work goes on, and the same call again, or the tool get_turn, has
-the answer. What waits for your yes, or for what an agent wants to know, is put to you by the program if it can do that.
+When a host ends a call because of its own time limit, the work goes on: the tool get_turn, or the same call again, returns the
+answer. What needs your yes and what agents want to know is put to you by the host, if it can do that.
 
-` + "`cortex serve`" + ` has the same tools at the path /mcp of --http. Without keys only programs on its machine may use them there; with --auth
-they need a bearer token: cortex auth token.`,
+` + "`cortex serve`" + ` serves the same tools over HTTP, at the path /mcp of --http. Without keys, only programs on its machine may use them; with
+--auth, a bearer token is needed: see cortex auth token.`,
 		Example: "  claude mcp add cortex -- cortex mcp\n  codex mcp add cortex -- cortex mcp\n" +
 			"  code --add-mcp '{\"name\":\"cortex\",\"command\":\"cortex\",\"args\":[\"mcp\"]}'\n" +
 			"  claude mcp add --transport http cortex http://127.0.0.1:8420/mcp",
@@ -66,7 +66,7 @@ they need a bearer token: cortex auth token.`,
 		},
 	}
 	e.settings.addOwn(c, []string{"llm", "model", "max-file"}, ownAgents...)
-	c.Flags().DurationVar(&wait, "wait", mcp.DefaultWait, "`TIME` that a call waits for its answer, below the time limit of the program")
+	c.Flags().DurationVar(&wait, "wait", mcp.DefaultWait, "`TIME`: how long a call waits for its answer; below the time limit of the program")
 	return c
 }
 

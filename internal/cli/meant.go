@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// meant says which command below c somebody may have meant who typed word, or "".
+// meant returns the command below c that word is probably a misspelling of, or "".
 func meant(c *cobra.Command, word string) string {
 	var names []string
 	for _, sub := range c.Commands() {
@@ -24,9 +24,9 @@ func meant(c *cobra.Command, word string) string {
 	return ""
 }
 
-// nearest returns the one of names that word was most likely meant to be, or "".
+// nearest returns the name that word is probably a misspelling of, or "".
 func nearest(word string, names []string) string {
-	best, at := "", 1+min(2, len(word)/2) // of a short word, all is changed soon
+	best, at := "", 1+min(2, len(word)/2) // the distance that is too far; smaller for short words
 	if len(word) > 40 {
 		return ""
 	}
@@ -42,7 +42,7 @@ func nearest(word string, names []string) string {
 	return best
 }
 
-// flagHint says what to do about a flag that c does not take.
+// flagHint returns what to do about a flag that c does not have.
 func flagHint(c *cobra.Command, err error) string {
 	lists := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
 	var unknown *pflag.NotExistError
