@@ -21,7 +21,7 @@ func (e *env) newMCP() *cobra.Command {
 	var wait time.Duration
 	c := &cobra.Command{
 		Use:   "mcp",
-		Short: "Make Cortex a tool of Claude Code, VS Code, Codex and other MCP hosts",
+		Short: "Make Cortex a tool of Claude Code, VS Code and other MCP hosts",
 		Long: `Run an MCP server on standard input and output. MCP hosts such as Claude Code start this command themselves. It joins the Cortex
 that runs, or starts one if none runs on the data folder; with --nats it joins the one on that server.
 
